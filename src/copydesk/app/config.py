@@ -1,0 +1,206 @@
+"""The configuration: `copydesk.toml` or `[tool.copydesk]`, then the environment, then flags.
+
+What lives here: the values, their defaults, and their check. What must not:
+anything that acts on them. Invariant: a key that does not exist or a value of
+the wrong kind is a `ConfigError` that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, cast
+
+from copydesk.errors import InvalidArgs
+from copydesk.text.encoding import checked_name
+
+TOOLSETS = ("ws_mod", "team_mgmt")
+_LISTS = (
+    "read_dirs",
+    "write_dirs",
+    "no_read_dirs",
+    "no_write_dirs",
+    "read_file_ext_names",
+    "write_file_ext_names",
+    "no_read_file_ext_names",
+    "no_write_file_ext_names",
+)
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the file and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConfig:
+    """One member: its access lists, its bearer token, whether it has team_mgmt."""
+
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    token: str | None = None
+    team_mgmt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings. `ttl_seconds` of plans, `limit_bytes` of a file that is edited.
+
+    `member` is who calls where nothing else says so. `encodings` are pairs of a
+    glob and a codec name. `state` is the folder of copydesk's own files, below
+    the root. `bases_bytes` bounds what is remembered of texts.
+    """
+
+    member: str = "local"
+    members: Mapping[str, MemberConfig] = field(default_factory=dict[str, MemberConfig])
+    toolsets: tuple[str, ...] = ("ws_mod",)
+    lang: Literal["en", "zh"] = "en"
+    durability: Literal["full", "fast"] = "full"
+    ttl_seconds: int = 3600
+    limit_bytes: int = 256 << 20
+    bases_bytes: int = 64 << 20
+    journal_days: int = 90
+    journal_bytes: int = 512 << 20
+    encodings: tuple[tuple[str, str], ...] = ()
+    state: str = ".copydesk"
+    source: str = "defaults"
+
+    def of_member(self, name: str) -> MemberConfig:
+        """A member's settings; one that is not listed has the defaults."""
+        return self.members.get(name, MemberConfig())
+
+    def encoding_of(self, path: str) -> str | None:
+        """The codec named for a path of the workspace, the last matching glob deciding."""
+        found = [codec for glob, codec in self.encodings if _matches(path, glob)]
+        return found[-1] if found else None
+
+
+def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
+    """The configuration of the workspace at `root`; raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    config = Config()
+    for name, table in (("copydesk.toml", ()), ("pyproject.toml", ("tool", "copydesk"))):
+        data = _table(Path(root) / name, table)
+        if data is not None:
+            config = _merged(config, data, name)
+            break
+    named = {
+        key: environ[f"COPYDESK_{key.upper()}"]
+        for key in ("member", "lang", "durability", "toolsets", "ttl_seconds", "limit_bytes")
+        if environ.get(f"COPYDESK_{key.upper()}")
+    }
+    return _merged(config, {k: _from_text(k, v) for k, v in named.items()}, "the environment")
+
+
+def _from_text(key: str, text: str) -> object:
+    if key == "toolsets":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return int(text) if key in ("ttl_seconds", "limit_bytes") and text.isdigit() else text
+
+
+def _table(path: Path, keys: tuple[str, ...]) -> Mapping[str, object] | None:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path.name}: cannot be read: {error}") from None
+    try:
+        data: object = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path.name}: {error}") from None
+    for key in keys:
+        if not isinstance(data, Mapping) or key not in data:
+            return None
+        data = cast("Mapping[str, object]", data)[key]
+    return cast("Mapping[str, object]", data)
+
+
+def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:
+    for key, value in data.items():
+        config = replace(config, **{key: _value(key, value, source)}, source=source)  # type: ignore[arg-type]
+    return config
+
+
+def _value(key: str, value: object, source: str) -> object:
+    if key in ("member", "state"):
+        name = _text(value, key, source)
+        if key == "state" and (not name or "/" in name or name in (".", "..")):
+            raise ConfigError(f"{source}: {key} must be the name of a folder in the root")
+        return name
+    if key == "lang":
+        return _one_of(value, ("en", "zh"), key, source)
+    if key == "durability":
+        return _one_of(value, ("full", "fast"), key, source)
+    if key == "toolsets":
+        return tuple(_one_of(v, TOOLSETS, key, source) for v in _texts(value, key, source))
+    if key in ("ttl_seconds", "limit_bytes", "bases_bytes", "journal_days", "journal_bytes"):
+        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+            raise ConfigError(f"{source}: {key} must be a whole number above 0")
+        return value
+    if key == "encodings":
+        pairs = _mapping(value, key, source).items()
+        return tuple((glob, _codec(codec, f"{key}.{glob}", source)) for glob, codec in pairs)
+    if key == "members":
+        found = _mapping(value, key, source).items()
+        return {name: _member(v, f"{key}.{name}", source) for name, v in found}
+    raise ConfigError(f"{source}: unknown key {key!r}")
+
+
+def _member(value: object, key: str, source: str) -> MemberConfig:
+    lists: dict[str, tuple[str, ...]] = {}
+    token: str | None = None
+    team_mgmt = False
+    for name, item in _mapping(value, key, source).items():
+        if name in _LISTS:
+            lists[name] = _texts(item, f"{key}.{name}", source)
+        elif name == "token":
+            token = _text(item, f"{key}.{name}", source)
+        elif name == "team_mgmt" and isinstance(item, bool):
+            team_mgmt = item
+        else:
+            raise ConfigError(f"{source}: unknown key or wrong value {key}.{name}")
+    return MemberConfig(lists, token, team_mgmt)
+
+
+def _codec(value: object, key: str, source: str) -> str:
+    try:
+        return checked_name(_text(value, key, source))
+    except InvalidArgs as refusal:
+        raise ConfigError(f"{source}: {key}: {refusal.reason}") from None
+
+
+def _text(value: object, key: str, source: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{source}: {key} must be a string")
+    return value
+
+
+def _texts(value: object, key: str, source: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{source}: {key} must be a list of strings")
+    return tuple(_text(item, key, source) for item in cast("list[object]", value))
+
+
+def _one_of(value: object, allowed: tuple[str, ...], key: str, source: str) -> str:
+    if value not in allowed:
+        raise ConfigError(f"{source}: {key} must be one of {', '.join(allowed)}")
+    return cast(str, value)
+
+
+def _mapping(value: object, key: str, source: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{source}: {key} must be a table")
+    return cast("Mapping[str, object]", value)
+
+
+def _matches(path: str, glob: str) -> bool:
+    """Whether a path is the glob's, or lies below a directory that is; a bare name is anywhere."""
+    if "/" not in glob:
+        return any(fnmatchcase(part, glob) for part in path.split("/"))
+    flat = glob.removesuffix("/**").removesuffix("/")
+    parts = path.split("/")
+    heads = ("/".join(parts[:i]) for i in range(1, len(parts) + 1))
+    return fnmatchcase(path, glob) or any(fnmatchcase(head, flat) for head in heads)

@@ -1,0 +1,99 @@
+"""Looking around in a real workspace: its directories, and ripgrep.
+
+What lives here: the join of the search with a member's permission. What must
+not: how rg is run, what a member may do.
+"""
+
+from __future__ import annotations
+
+from copydesk.desk.looking import Entry, Question, Watch
+from copydesk.desk.member import Member
+from copydesk.store import ripgrep
+from copydesk.store.ripgrep import Counts, Files, Query, Raw, Search, Snippets, glob_roots
+from copydesk.store.workspace import Workspace
+from copydesk.text.relpath import RelPath
+
+MOST_ROWS = 200
+
+
+class WorkspaceLooking:
+    """What can be seen of one workspace."""
+
+    def __init__(self, files: Workspace) -> None:
+        self._files = files
+        self._rg = ripgrep.find_rg()
+
+    def list_dir(self, member: Member, path: RelPath) -> tuple[Entry, ...]:
+        """The entries of a directory that the member may read."""
+        self._check(member, path)
+        entries = self._files.list_dir(path)
+        real = self._files.resolve(path)
+        return tuple(e for e in entries if _visible(member, e, path / e.name, real / e.name))
+
+    def files(self, member: Member, question: Question, most: int, watch: Watch) -> Files:
+        """The files with a match."""
+        query = self._query(member, question)
+        return ripgrep.search_files(self._search(member, watch), query, most)
+
+    def counts(self, member: Member, question: Question, most: int, watch: Watch) -> Counts:
+        """Lines and matches per file."""
+        query = self._query(member, question)
+        return ripgrep.count_matches(self._search(member, watch), query, most)
+
+    def snippets(
+        self, member: Member, question: Question, most: int, before: int, after: int, watch: Watch
+    ) -> Snippets:
+        """The lines with a match, with lines around them."""
+        query = self._query(member, question)
+        search = self._search(member, watch)
+        return ripgrep.search_snippets(search, query, most, before, after)
+
+    def raw(
+        self, member: Member, pattern: str, path: RelPath, rg_args: tuple[str, ...], watch: Watch
+    ) -> Raw:
+        """What ripgrep finds with options of its own, those that are safe."""
+        args = ripgrep.parse_rg_args(rg_args)
+        self._check(member, path)
+        self._check_globs(member, args.globs)
+        return ripgrep.search_raw(self._search(member, watch), pattern, path, args, MOST_ROWS)
+
+    def _query(self, member: Member, question: Question) -> Query:
+        self._check(member, question.path)
+        self._check_globs(member, question.globs)
+        return Query(
+            question.pattern,
+            question.path,
+            question.globs,
+            question.case,
+            question.fixed_strings,
+            question.include_hidden,
+            question.follow_symlinks,
+            question.pattern_argument,
+        )
+
+    def _search(self, member: Member, watch: Watch) -> Search:
+        return Search(
+            self._rg,
+            self._files.root,
+            self._files.resolve,
+            member.permission.allows_read,
+            watch.progress,
+            watch.cancelled,
+        )
+
+    def _check_globs(self, member: Member, globs: tuple[str, ...]) -> None:
+        for glob in globs:
+            place = glob_roots(glob)
+            if place.parts:
+                self._check(member, place)
+
+    def _check(self, member: Member, path: RelPath) -> None:
+        """Raise AccessDenied for a place where the member may see nothing."""
+        for one in (path, self._files.resolve(path)):
+            if not member.permission.allows_read(one):
+                member.permission.check_walk(one)
+
+
+def _visible(member: Member, entry: Entry, *paths: RelPath) -> bool:
+    allowed = member.permission.allows_walk if entry.kind == "dir" else member.permission.allows_read
+    return all(allowed(path) for path in paths)

@@ -1,0 +1,221 @@
+"""Opening a workspace: the one place where stores, memory and tools are joined.
+
+What lives here: the composition, and what all surfaces share. What must not:
+transports, printing.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from copydesk.app.config import TOOLSETS, Config, load
+from copydesk.app.looking import WorkspaceLooking
+from copydesk.desk.bases import MemoryBases
+from copydesk.desk.desk import Desk, Setting
+from copydesk.desk.journal import Entry, Journal, MemoryJournal
+from copydesk.desk.lanes import Lanes
+from copydesk.desk.member import Member
+from copydesk.desk.registry import MemoryRegistry, Registry
+from copydesk.edit.plan import Plan
+from copydesk.errors import AccessDenied
+from copydesk.store.access import Rules
+from copydesk.store.editorconfig import EditorConfig
+from copydesk.store.state import StateFolder
+from copydesk.store.workspace import Workspace
+from copydesk.text.relpath import RelPath
+from copydesk.tools import reports
+from copydesk.tools.catalog import Catalog, Context, Tool
+from copydesk.tools.report import Lang, Report
+from copydesk.tools.ws_mod import team_mgmt, ws_mod
+
+
+def _nothing(seen: int) -> None:
+    """Nobody watches."""
+
+
+def _never() -> bool:
+    return False
+
+
+def open_workspace(root: str, config: Config | None = None, *, shared: bool = True) -> Opened:
+    """The workspace at `root`, with its configuration unless one is given.
+
+    `shared`: plans, bases and the journal are kept in the state folder, for all
+    processes; else in the memory of this one. Raises ConfigError, and Refusal
+    for a root that cannot be opened.
+    """
+    return Opened(root, load(root) if config is None else config, shared=shared)
+
+
+class Opened:
+    """An open workspace. Safe to use from many threads; close it, or use it in a `with`."""
+
+    def __init__(self, root: str, config: Config, *, shared: bool) -> None:
+        self.config = config
+        self.files = Workspace(
+            root, durability=config.durability, limit_bytes=config.limit_bytes
+        )
+        self.root = self.files.root
+        self.catalog = Catalog((*ws_mod(), *team_mgmt()))
+        self._listeners: list[Callable[[], None]] = []
+        self._members: dict[tuple[str, str], Member] = {}
+        self._lock = threading.Lock()
+        if shared:
+            from copydesk.desk.journal_sqlite import SqliteJournal
+            from copydesk.desk.registry_sqlite import SqliteRegistry
+            from copydesk.store.bases import FileBases
+            from copydesk.store.locks import FileLocks
+
+            state = StateFolder(self.root, config.state)
+            self.registry: Registry = SqliteRegistry(state.path("plans.sqlite"))
+            durable = config.durability == "full"
+            self.journal: Journal = SqliteJournal(state.path("journal.sqlite"), durable=durable)
+            bases = FileBases(state.folder("bases"), config.bases_bytes)
+            lanes = Lanes(FileLocks(state.folder("locks")))
+        else:
+            self.registry = MemoryRegistry()
+            self.journal = MemoryJournal()
+            bases = MemoryBases(config.bases_bytes)
+            lanes = Lanes()
+        named = EditorConfig(self.files)
+        self.desk = Desk(
+            Setting(
+                files=self.files,
+                registry=_Told(self.registry, self._tell),
+                journal=self.journal,
+                bases=bases,
+                lanes=lanes,
+                clock=_now_ms,
+                ids=lambda: secrets.token_hex(4),
+                named=lambda path: config.encoding_of(str(path)) or named.charset(path),
+                ttl_ms=config.ttl_seconds * 1000,
+            )
+        )
+        self.looking = WorkspaceLooking(self.files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all that is held."""
+        self.registry.close()
+        self.journal.close()
+        self.files.close()
+
+    def call(
+        self,
+        member: str,
+        name: str,
+        arguments: object,
+        *,
+        lang: Lang = "en",
+        progress: Callable[[int], None] = _nothing,
+        cancelled: Callable[[], bool] = _never,
+    ) -> Report:
+        """A tool's report; raises KeyError for a tool that there is not, and nothing else."""
+        tool = self.catalog.tools[name]
+        if tool.toolset == "team_mgmt" and not self.config.of_member(member).team_mgmt:
+            denied = AccessDenied("call", "team_mgmt is not granted")
+            return reports.refused(name, None, denied, lang)
+        caller = self.member(member, tool.toolset)
+        context = Context(self.desk, self.looking, caller, lang, progress, cancelled)
+        return self.catalog.call(context, name, arguments)
+
+    def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
+        """The tools of some toolsets that the member has."""
+        granted = self.config.of_member(member).team_mgmt
+        return self.catalog.of(t for t in toolsets if t != "team_mgmt" or granted)
+
+    def member(self, name: str, toolset: str = "ws_mod") -> Member:
+        """A member as it is seen by the tools of one toolset."""
+        key = (name, toolset)
+        if key not in self._members:
+            settings = self.config.of_member(name)
+            if toolset == "team_mgmt":
+                rules = Rules.team_mgmt(self.config.state)
+            else:
+                rules = Rules(**settings.lists, state_dir=self.config.state)
+            self._members[key] = Member(name, rules, toolset)
+        return self._members[key]
+
+    def pending(self, member: str) -> tuple[Plan, ...]:
+        """The plans that wait, on files that the member may read."""
+        return self.desk.waiting(self.member(member))
+
+    def pending_report(self, member: str, hunk_id: str, lang: Lang = "en") -> Report:
+        """A plan as it was shown; raises Refusal."""
+        shown = self.desk.show(self.member(member), hunk_id)
+        return reports.planned(shown.plan.tool, shown, lang)
+
+    def history(self, member: str, path: str | None = None, most: int = 50) -> tuple[Entry, ...]:
+        """The last edits, the newest first, of files that the member may read."""
+        wanted = None if path is None else RelPath.parse(path)
+        permission = self.member(member).permission
+        found = self.journal.entries(wanted, None, most)
+        return tuple(entry for entry in found if permission.allows_read(entry.path))
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener`, from any thread, when plans came or went; gives the way out."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def leave() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return leave
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener()
+
+
+class _Told:
+    """A registry that tells when its plans change."""
+
+    def __init__(self, inner: Registry, tell: Callable[[], None]) -> None:
+        self._inner, self._tell = inner, tell
+        self.get, self.waiting, self.close = inner.get, inner.waiting, inner.close
+
+    def add(self, plan: Plan) -> bool:
+        """Keep a new plan; False when its id is taken."""
+        added = self._inner.add(plan)
+        if added:
+            self._tell()
+        return added
+
+    def put(self, plan: Plan) -> None:
+        """Keep the plan in the place of the one that has its id."""
+        self._inner.put(plan)
+        self._tell()
+
+    def end(self, hunk_id: str, how: str, now_ms: int) -> None:
+        """The plan is gone from now on."""
+        self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
+        self._tell()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def default_root() -> str:
+    """The workspace when none is named: COPYDESK_ROOT, else the current folder."""
+    return os.environ.get("COPYDESK_ROOT") or os.getcwd()

@@ -1,0 +1,72 @@
+"""The texts that plans and reads are based on: kept once by content, compressed, bounded.
+
+What lives here: the protocol and the memory of one process. What must not: any
+promise that a text is still there; who asks must do without it. Invariant: what
+is given for a digest has that digest.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from threading import Lock
+from typing import Protocol
+
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
+
+MEMORY_BYTES = 64 << 20
+"""How many compressed bytes are kept, by default."""
+
+LARGEST = 8 << 20
+"""A larger text is not kept."""
+
+
+class Bases(Protocol):
+    """Texts by digest. All methods are safe to call from many threads."""
+
+    def keep(self, base: Snapshot) -> None:
+        """Remember the text, if it is not too large."""
+        ...
+
+    def find(self, digest: str, named: str | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it is still remembered.
+
+        `named` is the encoding that configuration names for the file.
+        """
+        ...
+
+
+class MemoryBases:
+    """The texts that one process remembers; the ones used longest ago go first."""
+
+    def __init__(self, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST) -> None:
+        self._most, self._largest = most_bytes, largest
+        self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def keep(self, base: Snapshot) -> None:
+        """Remember the text, if it is not too large."""
+        if len(base.data) > self._largest:
+            return
+        with self._lock:
+            if base.version in self._kept:
+                self._kept.move_to_end(base.version)
+                return
+        packed = zlib.compress(base.data, 1)
+        with self._lock:
+            if base.version not in self._kept:
+                self._kept[base.version] = (base.digest, packed)
+                self._bytes += len(packed)
+            while self._bytes > self._most:
+                _, (_, gone) = self._kept.popitem(last=False)
+                self._bytes -= len(gone)
+
+    def find(self, digest: str, named: str | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it is still remembered."""
+        with self._lock:
+            kept = self._kept.get(digest[:VERSION_LENGTH])
+            if kept is None or not kept[0].startswith(digest):
+                return None
+            self._kept.move_to_end(digest[:VERSION_LENGTH])
+        return Snapshot.of(zlib.decompress(kept[1]), named)

@@ -1,0 +1,58 @@
+"""A SQLite file that several processes and threads share.
+
+What lives here: opening, short transactions, retries while another one writes.
+What must not: tables. Invariant: rollback journal, never WAL (SQLite up to
+3.51.2 may corrupt a WAL in a rare race); a transaction is whole or not at all.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Literal
+
+BUSY_SECONDS = 30.0
+
+
+class Database:
+    """One connection, used by one thread at a time.
+
+    `synchronous`: FULL flushes each transaction to the disk before it is
+    reported, OFF leaves that to the operating system.
+    """
+
+    def __init__(self, path: str, schema: str, synchronous: Literal["FULL", "OFF"]) -> None:
+        self._lock = RLock()
+        self._connection = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        self._connection.execute("PRAGMA journal_mode = TRUNCATE")
+        self._connection.execute(f"PRAGMA synchronous = {synchronous}")
+        with self.writing() as connection:
+            for statement in filter(str.strip, schema.split(";")):
+                connection.execute(statement)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that writes; committed at the end, rolled back by an exception."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for statements that read."""
+        with self._lock:
+            yield self._connection
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._connection.close()

@@ -1,0 +1,342 @@
+"""The sentences of the domain: prepare, apply, discard, create, overwrite.
+
+What lives here: what each of them checks and in what order. What must not:
+concrete stores, JSON, words, the clock (it is handed in). Invariants: only
+`Writer` writes; a plan that was refused waits on; a plan is applied once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from copydesk.desk.bases import Bases
+from copydesk.desk.journal import Journal
+from copydesk.desk.lanes import Lanes
+from copydesk.desk.member import Member
+from copydesk.desk.outcome import (
+    Applied,
+    Created,
+    Overwritten,
+    Planned,
+    Reading,
+    Rejected,
+    Revision,
+)
+from copydesk.desk.reading import MOST_LINES, read_lines
+from copydesk.desk.registry import Registry
+from copydesk.desk.writing import Job, Writer
+from copydesk.edit import suspicion
+from copydesk.edit.draft import Draft, check_expected, compose
+from copydesk.edit.place import Place, end_of, locate
+from copydesk.edit.plan import ContextMatch, Plan, checked_id
+from copydesk.edit.relocate import relocate, stale
+from copydesk.edit.request import Append, BlockReplace, RangeEdit, Request, Terms
+from copydesk.errors import (
+    AmbiguousMatch,
+    ContentChanged,
+    FileNotFound,
+    Refusal,
+    StatsMismatch,
+    WrongMode,
+    WrongOwner,
+)
+from copydesk.store.protocol import Files
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.encoding import UTF8
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import unified
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a desk works with: stores, memory, the clock (ms since 1970), ids, encodings.
+
+    `named` gives the encoding that configuration names for a path, `ids` new
+    ids of eight hex characters, `ttl_ms` how long a plan waits.
+    """
+
+    files: Files
+    registry: Registry
+    journal: Journal
+    bases: Bases
+    lanes: Lanes
+    clock: Callable[[], int]
+    ids: Callable[[], str]
+    named: Callable[[RelPath], str | None] = lambda path: None
+    ttl_ms: int = HOUR_MS
+
+
+class Desk:
+    """The desk of one workspace. Safe to use from many threads."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._set = setting
+        self._writer = Writer(
+            setting.files, setting.lanes, setting.journal, setting.clock, setting.named
+        )
+
+    def prepare(
+        self, member: Member, tool: str, request: Request, terms: Terms = Terms()
+    ) -> Planned | Applied:
+        """Plan the edit, or make it at once when that was asked for and is certain.
+
+        Raises the refusals of the request's kind; nothing is planned then.
+        """
+        now_ms = self._set.clock()
+        existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
+        draft = self._draft(member, request, terms)
+        plan = Plan(
+            id=existing.id if existing else self._set.ids(),
+            owner=member.name,
+            toolset=member.toolset,
+            tool=tool,
+            request=request,
+            place=draft.place,
+            action=draft.action,
+            base_digest=None if draft.created else draft.base.digest,
+            diff_digest=_digest(draft.diff),
+            created_ms=now_ms,
+            expires_ms=now_ms + self._set.ttl_ms,
+        )
+        declined: str | None = None
+        if terms.auto:
+            declined = _uncertain(draft, terms)
+            if declined is None:
+                outcome = self._write(member, plan, draft.base)
+                if isinstance(outcome, Applied):
+                    return outcome
+                declined = outcome.refusal.code
+        return Planned(self._keep(plan, draft, existing is not None), draft, declined)
+
+    def read(
+        self, member: Member, path: RelPath, range_text: str = "", most_lines: int = MOST_LINES
+    ) -> Reading:
+        """Some lines of a file; what was read is remembered as a base."""
+        member.permission.check("read", path, self._set.files.resolve(path))
+        try:
+            base = self._read(member, path)
+        except FileNotFound:
+            raise self.missing(member, path) from None
+        return read_lines(path, base, range_text, most_lines, self._set.bases)
+
+    def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
+        """Write the plan, on the file as it is now, once.
+
+        Raises InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied;
+        what the file refuses comes back as Rejected.
+        """
+        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        if plan.owner != member.name:
+            raise WrongOwner(hunk_id)
+        if plan.toolset != member.toolset:
+            raise WrongMode(hunk_id, plan.tool, tool)
+        return self._write(member, plan, None)
+
+    def discard(self, member: Member, hunk_id: str) -> Plan:
+        """Let the plan go; raises InvalidHunkId, HunkNotFound, WrongOwner."""
+        now_ms = self._set.clock()
+        plan = self._set.registry.get(checked_id(hunk_id), now_ms)
+        if plan.owner != member.name:
+            raise WrongOwner(hunk_id)
+        self._set.registry.end(plan.id, "discarded", now_ms)
+        return plan
+
+    def waiting(self, member: Member) -> tuple[Plan, ...]:
+        """The plans of all members on files that this one may read, the oldest first."""
+        plans = self._set.registry.waiting(self._set.clock())
+        return tuple(p for p in plans if member.permission.allows_read(p.request.path))
+
+    def show(self, member: Member, hunk_id: str) -> Planned:
+        """The plan as it was shown; the draft is made again from what it was based on.
+
+        When that text is no longer remembered, it is made on the file as it is.
+        """
+        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        member.permission.check("read", plan.request.path)
+        if plan.base_digest is None:
+            base: Snapshot | None = Snapshot(b"", UTF8)
+        else:
+            named = self._set.named(plan.request.path)
+            base = self._set.bases.find(plan.base_digest, named)
+        if base is None:
+            now = self._read(member, plan.request.path)
+            return Planned(plan, compose(plan.request, now, _place(plan, None, now)))
+        created = plan.base_digest is None
+        return Planned(plan, compose(plan.request, base, plan.place, created=created))
+
+    def create(self, member: Member, tool: str, path: RelPath, content: str) -> Created:
+        """Write a new file; a last line without newline gets one."""
+        added = bool(content) and not content.endswith("\n")
+        after = Snapshot.of((content + "\n" * added).encode())
+        change = ChangeSet.of(0, [Edit(0, 0, after.data)])
+        nothing = Snapshot(b"", UTF8)
+        diff = unified(nothing, change, str(path), created=True)
+        made = Revision(nothing, change, after, diff)
+        now_ms = self._set.clock()
+        job = Job(member, tool, path, (now_ms, tool))
+        _, edit_id = self._writer.create(job, lambda: made)
+        self._set.bases.keep(after)
+        return Created(path, after, added, edit_id, diff)
+
+    def overwrite(
+        self, member: Member, tool: str, path: RelPath, known: tuple[int, int], content: str,
+        *, may_be_diff: bool,
+    ) -> Overwritten:
+        """Replace the whole file, if it has `known` lines and bytes.
+
+        Raises SuspiciousDiff, FileNotFound, StatsMismatch, EncodingRefused.
+        """
+        if not may_be_diff:
+            suspicion.check(content)
+        added = bool(content) and not content.endswith("\n")
+
+        def make(base: Snapshot) -> Revision:
+            if (base.line_count, len(base.data)) != known:
+                raise StatsMismatch(*known, base.line_count, len(base.data), base.version)
+            text = (content + "\n" * added).replace("\r\n", "\n")
+            newline = base.dominant_newline
+            new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
+            start = base.start(0)
+            change = ChangeSet.of(len(base.data), [Edit(start, len(base.data), new)])
+            after = Snapshot(change.apply(base.data), base.encoding)
+            return Revision(base, change, after, unified(base, change, str(path)))
+
+        job = Job(member, tool, path, (self._set.clock(), tool))
+        made, edit_id = self._writer.write(job, make)
+        self._set.bases.keep(made.after)
+        return Overwritten(path, made.base, made.after, added, edit_id, made.diff)
+
+    def _existing(
+        self, member: Member, tool: str, hunk_id: str | None, now_ms: int
+    ) -> Plan | None:
+        if hunk_id is None:
+            return None
+        plan = self._set.registry.get(checked_id(hunk_id), now_ms)
+        if plan.owner != member.name:
+            raise WrongOwner(hunk_id)
+        if (plan.tool, plan.toolset) != (tool, member.toolset):
+            raise WrongMode(hunk_id, plan.tool, tool)
+        return plan
+
+    def _draft(self, member: Member, request: Request, terms: Terms) -> Draft:
+        """The edit on the file as it is, its place understood in the version that was read."""
+        real = self._set.files.resolve(request.path)
+        member.permission.check("write", request.path, real)
+        member.permission.check("read", request.path, real)
+        try:
+            now = self._read(member, request.path)
+        except FileNotFound:
+            if not (isinstance(request, Append) and request.create):
+                raise self.missing(member, request.path) from None
+            nothing = Snapshot(b"", UTF8)
+            return compose(request, nothing, end_of(nothing), created=True)
+        place = self._place_now(request, now, real, terms.version)
+        if terms.expected_old is not None:
+            check_expected(terms.expected_old, now, place)
+        return compose(request, now, place)
+
+    def _place_now(
+        self, request: Request, now: Snapshot, real: RelPath, version: str | None
+    ) -> Place:
+        if version is None or version == now.version:
+            return locate(request, now)
+        base = self._set.bases.find(version, self._set.named(real))
+        if base is None:
+            raise stale(version, None, now, "that version is not remembered")
+        place = locate(request, base)
+        try:
+            return relocate(place, base, now)
+        except (ContentChanged, AmbiguousMatch) as refusal:
+            reason = refusal.reason if isinstance(refusal, ContentChanged) else "ambiguous"
+            raise stale(version, base, now, reason) from None
+
+    def missing(self, member: Member, path: RelPath) -> FileNotFound:
+        """The refusal for a missing file, with the names beside it that are close to its own."""
+        close = (path.parent / name for name in self._set.files.similar(path))
+        seen = tuple(str(other) for other in close if member.permission.allows_read(other))
+        return FileNotFound(seen or None)
+
+    def _read(self, member: Member, path: RelPath) -> Snapshot:
+        member.permission.check("read", path, self._set.files.resolve(path))
+        document = self._set.files.read(path)
+        return Snapshot.of(document.data, self._set.named(document.real))
+
+    def _keep(self, plan: Plan, draft: Draft, existing: bool) -> Plan:
+        self._set.bases.keep(draft.base)
+        if existing:
+            self._set.registry.put(plan)
+            return plan
+        while not self._set.registry.add(plan):
+            plan = replace(plan, id=self._set.ids())
+        return plan
+
+    def _write(self, member: Member, plan: Plan, base: Snapshot | None) -> Applied | Rejected:
+        """`base` is the text planned on, where it is at hand; else it is looked up."""
+        registered = base is None
+        seen: list[Snapshot] = []
+
+        def make(now: Snapshot) -> Draft:
+            seen[:] = [now]
+            known = base
+            if known is None and plan.base_digest not in (None, now.digest):
+                known = self._set.bases.find(plan.base_digest or "", named)
+            return compose(plan.request, now, _place(plan, known, now))
+
+        def make_new() -> Draft:
+            nothing = Snapshot(b"", UTF8)
+            return compose(plan.request, nothing, end_of(nothing), created=True)
+
+        def still() -> None:
+            if registered:
+                self._set.registry.get(plan.id, self._set.clock())
+
+        def then() -> None:
+            self._set.registry.end(plan.id, "applied", self._set.clock())
+
+        path = plan.request.path
+        named = self._set.named(self._set.files.resolve(path))
+        job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
+        try:
+            creates = make_new if plan.base_digest is None else None
+            draft, edit_id = self._writer.write(job, make, creates, still, then)
+        except Refusal as refusal:
+            if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
+                raise
+            return Rejected(plan, refusal, seen[0] if seen else None)
+        self._set.bases.keep(draft.after)
+        context: ContextMatch = "exact" if _digest(draft.diff) == plan.diff_digest else "fuzz"
+        return Applied(plan, draft, context, edit_id)
+
+
+def _place(plan: Plan, base: Snapshot | None, now: Snapshot) -> Place:
+    """The plan's place in `now`; `base` is what it was planned on, if that is remembered."""
+    if plan.place.foot is None:
+        return end_of(now)
+    if plan.base_digest == now.digest:
+        return plan.place
+    if base is None:
+        raise ContentChanged(
+            "the file changed, and the text that was planned on is no longer remembered",
+            planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
+        )
+    return relocate(plan.place, base, now)
+
+
+def _uncertain(draft: Draft, terms: Terms) -> str | None:
+    """Why an edit may not be made without being shown first; None when it may."""
+    place = draft.place
+    seen = terms.version is not None or terms.expected_old is not None
+    if place.first_taken or (place.candidates > 1 and terms.version is None):
+        return "several lines match the anchor"
+    guarded = not isinstance(draft.request, RangeEdit | BlockReplace) or place.foot is None
+    if not guarded and not seen:
+        return "neither version nor expected_old says what is replaced"
+    return None
+
+
+def _digest(diff: bytes) -> str:
+    return Snapshot(diff, UTF8).digest

@@ -1,0 +1,147 @@
+"""The journal of a workspace, in SQLite, flushed before any file is touched.
+
+What lives here: the table of entries. What must not: documents. Invariant: an
+entry is on the disk when `open` returns (with `durable`); how it ended is
+recorded with the next one, since a crash in between is settled by digests.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, cast
+
+from copydesk.desk.database import Database
+from copydesk.desk.journal import Entry, Kind, State
+from copydesk.desk.records import packed, unpacked
+from copydesk.text.relpath import RelPath
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS edits (
+    edit_id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
+    member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL, inverse BLOB NOT NULL, diff BLOB NOT NULL,
+    hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB
+);
+CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
+CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open'
+"""
+
+_COLUMNS = (
+    "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state"
+)
+_SMALL = 256
+
+
+class SqliteJournal:
+    """The entries of all processes that work on the workspace."""
+
+    def __init__(self, path: str, *, durable: bool = True) -> None:
+        self._db = Database(path, _SCHEMA, "FULL" if durable else "OFF")
+        self._ended: dict[int, State] = {}
+
+    def open(self, entry: Entry) -> int:
+        """Record what is about to be written; the new id."""
+        row = (
+            entry.time_ms, entry.member, entry.tool, str(entry.path), entry.kind, entry.before,
+            entry.after, _squeezed(packed(entry.inverse)), _squeezed(entry.diff),
+            entry.hunk_id, "open",
+        )
+        with self._db.writing() as db:
+            self._flush()
+            done = db.execute(
+                "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse,"
+                " diff, hunk_id, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+            return cast(int, done.lastrowid)
+
+    def keep_whole(self, edit_id: int, old: bytes) -> None:
+        """Record, durably, all old bytes of a file that is about to be written in place."""
+        with self._db.writing() as db:
+            db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (_squeezed(old), edit_id))
+
+    def close_entry(self, edit_id: int, state: State) -> None:
+        """Record how the write ended; it reaches the disk with the next entry."""
+        with self._db.reading():
+            self._ended[edit_id] = state
+
+    def entries(
+        self, path: RelPath | None = None, member: str | None = None, most: int = 50
+    ) -> tuple[Entry, ...]:
+        """The last entries, the newest first."""
+        self._settle()
+        with self._db.reading() as db:
+            rows = db.execute(
+                f"SELECT {_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1)"
+                " AND (?2 IS NULL OR member = ?2) ORDER BY edit_id DESC LIMIT ?3",
+                (None if path is None else str(path), member, most),
+            ).fetchall()
+        return tuple(_entry(row) for row in rows)
+
+    def get(self, edit_id: int) -> Entry | None:
+        """One entry."""
+        self._settle()
+        with self._db.reading() as db:
+            row = db.execute(
+                f"SELECT {_COLUMNS} FROM edits WHERE edit_id = ?", (edit_id,)
+            ).fetchone()
+        return None if row is None else _entry(row)
+
+    def prune(self, before_ms: int, most_bytes: int) -> int:
+        """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
+        self._settle()
+        with self._db.writing() as db:
+            gone = db.execute(
+                "DELETE FROM edits WHERE state <> 'open' AND (time_ms < ?1 OR edit_id <="
+                " (SELECT coalesce(max(edit_id), 0) FROM (SELECT edit_id, sum(length(inverse)"
+                " + length(diff) + coalesce(length(whole), 0)) OVER (ORDER BY edit_id DESC)"
+                " AS size FROM edits) WHERE size > ?2))",
+                (before_ms, most_bytes),
+            )
+            return gone.rowcount
+
+    def close(self) -> None:
+        """Record what has ended and close the file."""
+        self._settle()
+        self._db.close()
+
+    def _settle(self) -> None:
+        if self._ended:
+            with self._db.writing():
+                self._flush()
+
+    def _flush(self) -> None:
+        """Write how entries have ended; within a transaction."""
+        with self._db.reading() as db:
+            ended, self._ended = self._ended, {}
+            db.executemany(
+                "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?",
+                [(state, edit_id) for edit_id, state in ended.items()],
+            )
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    time_ms, member, tool, path, kind, before, after, inverse, diff, hunk, edit_id, state = row
+    return Entry(
+        time_ms=time_ms,
+        member=member,
+        tool=tool,
+        path=RelPath.parse(path),
+        kind=cast(Kind, kind),
+        before=before,
+        after=after,
+        inverse=unpacked(_full(inverse)),
+        diff=_full(diff),
+        hunk_id=hunk,
+        edit_id=edit_id,
+        state=cast(State, state),
+    )
+
+
+def _squeezed(data: bytes) -> bytes:
+    """Compressed when that is worth it; the first byte tells."""
+    return b"\0" + data if len(data) < _SMALL else b"\1" + zlib.compress(data, 1)
+
+
+def _full(data: bytes) -> bytes:
+    return zlib.decompress(data[1:]) if data[:1] == b"\1" else data[1:]

@@ -1,0 +1,82 @@
+"""Looking around: directories and searches, as far as a member may read.
+
+What lives here: the protocol and its questions. What must not: processes,
+directories (`copydesk.app.looking` has the real one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from copydesk.desk.member import Member
+from copydesk.store.protocol import Entry
+from copydesk.store.rg_found import Counts, Files, Lines, Raw, Snippets
+from copydesk.text.relpath import RelPath
+
+Progress = Callable[[int], None]
+"""Told how many files a search has seen so far."""
+
+__all__ = [
+    "Counts",
+    "Entry",
+    "Files",
+    "Lines",
+    "Looking",
+    "Progress",
+    "Question",
+    "Raw",
+    "Snippets",
+    "Watch",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a search looks for, and where. `globs` are those of .gitignore."""
+
+    pattern: str
+    path: RelPath
+    globs: tuple[str, ...] = ()
+    case: Literal["smart", "sensitive", "insensitive"] = "smart"
+    fixed_strings: bool = False
+    include_hidden: bool = False
+    follow_symlinks: bool = False
+    pattern_argument: Literal["pattern", "literal"] = "pattern"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who watches a long search: `progress` is told, `cancelled` is asked."""
+
+    progress: Progress
+    cancelled: Callable[[], bool]
+
+
+class Looking(Protocol):
+    """What can be seen of a workspace. Raises AccessDenied for a place that may not be read."""
+
+    def list_dir(self, member: Member, path: RelPath) -> tuple[Entry, ...]:
+        """The entries of a directory that the member may read."""
+        ...
+
+    def files(self, member: Member, question: Question, most: int, watch: Watch) -> Files:
+        """The files with a match."""
+        ...
+
+    def counts(self, member: Member, question: Question, most: int, watch: Watch) -> Counts:
+        """Lines and matches per file."""
+        ...
+
+    def snippets(
+        self, member: Member, question: Question, most: int, before: int, after: int, watch: Watch
+    ) -> Snippets:
+        """The lines with a match, with lines around them."""
+        ...
+
+    def raw(
+        self, member: Member, pattern: str, path: RelPath, rg_args: tuple[str, ...], watch: Watch
+    ) -> Raw:
+        """What ripgrep finds with options of its own, those that are safe."""
+        ...

@@ -1,0 +1,42 @@
+"""Who calls: a member of the workspace and what it may do.
+
+What lives here: the value. What must not: tokens, transports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from copydesk.text.relpath import RelPath
+
+Operation = Literal["read", "write"]
+
+
+class Permission(Protocol):
+    """What a member may do; `copydesk.store.access` has the real one."""
+
+    def check(self, operation: Operation, *paths: RelPath) -> None:
+        """Raise AccessDenied unless the operation is allowed on every one of the paths."""
+        ...
+
+    def check_walk(self, *paths: RelPath) -> None:
+        """Raise AccessDenied unless something below every one of the directories may be read."""
+        ...
+
+    def allows_read(self, path: RelPath) -> bool:
+        """Whether the member may read the file."""
+        ...
+
+    def allows_walk(self, path: RelPath) -> bool:
+        """Whether something below the directory may be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A caller: its name, which plans are kept under, and its permission for one toolset."""
+
+    name: str
+    permission: Permission
+    toolset: str = "ws_mod"

@@ -1,0 +1,109 @@
+"""What the desk answers with: typed results, from which the reports are made.
+
+What lives here: one frozen type for each kind of answer. What must not: words,
+field names of reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from copydesk.edit.draft import Draft
+from copydesk.edit.plan import ContextMatch, Plan
+from copydesk.errors import Refusal
+from copydesk.text.change import ChangeSet
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan waits. `declined`: why `auto` did not write, when it was asked for."""
+
+    plan: Plan
+    draft: Draft
+    declined: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A plan was written, or had nothing to change (`edit_id` 0).
+
+    `draft` is the edit as it was made, on the file as it was at that moment.
+    """
+
+    plan: Plan
+    draft: Draft
+    context: ContextMatch
+    edit_id: int
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the file was another one than the plan was made on."""
+        before = None if self.draft.created else self.draft.base.digest
+        return self.plan.base_digest != before
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The plan could not be applied to the file as it is; nothing was written, it waits on."""
+
+    plan: Plan
+    refusal: Refusal
+    current: Snapshot | None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new file was written."""
+
+    path: RelPath
+    after: Snapshot
+    newline_added: bool
+    edit_id: int
+    diff: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """The whole of a file was replaced, or was the same already (`edit_id` 0)."""
+
+    path: RelPath
+    before: Snapshot
+    after: Snapshot
+    newline_added: bool
+    edit_id: int
+    diff: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Some lines of a file, `first_line` counted from 1.
+
+    `last_wanted` is the last line asked for, from 1, whether it is shown or not.
+    `total_lines`, `version`, `newline_style` and `ends_with_newline` are None
+    when only the end of a large file was read.
+    """
+
+    path: RelPath
+    first_line: int | None
+    lines: tuple[str, ...]
+    size_bytes: int
+    encoding: str
+    total_lines: int | None
+    version: str | None
+    newline_style: str | None
+    ends_with_newline: bool | None
+    cut_by_lines: bool
+    cut_by_characters: bool
+    last_wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A change of a whole file that no request stands for (an overwrite)."""
+
+    base: Snapshot
+    change: ChangeSet
+    after: Snapshot
+    diff: bytes

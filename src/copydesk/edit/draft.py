@@ -1,0 +1,166 @@
+"""A draft: a request at its place in one snapshot, as a change set with remarks.
+
+What lives here: how new text becomes bytes of the file (encoding, line ends,
+the newline at the end of the file). What must not: the disk, ids, time, words.
+Invariant: every byte outside of the place stays, but for the newline that the
+end of the file must have; that one is remarked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from copydesk.edit.place import Place
+from copydesk.edit.request import Action, Append, BlockReplace, Insert, RangeEdit, Request
+from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import unified
+
+
+@dataclass(frozen=True, slots=True)
+class Normalized:
+    """What was done to keep the rules of line ends.
+
+    `newline_style`: `lf` or `crlf`, the terminator that the new lines took;
+    `content_newlines_converted`: how many terminators of the content were
+    another one.
+    """
+
+    file_eof_has_newline: bool
+    content_eof_has_newline: bool
+    file_eof_newline_added: bool
+    content_eof_newline_added: bool
+    newline_style: str
+    content_newlines_converted: int
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a request comes to in `base`. Make one with `compose`."""
+
+    request: Request
+    base: Snapshot
+    place: Place
+    change: ChangeSet
+    new_lines: tuple[str, ...]
+    normalized: Normalized
+    created: bool = False
+
+    @property
+    def action(self) -> Action:
+        """What the edit does to the file."""
+        return action_of(self.request, self.place)
+
+    @property
+    def old_count(self) -> int:
+        """How many lines are replaced."""
+        return self.place.stop - self.place.start
+
+    @cached_property
+    def after(self) -> Snapshot:
+        """The text after the change."""
+        return Snapshot(self.change.apply(self.base.data), self.base.encoding)
+
+    @cached_property
+    def diff(self) -> bytes:
+        """The unified diff of the change, git-style."""
+        return unified(self.base, self.change, str(self.request.path), created=self.created)
+
+    @property
+    def replaces_nothing(self) -> bool:
+        """Whether the file after the change is the file before it."""
+        return not self.created and self.after.data == self.base.data
+
+    @property
+    def bad_character(self) -> bool:
+        """Whether the new text holds U+FFFD and the replaced text did not."""
+        if not any("\ufffd" in line for line in self.new_lines):
+            return False
+        old = self.base.texts(self.place.start, self.place.stop)
+        return not any("\ufffd" in line for line in old)
+
+
+def action_of(request: Request, place: Place) -> Action:
+    """The action of a request at its place."""
+    if isinstance(request, Insert):
+        return "insert"
+    if isinstance(request, BlockReplace):
+        return "block_replace"
+    if isinstance(request, Append) or place.foot is None:
+        return "append"
+    return "replace" if request.content else "delete"
+
+
+def compose(request: Request, base: Snapshot, place: Place, *, created: bool = False) -> Draft:
+    """The request at `place` in `base`.
+
+    Raises ContentRequired for an empty text where only a deletion of lines may
+    have one, EncodingRefused for text that the file cannot hold.
+    """
+    may_be_empty = isinstance(request, RangeEdit) and place.foot is not None
+    if not request.content and not may_be_empty:
+        raise ContentRequired()
+    lines, converted, closed = _split(request.content, base.newline_near(place.start, place.stop))
+    newline = base.newline_near(place.start, place.stop)
+    new = b"".join(base.encoding.encode(line) + newline for line in lines)
+    start, stop = base.start(place.start), base.start(place.stop)
+    last = base.line_count
+    unclosed = last > 0 and not base.ends_with_newline
+    edits: list[Edit] = []
+    if unclosed and place.start == last:
+        edits.append(Edit(start, start, newline))
+    edits.append(Edit(start, stop, new))
+    if unclosed and place.stop < last:
+        edits.append(Edit(len(base.data), len(base.data), base.newline_near(last - 1, last)))
+    added = unclosed and (place.stop < last or place.start == last or bool(new))
+    if base.ragged and (place.stop < last or place.start == last):
+        raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
+    return Draft(
+        request,
+        base,
+        place,
+        ChangeSet.of(len(base.data), edits),
+        tuple(lines),
+        Normalized(
+            file_eof_has_newline=not unclosed,
+            content_eof_has_newline=closed,
+            file_eof_newline_added=added,
+            content_eof_newline_added=not closed,
+            newline_style=base.newline_name(newline),
+            content_newlines_converted=converted,
+        ),
+        created,
+    )
+
+
+def check_expected(expected_old: str, base: Snapshot, place: Place) -> None:
+    """Raise ContentChanged unless the lines to be replaced read as `expected_old`.
+
+    Line ends are not compared, nor whether the last line has one.
+    """
+    found = base.texts(place.start, place.stop)
+    if tuple(content_lines(expected_old)) != found:
+        raise ContentChanged(
+            "expected_old is not what stands there",
+            planned_lines=f"{place.start + 1}~{place.stop}",
+            expected_old=expected_old,
+            found="".join(f"{line}\n" for line in found),
+        )
+
+
+def content_lines(content: str) -> list[str]:
+    """The lines of a text that a caller gave: they end with LF or CRLF and nothing else."""
+    lines = content.split("\n")
+    closing = lines.pop()
+    lines = [line.removesuffix("\r") for line in lines]
+    return [*lines, closing] if closing else lines
+
+
+def _split(content: str, newline: bytes) -> tuple[list[str], int, bool]:
+    """The lines of the content, how many terminators change, whether the last one has any."""
+    crlf = content.count("\r\n")
+    every = content.count("\n")
+    converted = every - crlf if b"\r" in newline else crlf
+    return content_lines(content), converted, not content or content.endswith("\n")

@@ -1,0 +1,50 @@
+"""A plan: an edit that was shown and waits to be applied. A value; the registry keeps it.
+
+What lives here: `Plan`, what a `Conclusion` of one can be. What must not: the
+base text itself (it is kept once for all plans on it, by digest).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from copydesk.edit.place import Place
+from copydesk.edit.request import Action, Request
+from copydesk.errors import InvalidHunkId
+
+ContextMatch = Literal["exact", "fuzz", "rejected"]
+Ended = Literal["applied", "discarded", "expired"]
+"""How a plan can have ended."""
+
+_ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One prepared edit.
+
+    `tool` is the one that prepared it, `toolset` the set it was called from.
+    `base_digest` and `diff_digest` are SHA-256 in hex; `base_digest` is None
+    when the file is to be created. Times are milliseconds since 1970 (UTC).
+    """
+
+    id: str
+    owner: str
+    toolset: str
+    tool: str
+    request: Request
+    place: Place
+    action: Action
+    base_digest: str | None
+    diff_digest: str
+    created_ms: int
+    expires_ms: int
+
+
+def checked_id(text: str) -> str:
+    """The id, if it is eight lower-case hex characters; raises InvalidHunkId."""
+    if not _ID.fullmatch(text):
+        raise InvalidHunkId(text)
+    return text

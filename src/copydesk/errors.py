@@ -1,0 +1,291 @@
+"""Every refusal of copydesk: a stable code and typed facts.
+
+What lives here: the one tree of errors that a caller may meet. What must not:
+words for people or models (they live in `copydesk.tools.words`, in two
+languages). Invariant: a refusal raised means that nothing was written.
+
+    Refusal
+    ├── PathRequired, InvalidArgs, InvalidPath, InvalidRange, RangeOutOfBounds
+    ├── FileNotFound, FileExists, NotAFile, BinaryFile, EncodingRefused, FileTooLarge
+    ├── ContentRequired, AnchorNotFound, AnchorAmbiguous, OccurrenceOutOfRange
+    ├── StatsMismatch, SuspiciousDiff, StaleRead
+    ├── InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied
+    ├── ContentChanged, AmbiguousMatch
+    └── Failed (what the operating system refused, in its own words)
+
+Each refusal is a dataclass; `facts()` are its fields, in their order, without
+those that are None. Lines are 1-based, spans inclusive, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class LineShown:
+    """One line of a file as a caller sees it: 1-based number and decoded text."""
+
+    line: int
+    text: str
+
+
+Fact = str | int | bool | tuple[str, ...] | tuple[int, ...] | tuple[LineShown, ...]
+
+
+@dataclass(eq=False)
+class Refusal(Exception):
+    """The root: what was asked cannot be done, and nothing was written."""
+
+    code: ClassVar[str] = "FAILED"
+
+    def facts(self) -> Mapping[str, Fact]:
+        """The facts by name, in the order of the fields, None left out."""
+        found = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: value for name, value in found if value is not None}
+
+    def __str__(self) -> str:
+        facts = ", ".join(f"{k}={v!r}" for k, v in self.facts().items())
+        return f"{self.code}({facts})"
+
+
+@dataclass(eq=False)
+class PathRequired(Refusal):
+    """No path was given where one is needed."""
+
+    code: ClassVar[str] = "PATH_REQUIRED"
+
+
+@dataclass(eq=False)
+class InvalidArgs(Refusal):
+    """An argument is unknown, missing, of the wrong type or out of its domain."""
+
+    code: ClassVar[str] = "INVALID_ARGS"
+    argument: str
+    reason: str
+
+
+@dataclass(eq=False)
+class InvalidPath(Refusal):
+    """The path is not one of this workspace (absolute, above the root, NUL, link out)."""
+
+    code: ClassVar[str] = "INVALID_PATH"
+    reason: str
+
+
+@dataclass(eq=False)
+class InvalidRange(Refusal):
+    """The range has no meaning."""
+
+    code: ClassVar[str] = "INVALID_RANGE"
+    range: str
+    reason: str
+    total_lines: int | None = None
+
+
+@dataclass(eq=False)
+class RangeOutOfBounds(Refusal):
+    """The range names lines that the file does not have."""
+
+    code: ClassVar[str] = "RANGE_OUT_OF_BOUNDS"
+    range: str
+    total_lines: int
+
+
+@dataclass(eq=False)
+class FileNotFound(Refusal):
+    """No file stands at the path."""
+
+    code: ClassVar[str] = "FILE_NOT_FOUND"
+    similar: tuple[str, ...] | None = None
+
+
+@dataclass(eq=False)
+class FileExists(Refusal):
+    """A regular file already stands where one was to be created."""
+
+    code: ClassVar[str] = "FILE_EXISTS"
+    size_bytes: int | None = None
+
+
+@dataclass(eq=False)
+class NotAFile(Refusal):
+    """The path names a directory, a device, a socket, or a link where none may be."""
+
+    code: ClassVar[str] = "NOT_A_FILE"
+    kind: str
+
+
+@dataclass(eq=False)
+class BinaryFile(Refusal):
+    """The file holds NUL bytes outside UTF-16 and UTF-32."""
+
+    code: ClassVar[str] = "BINARY_FILE"
+    nul_at_byte: int
+
+
+@dataclass(eq=False)
+class EncodingRefused(Refusal):
+    """The file's encoding cannot hold the new text."""
+
+    code: ClassVar[str] = "ENCODING_ERROR"
+    encoding: str
+    character: str
+    character_index: int
+
+
+@dataclass(eq=False)
+class FileTooLarge(Refusal):
+    """The file is above the configured limit for this operation."""
+
+    code: ClassVar[str] = "FILE_TOO_LARGE"
+    size_bytes: int
+    limit_bytes: int
+
+
+@dataclass(eq=False)
+class ContentRequired(Refusal):
+    """The tool needs text, and got none."""
+
+    code: ClassVar[str] = "CONTENT_REQUIRED"
+    argument: str = "content"
+
+
+@dataclass(eq=False)
+class AnchorNotFound(Refusal):
+    """No line matches the anchor; `closest` are the lines most like it, if any are close."""
+
+    code: ClassVar[str] = "ANCHOR_NOT_FOUND"
+    argument: str
+    anchor: str
+    match: str
+    closest: tuple[LineShown, ...] | None = None
+
+
+@dataclass(eq=False)
+class AnchorAmbiguous(Refusal):
+    """Several places match and the caller chose none; the first of them are shown."""
+
+    code: ClassVar[str] = "ANCHOR_AMBIGUOUS"
+    argument: str
+    anchor: str
+    candidates_count: int
+    candidates: tuple[LineShown, ...]
+
+
+@dataclass(eq=False)
+class OccurrenceOutOfRange(Refusal):
+    """There are fewer candidates than the occurrence asked for."""
+
+    code: ClassVar[str] = "OCCURRENCE_OUT_OF_RANGE"
+    occurrence: str
+    candidates_count: int
+    candidates: tuple[LineShown, ...] = ()
+
+
+@dataclass(eq=False)
+class StatsMismatch(Refusal):
+    """The caller's counters are not those of the file on disk."""
+
+    code: ClassVar[str] = "STATS_MISMATCH"
+    known_old_total_lines: int
+    known_old_total_bytes: int
+    actual_total_lines: int
+    actual_total_bytes: int
+    version: str
+
+
+@dataclass(eq=False)
+class SuspiciousDiff(Refusal):
+    """The content looks like a patch, and nobody said that it should be one."""
+
+    code: ClassVar[str] = "SUSPICIOUS_DIFF"
+    sign: str
+    line: int
+
+
+@dataclass(eq=False)
+class StaleRead(Refusal):
+    """The version the caller read cannot be carried to the file as it is now."""
+
+    code: ClassVar[str] = "STALE_READ"
+    version: str
+    current_version: str
+    total_lines: int
+    reason: str
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class InvalidHunkId(Refusal):
+    """The id is not eight lower-case hexadecimal characters."""
+
+    code: ClassVar[str] = "INVALID_HUNK_ID"
+    hunk_id: str
+
+
+@dataclass(eq=False)
+class HunkNotFound(Refusal):
+    """There is no such plan now; `reason` is applied, discarded, expired or unknown."""
+
+    code: ClassVar[str] = "HUNK_NOT_FOUND"
+    hunk_id: str
+    reason: str
+
+
+@dataclass(eq=False)
+class WrongOwner(Refusal):
+    """The plan belongs to another member."""
+
+    code: ClassVar[str] = "WRONG_OWNER"
+    hunk_id: str
+
+
+@dataclass(eq=False)
+class WrongMode(Refusal):
+    """The plan was made by another tool or toolset."""
+
+    code: ClassVar[str] = "WRONG_MODE"
+    hunk_id: str
+    planned_with: str
+    called_with: str
+
+
+@dataclass(eq=False)
+class AccessDenied(Refusal):
+    """The member may not do this here."""
+
+    code: ClassVar[str] = "ACCESS_DENIED"
+    operation: str
+    rule: str
+
+
+@dataclass(eq=False)
+class ContentChanged(Refusal):
+    """What the edit relies on is not what stands in the file."""
+
+    code: ClassVar[str] = "CONTENT_CHANGED"
+    reason: str
+    planned_lines: str | None = None
+    expected_old: str | None = None
+    found: str | None = None
+
+
+@dataclass(eq=False)
+class AmbiguousMatch(Refusal):
+    """The target could now be in more than one place."""
+
+    code: ClassVar[str] = "AMBIGUOUS_MATCH"
+    planned_lines: str
+    candidate_lines: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Failed(Refusal):
+    """The operating system refused; `reason` is its own word for it."""
+
+    code: ClassVar[str] = "FAILED"
+    operation: str
+    reason: str

@@ -1,0 +1,1 @@
+"""Where documents live: the only room that touches the disk."""

@@ -1,0 +1,307 @@
+"""The system calls of the store, each in one place.
+
+What lives here: calls relative to an open directory, and what differs between
+platforms. What must not: a decision about files. Invariant: no function here
+follows a symlink, and each raises plain OSError or does the whole of one call.
+
+Callers reach every function as an attribute (`_os.write(...)`), so a test can
+make the k-th call fail. Names are bytes: no locale has a say in them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import sys
+import time
+from functools import cache
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_AT_FDCWD = -100
+
+_SYS_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_BENEATH = 0x08
+_RENAME_NOREPLACE = 0x1
+_MAC_RENAME_EXCL = 0x4
+_MAC_COPYFILE_ACL = 0x1
+_MAC_COPYFILE_XATTR = 0x4
+_MAC_F_FULLFSYNC = 51
+
+_SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UPDATE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+COPY_CHUNK = 1 << 20
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = [
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    ]
+
+
+_HOW_SIZE = ctypes.sizeof(_OpenHow)
+if sys.platform == "linux":
+    _LIBC.syscall.restype = ctypes.c_long
+    _LIBC.syscall.argtypes = (
+        ctypes.c_long,
+        ctypes.c_long,
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+    )
+
+
+def now_ns() -> int:
+    """The wall clock, in nanoseconds, to weigh the age of a stamp."""
+    return time.time_ns()
+
+
+# Directories
+
+
+def open_root(path: str) -> int:
+    """A handle on a directory by its name; the one call here that follows symlinks."""
+    return os.open(path, _SEARCH)
+
+
+@cache
+def has_openat2() -> bool:
+    """Whether this kernel, and what confines us, let openat2 through."""
+    if sys.platform != "linux":
+        return False
+    try:
+        fd = _openat2(_AT_FDCWD, b".", _SEARCH, _RESOLVE_NO_MAGICLINKS)
+    except OSError as refused:
+        return refused.errno not in (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG)
+    os.close(fd)
+    return True
+
+
+def open_dir_beneath(root_fd: int, path: bytes) -> int:
+    """A handle on a directory below the root, no symlink on the way (needs openat2)."""
+    return _openat2(root_fd, path, _SEARCH, _BENEATH)
+
+
+def open_file_beneath(root_fd: int, path: bytes) -> int:
+    """A file below the root open for reading, no symlink on the way (needs openat2)."""
+    return _openat2(root_fd, path, _READ, _BENEATH)
+
+
+def open_dir(dir_fd: int, name: bytes) -> int:
+    """A handle on a directory; ENOTDIR or ELOOP when a symlink has the name."""
+    return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=dir_fd)
+
+
+def open_listing(dir_fd: int) -> int:
+    """The directory itself open for listing and flushing."""
+    return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+
+
+def readlink(dir_fd: int, name: bytes) -> bytes:
+    """Where a symlink points; EINVAL when it is none."""
+    return os.readlink(name, dir_fd=dir_fd)
+
+
+def mkdir(dir_fd: int, name: bytes) -> None:
+    """A new directory with the default mode."""
+    os.mkdir(name, dir_fd=dir_fd)
+
+
+def rmdir(dir_fd: int, name: bytes) -> None:
+    """Remove an empty directory."""
+    os.rmdir(name, dir_fd=dir_fd)
+
+
+# Files
+
+
+def lstat(dir_fd: int, name: bytes) -> os.stat_result:
+    """What has the name, symlinks not followed."""
+    return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+
+
+def fstat(fd: int) -> os.stat_result:
+    """What the handle holds."""
+    return os.fstat(fd)
+
+
+def open_read(dir_fd: int, name: bytes) -> int:
+    """Open for reading without waiting for a FIFO's writer; ELOOP for a symlink."""
+    return os.open(name, _READ, dir_fd=dir_fd)
+
+
+def open_update(dir_fd: int, name: bytes) -> int:
+    """Open for reading and writing in place; ELOOP for a symlink."""
+    return os.open(name, _UPDATE, dir_fd=dir_fd)
+
+
+def open_new(dir_fd: int, name: bytes, mode: int) -> int:
+    """A new file; EEXIST when anything has the name."""
+    return os.open(name, _NEW, mode, dir_fd=dir_fd)
+
+
+def pread(fd: int, count: int, offset: int) -> bytes:
+    """Up to `count` bytes; fewer at the end only, or when interrupted."""
+    return os.pread(fd, count, offset)
+
+
+def write(fd: int, data: bytes | memoryview) -> int:
+    """Write some of the data; how much."""
+    return os.write(fd, data)
+
+
+def truncate(fd: int, size: int) -> None:
+    """Cut or extend to `size` bytes."""
+    os.ftruncate(fd, size)
+
+
+def seek_start(fd: int) -> None:
+    """Write from the first byte on."""
+    os.lseek(fd, 0, os.SEEK_SET)
+
+
+def copy_range(old_fd: int, new_fd: int, start: int, count: int) -> int:
+    """Copy some bytes inside the kernel to where `new_fd` stands; how many, 0 if it cannot."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return os.copy_file_range(old_fd, new_fd, count, start)
+    except OSError as refused:
+        if refused.errno in _CANNOT_COPY:
+            return 0
+        raise
+
+
+def sync(fd: int) -> None:
+    """Return when file or directory are on the disk."""
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(fd, _MAC_F_FULLFSYNC)
+        except OSError as refused:
+            if refused.errno not in (errno.ENOTSUP, errno.EINVAL):
+                raise
+        else:
+            return
+    os.fsync(fd)
+
+
+def close(fd: int) -> None:
+    """Close a file that was written; some network systems report a full disk only here."""
+    os.close(fd)
+
+
+def close_quietly(fd: int) -> None:
+    """Close what was only read: nothing can be lost any more."""
+    try:
+        os.close(fd)
+    except OSError:
+        return
+
+
+# Names
+
+
+def rename(dir_fd: int, old: bytes, new: bytes) -> None:
+    """Give `new` to the file `old`, over whatever file has it."""
+    os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+
+def rename_no_replace(dir_fd: int, old: bytes, new: bytes) -> None:
+    """Give `new` to the file `old`; EEXIST when anything has it, ENOSYS if the system cannot."""
+    if sys.platform == "darwin":
+        call, flag = getattr(_LIBC, "renameatx_np", None), _MAC_RENAME_EXCL
+    else:
+        call, flag = getattr(_LIBC, "renameat2", None), _RENAME_NOREPLACE
+    if call is None:
+        raise _os_error(errno.ENOSYS)
+    while call(dir_fd, old, dir_fd, new, flag) != 0:
+        number = ctypes.get_errno()
+        if number != errno.EINTR:
+            raise _os_error(number)
+
+
+def link(dir_fd: int, old: bytes, new: bytes) -> None:
+    """A second name for a file; EEXIST when anything has it."""
+    os.link(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+
+
+def unlink(dir_fd: int, name: bytes) -> None:
+    """Remove a name."""
+    os.unlink(name, dir_fd=dir_fd)
+
+
+# Attributes
+
+
+def chown(fd: int, uid: int, gid: int) -> None:
+    """Set owner and group; -1 leaves one as it is."""
+    os.fchown(fd, uid, gid)
+
+
+def chmod(fd: int, mode: int) -> None:
+    """Set the permission bits."""
+    os.fchmod(fd, mode)
+
+
+def list_attributes(fd: int) -> list[str]:
+    """The names of the extended attributes, ACLs among them where Linux keeps them so."""
+    return os.listxattr(fd) if sys.platform == "linux" else []
+
+
+def get_attribute(fd: int, name: str) -> bytes:
+    """The value of one extended attribute."""
+    return os.getxattr(fd, name) if sys.platform == "linux" else b""
+
+
+def set_attribute(fd: int, name: str, value: bytes) -> None:
+    """Set one extended attribute."""
+    if sys.platform == "linux":
+        os.setxattr(fd, name, value)
+
+
+def remove_attribute(fd: int, name: str) -> None:
+    """Remove one extended attribute."""
+    if sys.platform == "linux":
+        os.removexattr(fd, name)
+
+
+def copy_attributes_at_once(old_fd: int, new_fd: int) -> None:
+    """Copy ACL and extended attributes where the system has one call for it (macOS)."""
+    if sys.platform == "darwin":
+        flags = _MAC_COPYFILE_ACL | _MAC_COPYFILE_XATTR
+        if _LIBC.fcopyfile(old_fd, new_fd, None, flags) != 0:
+            raise _os_error(ctypes.get_errno())
+
+
+_BENEATH = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
+_CANNOT_COPY = (
+    errno.EXDEV,
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.EPERM,
+    errno.EOPNOTSUPP,
+    errno.ETXTBSY,
+)
+
+
+def _openat2(dir_fd: int, path: bytes, flags: int, resolve: int) -> int:
+    how = _OpenHow(flags, 0, resolve)
+    while True:
+        fd: int = _LIBC.syscall(_SYS_OPENAT2, dir_fd, path, ctypes.byref(how), _HOW_SIZE)
+        if fd >= 0:
+            return fd
+        number = ctypes.get_errno()
+        if number != errno.EINTR:
+            raise _os_error(number)
+
+
+def _os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))

@@ -1,0 +1,138 @@
+"""What a member may read and write.
+
+What lives here: the rules and the one check. What must not: the disk (callers
+hand in the path as it was given and the real one). Invariants: deny lists win;
+an empty allow list allows all; what is reserved stays so whatever the lists say.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from copydesk.errors import AccessDenied
+from copydesk.store.globs import covers, reaches
+from copydesk.store.temp import GLOB
+from copydesk.text.relpath import RelPath
+
+Operation = Literal["read", "write"]
+
+TEAM_DIR = ".minds"
+_RESERVED = (TEAM_DIR, ".dialogs", "**/*.tsk", f"**/{GLOB}")
+# Where the file system may fold case, `Secret` names what a rule forbids as `secret`.
+_DENY_FOLDS = sys.platform in ("darwin", "win32")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one member may do with one toolset.
+
+    The directory lists hold globs of paths from the root; each covers what is
+    below it too. The extension lists hold `py`, `.py` or `tar.gz`, compared
+    with their case; `""` stands for a name without extension, and `.env` has
+    both none and the extension `env`. `state_dir` is copydesk's own folder at
+    the root. `within` is "" for the whole workspace less what is reserved, or
+    the one reserved directory at the root that these rules are for.
+    """
+
+    read_dirs: tuple[str, ...] = ()
+    write_dirs: tuple[str, ...] = ()
+    no_read_dirs: tuple[str, ...] = ()
+    no_write_dirs: tuple[str, ...] = ()
+    read_file_ext_names: tuple[str, ...] = ()
+    write_file_ext_names: tuple[str, ...] = ()
+    no_read_file_ext_names: tuple[str, ...] = ()
+    no_write_file_ext_names: tuple[str, ...] = ()
+    state_dir: str = ".copydesk"
+    within: str = ""
+
+    @staticmethod
+    def team_mgmt(state_dir: str = ".copydesk") -> Rules:
+        """The rules of the team_mgmt toolset: all below `.minds`, nothing else."""
+        return Rules(state_dir=state_dir, within=TEAM_DIR)
+
+    def check(self, operation: Operation, *paths: RelPath) -> None:
+        """Raise AccessDenied, naming the rule, unless every one of the files is allowed."""
+        for path in paths:
+            rule = self._rule_against(operation, path)
+            if rule:
+                raise AccessDenied(operation, rule)
+
+    def check_walk(self, *paths: RelPath) -> None:
+        """Raise AccessDenied unless every one of the directories may be listed or searched."""
+        for path in paths:
+            rule = self._rule_against_walk(path)
+            if rule:
+                raise AccessDenied("read", rule)
+
+    def allows_read(self, path: RelPath) -> bool:
+        """Whether the file may be read."""
+        return not self._rule_against("read", path)
+
+    def allows_walk(self, path: RelPath) -> bool:
+        """Whether the directory may be listed: something in it might be readable."""
+        return not self._rule_against_walk(path)
+
+    def _rule_against(self, operation: Operation, path: RelPath) -> str:
+        if operation == "read":
+            allowed, denied = self.read_dirs, self.no_read_dirs
+        else:
+            allowed, denied = self.write_dirs, self.no_write_dirs
+        return (
+            self._reserved(path)
+            or _denied(f"no_{operation}_dirs", denied, path)
+            or self._extension(operation, path)
+            or _not_allowed(
+                f"{operation}_dirs", allowed, any(covers(pattern, path) for pattern in allowed)
+            )
+        )
+
+    def _rule_against_walk(self, path: RelPath) -> str:
+        return (
+            self._reserved(path)
+            or _denied("no_read_dirs", self.no_read_dirs, path)
+            or _not_allowed(
+                "read_dirs",
+                self.read_dirs,
+                any(reaches(pattern, path) for pattern in self.read_dirs),
+            )
+        )
+
+    def _reserved(self, path: RelPath) -> str:
+        if self.within and path.parts[:1] != (self.within,):
+            return f"outside: {self.within}/**"
+        for pattern in (*_RESERVED, self.state_dir):
+            # The own directory of a toolset is not reserved for itself.
+            if pattern != self.within and covers(pattern, path, fold=True):
+                return f"reserved: {pattern}/**"
+        return ""
+
+    def _extension(self, operation: Operation, path: RelPath) -> str:
+        if operation == "read":
+            allowed, denied = self.read_file_ext_names, self.no_read_file_ext_names
+        else:
+            allowed, denied = self.write_file_ext_names, self.no_write_file_ext_names
+        for name in denied:
+            if _has_extension(path, name):
+                return f"no_{operation}_file_ext_names: {name}"
+        found = any(_has_extension(path, name) for name in allowed)
+        return _not_allowed(f"{operation}_file_ext_names", allowed, found)
+
+
+def _denied(list_name: str, patterns: tuple[str, ...], path: RelPath) -> str:
+    for pattern in patterns:
+        if covers(pattern, path, fold=_DENY_FOLDS):
+            return f"{list_name}: {pattern}"
+    return ""
+
+
+def _not_allowed(list_name: str, allowed: tuple[str, ...], found: bool) -> str:
+    return f"{list_name}: {', '.join(allowed)}" if allowed and not found else ""
+
+
+def _has_extension(path: RelPath, extension: str) -> bool:
+    extension = extension.removeprefix(".")
+    if not extension:
+        return "." not in path.name.lstrip(".").rstrip(".")
+    return path.name.endswith("." + extension)

@@ -1,0 +1,134 @@
+"""New files, and the removal of files.
+
+What lives here: the order of the calls. What must not: parents and paths (a
+`Place` is handed in). Invariant: a file that was there, or appears at the same
+moment, is never clobbered; a new file appears with all its bytes or not at all,
+save on systems that have neither an exclusive rename nor links.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from copydesk.errors import FileExists, NotAFile
+from copydesk.store import _os
+from copydesk.store.flush import DirFlush
+from copydesk.store.pieces import write_all
+from copydesk.store.place import Place
+from copydesk.store.protocol import Durability, Kept, TargetMoved
+from copydesk.store.refused import kind_of
+from copydesk.store.replace import check_target, copy_beside, stamp_of_ours
+from copydesk.store.stamp import Stamp
+from copydesk.store.temp import discard, open_temp
+
+_NO_SUCH_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
+_DEFAULT_MODE = 0o666
+
+
+def create(place: Place, data: bytes, *, durability: Durability) -> Stamp:
+    """A new file at the place with the default mode; its stamp.
+
+    Raises FileExists, NotAFile, OSError; nothing is left behind then.
+    """
+    refuse_existing(place)
+    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
+        ours = _put(place, data, durability)
+        try:
+            flush.now(place.name)
+        except OSError:
+            _remove_ours(place, ours)
+            raise
+    return stamp_of_ours(place, ours)
+
+
+def remove(
+    place: Place, old_fd: int, expected: Stamp, expected_sha256: str, *, durability: Durability
+) -> None:
+    """Remove the name of the file open as `old_fd`; raises TargetMoved, OSError."""
+    old = _os.fstat(old_fd)
+    if not expected.stands_in(old):
+        raise TargetMoved()
+    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
+        check_target(place, old_fd, expected, expected_sha256)
+        _os.unlink(place.dir_fd, place.name)
+        try:
+            flush.now(b".")
+        except OSError:
+            temp, _ = copy_beside(place, old_fd, old, [Kept(0, old.st_size)], durability="fast")
+            _give_name(place, temp)
+            raise
+
+
+def refuse_existing(place: Place) -> None:
+    """Raise FileExists or NotAFile when anything has the name."""
+    if not place.name:
+        raise NotAFile("directory")
+    try:
+        found = _os.lstat(place.dir_fd, place.name)
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(found.st_mode):
+        raise FileExists(found.st_size)
+    raise NotAFile(kind_of(found.st_mode))
+
+
+def _put(place: Place, data: bytes, durability: Durability) -> os.stat_result:
+    fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE)
+    ours = _filled(place, fd, temp, data, durability)
+    try:
+        _give_name(place, temp)
+    except OSError as refused:
+        if refused.errno == errno.EEXIST:
+            refuse_existing(place)
+            raise FileExists() from None  # it has gone again
+        if refused.errno not in _NO_SUCH_CALL:
+            raise
+    else:
+        return ours
+    fd = _os.open_new(place.dir_fd, place.name, _DEFAULT_MODE)
+    return _filled(place, fd, place.name, data, durability)
+
+
+def _filled(
+    place: Place, fd: int, name: bytes, data: bytes, durability: Durability
+) -> os.stat_result:
+    finished = False
+    try:
+        try:
+            write_all(fd, data)
+            if durability == "full":
+                _os.sync(fd)
+            ours = _os.fstat(fd)
+        finally:
+            _os.close(fd)
+        finished = True
+    finally:
+        if not finished:
+            discard(place.dir_fd, name)
+    return ours
+
+
+def _give_name(place: Place, temp: bytes) -> None:
+    """Move the temporary file to the name unless something has it; it is gone in any case."""
+    moved = False
+    try:
+        try:
+            _os.rename_no_replace(place.dir_fd, temp, place.name)
+            moved = True
+        except OSError as refused:
+            if refused.errno not in _NO_SUCH_CALL:
+                raise
+            _os.link(place.dir_fd, temp, place.name)
+    finally:
+        if not moved:
+            discard(place.dir_fd, temp)
+
+
+def _remove_ours(place: Place, ours: os.stat_result) -> None:
+    try:
+        if _os.lstat(place.dir_fd, place.name).st_ino == ours.st_ino:
+            _os.unlink(place.dir_fd, place.name)
+    except FileNotFoundError:
+        return

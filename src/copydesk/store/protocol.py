@@ -1,0 +1,167 @@
+"""What the layers above see of the disk: one protocol and its values.
+
+What lives here: `Files`, and the types that its methods take and give. What
+must not: a system call. Invariant: every method either does the whole of what
+it says or raises with nothing changed (`InPlaceTorn` is the one exception, and
+it says so).
+
+Paths are `RelPath`; `real` is the path with every symlink resolved, which is
+what access is checked against and what locks are keyed by. Refusals (from
+`copydesk.errors`) are for callers; `TargetMoved` is for the layer above, which
+reads again and tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from copydesk.store.stamp import Stamp
+from copydesk.text.relpath import RelPath
+
+Durability = Literal["full", "fast"]
+"""`full` flushes file and directory before a write is reported; `fast` is atomic only."""
+
+EntryKind = Literal["file", "dir", "symlink", "other"]
+
+
+class TargetMoved(Exception):
+    """The target is no longer what was expected; nothing was written. Read again."""
+
+
+class InPlaceTorn(Exception):
+    """A write in place broke off and could not be put back; only the journal has the old bytes.
+
+    The message is the operating system's word for it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole file at one moment: its bytes, and the stamp that belongs to them."""
+
+    real: RelPath
+    data: bytes
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A regular file open for reading; `fd` lives as long as the context that gave it."""
+
+    real: RelPath
+    stamp: Stamp
+    fd: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Bytes `start` to `stop` (0-based, stop exclusive) of the file as it was before."""
+
+    start: int
+    stop: int
+
+
+Piece = bytes | memoryview | Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of a directory; `size_bytes` of files only, `link_target` of symlinks only.
+
+    What is not UTF-8 in `name` or `link_target` is shown as `\\xNN`.
+    """
+
+    name: str
+    kind: EntryKind
+    size_bytes: int | None = None
+    link_target: str | None = None
+
+
+class Files(Protocol):
+    """The files below one root.
+
+    Every method raises InvalidPath for a path that leads out of the root and
+    Failed for what the operating system refuses. Methods that need a file
+    raise FileNotFound when there is none and NotAFile(kind) when it is not a
+    regular one. Safe to call from many threads; nothing here excludes two
+    writers of one file, that is the lock of the layer above.
+    """
+
+    def resolve(self, path: RelPath) -> RelPath:
+        """The real path; what is missing at its end is taken as written."""
+        ...
+
+    def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
+        """The real path and the stamp of a regular file, without opening it."""
+        ...
+
+    def read(self, path: RelPath) -> Document:
+        """The whole file; FileTooLarge above the limit."""
+        ...
+
+    def open_for_reading(self, path: RelPath) -> AbstractContextManager[OpenFile]:
+        """The file open for reading, of any size."""
+        ...
+
+    def replace(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        expected_real: RelPath | None = None,
+    ) -> Stamp:
+        """Put `pieces` in the place of the file's bytes; give the new stamp.
+
+        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole
+        old content) are what was read; TargetMoved when that is not what stands
+        there any more, or when the path does not lead to `expected_real`.
+        `pieces` is iterated at most once. A file with several links is
+        written in place, and `before_in_place` gets its old bytes first (a
+        TargetMoved may still follow the call). InPlaceTorn when such a write
+        broke off and the old bytes could not be put back.
+        """
+        ...
+
+    def create(
+        self,
+        path: RelPath,
+        data: bytes,
+        *,
+        make_parents: bool = True,
+        expected_real: RelPath | None = None,
+    ) -> tuple[RelPath, Stamp]:
+        """A new file; never one that was there or appears at the same moment.
+
+        FileExists for a regular file, NotAFile(kind) for anything else that has
+        the name (a dangling symlink too) and for a parent that is a file;
+        FileNotFound for a missing parent unless `make_parents`.
+        """
+        ...
+
+    def remove(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+    ) -> None:
+        """Remove a file that is still what was read; else TargetMoved."""
+        ...
+
+    def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
+        """The entries of a directory by name; InvalidPath when it is none.
+
+        Temporary files of copydesk are left out.
+        """
+        ...
+
+    def similar(self, path: RelPath) -> tuple[str, ...]:
+        """Up to three names beside a missing one that are close to it, closest first."""
+        ...

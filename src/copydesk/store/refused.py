@@ -1,0 +1,37 @@
+"""What the operating system refused, as one of our refusals.
+
+What lives here: the one translation of OSError, and the names of file kinds.
+What must not: a system call. Invariant: the reason begins with the symbolic
+name of the error number.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from copydesk.errors import Failed
+
+
+def failed(operation: str, refused: OSError) -> Failed:
+    """The refusal for an OSError, such as `ENOSPC: No space left on device`."""
+    number = refused.errno or 0
+    name = errno.errorcode.get(number, "OSError")
+    return Failed(operation, f"{name}: {os.strerror(number) if number else refused}")
+
+
+def kind_of(mode: int) -> str:
+    """The kind of a file in the words of NotAFile."""
+    return _KINDS.get(stat.S_IFMT(mode), "special file")
+
+
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "character device",
+    stat.S_IFBLK: "block device",
+}

@@ -1,0 +1,279 @@
+"""The options of ripgrep that a caller may hand through.
+
+What lives here: the allowlist, its values, and the parser. What must not: a
+process, the disk. Invariant: an `RgArgs` holds only options written by this
+module, in their long form with `=` before the value; no text of the caller
+stands in it that was not checked. What starts a program, reads or writes a
+file, or follows links is not in the list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from copydesk.errors import InvalidArgs
+from copydesk.store.rg_globs import checked_globs, is_unicode
+
+MAX_ARGS = 100
+MAX_CONTEXT = 50
+
+Mode = Literal["lines", "files", "counts"]
+
+
+@dataclass(frozen=True, slots=True)
+class RgArgs:
+    """Options that were checked.
+
+    `globs` are those of --glob and --iglob, for access checks; they stand in
+    `flags` too. `flags` has nothing about hidden files.
+    """
+
+    flags: tuple[str, ...] = ()
+    globs: tuple[str, ...] = ()
+    mode: Mode = "lines"
+    only_matching: bool = False
+    multiline: bool = False
+    as_text: bool = False
+    hidden: bool = False
+    max_columns: int | None = None
+
+
+def parse_rg_args(rg_args: Sequence[str]) -> RgArgs:
+    """The options, one token each: `-inw`, `-A3`, `-A` `3`, `--context=2`.
+
+    Options about the look of a terminal (`-n`, `--heading`, `--color=never`) are
+    taken and change nothing. Raises InvalidArgs("rg_args") for an option that is
+    not in the list or not safe, a value out of its domain, and anything that is
+    not an option.
+    """
+    if len(rg_args) > MAX_ARGS:
+        raise _refused(f"more than {MAX_ARGS} arguments")
+    for token in rg_args:
+        if "\0" in token or not is_unicode(token):
+            raise _refused(f"{token[:40]!r}: NUL or lone surrogate")
+    return _fold(list(_options(rg_args)))
+
+
+def _fold(options: list[tuple[str, str | None]]) -> RgArgs:
+    flags: list[str] = []
+    globs: list[str] = []
+    mode: Mode = "lines"
+    max_columns: int | None = None
+    names = [name for name, _ in options]
+    levels = names.count("unrestricted")
+    flags += ["--no-ignore"] * (levels > 0) + ["--binary"] * (levels > 2)
+    hidden = levels > 1
+    for name, value in options:
+        mode = _MODES.get(name, mode)
+        if name in ("hidden", "no-hidden"):
+            hidden = name == "hidden"
+        if name == "max-columns" and value is not None:
+            max_columns = int(value) or None
+        elif name in ("glob", "iglob") and value is not None:
+            (glob,) = checked_globs([value], "rg_args")
+            globs.append(glob)
+            flags.append(f"--{name}={glob}")
+        elif name in _SEARCHING or (name in _VALUES and name not in _LOOKS_VALUES):
+            flags.append(f"--{name}" if value is None else f"--{name}={value}")
+    return RgArgs(
+        flags=tuple(flags),
+        globs=tuple(globs),
+        mode=mode,
+        only_matching="only-matching" in names,
+        multiline="multiline" in names,
+        as_text="text" in names,
+        hidden=hidden,
+        max_columns=max_columns,
+    )
+
+
+def _options(rg_args: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    tokens = iter(rg_args)
+    for token in tokens:
+        if token.startswith("--") and token != "--":
+            name, has_value, value = token[2:].partition("=")
+            yield _long(name, value if has_value else None, tokens)
+        elif token.startswith("-") and token not in ("-", "--"):
+            yield from _cluster(token[1:], tokens)
+        else:
+            raise _refused(
+                f"{token[:40]!r} is not an option; pattern and path have arguments of their own"
+            )
+
+
+def _long(name: str, value: str | None, tokens: Iterator[str]) -> tuple[str, str | None]:
+    if name in _VALUES:
+        return name, _value(f"--{name}", name, next(tokens, None) if value is None else value)
+    if name not in _FLAGS:
+        raise _refused(_why_not(f"--{name}"))
+    if value is not None:
+        raise _refused(f"--{name} takes no value")
+    return name, None
+
+
+def _cluster(letters: str, tokens: Iterator[str]) -> Iterator[tuple[str, str | None]]:
+    for at, letter in enumerate(letters):
+        name = _SHORT.get(letter)
+        if name is None:
+            raise _refused(_why_not(f"-{letter}"))
+        if name in _VALUES:
+            rest = letters[at + 1 :].removeprefix("=")
+            yield name, _value(f"-{letter}", name, rest or next(tokens, None))
+            return
+        yield name, None
+
+
+def _value(spelled: str, name: str, value: str | None) -> str:
+    if value is None:
+        raise _refused(f"{spelled} needs a value")
+    wanted = _VALUES[name](value)
+    if wanted is not None:
+        raise _refused(f"{spelled} {value[:40]!r}: {wanted}")
+    return value
+
+
+def _why_not(spelled: str) -> str:
+    unsafe = _UNSAFE.get(spelled)
+    if unsafe is not None:
+        return f"{spelled} {unsafe}"
+    return f"{spelled[:40]!r} is not one of the allowed options: {_ALLOWED}"
+
+
+def _refused(reason: str) -> InvalidArgs:
+    return InvalidArgs("rg_args", reason)
+
+
+def _number(most: int) -> Callable[[str], str | None]:
+    def wanted(value: str) -> str | None:
+        if re.fullmatch(r"[0-9]{1,9}", value) and int(value) <= most:
+            return None
+        return f"a number from 0 to {most} is wanted"
+
+    return wanted
+
+
+def _shape(pattern: str, wanted: str) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        return None if re.fullmatch(pattern, value) else f"{wanted} is wanted"
+
+    return check
+
+
+def _any(_value: str) -> None:
+    return None  # checked_globs has the say
+
+
+_SEARCHING: dict[str, str] = {
+    "ignore-case": "i",
+    "case-sensitive": "s",
+    "smart-case": "S",
+    "fixed-strings": "F",
+    "word-regexp": "w",
+    "line-regexp": "x",
+    "invert-match": "v",
+    "multiline": "U",
+    "multiline-dotall": "",
+    "pcre2": "P",
+    "crlf": "",
+    "no-unicode": "",
+    "text": "a",
+    "binary": "",
+    "no-ignore": "",
+    "no-ignore-dot": "",
+    "no-ignore-exclude": "",
+    "no-ignore-global": "",
+    "no-ignore-parent": "",
+    "no-ignore-vcs": "",
+    "one-file-system": "",
+    "glob-case-insensitive": "",
+}
+_MODES: dict[str, Mode] = {
+    "files-with-matches": "files",
+    "count": "counts",
+    "count-matches": "counts",
+}
+_SHOWING = {
+    "files-with-matches": "l",
+    "count": "c",
+    "count-matches": "",
+    "only-matching": "o",
+    "unrestricted": "u",
+    "hidden": ".",
+    "no-hidden": "",
+}
+_LOOKS = {
+    "line-number": "n",
+    "no-line-number": "N",
+    "with-filename": "H",
+    "no-filename": "I",
+    "column": "",
+    "heading": "",
+    "no-heading": "",
+    "max-columns-preview": "",
+    "no-config": "",
+    "no-follow": "",
+}
+_FLAGS = _SEARCHING | _SHOWING | _LOOKS
+_VALUES: dict[str, Callable[[str], str | None]] = {
+    "after-context": _number(MAX_CONTEXT),
+    "before-context": _number(MAX_CONTEXT),
+    "context": _number(MAX_CONTEXT),
+    "max-count": _number(10**9),
+    "max-depth": _number(1000),
+    "max-filesize": _shape(r"[0-9]{1,12}[KMG]?", "a number with K, M or G"),
+    "max-columns": _number(10**9),
+    "glob": _any,
+    "iglob": _any,
+    "type": _shape(r"[A-Za-z0-9+_.-]{1,40}", "the name of a file type"),
+    "type-not": _shape(r"[A-Za-z0-9+_.-]{1,40}", "the name of a file type"),
+    "encoding": _shape(r"[A-Za-z0-9+_.:-]{1,40}", "the name of an encoding"),
+    "engine": _shape(r"default|pcre2|auto", "default, pcre2 or auto"),
+    "sort": _shape(r"path|modified|accessed|created", "path, modified, accessed or created"),
+    "sortr": _shape(r"path|modified|accessed|created", "path, modified, accessed or created"),
+    "color": _shape(r"never|auto", "never"),
+}
+_LOOKS_VALUES = frozenset({"color", "max-columns"})
+_VALUE_SHORT = {
+    "A": "after-context",
+    "B": "before-context",
+    "C": "context",
+    "m": "max-count",
+    "d": "max-depth",
+    "M": "max-columns",
+    "g": "glob",
+    "t": "type",
+    "T": "type-not",
+    "E": "encoding",
+}
+_SHORT = {short: name for name, short in _FLAGS.items() if short} | _VALUE_SHORT
+
+_RUNS = "runs a program"
+_READS = "reads a file of its own"
+_LINKS = "is not an option here: following links is an argument of the other searches"
+_PATTERN = "is not an option here: the pattern is an argument of its own, join several with '|'"
+_UNSAFE = {
+    "--pre": _RUNS,
+    "--pre-glob": _RUNS,
+    "--hostname-bin": _RUNS,
+    "--search-zip": _RUNS,
+    "-z": _RUNS,
+    "--file": _READS,
+    "-f": _READS,
+    "--ignore-file": _READS,
+    "--config": _READS,
+    "--follow": _LINKS,
+    "-L": _LINKS,
+    "--regexp": _PATTERN,
+    "-e": _PATTERN,
+    "--replace": "is not supported: a search changes nothing, neither does its result",
+    "-r": "is not supported: a search changes nothing, neither does its result",
+    "--json": "is not an option here: the result is structured already",
+}
+_ALLOWED = " ".join(
+    [f"-{short}" for short in _SHORT]
+    + [f"--{name}" for name, short in _FLAGS.items() if not short and name not in _LOOKS]
+    + [f"--{name}" for name in _VALUES if name not in (*_VALUE_SHORT.values(), "color")]
+)

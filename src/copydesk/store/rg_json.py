@@ -1,0 +1,217 @@
+"""What `rg --json` says, as values.
+
+What lives here: the stream cut into packets, and packets read into `Begin`,
+`Line` and `End`. What must not: a process, a path of the workspace. Invariant:
+memory is bounded whatever the searched files hold: a packet above
+`PACKET_BYTES` is kept only as its head and the piece that names the line.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NotRequired, TypedDict, cast
+
+PACKET_BYTES = 1 << 20
+PIECE_BYTES = 1 << 16
+
+Kind = Literal["begin", "match", "context", "end", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One message of rg: whole in `head` (`tail` None), or too large and kept in two pieces."""
+
+    head: bytes
+    tail: bytes | None
+
+    @property
+    def kind(self) -> Kind:
+        """What the message is about, without reading the rest of it."""
+        for kind in _KINDS:
+            if self.head.startswith(b'{"type":"' + kind.encode()):
+                return kind
+        return "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Lines as rg found them: mostly one, several with a pattern across lines.
+
+    `number` is that of the first, 1-based. `data` is UTF-8 (transcoded by rg
+    where a BOM says so) or the file's own bytes where they are not UTF-8, its
+    last terminator left off. `spans` are the matches in it: bytes from 0, stop
+    exclusive. `whole` is False when it was too large to keep: `data` is then
+    its beginning and `spans` at most the first match.
+    """
+
+    number: int
+    data: bytes
+    is_match: bool
+    spans: tuple[tuple[int, int], ...]
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A file was searched: how many lines matched and how often; the NUL byte met, if any."""
+
+    matched_lines: int
+    matches: int
+    nul_at_byte: int | None
+
+
+def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
+    """The messages of the stream; what follows the last newline is dropped."""
+    held = bytearray()
+    large: _Large | None = None
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            if large is not None:
+                yield large.packet(piece)
+                large = None
+            elif len(held) + len(piece) > PACKET_BYTES:
+                yield _Large(held).packet(piece)
+            else:
+                yield Packet(bytes(held + piece), None)
+            held.clear()
+        if large is not None:
+            large.add(rest)
+        else:
+            held += rest
+            if len(held) > PACKET_BYTES:
+                large = _Large(held)
+                held.clear()
+
+
+def read_path(packet: Packet) -> bytes:
+    """The file of a `begin` or `end` packet, as rg spells it."""
+    return _bytes(_data(packet)["path"])
+
+
+def read_line(packet: Packet) -> Line:
+    """The line of a `match` or `context` packet."""
+    is_match = packet.kind == "match"
+    if packet.tail is not None:
+        return _large_line(packet.head, packet.tail, is_match)
+    data = _data(packet)
+    spans = tuple((found["start"], found["end"]) for found in data["submatches"])
+    return Line(data["line_number"], _chomp(_bytes(data["lines"])), is_match, spans)
+
+
+def read_end(packet: Packet) -> End:
+    """The sums of an `end` packet."""
+    data = _data(packet)
+    stats = data["stats"]
+    return End(stats["matched_lines"], stats["matches"], data["binary_offset"])
+
+
+def shown(data: bytes) -> str:
+    """Bytes as text: what is not UTF-8, and NUL, as `\\xNN`; never a lone surrogate."""
+    return data.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+class _Text(TypedDict):
+    text: NotRequired[str]
+    bytes: NotRequired[str]
+
+
+class _Submatch(TypedDict):
+    start: int
+    end: int
+
+
+class _Stats(TypedDict):
+    matched_lines: int
+    matches: int
+
+
+class _Data(TypedDict):
+    path: _Text
+    lines: _Text
+    line_number: int
+    submatches: list[_Submatch]
+    stats: _Stats
+    binary_offset: int | None
+
+
+class _Message(TypedDict):
+    data: _Data
+
+
+_KINDS: tuple[Kind, ...] = ("begin", "match", "context", "end")
+# No string of JSON can hold these: its quotes would be escaped.
+_MARK = b'"},"line_number":'
+_NUMBER = re.compile(rb'"},"line_number":(\d+)')
+_FIRST = re.compile(rb'"submatches":\[\{"match":\{"\w+":"[^"\\]*(?:\\.[^"\\]*)*"\},"start":(\d+)')
+_STRING = re.compile(rb'[^"\\]*(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*)*')
+_STOP = re.compile(rb',"end":(\d+)')
+_LINES = re.compile(rb'"lines":\{"(text|bytes)":"')
+
+
+class _Large:
+    """A message too large to keep: its beginning, and a piece from the mark on."""
+
+    def __init__(self, held: bytearray) -> None:
+        self._head = bytes(held[:PIECE_BYTES])
+        self._tail = bytearray()
+        self._found = False
+        self.add(bytes(held))
+
+    def add(self, piece: bytes) -> None:
+        if len(self._tail) >= PIECE_BYTES and self._found:
+            return
+        self._tail += piece
+        if not self._found:
+            at = self._tail.find(_MARK)
+            self._found = at >= 0
+            del self._tail[: at if self._found else max(0, len(self._tail) - len(_MARK))]
+        if self._found:
+            del self._tail[PIECE_BYTES:]
+
+    def packet(self, last: bytes) -> Packet:
+        self.add(last)
+        return Packet(self._head, bytes(self._tail))
+
+
+def _data(packet: Packet) -> _Data:
+    return cast(_Message, json.loads(packet.head))["data"]
+
+
+def _bytes(text: _Text) -> bytes:
+    if "text" in text:
+        return text["text"].encode()
+    return base64.b64decode(text.get("bytes", ""))
+
+
+def _chomp(data: bytes) -> bytes:
+    return data.removesuffix(b"\n").removesuffix(b"\r") if data.endswith(b"\n") else data
+
+
+def _large_line(head: bytes, tail: bytes, is_match: bool) -> Line:
+    number = _NUMBER.match(tail)
+    opened = _LINES.search(head)
+    spans: tuple[tuple[int, int], ...] = ()
+    first = _FIRST.search(tail)
+    stop = _STOP.match(tail, first.end()) if first else None
+    if first is not None and stop is not None:
+        spans = ((int(first[1]), int(stop[1])),)
+    data = _beginning(head[opened.end() :], opened[1] == b"bytes") if opened else b""
+    return Line(int(number[1]) if number else 0, _chomp(data), is_match, spans, whole=False)
+
+
+def _beginning(cut: bytes, base64_coded: bool) -> bytes:
+    """The bytes that the beginning of a JSON string stands for.
+
+    `cut` may hold the end of the string when the message is large by its matches.
+    """
+    string = _STRING.match(cut)
+    body = string[0] if string else b""
+    if base64_coded:
+        return base64.b64decode(body[: len(body) // 4 * 4])
+    text = body.decode("utf-8", "ignore")
+    return cast(str, json.loads(f'"{text}"')).encode()

@@ -1,0 +1,243 @@
+"""The workspace on the disk: `Files` below one root directory.
+
+What lives here: each method as resolve, check, call, and OSError turned into a
+refusal. What must not: system calls, locks, access rules. Invariant: no handle
+outlives the call that opened it, but the root's.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
+from copydesk.store import _os, listing, temp
+from copydesk.store.beneath import Root
+from copydesk.store.create import create, refuse_existing, remove
+from copydesk.store.in_place import write_in_place
+from copydesk.store.pieces import read_at
+from copydesk.store.place import MadeParents, Place
+from copydesk.store.protocol import Document, Durability, Entry, OpenFile, Piece, TargetMoved
+from copydesk.store.refused import failed, kind_of
+from copydesk.store.replace import replace
+from copydesk.store.stamp import Stamp
+from copydesk.text.relpath import RelPath
+
+_READS_TRIED = 5
+
+
+class Workspace:
+    """`Files` below the directory `root`; see `protocol` for what each method promises.
+
+    Keeps the directory open until `close`, and may be used from many threads
+    until then. `limit_bytes` is the largest file that `read` loads whole.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        durability: Durability = "full",
+        limit_bytes: int = 64 << 20,
+    ) -> None:
+        self._root = Root(os.fspath(root))
+        self._durability: Durability = durability
+        self._limit_bytes = limit_bytes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the root directory go."""
+        self._root.close()
+
+    @property
+    def root(self) -> str:
+        """The root's real path when it was opened, for showing and for other programs."""
+        return self._root.path
+
+    def resolve(self, path: RelPath) -> RelPath:
+        with self._root.place(path) as place:
+            return place.real
+
+    def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
+        now_ns = _os.now_ns()
+        with self._root.place(path) as place:
+            place.require_parent()
+            if not place.name:
+                raise NotAFile("directory")
+            try:
+                found = _os.lstat(place.dir_fd, place.name)
+            except FileNotFoundError:
+                raise FileNotFound() from None
+            except OSError as refused:
+                raise failed("stat", refused) from refused
+            return place.real, _stamp(found, now_ns)
+
+    def read(self, path: RelPath) -> Document:
+        for _ in range(_READS_TRIED):
+            with self.open_for_reading(path) as file:
+                data = self._read_whole(file)
+                if data is not None:
+                    return Document(file.real, data, file.stamp)
+        raise Failed("read", "EBUSY: the file changes while it is read")
+
+    @contextmanager
+    def open_for_reading(self, path: RelPath) -> Generator[OpenFile]:
+        fd, real = self._root.open_file(path)
+        try:
+            yield OpenFile(real, _stamp_of_open(fd), fd)
+        finally:
+            _os.close_quietly(fd)
+
+    def replace(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        expected_real: RelPath | None = None,
+    ) -> Stamp:
+        durability = self._durability
+        place, old_fd = self._target(path, expected_real)
+        try:
+            if expected.nlink == 1:
+                return replace(
+                    place, old_fd, expected, expected_sha256, pieces, durability=durability
+                )
+            return write_in_place(
+                place,
+                expected,
+                expected_sha256,
+                pieces,
+                before_in_place=before_in_place,
+                durability=durability,
+            )
+        except OSError as refused:
+            raise failed("write", refused) from refused
+        finally:
+            _os.close_quietly(old_fd)
+            place.close()
+
+    def create(
+        self,
+        path: RelPath,
+        data: bytes,
+        *,
+        make_parents: bool = True,
+        expected_real: RelPath | None = None,
+    ) -> tuple[RelPath, Stamp]:
+        with self._root.place(path, follow=False) as place:
+            try:
+                if not place.missing and not place.blocked:
+                    refuse_existing(place)  # first: a link's real path is its target's
+                _require_real(place, expected_real)
+                if not make_parents:
+                    place.require_parent()
+                return place.real, self._create_with_parents(place, data)
+            except OSError as refused:
+                raise failed("create", refused) from refused
+
+    def remove(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+    ) -> None:
+        place, old_fd = self._target(path, expected_real)
+        try:
+            remove(place, old_fd, expected, expected_sha256, durability=self._durability)
+        except OSError as refused:
+            raise failed("remove", refused) from refused
+        finally:
+            _os.close_quietly(old_fd)
+            place.close()
+
+    def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
+        with self._root.open_dir(path) as place:
+            try:
+                return listing.entries(place.dir_fd)
+            except OSError as refused:
+                raise failed("list", refused) from refused
+
+    def similar(self, path: RelPath) -> tuple[str, ...]:
+        with self._root.place(path) as place:
+            if place.missing or place.blocked:
+                return ()
+            try:
+                return listing.similar(place.dir_fd, place.real.name)
+            except OSError as refused:
+                raise failed("list", refused) from refused
+
+    def sweep(self, path: RelPath, before_ns: int) -> int:
+        """Remove temporary files of copydesk in a directory that a killed process left.
+
+        Those last written before `before_ns` (since the epoch); how many.
+        """
+        with self._root.open_dir(path) as place:
+            try:
+                return temp.sweep(place.dir_fd, before_ns)
+            except OSError as refused:
+                raise failed("sweep", refused) from refused
+
+    def _target(self, path: RelPath, expected_real: RelPath | None) -> tuple[Place, int]:
+        place, fd = self._root.open_target(path)
+        if expected_real is not None and place.real != expected_real:
+            _os.close_quietly(fd)
+            place.close()
+            raise TargetMoved()
+        return place, fd
+
+    def _create_with_parents(self, place: Place, data: bytes) -> Stamp:
+        with MadeParents(place, flush=self._durability == "full") as parents:
+            stamp = create(place, data, durability=self._durability)
+            parents.keep()
+        return stamp
+
+    def _read_whole(self, file: OpenFile) -> bytes | None:
+        """The bytes, or None when somebody wrote meanwhile."""
+        size = file.stamp.size
+        if size > self._limit_bytes:
+            raise FileTooLarge(size, self._limit_bytes)
+        try:
+            data = read_at(file.fd, size, 0)
+            found = _os.fstat(file.fd)
+        except OSError as refused:
+            raise failed("read", refused) from refused
+        return data if len(data) == size and file.stamp.stands_in(found) else None
+
+
+def _require_real(place: Place, expected: RelPath | None) -> None:
+    if expected is not None and place.real != expected:
+        raise TargetMoved()
+
+
+def _stamp_of_open(fd: int) -> Stamp:
+    now_ns = _os.now_ns()
+    try:
+        found = _os.fstat(fd)
+    except OSError as refused:
+        raise failed("stat", refused) from refused
+    return _stamp(found, now_ns)
+
+
+def _stamp(found: os.stat_result, now_ns: int) -> Stamp:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAFile(kind_of(found.st_mode))
+    return Stamp.of(found, now_ns)

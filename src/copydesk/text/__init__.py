@@ -1,0 +1,1 @@
+"""The algebra of bytes: pure values, no disk, no clock."""

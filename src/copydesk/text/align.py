@@ -1,0 +1,246 @@
+"""Which lines of one text are which lines of another.
+
+What lives here: the alignment of two sequences of lines. What must not: bytes
+of a file (callers split lines and strip terminators and the byte order mark),
+and any verdict on an edit (`copydesk.text.carry`). Invariant: matched runs are of equal lines,
+strictly rising on both sides, never touching one another on both sides.
+
+Lines are any hashables with equality: texts, digests or numbers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+from copydesk.text.common import longest
+
+_CELLS = 64_000_000
+"""Most pairs of lines that one alignment weighs exactly; some 30 ms, 8 MB."""
+
+_DEPTH = 24
+"""Most times that a gap is split again by lines unique within it."""
+
+
+class Run(NamedTuple):
+    """`length` lines from `base_start` are those from `now_start`; lines from 0."""
+
+    base_start: int
+    now_start: int
+    length: int
+
+
+class Gap(NamedTuple):
+    """What stands between two runs: base lines that went, lines that came; half-open."""
+
+    base_start: int
+    base_stop: int
+    now_start: int
+    now_stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The matched runs of two sequences of lines, in order.
+
+    Law: every line of either side is in one run or in one gap; applying the
+    gaps to base gives now.
+    """
+
+    base_length: int
+    now_length: int
+    runs: tuple[Run, ...]
+
+    @property
+    def matched(self) -> int:
+        """How many lines are matched."""
+        return sum(run.length for run in self.runs)
+
+    def run_at_base(self, line: int, length: int = 1) -> int | None:
+        """The index of the run that holds base lines [line, line + length), if one does."""
+        index = bisect_right(self.runs, line, key=lambda run: run.base_start) - 1
+        if index < 0:
+            return None
+        run = self.runs[index]
+        return index if line + length <= run.base_start + run.length else None
+
+    def now_of(self, line: int, length: int = 1) -> int | None:
+        """Where base lines [line, line + length) stand in now, if they do in one piece."""
+        index = self.run_at_base(line, length)
+        if index is None:
+            return None
+        run = self.runs[index]
+        return line - run.base_start + run.now_start
+
+    def base_of(self, line: int, length: int = 1) -> int | None:
+        """Where now's lines [line, line + length) stood in base, if they did in one piece."""
+        index = bisect_right(self.runs, line, key=lambda run: run.now_start) - 1
+        if index < 0:
+            return None
+        run = self.runs[index]
+        if line + length > run.now_start + run.length:
+            return None
+        return line - run.now_start + run.base_start
+
+    def room_of(self, line: int, length: int = 1) -> tuple[int, int]:
+        """Where in now base lines [line, line + length) may stand, half-open.
+
+        From the end of the last matched line before them to the first after them.
+        """
+        index = bisect_left(self.runs, line, key=lambda run: run.base_start)
+        low = 0
+        if index:
+            run = self.runs[index - 1]
+            low = run.now_start + min(run.length, line - run.base_start)
+        end = line + length
+        index = bisect_right(self.runs, end, key=lambda run: run.base_start + run.length)
+        if index == len(self.runs):
+            return low, self.now_length
+        run = self.runs[index]
+        return low, run.now_start + max(0, end - run.base_start)
+
+    def gaps(self) -> Iterator[Gap]:
+        """What lies before, between and after the runs, empty gaps left out."""
+        base_at = now_at = 0
+        for run in (*self.runs, Run(self.base_length, self.now_length, 0)):
+            if base_at < run.base_start or now_at < run.now_start:
+                yield Gap(base_at, run.base_start, now_at, run.now_start)
+            base_at, now_at = run.base_start + run.length, run.now_start + run.length
+
+
+def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
+    """Align two sequences of lines.
+
+    Common ends first, then lines unique on both sides (those that keep their
+    order, the most of them), the same again within each gap, then the longest
+    common subsequence. Where that would cost too much, only lines that keep their
+    distance from the gap's start are matched: time is O(n log n) and a constant,
+    and an alignment is always valid, if not always the longest.
+    """
+    a, b = list(base), list(now)
+    head = same_after(a, b, 0, 0)
+    tail = min(same_before(a, b, len(a), len(b)), len(a) - head, len(b) - head)
+    found = [Run(0, 0, head), Run(len(a) - tail, len(b) - tail, tail)]
+    cells = _CELLS
+    todo = [(Gap(head, len(a) - tail, head, len(b) - tail), 0)]
+    while todo:
+        gap, depth = todo.pop()
+        if gap.base_start == gap.base_stop or gap.now_start == gap.now_stop:
+            continue
+        chain = _unique_chain(a, b, gap) if depth < _DEPTH else []
+        if chain:
+            todo += [(rest, depth + 1) for rest in _extend(a, b, gap, chain, found)]
+            continue
+        cost = (gap.base_stop - gap.base_start) * (gap.now_stop - gap.now_start)
+        if cost <= cells:
+            cells -= cost
+            ours, theirs = a[gap.base_start : gap.base_stop], b[gap.now_start : gap.now_stop]
+            found += [
+                Run(gap.base_start + i, gap.now_start + j, 1) for i, j in longest(ours, theirs)
+            ]
+        else:
+            found += _straight(a, b, gap)
+    return Alignment(len(a), len(b), tuple(_joined(found)))
+
+
+def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:
+    """How many lines of `a` from `i` on equal those of `b` from `j` on."""
+    start, step, most = i, 1, min(len(a) - i, len(b) - j)
+    while i - start + step <= most and a[i : i + step] == b[j : j + step]:
+        i, j, step = i + step, j + step, step * 2
+    while step:
+        if i - start + step <= most and a[i : i + step] == b[j : j + step]:
+            i, j = i + step, j + step
+        step //= 2
+    return i - start
+
+
+def same_before(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:
+    """How many lines of `a` up to `i` (not included) equal those of `b` up to `j`."""
+    start, step, most = i, 1, min(i, j)
+    while start - i + step <= most and a[i - step : i] == b[j - step : j]:
+        i, j, step = i - step, j - step, step * 2
+    while step:
+        if start - i + step <= most and a[i - step : i] == b[j - step : j]:
+            i, j = i - step, j - step
+        step //= 2
+    return start - i
+
+
+def _straight(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> Iterator[Run]:
+    """The equal lines at equal distances from the gap's start."""
+    i, j = gap.base_start, gap.now_start
+    while i < gap.base_stop and j < gap.now_stop:
+        length = min(same_after(a, b, i, j), gap.base_stop - i, gap.now_stop - j)
+        yield Run(i, j, length)
+        i, j = i + length + 1, j + length + 1
+
+
+def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> list[tuple[int, int]]:
+    """Pairs of lines that are unique on both sides of the gap, the most that keep order."""
+    ours, theirs = a[gap.base_start : gap.base_stop], b[gap.now_start : gap.now_stop]
+    place = {line: j for j, line in enumerate(theirs, gap.now_start)}
+    twice_b = {line for line, count in Counter(theirs).items() if count > 1}
+    once = Counter(ours)
+    pairs = [
+        (i, place[line])
+        for i, line in enumerate(ours, gap.base_start)
+        if line in place and line not in twice_b and once[line] == 1
+    ]
+    ends: list[int] = []
+    end_at: list[int] = []
+    before: list[int] = []
+    for at, (_, j) in enumerate(pairs):
+        length = bisect_left(ends, j)
+        ends[length : length + 1] = [j]
+        end_at[length : length + 1] = [at]
+        before.append(end_at[length - 1] if length else -1)
+    chain: list[tuple[int, int]] = []
+    at = end_at[-1] if end_at else -1
+    while at >= 0:
+        chain.append(pairs[at])
+        at = before[at]
+    return chain[::-1]
+
+
+def _extend(
+    a: Sequence[Hashable],
+    b: Sequence[Hashable],
+    gap: Gap,
+    chain: list[tuple[int, int]],
+    found: list[Run],
+) -> Iterator[Gap]:
+    """Grow each link of the chain both ways, add the runs; what is left between them."""
+    base_at, now_at = gap.base_start, gap.now_start
+    for at, (i, j) in enumerate(chain):
+        if i < base_at:
+            continue
+        i0, j0 = i, j
+        while i0 > base_at and j0 > now_at and a[i0 - 1] == b[j0 - 1]:
+            i0, j0 = i0 - 1, j0 - 1
+        to = chain[at + 1] if at + 1 < len(chain) else (gap.base_stop, gap.now_stop)
+        while i < to[0] and j < to[1] and a[i] == b[j]:
+            i, j = i + 1, j + 1
+        found.append(Run(i0, j0, i - i0))
+        yield Gap(base_at, i0, now_at, j0)
+        base_at, now_at = i, j
+    yield Gap(base_at, gap.base_stop, now_at, gap.now_stop)
+
+
+def _joined(found: list[Run]) -> Iterator[Run]:
+    """The runs in order, those that touch on both sides made one, empty ones left out."""
+    found.sort()
+    last = Run(0, 0, 0)
+    for run in compress(found, (run.length for run in found)):
+        if (last.base_start + last.length, last.now_start + last.length) == run[:2]:
+            last = Run(last.base_start, last.now_start, last.length + run.length)
+        else:
+            if last.length:
+                yield last
+            last = run
+    if last.length:
+        yield last

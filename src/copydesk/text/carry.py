@@ -1,0 +1,146 @@
+"""Where an edit planned on one text belongs in another that has changed since.
+
+What lives here: the rule that carries a footprint, the lines that an edit
+relies on, from base to now, or refuses. What must not: bytes of a file, words,
+and what is then written. Invariant: a footprint is carried only to lines equal
+to its own, and only where nothing speaks for another place; when in doubt it
+is not carried.
+
+The rule needs equality of lines only, so digests serve as well as texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from operator import eq
+from typing import Literal
+
+from copydesk.text.certainty import Pair
+
+_SHOWN = 20
+"""Most candidates named."""
+
+Reason = Literal["gone", "parted", "blanks", "uncertain"]
+"""Why not: some lines were changed or deleted; other lines stand between them; they differ
+in trailing blanks; equal lines stand in one place, but may be others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The footprint starts at line `at` of now, from 0; -1 is the start of the file."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What the edit relies on is no longer there, or not surely."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """Several places are possible; lines of now, from 0, sorted, the nearest 20 at most."""
+
+    candidates: tuple[int, ...]
+
+
+Verdict = Carried | Changed | Ambiguous
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The lines of one text as the rule sees them: strict keys, and keys blind to trailing blanks.
+
+    Two lines of a pair of texts have equal keys when they are equal, and equal
+    loose keys when they differ in trailing blanks at most. `blank` is the loose
+    key of a blank line.
+    """
+
+    strict: Sequence[Hashable]
+    loose: Sequence[Hashable]
+    blank: Hashable = b""
+
+    @staticmethod
+    def of(lines: Sequence[bytes]) -> Keys:
+        """The keys of lines without terminators, the first without a byte order mark."""
+        return Keys(lines, [line.rstrip(b" \t") for line in lines])
+
+
+def carry(base: Sequence[bytes], now: Sequence[bytes], start: int, stop: int) -> Verdict:
+    """Carry one footprint; see `Relocation.carry`."""
+    return Relocation(Keys.of(base), Keys.of(now)).carry(start, stop)
+
+
+class Relocation:
+    """One pair of texts, for any number of footprints.
+
+    Laws: a text carries every footprint to its own place; a carried footprint
+    has in now the lines it had in base, trailing blanks included.
+    """
+
+    def __init__(self, base: Keys, now: Keys) -> None:
+        numbers: dict[Hashable, int] = {}
+        ours, theirs = _numbered(base.loose, numbers), _numbered(now.loose, numbers)
+        self._pair = Pair(ours, theirs, numbers.get(base.blank))
+        self._strict_base, self._strict_now = base.strict, now.strict
+
+    def carry(self, start: int, stop: int) -> Verdict:
+        """Carry the base lines [start, stop), from 0; -1 and len(base) are the file's ends.
+
+        The lines must stand in now together, equal to the last blank, in a place
+        that some longest alignment of the two texts gives them, and
+        - joined to lines unique in both texts, before and after them; or
+        - blank lines, as many as there were, next to one such line; or
+        - in that place in every longest alignment; no line around them on their
+          wrong side; no look-alike, in now or in base, that agrees with the lines
+          around further than the carried place does, unless it is known where
+          that look-alike came from or went; and no line that moved from beside
+          them to beside a look-alike.
+        Raises ValueError for a range that is empty or outside base and its ends.
+        """
+        if not -1 <= start < stop <= len(self._strict_base) + 1:
+            raise ValueError(f"no footprint of base: [{start}, {stop})")
+        line, size = start + 1, stop - start
+        at = self._pair.alignment.now_of(line, size)
+        if at is None:
+            return self._lost(line, size)
+        if not self._strictly_equal(line, at, size):
+            return Changed("blanks")
+        if self._pair.is_certain(self._pair.foot(line, at, size)):
+            return Carried(at - 1)
+        places = [place for place in self._pair.twins_in_now(line, size) if place != at]
+        if not places:
+            return Changed("uncertain")
+        return _ambiguous([at, *sorted(places, key=lambda place: abs(place - at))])
+
+    def _lost(self, line: int, size: int) -> Verdict:
+        """Why the footprint does not stand in now in one piece."""
+        alignment = self._pair.alignment
+        if all(alignment.now_of(line + k) is not None for k in range(size)):
+            return Changed("parted")
+        low, high = alignment.room_of(line, size)
+        twins = self._pair.twins_in_now(line, size)
+        places = [place for place in twins if low <= place and place + size <= high]
+        if len(places) > 1:
+            return _ambiguous(places)
+        return Changed("uncertain" if places else "gone")
+
+    def _strictly_equal(self, line: int, at: int, size: int) -> bool:
+        """Whether the lines are equal, trailing blanks included; the file's ends are."""
+        low, high = max(line - 1, 0), min(line - 1 + size, len(self._strict_base))
+        shift = at - line
+        theirs = self._strict_now[low + shift : high + shift]
+        return all(map(eq, self._strict_base[low:high], theirs))
+
+
+def _ambiguous(places: list[int]) -> Ambiguous:
+    """The first of these places, as lines from 0 without the start of the file."""
+    return Ambiguous(tuple(sorted(place - 1 for place in places[:_SHOWN])))
+
+
+def _numbered(lines: Sequence[Hashable], numbers: dict[Hashable, int]) -> list[int]:
+    """A small number for each line, equal for equal lines, between those of the file's ends."""
+    return [-1, *(numbers.setdefault(line, len(numbers)) for line in lines), -2]

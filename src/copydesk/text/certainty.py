@@ -1,0 +1,297 @@
+"""Whether lines carried from one text to another are surely the same ones.
+
+What lives here: what speaks for and against one footprint standing at one
+place: longest alignments, lines that are unique, look-alikes, lines that moved.
+What must not: the choice of the place, and the verdict (`copydesk.text.carry`).
+Invariant: every answer in doubt is no.
+
+Lines are numbers, equal for lines equal but for trailing blanks; the start and
+the end of the file are a line each, of a number of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from operator import eq
+from typing import NamedTuple
+
+from copydesk.text.align import Gap, align, same_after, same_before
+from copydesk.text.common import weigh
+
+_CELLS = 400_000_000
+"""Most pairs of lines weighed for one footprint; some 100 ms. Beyond it nothing is certain."""
+
+_STEPS = 4_000_000
+"""Most lines compared with look-alikes of one footprint. Beyond it nothing is certain."""
+
+
+class Foot(NamedTuple):
+    """A footprint of `size` lines at `base`, carried to `now`, and how far they agree around it.
+
+    Lines are counted with the start of the file as line 0; `above` and `below`
+    are equal lines next to the footprint on either side.
+    """
+
+    base: int
+    now: int
+    size: int
+    above: int
+    below: int
+
+
+class Pair:
+    """Two texts as numbered lines, with all that is known of how they go together."""
+
+    def __init__(self, base: list[int], now: list[int], blank: int | None) -> None:
+        self._a = base
+        self._b = now
+        self._blank = blank
+        self.alignment = align(base, now)
+
+    def foot(self, line: int, at: int, size: int) -> Foot:
+        """The footprint of `size` lines at base line `line`, placed at now line `at`."""
+        above = same_before(self._a, self._b, line, at)
+        below = same_after(self._a, self._b, line + size, at + size)
+        return Foot(line, at, size, above, below)
+
+    def is_certain(self, foot: Foot) -> bool:
+        """Whether the footprint's lines at `foot.now` are surely those of `foot.base`."""
+        region = self._region(foot)
+        if self._is_untouched(foot, region):
+            return True
+        if (region.base_stop - region.base_start) * (region.now_stop - region.now_start) > _CELLS:
+            return False
+        end = foot.base + foot.size
+        weighed = weigh(
+            self._a[region.base_start : foot.base],
+            self._a[foot.base : end],
+            self._a[end : region.base_stop],
+            self._b[region.now_start : region.now_stop],
+            foot.now - region.now_start,
+        )
+        if weighed.best > weighed.here:
+            return False
+        if self._is_pinned(foot):
+            return True
+        if self._is_spacing(foot):
+            return not self._spacing_elsewhere(foot, region)
+        if weighed.tied or weighed.crossed:
+            return False
+        return not self._has_rival(foot) and not self._may_have_moved(foot)
+
+    def twins_in_now(self, line: int, size: int) -> list[int]:
+        """Every place in now of base lines [line, line + size), trailing blanks aside."""
+        return self._twins(self._b, self._places[1], line, size)
+
+    @cached_property
+    def _unique(self) -> list[int]:
+        """Base lines that stand once in base and once in now."""
+        ours, theirs = Counter(self._a), Counter(self._b)
+        return [k for k, line in enumerate(self._a) if ours[line] == 1 == theirs[line]]
+
+    def _unique_in(self, low: int, high: int) -> int:
+        """How many of base lines [low, high) are unique."""
+        return bisect_left(self._unique, high) - bisect_left(self._unique, low)
+
+    def _is_pinned(self, foot: Foot) -> bool:
+        """Whether the footprint is joined to unique lines on both sides."""
+        end = foot.base + foot.size
+        return (
+            self._unique_in(foot.base - foot.above, foot.base) > 0
+            and self._unique_in(end, end + foot.below) > 0
+        )
+
+    def _region(self, foot: Foot) -> Gap:
+        """The part of both texts that decides on the footprint, its certain borders left out.
+
+        A unique line is in every longest alignment when leaving it out would
+        leave out more lines than the alignment at hand does: when its piece of
+        a run has more than twice as many unique lines, or reaches an end of the
+        file. The footprint cuts its own run in two pieces, so this holds with
+        and without it.
+        """
+        runs, matched = self.alignment.runs, self.alignment.matched
+        lost = min(len(self._a) - matched, len(self._b) - matched + foot.size)
+        own = bisect_right(runs, foot.base, key=lambda run: run.base_start) - 1
+        end = foot.base + foot.size
+
+        def firm(low: int, high: int) -> bool:
+            count = self._unique_in(low, high)
+            return count > 2 * lost or (count > 0 and (low == 0 or high == len(self._a)))
+
+        base_start = now_start = 0
+        for run in runs[own::-1]:
+            stop = min(run.base_start + run.length, foot.base)
+            if firm(run.base_start, stop):
+                base_start = self._unique[bisect_left(self._unique, stop) - 1] + 1
+                now_start = base_start - run.base_start + run.now_start
+                break
+        base_stop, now_stop = len(self._a), len(self._b)
+        for run in runs[own:]:
+            start = max(run.base_start, end)
+            if firm(start, run.base_start + run.length):
+                base_stop = self._unique[bisect_left(self._unique, start)]
+                now_stop = base_stop - run.base_start + run.now_start
+                break
+        return Gap(base_start, base_stop, now_start, now_stop)
+
+    def _is_untouched(self, foot: Foot, region: Gap) -> bool:
+        """Whether nothing changed within the region."""
+        if foot.base - region.base_start != foot.now - region.now_start:
+            return False
+        ours = self._a[region.base_start : region.base_stop]
+        return ours == self._b[region.now_start : region.now_stop]
+
+    def _is_spacing(self, foot: Foot) -> bool:
+        """Whether the footprint is blank lines that follow or precede a unique line.
+
+        So do as many blank lines in now, or one of them may be gone.
+        """
+        lines = self._a[foot.base : foot.base + foot.size]
+        return (
+            all(line == self._blank for line in lines)
+            and any(self._next_to_unique(foot))
+            and self._blank_around(self._a, foot.base, foot.size)
+            == self._blank_around(self._b, foot.now, foot.size)
+        )
+
+    def _blank_around(self, text: list[int], line: int, size: int) -> tuple[int, int]:
+        """How many blank lines stand directly before and after lines [line, line + size)."""
+        start, end = line, line + size
+        while text[start - 1] == self._blank:
+            start -= 1
+        while text[end] == self._blank:
+            end += 1
+        return line - start, end - line - size
+
+    def _next_to_unique(self, foot: Foot) -> tuple[bool, bool]:
+        end = foot.base + foot.size
+        return (
+            foot.above > 0 and self._unique_in(foot.base - 1, foot.base) > 0,
+            foot.below > 0 and self._unique_in(end, end + 1) > 0,
+        )
+
+    def _spacing_elsewhere(self, foot: Foot, region: Gap) -> bool:
+        """Whether blank lines elsewhere suit the lines on the other side better."""
+        above, below = self._next_to_unique(foot)
+        end = foot.base + foot.size
+        for j in range(region.now_start, region.now_stop):
+            if self._b[j] != self._blank:
+                continue
+            is_last, is_first = j + 1 == foot.now + foot.size, j == foot.now
+            if above and not is_last and self._agree_below(end, j + 1, foot.below + 1):
+                return True
+            if below and not is_first and self._agree_above(foot.base, j, foot.above + 1):
+                return True
+        return False
+
+    def _has_rival(self, foot: Foot) -> bool:
+        """Whether a look-alike agrees with the surroundings further than the carried place.
+
+        It is no rival when it is known to be another thing: when it is matched
+        itself, and agrees still further there.
+        """
+        steps, size = _STEPS, foot.size
+        for (i, j), known in self._look_alikes(foot):
+            steps -= foot.above + foot.below + 1
+            if steps < 0:
+                return True
+            if self._agree_above(i, j, foot.above + 1):
+                reach = same_before(self._a, self._b, i, j)
+                if not (known and self._agree_above(*known, reach + 1)):
+                    return True
+                steps -= reach
+            if self._agree_below(i + size, j + size, foot.below + 1):
+                reach = same_after(self._a, self._b, i + size, j + size)
+                if not (known and self._agree_below(known[0] + size, known[1] + size, reach + 1)):
+                    return True
+                steps -= reach
+        return False
+
+    def _may_have_moved(self, foot: Foot) -> bool:
+        """Whether a line that moved may have taken the footprint along, or brought another.
+
+        That is so when the footprint has a twin as far from where the line is
+        now as it has itself from where the line was, and most lines between
+        the two agree there.
+        """
+        a, b, size, steps = self._a, self._b, foot.size, _STEPS
+        lines = a[foot.base : foot.base + size]
+        for i, j in self._moved:
+            for line, at in ((foot.base, foot.base + j - i), (foot.now + i - j, foot.now)):
+                if (line, at) == (foot.base, foot.now) or min(line, at) < 0:
+                    continue
+                if a[line : line + size] != lines or b[at : at + size] != lines:
+                    continue
+                low, high = min(i, line), max(i, line)
+                steps -= high - low
+                agreeing = sum(map(eq, a[low:high], b[low + j - i : high + j - i]))
+                if steps < 0 or 2 * agreeing >= high - low:
+                    return True
+        return False
+
+    @cached_property
+    def _moved(self) -> list[tuple[int, int]]:
+        """Lines that went in one place and came in another, once each: base line, now line."""
+        went: defaultdict[int, list[int]] = defaultdict(list)
+        came: defaultdict[int, list[int]] = defaultdict(list)
+        for gap in self.alignment.gaps():
+            for i in range(gap.base_start, gap.base_stop):
+                went[self._a[i]].append(i)
+            for j in range(gap.now_start, gap.now_stop):
+                came[self._b[j]].append(j)
+        return [
+            (places[0], came[line][0])
+            for line, places in went.items()
+            if line != self._blank and len(places) == 1 and len(came.get(line, ())) == 1
+        ]
+
+    def _look_alikes(self, foot: Foot) -> Iterator[tuple[tuple[int, int], tuple[int, int] | None]]:
+        """Other places of the footprint, and others that could stand in its place.
+
+        Each a pair of base and now line, with the pair that the alignment has
+        for the look-alike, if it has one.
+        """
+        for place in self.twins_in_now(foot.base, foot.size):
+            if place != foot.now:
+                origin = self.alignment.base_of(place, foot.size)
+                yield (foot.base, place), None if origin is None else (origin, place)
+        for origin in self._twins(self._a, self._places[0], foot.base, foot.size):
+            if origin != foot.base:
+                to = self.alignment.now_of(origin, foot.size)
+                yield (origin, foot.now), None if to is None else (origin, to)
+
+    def _twins(
+        self, text: list[int], places: dict[int, list[int]], line: int, size: int
+    ) -> list[int]:
+        """Every place in `text` of base lines [line, line + size)."""
+        lines = self._a[line : line + size]
+        rarest = min(range(size), key=lambda k: len(places.get(lines[k], ())))
+        starts = (place - rarest for place in places.get(lines[rarest], ()))
+        return [at for at in starts if at >= 0 and text[at : at + size] == lines]
+
+    @cached_property
+    def _places(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        """Where each line stands in base and in now, in order."""
+        found: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
+        for text, places in zip((self._a, self._b), found, strict=True):
+            for at, line in enumerate(text):
+                places.setdefault(line, []).append(at)
+        return found
+
+    def _agree_above(self, i: int, j: int, count: int) -> bool:
+        """Whether `count` lines before base line i are those before now line j."""
+        a, b = self._a, self._b
+        if min(i, j) < count or a[i - count] != b[j - count]:
+            return False
+        return a[i - count : i] == b[j - count : j]
+
+    def _agree_below(self, i: int, j: int, count: int) -> bool:
+        """Whether `count` lines from base line i on are those from now line j on."""
+        a, b = self._a, self._b
+        if min(len(a) - i, len(b) - j) < count or a[i + count - 1] != b[j + count - 1]:
+            return False
+        return a[i : i + count] == b[j : j + count]

@@ -1,0 +1,157 @@
+"""The change set: the one value that every edit becomes.
+
+What lives here: `Edit`, `ChangeSet`, `Collision`. What must not: lines,
+encodings, files. Invariant: the edits are sorted, do not overlap, and leave at
+least one kept byte between neighbours, so that a change has one spelling.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the bytes [start, stop) of the old text, 0-based, by `new`."""
+
+    start: int
+    stop: int
+    new: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """Two edits of one text that cannot both be made; which one loses is the caller's matter."""
+
+    mine: Edit
+    theirs: Edit
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """Replacements of byte spans in one text of `length` bytes. Make one with `of`.
+
+    Laws, for every text `t` of the right length and all change sets `a`, `b` on it:
+    `a.invert(t).apply(a.apply(t)) == t`;
+    `a.invert(t).invert(a.apply(t)) == a`;
+    if `a.rebase(b)` is no collision, neither is `b.rebase(a)`, and
+    `a.rebase(b).apply(b.apply(t)) == b.rebase(a).apply(a.apply(t))`;
+    a rebased set replaces the very bytes that it replaced before.
+    """
+
+    length: int
+    edits: tuple[Edit, ...]
+
+    @staticmethod
+    def of(length: int, edits: Iterable[Edit]) -> ChangeSet:
+        """The change set that makes `edits`, in any order, to a text of `length` bytes.
+
+        Edits that touch become one; edits that do nothing (an empty span by
+        nothing) vanish. Several insertions at one place keep the order given.
+        Raises ValueError for a span outside of the text and for an overlap.
+        """
+        merged: list[Edit] = []
+        for edit in sorted(edits, key=lambda e: (e.start, e.stop)):
+            if not 0 <= edit.start <= edit.stop <= length:
+                raise ValueError(f"span {edit.start}..{edit.stop} outside of 0..{length}")
+            if edit.start == edit.stop and not edit.new:
+                continue
+            if merged and edit.start <= merged[-1].stop:
+                last = merged[-1]
+                if edit.start < last.stop:
+                    raise ValueError(f"edits overlap at byte {edit.start}")
+                merged[-1] = Edit(last.start, edit.stop, last.new + edit.new)
+            else:
+                merged.append(edit)
+        return ChangeSet(length, tuple(merged))
+
+    def __bool__(self) -> bool:
+        """Whether anything is replaced or inserted."""
+        return bool(self.edits)
+
+    @property
+    def new_length(self) -> int:
+        """The length in bytes of the text after the change."""
+        return self.length + sum(len(e.new) - (e.stop - e.start) for e in self.edits)
+
+    def pieces(self, text: bytes) -> Iterator[bytes]:
+        """The new text in order, as slices of `text` and inserted bytes."""
+        if len(text) != self.length:
+            raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
+        at = 0
+        for edit in self.edits:
+            yield text[at : edit.start]
+            yield edit.new
+            at = edit.stop
+        yield text[at:]
+
+    def apply(self, text: bytes) -> bytes:
+        """The new text."""
+        return b"".join(self.pieces(text))
+
+    def invert(self, text: bytes) -> ChangeSet:
+        """The change that takes the new text back to `text`."""
+        if len(text) != self.length:
+            raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
+        shift = 0
+        back: list[Edit] = []
+        for edit in self.edits:
+            start = edit.start + shift
+            back.append(Edit(start, start + len(edit.new), text[edit.start : edit.stop]))
+            shift += len(edit.new) - (edit.stop - edit.start)
+        return ChangeSet.of(self.new_length, back)
+
+    def rebase(self, over: ChangeSet) -> ChangeSet | Collision:
+        """This change for the text that `over` makes, or the first two edits that meet.
+
+        Spans that share a byte meet; so do an insertion strictly within a
+        replaced span, and two insertions at one place (their order would be
+        arbitrary). Spans that only touch do not.
+        """
+        if over.length != self.length:
+            raise ValueError(f"made for {self.length} bytes, not for {over.length}")
+        moved: list[Edit] = []
+        shift = 0
+        theirs = iter(over.edits)
+        other = next(theirs, None)
+        for edit in self.edits:
+            while other is not None and _before(other, edit):
+                shift += len(other.new) - (other.stop - other.start)
+                other = next(theirs, None)
+            if other is not None and not _before(edit, other):
+                return Collision(edit, other)
+            moved.append(Edit(edit.start + shift, edit.stop + shift, edit.new))
+        return ChangeSet.of(over.new_length, moved)
+
+    def position_after(self, position: int) -> int | None:
+        """Where a byte of the old text stands in the new one; None when it was replaced.
+
+        `position` may equal `length`: the end maps to the end.
+        """
+        index = bisect_right(self.edits, position, key=lambda e: e.start)
+        shift = sum(len(e.new) - (e.stop - e.start) for e in self.edits[:index])
+        if index and position < self.edits[index - 1].stop:
+            return None
+        return position + shift
+
+    def __str__(self) -> str:
+        """The one-line form: kept, replaced:inserted, kept, in bytes, as in `12 3:5 40`."""
+        words: list[str] = []
+        at = 0
+        for edit in self.edits:
+            if edit.start > at:
+                words.append(str(edit.start - at))
+            words.append(f"{edit.stop - edit.start}:{len(edit.new)}")
+            at = edit.stop
+        if self.length > at or not words:
+            words.append(str(self.length - at))
+        return " ".join(words)
+
+
+def _before(one: Edit, other: Edit) -> bool:
+    """Whether `one` lies wholly before `other`, the two sharing no byte and no place."""
+    if one.start == one.stop == other.start == other.stop:
+        return False
+    return one.stop <= other.start

@@ -1,0 +1,154 @@
+"""The one table of tools: name, toolset, schema, hints, and what each does.
+
+What lives here: how tools are found and called. What must not: transports, and
+what a tool means (the desk says that). Invariant: every surface reads this
+table and no other; a call answers with a report, whatever happens in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from copydesk.desk.desk import Desk
+from copydesk.desk.looking import Looking, Progress
+from copydesk.desk.member import Member
+from copydesk.errors import InvalidArgs, InvalidPath, PathRequired, Refusal
+from copydesk.text.relpath import RelPath
+from copydesk.tools import describe, reports
+from copydesk.tools.report import Lang, Report
+from copydesk.tools.wire import Args, Schema, checked
+from copydesk.tools.words import say
+
+MINDS = ".minds"
+"""The folder that the mirror toolset works in."""
+
+_log = logging.getLogger("copydesk")
+
+
+def _silent(seen: int) -> None:
+    """Nobody asked for progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a call has at hand: the desk, who calls, in which language the answer is.
+
+    `member` has the permission of the tool's own toolset. `progress` is told
+    how many files a long search has seen; `cancelled` whether to stop.
+    """
+
+    desk: Desk
+    looking: Looking
+    member: Member
+    lang: Lang = "en"
+    progress: Progress = _silent
+    cancelled: Callable[[], bool] = field(default=lambda: False)
+
+    def path(self, text: str) -> RelPath:
+        """The path of the workspace that a caller of the member's toolset means."""
+        if self.member.toolset != "team_mgmt":
+            return RelPath.parse(text)
+        inner = RelPath.parse(_below_minds(text))
+        return RelPath((MINDS, *inner.parts))
+
+    def tool(self, name: str) -> str:
+        """The name that a tool of the ws_mod vocabulary has in the member's toolset."""
+        return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there."""
+
+    name: str
+    toolset: str
+    schema: Schema
+    run: Callable[[Context, str, Args], Report]
+    reads: bool = False
+    destroys: bool = False
+    idempotent: bool = False
+
+    @property
+    def plain_name(self) -> str:
+        """The name without the prefix of a mirror toolset."""
+        return self.name.removeprefix("team_mgmt_")
+
+    def description(self, lang: Lang) -> str:
+        """What the tool promises, in one or two sentences."""
+        return describe.tool(self.plain_name, lang, mirror=self.name != self.plain_name)
+
+    def title(self, lang: Lang) -> str:
+        """A short name for people."""
+        return describe.title(self.plain_name, lang)
+
+    def described_schema(self, lang: Lang) -> dict[str, Any]:
+        """The schema with what each argument is."""
+        return describe.schema(self.plain_name, self.schema, lang)
+
+
+class Catalog:
+    """Tools by name, in their order."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+
+    def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
+        """The tools of some toolsets."""
+        wanted = set(toolsets)
+        return tuple(tool for tool in self.tools.values() if tool.toolset in wanted)
+
+    def call(self, context: Context, name: str, arguments: object) -> Report:
+        """The tool's report; a refusal is one too, and so is a crash, with an id for the log.
+
+        Raises KeyError for a tool that does not exist.
+        """
+        tool = self.tools[name]
+        try:
+            return tool.run(context, name, checked(tool.schema, arguments))
+        except Refusal as refusal:
+            return reports.refused(name, _path_given(arguments), refusal, context.lang)
+        except Exception:  # the one broad catch: a bug must not end the server
+            crash = secrets.token_hex(4)
+            _log.exception("call %s of %s", crash, name)
+            return crashed(name, crash, context.lang)
+
+
+def crashed(mode: str, crash: str, lang: Lang) -> Report:
+    """The report of an internal error that was logged under `crash`."""
+    return Report(
+        {
+            "status": "error",
+            "mode": mode,
+            "error": "FAILED",
+            "log_id": crash,
+            "summary": say("CRASH", lang, {"id": crash}),
+        }
+    )
+
+
+def _path_given(arguments: object) -> str | None:
+    """The path as it was given, if it can be shown."""
+    if not isinstance(arguments, Mapping):
+        return None
+    path = cast("Mapping[str, object]", arguments).get("path")
+    if not isinstance(path, str):
+        return None
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _below_minds(text: str) -> str:
+    if not text:
+        raise PathRequired()
+    if text.startswith("/"):
+        raise InvalidPath("absolute path")
+    trimmed = text.removeprefix("./")
+    return trimmed.removeprefix(f"{MINDS}/") if trimmed != MINDS else "."
+
+
+def reject_unknown(name: str, known: Iterable[str]) -> InvalidArgs:
+    """The refusal of a tool name that the catalog does not have."""
+    return InvalidArgs("tool", f"{name[:100]!r} is none of: {', '.join(known)}")

@@ -1,0 +1,189 @@
+"""JSON in: a tool's arguments, checked against its schema and read into typed values.
+
+What lives here: the one door for arguments. What must not: what a tool does.
+Invariants: past this door there is no `dict`, no lone surrogate, no NUL in a
+text, no unknown argument; a value that means "not given" is not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol, cast
+
+from copydesk.edit.request import Match, Occurrence
+from copydesk.errors import InvalidArgs, PathRequired
+
+Schema = Mapping[str, Any]
+"""A JSON Schema (2020-12), written by hand in the catalog."""
+
+_NUMBER_SENTINELS = ("occurrence", "max_lines", "max_files", "max_results")
+
+
+class _Error(Protocol):
+    @property
+    def validator(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def absolute_path(self) -> Any: ...
+    @property
+    def instance(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """The arguments of one call, by name. Make one with `checked`."""
+
+    given: Mapping[str, object]
+
+    def text(self, name: str, default: str = "") -> str:
+        """A string, or the default."""
+        return cast(str, self.given.get(name, default))
+
+    def text_or_none(self, name: str) -> str | None:
+        """A string, or None when it was not given."""
+        return cast("str | None", self.given.get(name))
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number, or the default."""
+        return int(cast(int, self.given.get(name, default)))
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A boolean, or the default."""
+        return cast(bool, self.given.get(name, default))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings; one string alone is a list of one."""
+        found = self.given.get(name, ())
+        return (found,) if isinstance(found, str) else tuple(cast("list[str]", found))
+
+    def match(self) -> Match:
+        """How an anchor is compared."""
+        return "equals" if self.text("match") == "equals" else "contains"
+
+    def occurrence(self) -> Occurrence | None:
+        """Which candidate: a number from 1, `last`, or None."""
+        found = self.given.get("occurrence")
+        if found is None or found == "last":
+            return found
+        if isinstance(found, str):
+            if not (found.isascii() and found.isdigit() and len(found) < 10):
+                raise InvalidArgs("occurrence", "must be a number from 1, or last")
+            found = int(found)
+        number = int(cast(int, found))
+        if number < 0:
+            raise InvalidArgs("occurrence", "must be a number from 1, or last")
+        return number or None
+
+
+def checked(schema: Schema, arguments: object) -> Args:
+    """The arguments, if they are what the schema asks for.
+
+    Raises InvalidArgs, naming the argument; PathRequired for a missing path.
+    null and the sentinels ("" for an optional string, 0 for a limit) mean "not
+    given".
+    """
+    if not isinstance(arguments, Mapping):
+        raise InvalidArgs("arguments", "must be an object")
+    given = dict(cast("Mapping[str, object]", arguments))
+    known: Mapping[str, Any] = schema["properties"]
+    required: list[str] = schema.get("required", [])
+    for name in given:
+        if name not in known:
+            close = ", ".join(known)
+            raise InvalidArgs(_shown(name), f"is not an argument of this tool (it takes: {close})")
+    for name, value in list(given.items()):
+        if name not in required and _not_given(name, value, known[name]):
+            del given[name]
+    if "path" in required and given.get("path", "") == "":
+        raise PathRequired()
+    for name in required:
+        if name not in given:
+            raise InvalidArgs(name, "is required")
+    for name, value in given.items():
+        _check_text(name, value)
+    error = _first_error(schema, given)
+    if error is not None:
+        raise error
+    return Args(given)
+
+
+def _not_given(name: str, value: object, schema: Mapping[str, Any]) -> bool:
+    if value is None:
+        return True
+    if value == "" and isinstance(value, str):
+        return schema.get("type") == "string" or "anyOf" in schema
+    return name in _NUMBER_SENTINELS and value == 0 and not isinstance(value, bool)
+
+
+def _check_text(name: str, value: object) -> None:
+    """Every text in the value is valid Unicode without NUL."""
+    if isinstance(value, str):
+        if "\0" in value and name != "path":
+            raise InvalidArgs(name, "holds a NUL character")
+        if not _valid(value):
+            raise InvalidArgs(name, "holds a lone surrogate")
+    elif isinstance(value, Mapping):
+        for key, item in cast("Mapping[str, object]", value).items():
+            _check_text(f"{name}.{_shown(key)}", key)
+            _check_text(f"{name}.{_shown(key)}", item)
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[object]", value)):
+            _check_text(f"{name}[{index}]", item)
+
+
+def _valid(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(name: str) -> str:
+    """A name that came from outside, fit for a report."""
+    return name.encode("utf-8", "backslashreplace").decode()[:100]
+
+
+def _first_error(schema: Schema, given: Mapping[str, object]) -> InvalidArgs | None:
+    """The first thing that the schema does not allow."""
+    validator = _validator(_Key(schema))
+    error = cast("_Error | None", next(iter(validator.iter_errors(given)), None))
+    if error is None:
+        return None
+    path = [str(part) for part in error.absolute_path]
+    name = path[0] + "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in path[1:])
+    return InvalidArgs(name, _reason(schema["properties"][path[0]], error))
+
+
+def _reason(schema: Mapping[str, Any], error: _Error) -> str:
+    if error.validator == "type" and "type" in schema and len(error.absolute_path) == 1:
+        return f"must be of type {schema['type']}"
+    if error.validator == "enum" and "enum" in schema:
+        return f"must be one of {', '.join(schema['enum'])}"
+    if error.validator == "anyOf":
+        kinds = [str(part.get("type")) for part in schema.get("anyOf", [])]
+        return f"must be of type {' or '.join(kinds)}"
+    return error.message[:200]
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A schema as a key of a cache: the catalog's own objects live as long as the process."""
+
+    schema: Schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.schema is self.schema
+
+
+@cache
+def _validator(key: _Key) -> Any:
+    from jsonschema import Draft202012Validator  # 77 ms of import, which --help need not pay
+
+    return Draft202012Validator(key.schema)

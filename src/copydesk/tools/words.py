@@ -1,0 +1,249 @@
+"""The words of the reports, in English and Chinese; field names and codes stay as they are.
+
+What lives here: summaries, next steps, style warnings. What must not: what is
+true (the outcome says that). A template is filled with the facts by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from copydesk.tools.report import Lang
+
+_SAYINGS: dict[str, tuple[str, str]] = {
+    # plans and applies
+    "plan.replace": (
+        "Planned: replace lines {start}~{end} of {path} by {new} line(s) (delta {delta:+}). Nothing is written yet.",
+        "已规划：将 {path} 第 {start}~{end} 行替换为 {new} 行（增减 {delta:+}）。尚未写入。",
+    ),
+    "plan.delete": (
+        "Planned: delete lines {start}~{end} of {path}. Nothing is written yet.",
+        "已规划：删除 {path} 第 {start}~{end} 行。尚未写入。",
+    ),
+    "plan.append": (
+        "Planned: append {new} line(s) to {path}. Nothing is written yet.",
+        "已规划：向 {path} 末尾追加 {new} 行。尚未写入。",
+    ),
+    "plan.insert": (
+        "Planned: insert {new} line(s) into {path} at line {start}. Nothing is written yet.",
+        "已规划：在 {path} 第 {start} 行处插入 {new} 行。尚未写入。",
+    ),
+    "plan.block_replace": (
+        "Planned: replace {old} line(s) of the block at lines {block} of {path} by {new} line(s). Nothing is written yet.",
+        "已规划：将 {path} 第 {block} 行的块中 {old} 行替换为 {new} 行。尚未写入。",
+    ),
+    "plan.nothing": (
+        "This edit would change nothing: the lines are the same already.",
+        "此编辑不会改变任何内容：这些行已经相同。",
+    ),
+    "apply.exact": (
+        "Written to {path}: lines {where}, {old} old line(s) became {new} new one(s), exactly as planned.",
+        "已写入 {path}：第 {where} 行，{old} 行旧内容变为 {new} 行，与规划完全一致。",
+    ),
+    "apply.fuzz": (
+        "Written to {path}: lines {where}, {old} old line(s) became {new} new one(s). The file had changed since the plan; the edit was carried to its place. Look at the diff.",
+        "已写入 {path}：第 {where} 行，{old} 行旧内容变为 {new} 行。规划之后文件有变动，编辑已移到其对应位置，请核对 diff。",
+    ),
+    "apply.nothing": (
+        "Nothing was written: {path} reads so already.",
+        "未写入任何内容：{path} 已经是这样。",
+    ),
+    "auto.declined": (
+        "Not written at once ({why}).",
+        "未自动写入（{why}）。",
+    ),
+    "rejected": (
+        "Nothing was written and the plan waits on: {why}",
+        "未写入任何内容，规划仍保留：{why}",
+    ),
+    "create": (
+        "Created {path} with {lines} line(s).",
+        "已创建 {path}，共 {lines} 行。",
+    ),
+    "overwrite": (
+        "Replaced the whole of {path}: {old} line(s) became {lines}.",
+        "已整体覆盖 {path}：由 {old} 行变为 {lines} 行。",
+    ),
+    "overwrite.nothing": (
+        "Nothing was written: {path} reads so already.",
+        "未写入任何内容：{path} 已经是这样。",
+    ),
+    "read": (
+        "Lines {first}~{last} of {path}.",
+        "{path} 第 {first}~{last} 行。",
+    ),
+    "read.empty": ("No lines: the file is empty.", "没有行：文件为空。"),
+    "list": ("{count} entries in {path}.", "{path} 中有 {count} 个条目。"),
+    "search": ("{count} {what} found.", "找到 {count} 个{what}。"),
+    "search.cut": (
+        "The first {count} {what} are shown; there are more.",
+        "只显示前 {count} 个{what}，还有更多。",
+    ),
+    "what.files": ("file(s)", "文件"),
+    "what.matches": ("match(es)", "匹配"),
+    # next steps
+    "next.apply": (
+        'To write it: {apply}({{"hunk_id": "{id}"}}), in a later message than this plan.',
+        '写入：{apply}({{"hunk_id": "{id}"}})，须在下一条消息中调用。',
+    ),
+    "next.replan": (
+        'To change the plan: call {tool} again with "existing_hunk_id": "{id}".',
+        '修改规划：再次调用 {tool} 并给出 "existing_hunk_id": "{id}"。',
+    ),
+    "next.read_on": (
+        'To read on: {tool}({{"path": "{path}", "range": "{range}"}}).',
+        '继续阅读：{tool}({{"path": "{path}", "range": "{range}"}})。',
+    ),
+    "next.long_line": (
+        "The line is longer than may be shown; search for parts of it with {tool}.",
+        "该行超出可显示长度；请用 {tool} 查找其中的片段。",
+    ),
+    "next.narrow": (
+        "To see the rest: narrow the pattern, the path or globs, or raise the limit.",
+        "查看其余结果：缩小 pattern、path 或 globs 的范围，或提高上限。",
+    ),
+    # style
+    "style.double_blank": (
+        "blank lines meet blank lines here: the result has several in a row",
+        "此处空行相接：结果会有连续多个空行",
+    ),
+    "warning.replacement_character": (
+        "the new text holds U+FFFD, which the old did not: was a character lost on the way?",
+        "新文本含有旧文本没有的 U+FFFD：是否在传输中丢失了字符？",
+    ),
+    # refusals
+    "PATH_REQUIRED": ("A path is needed.", "缺少 path。"),
+    "INVALID_ARGS": (
+        "The argument {argument} cannot be used: {reason}.",
+        "参数 {argument} 无法使用：{reason}。",
+    ),
+    "INVALID_PATH": (
+        "This is no path of the workspace: {reason}. Give one relative to its root.",
+        "路径不属于工作区：{reason}。请给出相对于工作区根目录的路径。",
+    ),
+    "INVALID_RANGE": (
+        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~; the file has {total_lines} line(s).',
+        "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~；文件共 {total_lines} 行。",
+    ),
+    "RANGE_OUT_OF_BOUNDS": (
+        'The range "{range}" is outside of the file, which has {total_lines} line(s).',
+        "范围 “{range}” 超出文件，文件共 {total_lines} 行。",
+    ),
+    "INVALID_HUNK_ID": (
+        "A hunk id is eight lower-case hex characters, as a prepare tool gave it.",
+        "hunk id 为 8 位小写十六进制字符，由 prepare 工具给出。",
+    ),
+    "FILE_NOT_FOUND": (
+        "There is no such file. Look with list_dir or ripgrep_files, or make it with create_new_file.",
+        "文件不存在。可用 list_dir 或 ripgrep_files 查找，或用 create_new_file 创建。",
+    ),
+    "FILE_EXISTS": (
+        "The file exists already and was left as it is. Edit it with the prepare tools.",
+        "文件已存在，未改动。请用 prepare 工具编辑。",
+    ),
+    "NOT_A_FILE": (
+        "This is not a regular file but: {kind}.",
+        "这不是普通文件，而是：{kind}。",
+    ),
+    "BINARY_FILE": (
+        "The file holds NUL bytes (the first at byte {nul_at_byte}); it is not text.",
+        "文件含有 NUL 字节（首个位于字节 {nul_at_byte}），不是文本。",
+    ),
+    "ENCODING_ERROR": (
+        "The file's encoding ({encoding}) cannot hold {character}. Use text that it can hold, or name its encoding in the configuration.",
+        "文件编码（{encoding}）无法容纳 {character}。请改用其可容纳的文本，或在配置中指明编码。",
+    ),
+    "FILE_TOO_LARGE": (
+        "The file has {size_bytes} bytes; the limit is {limit_bytes} (configurable).",
+        "文件有 {size_bytes} 字节，上限为 {limit_bytes}（可配置）。",
+    ),
+    "CONTENT_REQUIRED": (
+        "This tool needs text in {argument}.",
+        "此工具需要在 {argument} 中给出正文。",
+    ),
+    "ANCHOR_NOT_FOUND": (
+        "No line matches the anchor ({argument}, {match}). Take a text from the closest lines shown, or search with ripgrep_snippets.",
+        "没有行与锚点（{argument}，{match}）匹配。请改用所示相近行中的文本，或用 ripgrep_snippets 查找。",
+    ),
+    "ANCHOR_AMBIGUOUS": (
+        "{candidates_count} places match the anchor ({argument}). Choose one with occurrence (1 to {candidates_count}, or last), or give a longer anchor.",
+        "有 {candidates_count} 处与锚点（{argument}）匹配。请用 occurrence（1 到 {candidates_count}，或 last）选择，或给出更长的锚点。",
+    ),
+    "OCCURRENCE_OUT_OF_RANGE": (
+        "There are only {candidates_count} candidate(s).",
+        "只有 {candidates_count} 个候选。",
+    ),
+    "STATS_MISMATCH": (
+        "The file has {actual_total_lines} line(s) and {actual_total_bytes} bytes, which is not what you know. Read it again before you overwrite it.",
+        "文件实际为 {actual_total_lines} 行、{actual_total_bytes} 字节，与所给不符。覆盖前请重新读取。",
+    ),
+    "SUSPICIOUS_DIFF": (
+        "The content looks like a patch ({sign}, line {line}). Use the prepare tools to edit; if the file shall hold a patch, say content_format: diff.",
+        "内容疑似补丁（{sign}，第 {line} 行）。编辑请用 prepare 工具；若文件确应包含补丁，请给出 content_format: diff。",
+    ),
+    "STALE_READ": (
+        "The version {version} cannot be carried to the file as it is now: {reason}. Read the lines again; it has {total_lines} line(s).",
+        "版本 {version} 无法对应到文件当前内容：{reason}。请重新读取；文件共 {total_lines} 行。",
+    ),
+    "HUNK_NOT_FOUND.unknown": (
+        "There is no such plan. Prepare the edit again.",
+        "没有这个规划。请重新 prepare。",
+    ),
+    "HUNK_NOT_FOUND.applied": (
+        "The plan was applied already; it is not applied twice.",
+        "该规划已应用，不会重复应用。",
+    ),
+    "HUNK_NOT_FOUND.discarded": (
+        "The plan was discarded. Prepare the edit again.",
+        "该规划已被丢弃。请重新 prepare。",
+    ),
+    "HUNK_NOT_FOUND.expired": (
+        "The plan has expired. Prepare the edit again.",
+        "该规划已过期。请重新 prepare。",
+    ),
+    "WRONG_OWNER": (
+        "The plan belongs to another member. Prepare the edit yourself.",
+        "该规划属于其他成员。请自行 prepare。",
+    ),
+    "WRONG_MODE": (
+        "The plan was made with {planned_with}; {called_with} cannot take it.",
+        "该规划由 {planned_with} 产生，{called_with} 不能使用。",
+    ),
+    "ACCESS_DENIED": (
+        "You may not {operation} here ({rule}).",
+        "无权在此处 {operation}（{rule}）。",
+    ),
+    "CONTENT_CHANGED": (
+        "What the edit relies on changed: {reason}. Read lines around {planned_lines} again and prepare anew.",
+        "编辑所依据的内容已改变：{reason}。请重新读取第 {planned_lines} 行附近并再次 prepare。",
+    ),
+    "AMBIGUOUS_MATCH": (
+        "The target could now be in more than one place, at lines {candidate_lines}. Prepare anew on the one that is meant.",
+        "目标现在可能位于多处：第 {candidate_lines} 行。请针对所指位置重新 prepare。",
+    ),
+    "FAILED": (
+        "The operating system refused ({operation}): {reason}. Nothing was changed.",
+        "操作系统拒绝（{operation}）：{reason}。未作任何更改。",
+    ),
+    "CRASH": (
+        "An internal error; it is logged under {id}. Nothing is known to be written.",
+        "内部错误，日志编号 {id}。未确认有任何写入。",
+    ),
+}
+
+
+def say(name: str, lang: Lang, facts: Mapping[str, object] | None = None) -> str:
+    """The saying `name` in `lang`, filled with the facts."""
+    return _SAYINGS[name][lang == "zh"].format_map(_Facts(facts or {}))
+
+
+def names() -> frozenset[str]:
+    """The names of all sayings."""
+    return frozenset(_SAYINGS)
+
+
+class _Facts(dict[str, object]):
+    """A fact that is not there is a question mark, not a crash of a refusal."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"

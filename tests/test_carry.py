@@ -1,0 +1,421 @@
+"""The rule that carries a footprint over drift: where it does, and where it must not."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import lzma
+import os
+import random
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from copydesk.text.carry import Ambiguous, Carried, Changed, Keys, Relocation, Verdict, carry
+from drift_adapter import BOM, Change, carry_hunk
+
+FEW = st.lists(st.sampled_from([b"a", b"b", b"", b"}"]), max_size=10)
+TEXT = st.lists(st.integers(0, 400).map(lambda k: b"%d" % k), unique=True, max_size=30)
+
+
+def lines(text: str) -> list[bytes]:
+    """Lines are words; `.` is a blank line, `_` within a word a space."""
+    return [word.replace("_", " ").encode() if word != "." else b"" for word in text.split()]
+
+
+def shown(verdict: Verdict) -> str:
+    match verdict:
+        case Carried(at):
+            return str(at)
+        case Changed(reason):
+            return reason
+        case Ambiguous(candidates):
+            return "?" + ",".join(map(str, candidates))
+
+
+def check(base: str, now: str, footprint: str, expected: str) -> None:
+    """`footprint` is `start:stop`; `expected` the line, the reason, or `?` and the candidates."""
+    start, stop = map(int, footprint.split(":"))
+    assert shown(carry(lines(base), lines(now), start, stop)) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "footprint", "expected"),
+    [
+        # unchanged, and changed elsewhere
+        ("a b c d", "a b c d", "1:3", "1"),
+        ("a b c d", "x a b c d", "1:3", "2"),
+        ("a b c d", "b c d", "1:3", "0"),
+        ("a b c d", "x b c y", "1:3", "1"),
+        ("a b c d", "a x b c", "1:3", "2"),
+        # the file's ends are lines
+        ("a b", "a x b", "-1:1", "-1"),
+        ("a b", "x a b", "-1:1", "parted"),
+        ("a b", "x a b", "1:3", "2"),
+        ("a b", "a b x", "1:3", "parted"),
+        ("", "", "-1:1", "-1"),
+        ("", "x", "-1:1", "parted"),
+        ("a", "a", "-1:2", "-1"),
+        # changed, deleted, parted
+        ("a b c d", "a B c d", "1:2", "gone"),
+        ("a b c d", "a c d", "1:2", "gone"),
+        ("a b c d", "a b x c d", "1:3", "parted"),
+        ("a b c d", "a c b d", "1:3", "gone"),
+        # trailing blanks: content within, none around
+        ("a b c d", "a_ b c_ d", "1:2", "1"),
+        ("a b c d", "a b_ c d", "1:2", "blanks"),
+        ("a . . d", "a . . d_", "1:3", "1"),
+        # twins of the target
+        ("a t b", "a t t b", "1:2", "?1,2"),
+        ("a t t b", "a t b", "1:2", "uncertain"),
+        ("a t b t c", "a b t c", "1:2", "gone"),
+        ("a t b t c", "a t b c", "1:2", "1"),
+        ("a t b t c", "a t c", "3:4", "gone"),
+        ("a t b c", "a b t c", "1:2", "gone"),
+        ("a t b c d", "a b c t d", "1:2", "gone"),
+        ("a t u v b c d", "a b t u v c d", "1:4", "uncertain"),
+        ("a t b c d", "t a t b c d", "1:2", "2"),
+        ("a t b c d", "x t b a t b c d", "1:2", "4"),
+        # look-alike stanzas: swapped, one deleted, one copied
+        ("1 h x t y . k x t y 2", "1 k x t y . h x t y 2", "3:4", "?3,8"),
+        ("1 h x t y . k x t y 2", "1 k x t y . h x t y 2", "8:9", "?3,8"),
+        ("1 h x t y . k x t y 2", "1 k x t y 2", "8:9", "3"),
+        ("1 h x t y . k x t y 2", "1 k x t y 2", "3:4", "gone"),
+        ("1 h x t y . 2", "1 k x t y . h x t y . 2", "3:4", "8"),
+        ("1 h x t y . k x t y 2", "1 h x T y . k x t y 2", "3:4", "gone"),
+        ("1 h x t y . k x t y 2", "1 h x t Y . k x t y 2", "3:4", "3"),
+        ("1 h x t y . k x t y 2", "1 k x t y . h x t y h k 2", "3:4", "?3,8"),
+        ("1 h w x t y k w x t y 2", "1 k v x t y h w u t y 2", "4:5", "?4,9"),
+        # blank lines next to a certain line
+        ("u . . d 1 2", "u . . D . . E 1 2", "1:3", "1"),
+        ("u . . d 1 2", "u . . D . . d 1 2", "1:3", "?1,4"),
+        ("u . . d 1 2", "u . D 1 2", "1:2", "uncertain"),
+        ("u . . d 1 2", "u . . . D 1 2", "1:3", "?1,2"),
+    ],
+)
+def test_one_footprint(base: str, now: str, footprint: str, expected: str) -> None:
+    check(base, now, footprint, expected)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-2, 1), (1, 1), (2, 1), (0, 5), (4, 5)])
+def test_a_footprint_outside_base_has_no_meaning(start: int, stop: int) -> None:
+    with pytest.raises(ValueError, match="footprint"):
+        carry([b"a", b"b", b"c"], [b"a"], start, stop)
+
+
+def test_candidates_are_bounded_and_nearest() -> None:
+    base = [b"x"] * 101
+    verdict = carry(base, [*base, b"x"], 50, 51)
+    assert isinstance(verdict, Ambiguous)
+    assert len(verdict.candidates) == 20
+    assert all(abs(place - 50) <= 10 for place in verdict.candidates)
+
+
+@given(FEW, st.data())
+def test_an_unchanged_text_carries_all_to_its_place(text: list[bytes], data: st.DataObject) -> None:
+    start = data.draw(st.integers(-1, len(text)))
+    stop = data.draw(st.integers(start + 1, len(text) + 1))
+    assert carry(text, text, start, stop) == Carried(start)
+
+
+@given(FEW, FEW, st.data())
+def test_what_is_carried_is_there(a: list[bytes], b: list[bytes], data: st.DataObject) -> None:
+    start = data.draw(st.integers(-1, len(a)))
+    stop = data.draw(st.integers(start + 1, len(a) + 1))
+    verdict = carry(a, b, start, stop)
+    if isinstance(verdict, Carried):
+        at, end = verdict.at, verdict.at + stop - start
+        assert b[max(at, 0) : end] == a[max(start, 0) : stop]
+        assert (at == -1) == (start == -1)
+        assert (end == len(b) + 1) == (stop == len(a) + 1)
+    if isinstance(verdict, Ambiguous):
+        assert len(verdict.candidates) > 1
+        size = stop - start
+        ends = [b"^", *a, b"$"][start + 1 : stop + 1]
+        assert all([b"^", *b, b"$"][k + 1 :][:size] == ends for k in verdict.candidates)
+
+
+@given(TEXT, st.data())
+def test_edits_around_distinct_lines_never_mislead(text: list[bytes], data: st.DataObject) -> None:
+    assume(text)
+    start = data.draw(st.integers(0, len(text) - 1))
+    stop = data.draw(st.integers(start + 1, len(text)))
+    above, below = text[:start], text[stop:]
+    for side in (above, below):
+        for k in range(data.draw(st.integers(0, 3))):
+            at = data.draw(st.integers(0, len(side)))
+            side[at : at + data.draw(st.integers(0, 2))] = [b"new %d" % k] * (k + 1)
+    now = [*above, *text[start:stop], *below]
+    assert carry(text, now, start, stop) == Carried(len(above))
+
+
+@given(TEXT, TEXT, st.data())
+def test_a_deleted_target_is_not_its_twin(
+    text: list[bytes], more: list[bytes], data: st.DataObject
+) -> None:
+    """Between distinct lines that stay, a target that went is not found beyond them."""
+    assume(len(text) > 4)
+    at = data.draw(st.integers(1, len(text) - 2))
+    rest = [*text[:at], *text[at + 1 :]]
+    far = data.draw(st.sampled_from([k for k in range(len(rest) + 1) if abs(k - at) > 1] or [-1]))
+    assume(far >= 0)
+    fresh = [b"+" + line for line in more[:3]]
+    now = [*rest[:far], *fresh, text[at], *fresh[::-1], *rest[far:]]
+    assert not isinstance(carry(text, now, at, at + 1), Carried)
+
+
+@given(TEXT, st.data())
+def test_hunks_that_touch_different_lines_do_not_reject_each_other(
+    text: list[bytes], data: st.DataObject
+) -> None:
+    assume(len(text) > 1)
+    one, two = sorted(data.draw(st.sets(st.integers(0, len(text) - 1), min_size=2, max_size=2)))
+    now = list(text)
+    now[one : one + 1] = [b"new"] * data.draw(st.integers(0, 3))
+    assert carry(text, now, two, two + 1) == Carried(two + len(now) - len(text))
+    now = list(text)
+    now[two : two + 1] = [b"new"] * data.draw(st.integers(0, 3))
+    assert carry(text, now, one, one + 1) == Carried(one)
+
+
+@given(FEW, FEW, st.data())
+def test_digests_serve_as_texts(a: list[bytes], b: list[bytes], data: st.DataObject) -> None:
+    def digested(text: list[bytes]) -> Keys:
+        strict = [hashlib.sha256(line).digest() for line in text]
+        loose = [hashlib.sha256(line.rstrip()).digest() for line in text]
+        return Keys(strict, loose, hashlib.sha256(b"").digest())
+
+    start = data.draw(st.integers(-1, len(a)))
+    stop = data.draw(st.integers(start + 1, len(a) + 1))
+    a, b = ([line + b" " * (k % 3 == 0) for k, line in enumerate(text)] for text in (a, b))
+    assert Relocation(digested(a), digested(b)).carry(start, stop) == carry(a, b, start, stop)
+
+
+# --- traps made from the source of the standard library
+
+Origin = tuple[bytes, int | None]
+"""A line of now and the base line that it is, if it is one."""
+
+
+@cache
+def sources() -> tuple[tuple[bytes, ...], ...]:
+    """The lines of some modules as they are installed."""
+    names = [argparse.__file__, textwrap.__file__, json.decoder.__file__, importlib.util.__file__]
+    return tuple(tuple(Path(name).read_bytes().splitlines()) for name in names)
+
+
+def sample(rng: random.Random, size: int) -> list[bytes]:
+    source = rng.choice(sources())
+    at = rng.randrange(max(1, len(source) - size))
+    return list(source[at : at + size])
+
+
+def junk(rng: random.Random, size: int) -> list[Origin]:
+    return [(b"%s  # %d" % (line, rng.randrange(10**6)), None) for line in sample(rng, size)]
+
+
+def stanzas(rng: random.Random, base: list[bytes]) -> tuple[int, int, int]:
+    """Put two stanzas alike but for their first line into base: their starts, and their size."""
+    size = rng.choice([4, 8, 15])
+    body = sample(rng, size - 1)
+    one = rng.randrange(10, len(base) - 10)
+    two = one + size + rng.choice([0, 1, 5])
+    base[one:one] = [b"def one():", *body]
+    base[two:two] = [b"def two():", *body]
+    return one, two, size
+
+
+def trap(kind: str, rng: random.Random) -> tuple[list[bytes], list[Origin], int, int]:
+    """A base, what became of it, and the footprint."""
+    base = sample(rng, 150)
+    one, two, alike = stanzas(rng, base) if "stanza" in kind else (0, 0, 0)
+    size = rng.choice([1, 1, 2, 3, 6]) if not alike else rng.choice([1, 2])
+    start = (
+        rng.randrange(one + 1, one + alike - size) if alike > size + 1 else rng.randrange(60, 90)
+    )
+    if alike and rng.random() < 0.5:
+        start += two - one
+    stop = start + size
+    now: list[Origin] = [(line, at) for at, line in enumerate(base)]
+    around = rng.choice([0, 1, 2])
+    twin: list[Origin] = [(line, None) for line in base[start - around : stop + around]]
+    twin = [*junk(rng, 3), *twin, *junk(rng, 3)]
+    near = [k for k in range(start - 3, stop + 3) if not start <= k < stop]
+    match kind.removeprefix("stanza "):
+        case "unchanged":
+            pass
+        case "shifted":
+            now[20:20] = junk(rng, rng.choice([1, 5, 40]))
+        case "shortened":
+            del now[10 : 10 + rng.choice([1, 5, 30])]
+        case "twin above":
+            now[20:20] = twin
+        case "twin at the old line":
+            now[start - 20 : start - 20] = [*junk(rng, 17), *twin]
+        case "twin below":
+            now[stop + 20 : stop + 20] = twin
+        case "twin adjacent":
+            now[stop:stop] = now[start:stop]
+        case "deleted":
+            del now[start:stop]
+        case "deleted, twin above":
+            del now[start:stop]
+            now[20:20] = twin
+        case "deleted, twin below":
+            del now[start:stop]
+            now[start + 20 : start + 20] = twin
+        case "edited":
+            at = rng.randrange(start, stop)
+            now[at] = (now[at][0] + b"  # edited", None)
+        case "indented":
+            now[start:stop] = [(b"    " + line, None) for line, _ in now[start:stop]]
+        case "trailing blanks":
+            now[start - 1] = (now[start - 1][0] + b"  ", start - 1)
+        case "neighbour edited":
+            at = rng.choice(near)
+            now[at] = (now[at][0] + b"  # edited", None)
+        case "neighbour deleted":
+            del now[rng.choice(near)]
+        case "moved":
+            block = now[start - 5 : stop + 5]
+            del now[start - 5 : stop + 5]
+            at = rng.choice([10, 30, 100])
+            now[at:at] = block
+        case "swapped":
+            first, second = now[one : one + alike], now[two : two + alike]
+            now[two : two + alike], now[one : one + alike] = first, second
+        case "this deleted":
+            at = one if start < two else two
+            del now[at : at + alike]
+        case "other deleted":
+            at = two if start < two else one
+            del now[at : at + alike]
+        case other:
+            raise AssertionError(other)
+    return base, now, start, stop
+
+
+KINDS = {
+    "unchanged": 1.0,
+    "shifted": 0.95,
+    "shortened": 0.95,
+    "twin above": 0.9,
+    "twin at the old line": 0.9,
+    "twin below": 0.9,
+    "twin adjacent": 0.0,
+    "deleted": 0.0,
+    "deleted, twin above": 0.0,
+    "deleted, twin below": 0.0,
+    "edited": 0.0,
+    "indented": 0.0,
+    "trailing blanks": 0.95,
+    "neighbour edited": 0.9,
+    "neighbour deleted": 0.7,
+    "moved": 0.0,
+    "stanza unchanged": 1.0,
+    "stanza shifted": 0.95,
+    "stanza edited": 0.0,
+    "stanza swapped": 0.0,
+    "stanza this deleted": 0.0,
+    "stanza other deleted": 0.7,
+}
+"""Kinds of traps, and the part that must be carried; none may go to a wrong place."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_traps(kind: str) -> None:
+    count: Counter[str] = Counter()
+    for seed in range(120):
+        base, now, start, stop = trap(kind, random.Random(f"{kind} {seed}"))
+        texts = [line for line, _ in now]
+        verdict = carry(base, texts, start, stop)
+        if not isinstance(verdict, Carried):
+            count["refused"] += 1
+            continue
+        at = [k for k, (line, i) in enumerate(now) if i == start and line == base[start]]
+        found = [i for _, i in now[verdict.at : verdict.at + stop - start]]
+        right = found == list(range(start, stop)) or replaced(texts, at, stop - start) == replaced(
+            texts, [verdict.at], stop - start
+        )
+        assert right, f"{kind} {seed}: [{start}, {stop}) carried to {verdict.at}, {found}"
+        count["carried"] += 1
+    assert count["carried"] >= KINDS[kind] * count.total()
+
+
+def replaced(text: list[bytes], at: list[int], size: int) -> list[bytes] | None:
+    """The text with `size` lines replaced at the one place; None without a place."""
+    return [*text[: at[0]], b"new", *text[at[0] + size :]] if at else None
+
+
+# --- bytes around the rule, in the smallest editor there is
+
+
+EDITS: list[tuple[bytes, Change, bytes, bytes | None]] = [
+    # terminators flipped, and of the neighbourhood
+    (b"a\nb\nc\n", (1, 2, [b"B\n"]), b"a\r\nb\r\nc\r\n", b"a\r\nB\r\nc\r\n"),
+    (b"a\r\nb\r\n", (1, 1, [b"x\r\n"]), b"a\nb\n", b"a\nx\nb\n"),
+    (b"a\nb\n", (1, 1, [b"x\r\n"]), b"n\na\nb\n", b"n\na\nx\r\nb\n"),
+    # the final newline
+    (b"a\nb\n", (1, 2, [b"B\n"]), b"a\nb", b"a\nB"),
+    (b"a\nb", (1, 2, [b"B"]), b"a\nb\n", b"a\nB\n"),
+    (b"a\nb\n", (2, 2, [b"c\n"]), b"a\nb", b"a\nb\nc"),
+    (b"a\nb", (1, 2, [b"b\n"]), b"n\na\nb", b"n\na\nb\n"),
+    (b"a\nb\n", (1, 2, []), b"a\nb", b"a"),
+    (b"a\n", (0, 1, []), b"a\n", b""),
+    # the byte order mark
+    (b"a\nb\n", (0, 1, [b"A\n"]), BOM + b"a\nb\n", BOM + b"A\nb\n"),
+    (BOM + b"a\nb\n", (0, 1, [BOM + b"A\n"]), b"a\nb\n", b"A\nb\n"),
+    (BOM + b"a\nb\n", (0, 1, [b"a\n"]), BOM + b"a\nb\nc\n", b"a\nb\nc\n"),
+    (b"a\nb\n", (0, 0, [b"x\n"]), BOM + b"a\nb\n", BOM + b"x\na\nb\n"),
+    # there already
+    (b"a\nb\n", (1, 1, [b"x\n"]), b"a\nx\nb\n", None),
+    (b"a\nb\nc\n", (1, 2, [b"b\n", b"x\n"]), b"a\nb\nx\nc\n", None),
+    (b"a\nb\nc\n", (1, 2, [b"B\n"]), b"a\nB\nc\n", None),
+]
+
+
+@pytest.mark.parametrize(("base", "change", "current", "expected"), EDITS)
+def test_bytes(base: bytes, change: Change, current: bytes, expected: bytes | None) -> None:
+    assert carry_hunk(base, [change], current) == expected
+
+
+# --- cases from public histories, where they are at hand
+
+DRIFT = Path(os.environ.get("COPYDESK_DRIFT", Path(__file__).parents[2] / "shared" / "drift"))
+MISSED = {"real": 1, "traps": 1}
+"""At most so many cases with one known place may be refused."""
+
+
+def rows(part: str) -> Iterator[dict[str, Any]]:
+    with lzma.open(DRIFT / f"{part}.jsonl.xz", "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+@pytest.mark.parametrize("part", MISSED)
+def test_cases_from_histories(part: str) -> None:
+    if not (DRIFT / f"{part}.jsonl.xz").exists():
+        pytest.skip(f"no drift cases at {DRIFT}; COPYDESK_DRIFT names another directory")
+    texts = {row["id"]: row["latin1"].encode("latin-1") for row in rows("texts")}
+    wrong: list[str] = []
+    missed: list[str] = []
+    for row in rows(part):
+        changes = [
+            (start, stop, [line.encode("latin-1") for line in new])
+            for start, stop, new in row["changes"]
+        ]
+        result = carry_hunk(texts[row["base"]], changes, texts[row["current"]])
+        if result is None:
+            missed += [row["id"]] * (row["expect"] == "apply")
+        elif hashlib.sha256(result).hexdigest() not in row["accept_sha256"]:
+            wrong.append(row["id"])
+    assert not wrong
+    assert len(missed) <= MISSED[part], missed
