@@ -28,7 +28,7 @@ _NO_CHARACTER_SETS = (
     *("iso2022", "hz", "utf-7", "utf7", "utf-16", "utf-32"),
     *("unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined"),
 )
-"""Starts of the names of codecs that are stateful, or escapes rather than characters."""
+"""Starts of the names of codecs that are stateful, or that escape rather than encode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Encoding:
         except UnicodeEncodeError as error:
             raise self._refused(text, error.start) from None
         if name not in _EXACT and (back := self.decode(data)) != text:
-            same = (one == other for one, other in zip(text, back, strict=False))
-            raise self._refused(text, list(same).index(False))
+            pairs = enumerate(zip(text, back, strict=False))
+            raise self._refused(text, next((i for i, (a, b) in pairs if a != b), 0))
         return data
 
     def _refused(self, text: str, index: int) -> EncodingRefused:
@@ -116,11 +116,11 @@ def checked_name(name: str) -> str:
         raise InvalidArgs("encodings", f"unknown encoding {name!r}") from None
     if found == "utf-8-sig":
         return "utf-8"
+    characters = not found.startswith(_NO_CHARACTER_SETS)
     try:
-        plain = _ASCII.decode(found) == _ASCII.decode("ascii")
+        plain = characters and _ASCII.decode(found) == _ASCII.decode("ascii")
     except (UnicodeError, LookupError):
         plain = False
-    plain = plain and not found.startswith(_NO_CHARACTER_SETS)
     if not plain:
         raise InvalidArgs("encodings", f"{name!r} is not a superset of ASCII")
     return found

@@ -6,15 +6,18 @@ must not: any choice among candidates, and no near miss is ever a match.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
+from copydesk.text.common import Common
 from copydesk.text.snapshot import Snapshot
 
 _CLOSE = 0.6
 _PROBES = 8
 _HITS = 64
-_COMPARED = 400
+_COMPARED = 200
+_SCORED = 16
 
 
 def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
@@ -31,20 +34,40 @@ def closest_lines(base: Snapshot, text: str, most: int = 3) -> list[int]:
     """Up to `most` lines, 0-based, that are most like `text`, the closest first.
 
     Bounded on any file: candidates are the lines that share one of a few pieces
-    of the text, and only their first characters are compared.
+    of the text, only their first characters are compared, and only those with
+    the longest common subsequence are compared by their blocks (which is cubic).
     """
-    wanted = text.strip()[:_COMPARED]
+    wanted = text.strip()[:_COMPARED].casefold()
+    if not wanted:
+        return []
+    heads = {line: _head(base, line) for line in _candidates(base, text.strip()[:_COMPARED])}
+    likely = sorted(heads, key=lambda line: (-_bound(wanted, heads[line]), line))[:_SCORED]
     scored: list[tuple[float, int]] = []
-    for line in _candidates(base, wanted):
-        have = base.text(line).strip()[: 2 * _COMPARED]
-        matcher = SequenceMatcher(None, wanted.casefold(), have.casefold(), autojunk=False)
-        similarity = matcher.ratio()
-        if len(have) > len(wanted):
-            size = sum(block.size for block in matcher.get_matching_blocks())
-            similarity = max(similarity, 0.9 * size / len(wanted))
+    for line in likely:
+        matcher = SequenceMatcher(None, wanted, heads[line], autojunk=False)
+        size = sum(block.size for block in matcher.get_matching_blocks())
+        similarity = _similarity(size, wanted, heads[line])
         if similarity >= _CLOSE:
             scored.append((-similarity, line))
     return [line for _, line in sorted(scored)[:most]]
+
+
+def _head(base: Snapshot, line: int) -> str:
+    """The start of the line, as far as it is compared."""
+    return base.encoding.decode(base.key(line)[: 8 * _COMPARED]).strip()[: 2 * _COMPARED].casefold()
+
+
+def _similarity(same: int, wanted: str, have: str) -> float:
+    """From 0 to 1, for so many equal characters; a longer line may hold the text within."""
+    ratio = 2 * same / (len(wanted) + len(have))
+    return max(ratio, 0.9 * same / len(wanted)) if len(have) > len(wanted) else ratio
+
+
+def _bound(wanted: str, have: str) -> float:
+    """A similarity that no comparison by blocks exceeds, at a small cost."""
+    common = Common(wanted)
+    common.take(have)
+    return _similarity(common.length(), wanted, have)
 
 
 def _by_bytes(base: Snapshot, wanted: bytes, *, whole: bool) -> list[int]:
@@ -71,18 +94,24 @@ def _candidates(base: Snapshot, wanted: str) -> list[int]:
     lines: dict[int, int] = {}
     for offset in range(0, max(len(wanted) - size, 0) + 1, step)[: 2 * _PROBES]:
         piece = wanted[offset : offset + size]
-        if not piece.strip():
-            continue
-        try:
-            raw = base.encoding.encode(piece)
-        except EncodingRefused:
-            continue  # the file cannot hold this piece, so no line of it does
-        at, hits = 0, 0
-        while hits < _HITS and (at := base.data.find(raw, at)) >= 0:
-            line = base.line_at(at)
-            lines[line] = lines.get(line, 0) + 1
-            at, hits = base.start(min(line + 1, base.line_count)), hits + 1
-            if at >= len(base.data):
-                break
+        for cased in dict.fromkeys((piece, piece.lower())) if piece.strip() else ():
+            for line in _holding(base, cased):
+                lines[line] = lines.get(line, 0) + 1
     best = sorted(lines, key=lambda line: -lines[line])
     return best[:64]
+
+
+def _holding(base: Snapshot, piece: str) -> Iterator[int]:
+    """The first lines that hold the piece; in wide encodings, that may hold it."""
+    try:
+        raw = base.encoding.encode(piece)
+    except EncodingRefused:
+        return  # the file cannot hold this piece, so no line of it does
+    at = base.start(0)
+    for _ in range(_HITS):
+        at = base.data.find(raw, at)
+        if at < 0:
+            return
+        line = base.line_at(at)
+        yield line
+        at = base.start(line + 1)

@@ -82,6 +82,8 @@ class Snapshot:
     def terminator(self, line: int) -> bytes:
         """The bytes that end the line: LF or CRLF in the file's encoding, or nothing."""
         start, stop = self._starts[line], self._starts[line + 1]
+        if (stop - start) % self.encoding.unit:
+            return b""  # a broken last unit ends no line
         lf, crlf = self._lf, self._crlf
         if stop - start >= len(crlf) and self.data.endswith(crlf, start, stop):
             return crlf
@@ -138,7 +140,7 @@ class Snapshot:
         """`lf`, `crlf`, `mixed`, or `none` for a text without any terminator."""
         if self.encoding.unit > 1:
             found = {self.terminator(i) for i in range(self.line_count)} - {b""}
-            crlf, every = (self._crlf in found), len(found)
+            crlf, every = int(self._crlf in found), len(found)
         else:
             crlf, every = self.data.count(b"\r\n"), self.data.count(b"\n")
         if not every:

@@ -2,12 +2,16 @@
 
 What lives here: hunks and the git-style text of them. What must not: paths on a
 disk, words. Law: `git apply` and GNU `patch` take the text made of `old` and
-`change` to exactly `change.apply(old.data)`, whatever the bytes.
+`change` to exactly `change.apply(old.data)`, whatever the bytes; UTF-16 and
+UTF-32 are shown in UTF-8, and there the law holds of the texts in UTF-8.
+
+A byte order mark is no part of a line elsewhere; in a diff it is the start of
+the first one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from copydesk.text.align import align
 from copydesk.text.change import ChangeSet, Edit
@@ -31,11 +35,13 @@ class Region:
 
 def regions(old: Snapshot, change: ChangeSet) -> tuple[Region, ...]:
     """The whole-line regions that `change` alters, in order, without lines that stay the same."""
+    old = _whole(old)
     found: list[Region] = []
     for start, stop, edits in _touched(old, change):
-        low, high = _low(old, start), _low(old, stop)
+        low, high = old.start(start), old.start(stop)
         inner = ChangeSet.of(high - low, (Edit(e.start - low, e.stop - low, e.new) for e in edits))
-        found += _refine(old, start, stop, _lines(inner.apply(old.data[low:high]), old))
+        new = Snapshot(inner.apply(old.data[low:high]), old.encoding)
+        found += _refine(old, start, stop, [new.raw(i, i + 1) for i in range(new.line_count)])
     return tuple(found)
 
 
@@ -56,7 +62,7 @@ def unified(old: Snapshot, change: ChangeSet, path: str, *, created: bool = Fals
             return head + b"index 0000000..e69de29\n"
     old_name = b"/dev/null" if created else before + _tab(before)
     head += b"--- " + old_name + b"\n+++ " + after + _tab(after) + b"\n"
-    return head + b"".join(_hunks(old, found))
+    return head + b"".join(_hunks(_whole(old), found))
 
 
 def quoted(name: str) -> bytes:
@@ -84,16 +90,16 @@ def _tab(name: bytes) -> bytes:
     return b"\t" if b" " in name else b""
 
 
-def _low(old: Snapshot, line: int) -> int:
-    """The byte where a line of the diff starts: the byte order mark is part of the first."""
-    return old.start(line) if line else 0
+def _whole(old: Snapshot) -> Snapshot:
+    """The text with its byte order mark as the start of the first line."""
+    return Snapshot(old.data, replace(old.encoding, bom=b"")) if old.encoding.bom else old
 
 
 def _touched(old: Snapshot, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
     """Line ranges [start, stop) that hold the edits whole, those that share a line joined."""
     found: list[tuple[int, int, list[Edit]]] = []
     for edit in change.edits:
-        start = 0 if edit.start < old.start(0) else old.line_at(edit.start)
+        start = old.line_at(edit.start)
         stop = max(old.line_at(edit.stop), start)
         if stop < old.line_count and not _closed(old, edit, start, stop):
             stop += 1
@@ -112,24 +118,16 @@ def _closed(old: Snapshot, edit: Edit, start: int, stop: int) -> bool:
     lf = old.encoding.encode("\n")
     if edit.new:
         return edit.new.endswith(lf)
-    return edit.start == _low(old, start) or edit.start == old.start(start)
-
-
-def _lines(data: bytes, like: Snapshot) -> list[bytes]:
-    """The raw lines of bytes that stand in the file of `like`."""
-    piece = Snapshot(data, like.encoding)
-    if not data.startswith(like.encoding.bom):
-        piece = Snapshot(data, type(like.encoding)(like.encoding.name, b"", like.encoding.unit))
-    return [data[_low(piece, i) : piece.start(i + 1)] for i in range(piece.line_count)]
+    return edit.start == old.start(start)
 
 
 def _refine(old: Snapshot, start: int, stop: int, new: list[bytes]) -> list[Region]:
     """The region without the lines that are the same before and after."""
-    was = [old.data[_low(old, i) : old.start(i + 1)] for i in range(start, stop)]
+    was = [old.raw(i, i + 1) for i in range(start, stop)]
     if len(was) + len(new) > _REFINED:
         runs = [(0, 0, _common(was, new)), (len(was), len(new), 0)]
     else:
-        runs = [(r.base, r.now, r.length) for r in align(was, new).runs]
+        runs = [(r.base_start, r.now_start, r.length) for r in align(was, new).runs]
         runs.append((len(was), len(new), 0))
     found: list[Region] = []
     a = b = 0
@@ -173,24 +171,23 @@ def _hunks(old: Snapshot, found: tuple[Region, ...]) -> list[bytes]:
 
 def _body(old: Snapshot, group: list[Region], first: int, last: int) -> bytes:
     out: list[bytes] = []
-    lf = old.encoding.encode("\n")
 
     def put(sign: bytes, raw: bytes) -> None:
         wide = old.encoding.unit > 1
         shown = old.encoding.decode(raw).encode() if wide else raw
         out.append(sign + shown)
-        if not raw.endswith(lf):
+        if not shown.endswith(b"\n"):
             out.append(b"\n\\ No newline at end of file\n")
 
     def keep(start: int, stop: int) -> None:
         for line in range(start, stop):
-            put(b" ", old.data[_low(old, line) : old.start(line + 1)])
+            put(b" ", old.raw(line, line + 1))
 
     at = first
     for region in group:
         keep(at, region.start)
         for line in range(region.start, region.stop):
-            put(b"-", old.data[_low(old, line) : old.start(line + 1)])
+            put(b"-", old.raw(line, line + 1))
         for raw in region.new:
             put(b"+", raw)
         at = region.stop
