@@ -1,0 +1,48 @@
+# make run     install what is needed, then the guided run on real text
+# make test    install what is needed, then all fast tests
+# make check   linters, types, docs
+# make test-slow   the tests marked slow (long races, conformance, kill -9)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test test-slow check pins clean
+
+run: $(VENV)/.run
+	$(BIN)/copydesk demo
+
+test: $(VENV)/.test
+	$(BIN)/pytest -n auto -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(BIN)/pytest -m slow
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+
+$(VENV)/bin/pip:
+	sh scripts/venv $(PYTHON) $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/pip requirements/run.txt pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/run.txt
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.run requirements/test.txt
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/test.txt
+	touch $@
+
+pins: $(VENV)/bin/pip
+	$(BIN)/pip install -q uv
+	for name in run test; do \
+	  $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
+	    --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	    requirements/$$name.in -o requirements/$$name.txt; \
+	done
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
