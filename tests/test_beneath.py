@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -210,47 +211,56 @@ def test_a_root_that_is_no_directory(tmp_path: Path) -> None:
             Root(str(path))
 
 
+SWAPPER = """
+import os, random, sys, time
+directory, aside, link = sys.argv[1:]
+print("ready", flush=True)
+while True:
+    os.rename(directory, aside)
+    os.rename(link, directory)
+    os.rename(directory, link)
+    os.rename(aside, directory)
+    until = time.perf_counter() + random.random() * 0.003
+    while time.perf_counter() < until:
+        pass
+"""
+
+
 @contextmanager
 def swapping(directory: Path, outside: Path) -> Iterator[None]:
-    """Swap the directory for a link to outside and back, as fast as it goes."""
+    """Another process swaps the directory for a link to outside and back, without end."""
     aside, link = directory.with_name("aside"), directory.with_name("link")
     link.symlink_to(outside)
-    ended = threading.Event()
-
-    def swap() -> None:
-        while not ended.is_set():
-            os.rename(directory, aside)
-            os.rename(link, directory)
-            os.rename(directory, link)
-            os.rename(aside, directory)
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    command = [sys.executable, "-c", SWAPPER, str(directory), str(aside), str(link)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.kill()
 
 
-def test_a_directory_swapped_for_a_link_lets_nothing_out(root: Path) -> None:
+@pytest.mark.parametrize("writes", [100, pytest.param(2000, marks=pytest.mark.slow)])
+def test_a_directory_swapped_for_a_link_lets_nothing_out(root: Path, writes: int) -> None:
     outside = root.parent / "outside"
     (outside / "g").write_bytes(b"outside")
-    seen = {"done": 0, "refused": 0}
+    done = refused = 0
     path = RelPath.parse("a/b/g")
     with Workspace(root, durability="fast") as workspace, swapping(root / "a" / "b", outside):
-        for turn in range(1000):
-            for work in (lambda: edit(workspace, path, turn), lambda: add(workspace, turn)):
-                try:
-                    work()
-                except (InvalidPath, FileNotFound, TargetMoved):
-                    seen["refused"] += 1
+        while done < writes or not refused:
+            try:
+                if done % 2:
+                    edit(workspace, path, done)
                 else:
-                    seen["done"] += 1
+                    add(workspace, done)
+            except (InvalidPath, FileNotFound, TargetMoved):
+                refused += 1
+            else:
+                done += 1
     assert sorted(os.listdir(outside)) == ["g", "secret"]
     assert (outside / "g").read_bytes() == b"outside"
     assert (outside / "secret").read_bytes() == b"secret"
-    assert seen["done"] > 0
     assert not [name for _, _, names in os.walk(root) for name in names if "copydesk" in name]
 
 

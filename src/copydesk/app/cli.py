@@ -63,9 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="print data for programs")
     server = argparse.ArgumentParser(add_help=False)
     server.add_argument("--toolsets", help="comma-separated: ws_mod, team_mgmt")
-    server.add_argument(
-        "--no-structured", action="store_true", help="send results as text only"
-    )
+    server.add_argument("--no-structured", action="store_true", help="send results as text only")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, words: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -20,10 +20,10 @@ from copydesk.app.opening import Opened, default_root, open_workspace
 from copydesk.desk.journal import Entry
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
+from copydesk.text.unified import counts
 from copydesk.tools import reports
 from copydesk.tools.catalog import reject_unknown
 from copydesk.tools.report import Lang, Report
-from copydesk.text.unified import counts
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,9 +78,7 @@ def _call(options: argparse.Namespace) -> int:
         if options.tool not in known:
             raise reject_unknown(options.tool, known)
         given = arguments.parsed(words, known[options.tool].schema, sys.stdin)
-        report = opened.call(
-            opened.config.member, options.tool, given, lang=opened.config.lang
-        )
+        report = opened.call(opened.config.member, options.tool, given, lang=opened.config.lang)
         return _print(report, options)
 
 
@@ -217,7 +215,12 @@ def _manual(options: argparse.Namespace) -> int:
         if options.json:
             _dump(names)
         else:
-            print(terminal.table([("TOOLSET", "TOPICS")] + [(n, " ".join(t)) for n, t in names.items()]), end="")
+            print(
+                terminal.table(
+                    [("TOOLSET", "TOPICS")] + [(n, " ".join(t)) for n, t in names.items()]
+                ),
+                end="",
+            )
         return 0
     text = manuals.read(options.toolset, options.topic or "index", lang)
     if options.json:
@@ -237,7 +240,9 @@ def _doctor(options: argparse.Namespace) -> int:
         coloured = terminal.colours(sys.stdout)
         for finding in findings:
             mark = "ok  " if finding.ok else "BAD "
-            print(f"{terminal.strong(mark, coloured)} {finding.what}: {terminal.safe(finding.found)}")
+            print(
+                f"{terminal.strong(mark, coloured)} {finding.what}: {terminal.safe(finding.found)}"
+            )
             if finding.mend:
                 print(f"     mend: {finding.mend}")
     return 0 if all(finding.ok for finding in findings) else 1
@@ -254,9 +259,7 @@ def _mcp(options: argparse.Namespace) -> int:
 
     with _open(options) as opened:
         config = opened.config
-        run_stdio(
-            opened, config.member, config.toolsets, config.lang, not options.no_structured
-        )
+        run_stdio(opened, config.member, config.toolsets, config.lang, not options.no_structured)
     return 0
 
 

@@ -185,9 +185,9 @@ def _texts(value: object, key: str, source: str) -> tuple[str, ...]:
 
 
 def _one_of(value: object, allowed: tuple[str, ...], key: str, source: str) -> str:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{source}: {key} must be one of {', '.join(allowed)}")
-    return cast(str, value)
+    return value
 
 
 def _mapping(value: object, key: str, source: str) -> Mapping[str, object]:

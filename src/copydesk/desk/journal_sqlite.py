@@ -42,9 +42,17 @@ class SqliteJournal:
     def open(self, entry: Entry) -> int:
         """Record what is about to be written; the new id."""
         row = (
-            entry.time_ms, entry.member, entry.tool, str(entry.path), entry.kind, entry.before,
-            entry.after, _squeezed(packed(entry.inverse)), _squeezed(entry.diff),
-            entry.hunk_id, "open",
+            entry.time_ms,
+            entry.member,
+            entry.tool,
+            str(entry.path),
+            entry.kind,
+            entry.before,
+            entry.after,
+            _squeezed(packed(entry.inverse)),
+            _squeezed(entry.diff),
+            entry.hunk_id,
+            "open",
         )
         with self._db.writing() as db:
             self._flush()

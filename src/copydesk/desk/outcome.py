@@ -24,6 +24,11 @@ class Planned:
     draft: Draft
     declined: str | None = None
 
+    @property
+    def id(self) -> str:
+        """The id to apply it by."""
+        return self.plan.id
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:

@@ -21,14 +21,24 @@ from copydesk.text.relpath import RelPath
 _TYPES: dict[str, Callable[..., Any]] = {
     t.__name__: t
     for t in (
-        Anchor, Append, BlockReplace, ChangeSet, Edit, Insert, Place, Plan, RangeEdit, RelPath,
+        Anchor,
+        Append,
+        BlockReplace,
+        ChangeSet,
+        Edit,
+        Insert,
+        Place,
+        Plan,
+        RangeEdit,
+        RelPath,
     )
 }
 
 
 def packed(value: object) -> bytes:
     """The bytes of one of the types above."""
-    return msgpack.packb(_plain(value))
+    data: bytes = msgpack.packb(_plain(value))
+    return data
 
 
 def unpacked(data: bytes) -> Any:

@@ -93,9 +93,7 @@ def _found(anchor: Anchor, base: Snapshot) -> list[int]:
     return lines
 
 
-def _chosen(
-    occurrence: Occurrence | None, lines: list[int], base: Snapshot, anchor: Anchor
-) -> int:
+def _chosen(occurrence: Occurrence | None, lines: list[int], base: Snapshot, anchor: Anchor) -> int:
     """The index of the candidate asked for; without an occurrence there must be only one."""
     if occurrence is None:
         if len(lines) > 1:

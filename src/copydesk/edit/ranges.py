@@ -10,7 +10,7 @@ import re
 
 from copydesk.errors import InvalidRange, RangeOutOfBounds
 
-_SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?(?P<tilde>~)?(?P<last>[0-9]{1,18})?", re.ASCII)
+_SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
 _TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
 
 

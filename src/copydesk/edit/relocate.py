@@ -42,7 +42,7 @@ def _changed(base: Snapshot, now: Snapshot) -> tuple[str, ...]:
     """What changed, as `lines 3~5 are now lines 3~9`, the first few."""
     found: list[str] = []
     a = b = 0
-    runs = [(r.base, r.now, r.length) for r in align(base.keys, now.keys).runs]
+    runs = [(r.base_start, r.now_start, r.length) for r in align(base.keys, now.keys).runs]
     for start, now_start, length in [*runs, (base.line_count, now.line_count, 0)]:
         if start > a or now_start > b:
             found.append(f"{_named(a, start)} -> {_named(b, now_start)}")

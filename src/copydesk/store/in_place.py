@@ -8,6 +8,7 @@ file holds them.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable
@@ -35,8 +36,10 @@ def write_in_place(
     """
     try:
         fd = _os.open_update(place.dir_fd, place.name)
-    except FileNotFoundError:
-        raise TargetMoved() from None
+    except OSError as refused:
+        if refused.errno in (errno.ENOENT, errno.ELOOP, errno.EISDIR):
+            raise TargetMoved() from None
+        raise
     try:
         old = _checked(fd, expected, expected_sha256)
         new = from_memory(pieces, old)

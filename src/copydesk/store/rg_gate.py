@@ -28,7 +28,9 @@ class Gate:
     def path_shown(self, spelled: bytes) -> str | None:
         """The path for what rg calls `spelled` (`./a/b`), or None: not to be shown."""
         parts = [part for part in spelled.split(b"/") if part not in (b"", b".")]
-        below = parts[len(self.real.parts) :]
+        start, below = parts[: len(self.real.parts)], parts[len(self.real.parts) :]
+        if start != [part.encode() for part in self.real.parts]:
+            return None
         names = [_utf8(name) for name in below]
         exact = [name for name in names if name is not None]
         if len(exact) == len(names):

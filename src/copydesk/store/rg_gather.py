@@ -87,7 +87,7 @@ def snippets(session: Session, most: int, before: int, after: int) -> Snippets:
             shown = ContextLine(line.number, seen.text, seen.cut)
             for result in waiting:
                 result.after.append(shown)
-            if _is_hit(line):
+            if line.is_match:
                 if len(results) == most:
                     truncated = True
                 else:
@@ -104,7 +104,7 @@ def snippets(session: Session, most: int, before: int, after: int) -> Snippets:
                     )
                     results.append(_Open(snippet, line.number + after, []))
                     waiting.append(results[-1])
-            waiting = [result for result in waiting if result.last > line.number]
+            waiting = [result for result in waiting if result.last >= line.number]
             recent.append(shown)
         if truncated and not waiting:
             break
@@ -152,7 +152,7 @@ def _rows(session: Session, rg_args: RgArgs) -> Iterator[Row]:
             continue
         found = read_line(packet)
         if b"\0" in found.data and not rg_args.as_text:
-            continue
+            continue  # with --binary; rg itself would not print it
         for line in _single(found):
             if rg_args.only_matching:
                 yield from _matches(path, line, width)
@@ -184,8 +184,3 @@ def _single(found: Line) -> Iterator[Line]:
         whole = found.whole or stop < len(found.data)
         yield Line(found.number + below, data.removesuffix(b"\r"), found.is_match, spans, whole)
         start = stop + 1
-
-
-def _is_hit(line: Line) -> bool:
-    # A line with NUL is where a binary file begins: rg itself would not print it.
-    return line.is_match and b"\0" not in line.data

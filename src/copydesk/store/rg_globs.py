@@ -54,12 +54,12 @@ def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
     return checked
 
 
-def excluding(parts: Iterable[bytes]) -> str:
-    """The glob that leaves out the file or directory with this path below the root.
+def naming(parts: Iterable[bytes]) -> str:
+    """The glob of the one file or directory with this path below the root.
 
     A byte that is not UTF-8 becomes `?`: the argument of `--glob` is text.
     """
-    return "!/" + "/".join(_spelled(part) for part in parts)
+    return "/" + "/".join(_spelled(part) for part in parts)
 
 
 def _literal(part: str) -> str | None:

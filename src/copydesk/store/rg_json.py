@@ -75,7 +75,7 @@ def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
                 yield large.packet(piece)
                 large = None
             elif len(held) + len(piece) > PACKET_BYTES:
-                yield _Large(held).packet(piece)
+                yield _Large(held + piece).packet(b"")
             else:
                 yield Packet(bytes(held + piece), None)
             held.clear()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from copydesk.errors import Failed, Refusal
-from copydesk.store.rg_globs import excluding
+from copydesk.store.rg_globs import naming
 from copydesk.text.relpath import RelPath
 
 MAX_DIRS = 100_000
@@ -48,9 +48,9 @@ def links_to_leave_out(
 ) -> tuple[str, ...]:
     """Globs against every link below `start` that rg would follow and must not.
 
-    Those are the links that leave the root or dangle, links to a directory that
-    they stand in, and every directory or link whose name is not UTF-8: what is
-    behind it could not be resolved. `start` is a real path. `stop` is called for
+    Those are the links that leave the root or lead to no file, links to a
+    directory that they stand in, and every directory or link whose name is not
+    UTF-8: what is behind it could not be resolved. `start` is a real path. `stop` is called for
     every directory and raises to end the walk. Raises Failed when there are more
     than MAX_DIRS directories (those behind links counted each time) or
     MAX_EXCLUDED such links.
@@ -69,7 +69,7 @@ def links_to_leave_out(
             if isinstance(inner, _Dir):
                 waiting.append(inner)
             elif not inner:
-                excluded.append(excluding((*here.spelled, entry.name)))
+                excluded.append("!" + naming((*here.spelled, entry.name)))
         if len(excluded) > MAX_EXCLUDED:
             raise Failed("ripgrep", f"more than {MAX_EXCLUDED} links that lead out")
     return tuple(excluded)

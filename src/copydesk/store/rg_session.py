@@ -18,7 +18,7 @@ from copydesk.errors import Failed, FileNotFound, InvalidArgs, NotAFile
 from copydesk.store.rg_find import RG_MISSING, Rg
 from copydesk.store.rg_found import Warned
 from copydesk.store.rg_gate import Gate
-from copydesk.store.rg_globs import is_unicode
+from copydesk.store.rg_globs import is_unicode, naming
 from copydesk.store.rg_json import Packet, read_end, read_path
 from copydesk.store.rg_links import links_to_leave_out, on_disk
 from copydesk.store.rg_run import OPERATION, Blame, Clock, Run, running
@@ -118,11 +118,15 @@ def searching(search: Search, asked: Asked) -> Generator[Session, None, None]:
         raise Failed(OPERATION, RG_MISSING)
     clock = Clock(search.timeout_s, search.cancelled)
     real = search.resolve(asked.path)
-    _check_path(on_disk(search.root, real))
+    is_file = _is_file(on_disk(search.root, real))
     flags = list(asked.flags)
     # Last, and with --iglob, which rg weighs after every --glob.
-    own = ["--hidden", "--iglob=!.git"] if asked.include_hidden else ["--iglob=!.*"]
-    if asked.follow_symlinks:
+    if is_file:
+        # By name rg would search a binary file beyond its first NUL.
+        own = ["--max-depth=1", f"--iglob={naming(part.encode() for part in real.parts)}"]
+    else:
+        own = ["--hidden", "--iglob=!.git"] if asked.include_hidden else ["--iglob=!.*"]
+    if asked.follow_symlinks and not is_file:
         left_out = links_to_leave_out(
             search.root,
             real,
@@ -131,7 +135,8 @@ def searching(search: Search, asked: Asked) -> Generator[Session, None, None]:
             stop=clock.check,
         )
         flags += ["--follow", *(f"--glob={glob}" for glob in left_out)]
-    spelled = f"./{real}" if real.parts else "."
+    start = real.parent if is_file else real
+    spelled = f"./{start}" if start.parts else "."
     gate = Gate(asked.path, real, search.resolve, search.readable, asked.follow_symlinks)
     with running(
         search.rg, search.root, [*flags, *own], asked.pattern, spelled, clock, asked.blame
@@ -159,13 +164,13 @@ def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
         )
 
 
-def _check_path(path: bytes) -> None:
+def _is_file(path: bytes) -> bool:
     try:
         mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFound() from None
     except OSError as refused:
         raise Failed(OPERATION, refused.strerror or str(refused)) from None
-    # rg would wait for the writer of a FIFO that it is given by name.
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise NotAFile("symlink" if stat.S_ISLNK(mode) else "other")
+    return stat.S_ISREG(mode)

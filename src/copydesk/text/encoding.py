@@ -98,6 +98,11 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
     return encoding
 
 
+def of_new_file(named: str | None) -> Encoding:
+    """The encoding of a file that is to be made, where configuration names `named` for it."""
+    return UTF8 if named is None else Encoding(named, b"", _WIDE.get(named, 1))
+
+
 def checked_name(name: str) -> str:
     """Python's name of the codec `name`, if files in it can be edited by bytes.
 

@@ -15,6 +15,7 @@ from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
 from copydesk.edit.request import Append, BlockReplace, Insert, RangeEdit
 from copydesk.errors import Refusal
+from copydesk.text.snapshot import Snapshot
 from copydesk.tools import evidence
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
 from copydesk.tools.words import say
@@ -92,14 +93,14 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         "mode": mode,
         "path": str(plan.request.path),
         "hunk_id": plan.id,
-        "error": outcome.refusal.code,
         "action": plan.action,
         "context_match": "rejected",
+        "error": outcome.refusal.code,
         **_facts(outcome.refusal),
+        **_drift(plan.base_digest, now.digest if now else None),
     }
     shown: Fields = {}
     if now is not None:
-        fields |= _drift(plan.base_digest, now.digest)
         start = min(plan.place.start, now.line_count)
         stop = max(plan.place.stop, start)
         around = evidence.AROUND
@@ -132,6 +133,7 @@ def created(mode: str, outcome: Created, lang: Lang) -> Report:
             "normalized_trailing_newline_added": outcome.newline_added,
             "edit_id": outcome.edit_id,
             "version": outcome.after.version,
+            **_lost(outcome.after, None, lang),
             "summary": say(
                 "create", lang, {"path": outcome.path, "lines": outcome.after.line_count}
             ),
@@ -160,6 +162,7 @@ def overwritten(mode: str, outcome: Overwritten, lang: Lang) -> Report:
             "changed": outcome.edit_id != 0,
             "edit_id": outcome.edit_id,
             "version": outcome.after.version,
+            **_lost(outcome.after, outcome.before, lang),
             "summary": say("overwrite" if outcome.edit_id else "overwrite.nothing", lang, facts),
         }
     )
@@ -344,6 +347,17 @@ def _run(flags: Sequence[bool]) -> int:
 
 def _warnings(draft: Draft, lang: Lang) -> Fields:
     if not draft.bad_character:
+        return {}
+    return {"warnings": [say("warning.replacement_character", lang)]}
+
+
+def _lost(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields:
+    """The warning about U+FFFD where a whole file was written."""
+
+    def has(text: Snapshot) -> bool:
+        return "\ufffd" in text.encoding.decode(text.data)
+
+    if not has(after) or (before is not None and has(before)):
         return {}
     return {"warnings": [say("warning.replacement_character", lang)]}
 

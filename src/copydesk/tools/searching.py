@@ -194,8 +194,7 @@ def _snippets(context: Context, name: str, pattern: str, found: Snippets) -> Rep
 
 def _lines(context: Context, name: str, pattern: str, found: Lines) -> Report:
     rows: list[Fields] = [
-        {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
-        for r in found.rows
+        {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text} for r in found.rows
     ]
     return _report(context, name, pattern, found, {"lines": rows}, len(rows), "matches")
 

@@ -97,7 +97,7 @@ def checked(schema: Schema, arguments: object) -> Args:
     for name, value in list(given.items()):
         if name not in required and _not_given(name, value, known[name]):
             del given[name]
-    if "path" in required and given.get("path", "") == "":
+    if "path" in required and given.get("path") in (None, ""):
         raise PathRequired()
     for name in required:
         if name not in given:

@@ -185,9 +185,7 @@ EDITING = (
     Tool(
         "prepare_file_range_edit",
         "ws_mod",
-        arguments(
-            {"path": text(), "range": text(), "content": text(), **_TERMS}, "path", "range"
-        ),
+        arguments({"path": text(), "range": text(), "content": text(), **_TERMS}, "path", "range"),
         prepares(_range_edit),
         destroys=True,
     ),

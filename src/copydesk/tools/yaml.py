@@ -13,7 +13,7 @@ Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 """What a report may hold."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII)
-_WORDS = frozenset("true false null yes no on off y n".split())
+_WORDS = frozenset(["true", "false", "null", "yes", "no", "on", "off", "y", "n"])
 _ESCAPED = re.compile(
     '["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]'
 )
@@ -23,7 +23,7 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 def emit(data: Mapping[str, Value]) -> str:
     """The document, ending with a newline."""
-    return "".join(f"{line}\n" for line in _mapping(data, ""))
+    return "".join(f"{line}\n" for line in _mapping(data, "")) or "{}\n"
 
 
 def fenced(text: str, language: str) -> str:

@@ -1,0 +1,249 @@
+"""The guided run: an agent and another writer at work on a copy of real text.
+
+What lives here: the story, told as it happens, every step of it checked. It
+speaks to the real server, over standard input and output, through the official
+client. What must not: anything that a user's own call would not do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from copydesk.app import terminal
+from copydesk.tools.report import Lang
+
+_COPIED = ("textwrap.py", "json", "argparse.py")
+Call = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class StepFailed(Exception):
+    """A step of the run did not end as it must."""
+
+
+def demo(*, keep: bool, lang: Lang) -> int:
+    """Run all steps in a new folder; the exit status."""
+    folder = Path(tempfile.mkdtemp(prefix="copydesk-demo-"))
+    try:
+        _copy_text(folder)
+        try:
+            asyncio.run(_story(folder, lang))
+        except StepFailed as failed:
+            terminal.complain(f"the demo failed: {failed}")
+            return 1
+        _history(folder)
+        _farewell(folder if keep else None)
+        return 0
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy_text(folder: Path) -> None:
+    """Some of the text that Python's own library ships with."""
+    library = Path(textwrap.__file__).parent
+    for name in _COPIED:
+        if (library / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(library / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(library / name, folder / name)
+
+
+async def _story(folder: Path, lang: Lang) -> None:
+    from mcp import Client, StdioServerParameters
+
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "copydesk.app.cli", "mcp", "--root", str(folder), "--lang", lang],
+        env={**os.environ},
+    )
+    _head("An MCP client starts `copydesk mcp` on a copy of Python's own library")
+    async with Client(parameters) as client:
+        tools = (await client.list_tools()).tools
+        _say(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")
+
+        async def call(tool: str, *, expect: str = "ok", **arguments: Any) -> dict[str, Any]:
+            result = await client.call_tool(tool, arguments)
+            data: dict[str, Any] = dict(result.structured_content or {})
+            outcome = data.get("error", data.get("status"))
+            if outcome != expect:
+                raise StepFailed(f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
+            text = "".join(getattr(part, "text", "") for part in result.content)
+            data["_text"] = text
+            return data
+
+        await _look(call)
+        await _five_kinds(call, folder)
+        await _drift(call, folder)
+        await _at_once(call, folder)
+
+
+async def _look(call: Call) -> None:
+    _head("1. Look: read_file and ripgrep_snippets")
+    read = await call("read_file", path="textwrap.py", range="1~12")
+    _say(f"textwrap.py has {read['total_lines']} lines; this is version {read['version']}.")
+    _quote(_block(read, "text"))
+    found = await call("ripgrep_snippets", pattern=r"^def \w+", path="textwrap.py")
+    for row in found["results"]:
+        _say(f"line {row['line']}: {row['match']}")
+
+
+async def _five_kinds(call: Call, folder: Path) -> None:
+    _head("2. Prepare all five kinds of edits: nothing is written, each shows its diff")
+    before = (folder / "textwrap.py").read_bytes()
+    plans = [
+        await call(
+            "prepare_file_range_edit",
+            path="textwrap.py",
+            range="1~2",
+            content='"""Text wrapping and filling, edited at the copy desk.\n"""\n',
+        ),
+        await call(
+            "prepare_file_insert_after",
+            path="textwrap.py",
+            anchor="import re",
+            match="equals",
+            content="import sys\n",
+        ),
+        await call(
+            "prepare_file_insert_before",
+            path="textwrap.py",
+            anchor="def dedent(text):",
+            content="# Everything below works on whole paragraphs.\n\n",
+        ),
+        await call(
+            "prepare_file_block_replace",
+            path="textwrap.py",
+            start_anchor="def shorten(text, width, **kwargs):",
+            end_anchor="w = TextWrapper(width=width, max_lines=1, **kwargs)",
+            content='    """Collapse and truncate the text to fit in the width."""\n',
+        ),
+        await call(
+            "prepare_file_append", path="textwrap.py", content="# The end, said the copy desk.\n"
+        ),
+    ]
+    for plan in plans:
+        _say(f"{plan['hunk_id']}  {plan['summary']}")
+    _quote(_block(plans[3], "diff"))
+    if (folder / "textwrap.py").read_bytes() != before:
+        raise StepFailed("a preparation wrote to the file")
+    _head("3. Apply them in another order: each goes to its own place")
+    for plan in (plans[4], plans[2], plans[0], plans[3], plans[1]):
+        done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
+        _say(f"{plan['hunk_id']}  context_match: {done['context_match']:5}  {done['summary']}")
+    compile((folder / "textwrap.py").read_text("utf-8"), "textwrap.py", "exec")
+    _say("The file still compiles.")
+    again = await call(
+        "apply_file_modification", expect="HUNK_NOT_FOUND", hunk_id=plans[0]["hunk_id"]
+    )
+    _say(f"A plan is applied once: {again['error']} ({again['reason']}).")
+
+
+async def _drift(call: Call, folder: Path) -> None:
+    target = folder / "json" / "decoder.py"
+    _head("4. Drift: another writer inserts lines above; the plan is carried to its place")
+    plan = await call(
+        "prepare_file_insert_after",
+        path="json/decoder.py",
+        anchor="class JSONDecodeError(ValueError):",
+        content="    # Raised for text that is not JSON.\n",
+    )
+    target.write_bytes(b"# Another writer was here.\n# Twice.\n" + target.read_bytes())
+    done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
+    if done["context_match"] != "fuzz":
+        raise StepFailed("the drifted plan was not carried")
+    _say(f"planned at line {plan['inserted_at_line']}, written at line {done['inserted_at_line']}")
+    _quote(_block(done, "diff"))
+    _head("5. Collision: another writer changes the very line; the plan is refused")
+    plan = await call(
+        "prepare_file_block_replace",
+        path="json/decoder.py",
+        start_anchor="class JSONDecodeError(ValueError):",
+        end_anchor="Subclass of ValueError",
+        include_anchors=False,
+        content='class JSONDecodeError(ValueError):\n    """Not JSON.\n',
+    )
+    text = target.read_bytes()
+    target.write_bytes(text.replace(b"Subclass of ValueError", b"A kind of ValueError"))
+    refused = await call(
+        "apply_file_modification", expect="CONTENT_CHANGED", hunk_id=plan["hunk_id"]
+    )
+    _say(f"{refused['error']}: {refused['summary']}")
+    if b"Not JSON" in target.read_bytes():
+        raise StepFailed("a refused plan was written")
+
+
+async def _at_once(call: Call, folder: Path) -> None:
+    _head('6. One call: apply "auto" writes when the edit is certain')
+    read = await call("read_file", path="argparse.py", range="1~3")
+    done = await call(
+        "prepare_file_range_edit",
+        path="argparse.py",
+        range="1",
+        content="# Author: Steven J. Bethard, with a copy desk.",
+        version=read["version"],
+        apply="auto",
+        report="brief",
+    )
+    _say(f"{done['summary']} (a result of {len(done['_text'])} characters)")
+    unsure = await call(
+        "prepare_file_range_edit",
+        path="argparse.py",
+        range="2",
+        content="# unseen\n",
+        apply="auto",
+        report="brief",
+    )
+    _say(f"Without a version: auto_apply {unsure['auto_apply']} ({unsure['auto_apply_reason']}).")
+
+
+def _history(folder: Path) -> None:
+    _head("7. copydesk history")
+    shown = subprocess.run(
+        [sys.executable, "-m", "copydesk.app.cli", "history", "--root", str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for line in shown.stdout.split("\n"):
+        _say(line)
+
+
+def _farewell(kept: Path | None) -> None:
+    _head("Done: every step ended as it must")
+    if kept is not None:
+        _say(f"The workspace of this run: {kept}")
+    _say("To start the server in a folder of your own:")
+    _say("  copydesk mcp --root FOLDER     for a client that starts it itself (stdio)")
+    _say("  copydesk serve --root FOLDER   over HTTP, at http://127.0.0.1:8427/mcp")
+
+
+def _block(data: dict[str, Any], language: str) -> str:
+    """The fenced block of a result's text."""
+    body: str = data["_text"].split(f"```{language}\n", 1)[1]
+    return body.split("\n```", 1)[0]
+
+
+def _head(text: str) -> None:
+    print(f"\n{terminal.strong(text, terminal.colours(sys.stdout))}")
+
+
+def _say(text: str) -> None:
+    print(f"  {terminal.safe(text)}")
+
+
+def _quote(text: str) -> None:
+    coloured = terminal.diff(text, terminal.colours(sys.stdout))
+    for line in coloured.split("\n"):
+        print(f"    {line}")
+    sys.stdout.flush()

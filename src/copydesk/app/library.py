@@ -1,0 +1,149 @@
+"""The front door of the library: one workspace, typed requests, typed answers.
+
+What lives here: `Desk`. What must not: a second way to edit; every method is one
+sentence of the desk inside.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from copydesk.app.config import load
+from copydesk.app.opening import open_workspace
+from copydesk.desk.journal import Entry
+from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
+from copydesk.edit.plan import Plan
+from copydesk.edit.request import Append, BlockReplace, Insert, RangeEdit, Request, Terms
+from copydesk.text.relpath import RelPath
+
+
+class Desk:
+    """The copy desk of the workspace at `root`, for one member.
+
+    Plans are kept in the memory of the process, or with `shared` in the state
+    folder, where the command line and the servers see them. Every method may
+    raise a `copydesk.errors.Refusal`, and then nothing was written. Use it in a
+    `with`, or close it.
+
+    >>> import tempfile, pathlib
+    >>> from copydesk import Desk
+    >>> from copydesk.edit.request import RangeEdit
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (root / "a.txt").write_text("one\\ntwo\\n")
+    >>> with Desk(root) as desk:
+    ...     plan = desk.prepare(RangeEdit(desk.path("a.txt"), "2", "zwei"))
+    ...     print(plan.draft.diff.decode().split("@@")[-1].strip())
+    ...     done = desk.apply(plan.id)
+    one
+    -two
+    +zwei
+    >>> done.context, (root / "a.txt").read_text()
+    ('exact', 'one\\nzwei\\n')
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, member: str | None = None, shared: bool = False
+    ) -> None:
+        config = load(os.fspath(root))
+        if member is not None:
+            config = replace(config, member=member)
+        self._opened = open_workspace(os.fspath(root), config, shared=shared)
+        self._member = self._opened.member(config.member)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all that is held; plans in memory end."""
+        self._opened.close()
+
+    @staticmethod
+    def path(text: str) -> RelPath:
+        """A path of the workspace, relative to its root; raises InvalidPath."""
+        return RelPath.parse(text)
+
+    def read(self, path: str, range: str = "", most_lines: int = 500) -> Reading:
+        """Some lines of a file: `range` as in `read_file`, "" for the whole."""
+        return self._opened.desk.read(self._member, RelPath.parse(path), range, most_lines)
+
+    def prepare(
+        self,
+        request: Request,
+        *,
+        version: str | None = None,
+        expected_old: str | None = None,
+        existing_hunk_id: str | None = None,
+    ) -> Planned:
+        """Plan an edit; nothing is written."""
+        terms = Terms(version, expected_old, existing_hunk_id)
+        outcome = self._opened.desk.prepare(self._member, _tool(request), request, terms)
+        assert isinstance(outcome, Planned), "without auto a preparation only plans"
+        return outcome
+
+    def edit(
+        self, request: Request, *, version: str | None = None, expected_old: str | None = None
+    ) -> Applied | Planned:
+        """Make an edit at once when it is certain, else plan it and say why (`declined`)."""
+        terms = Terms(version, expected_old, auto=True)
+        return self._opened.desk.prepare(self._member, _tool(request), request, terms)
+
+    def apply(self, hunk_id: str) -> Applied:
+        """Write a plan; raises ContentChanged and others when the file refuses it."""
+        outcome = self._opened.desk.apply(self._member, "apply", hunk_id)
+        if isinstance(outcome, Rejected):
+            raise outcome.refusal
+        return outcome
+
+    def discard(self, hunk_id: str) -> Plan:
+        """Let a plan go."""
+        return self._opened.desk.discard(self._member, hunk_id)
+
+    def create(self, path: str, content: str = "") -> Created:
+        """Write a new file."""
+        parsed = RelPath.parse(path)
+        return self._opened.desk.create(self._member, "create_new_file", parsed, content)
+
+    def overwrite(
+        self, path: str, content: str, *, known_lines: int, known_bytes: int
+    ) -> Overwritten:
+        """Replace a whole file, if it has so many lines and bytes."""
+        return self._opened.desk.overwrite(
+            self._member,
+            "overwrite_entire_file",
+            RelPath.parse(path),
+            (known_lines, known_bytes),
+            content,
+            may_be_diff=False,
+        )
+
+    def pending(self) -> tuple[Plan, ...]:
+        """The plans that wait, the oldest first."""
+        return self._opened.desk.waiting(self._member)
+
+    def history(self, path: str | None = None, most: int = 50) -> tuple[Entry, ...]:
+        """The last edits, the newest first."""
+        return self._opened.history(self._member.name, path, most)
+
+
+def _tool(request: Request) -> str:
+    """The tool that makes such a request."""
+    match request:
+        case RangeEdit():
+            return "prepare_file_range_edit"
+        case Append():
+            return "prepare_file_append"
+        case Insert():
+            return f"prepare_file_insert_{request.position}"
+        case BlockReplace():
+            return "prepare_file_block_replace"

@@ -1,0 +1,61 @@
+"""What a call costs a model: counted with a real tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bpe_openai import get_encoding  # type: ignore[import-untyped]
+
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.tools import dialects
+
+LINES = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(200))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Opened]:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "module.py").write_text(LINES)
+    with open_workspace(str(tmp_path), shared=False) as opened:
+        yield opened
+
+
+def tokens(text: str) -> int:
+    return len(get_encoding("cl100k_base").encode(text))
+
+
+@pytest.mark.parametrize("guard", ["version", "expected_old"])
+def test_one_line_edit_is_one_short_call(desk: Opened, guard: str) -> None:
+    read = desk.call("local", "read_file", {"path": "src/module.py", "range": "50"})
+    known = {"version": read.fields["version"], "expected_old": LINES.split("\n")[49]}
+    report = desk.call(
+        "local",
+        "prepare_file_range_edit",
+        {
+            "path": "src/module.py",
+            "range": "50",
+            "content": "value_49 = compute(alpha=49, beta='changed', gamma=True)\n",
+            guard: known[guard],
+            "apply": "auto",
+            "report": "brief",
+        },
+    )
+    assert report.fields["changed"] is True
+    both = report.text + json.dumps(report.data)
+    assert tokens(report.text) < 400
+    assert tokens(both) < 800, "text and structured content together"
+
+
+def test_the_tool_list_is_small(desk: Opened) -> None:
+    for lang in ("en", "zh"):
+        listed = dialects.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)  # type: ignore[arg-type]
+        assert len(json.dumps(listed, ensure_ascii=False, separators=(",", ":")).encode()) < 16_000
+
+
+def test_a_refusal_is_short(desk: Opened) -> None:
+    arguments = {"path": "src/module.py", "anchor": "value_", "content": "x"}
+    report = desk.call("local", "prepare_file_insert_after", arguments)
+    assert tokens(report.text) < 600

@@ -1,0 +1,189 @@
+"""Encodings: never guessed, never failing to show a byte, exact or refused when written."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from copydesk.errors import BinaryFile, EncodingRefused, InvalidArgs
+from copydesk.text.encoding import UNKNOWN, Encoding, checked_name, detect
+
+NAMES = (
+    *("utf-8", "ascii", "gb18030", "gbk", "gb2312", "big5", "big5hkscs", "shift_jis", "cp932"),
+    *("euc_jp", "euc_kr", "johab", "iso8859-1", "iso8859-15", "cp1252", "koi8-r", "mac-roman"),
+    *("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", UNKNOWN),
+)
+
+
+def check(data: bytes, named: str | None, name: str, bom: bytes = b"", unit: int = 1) -> None:
+    """The file is read in this encoding."""
+    assert detect(data, named) == Encoding(name, bom, unit)
+
+
+@pytest.mark.parametrize(
+    ("data", "named", "name", "bom", "unit"),
+    [
+        # a mark decides, whatever is named
+        (b"\xef\xbb\xbfa", None, "utf-8", b"\xef\xbb\xbf", 1),
+        (b"\xef\xbb\xbf\xff", None, "utf-8", b"\xef\xbb\xbf", 1),
+        (b"\xef\xbb\xbfa", "gb18030", "utf-8", b"\xef\xbb\xbf", 1),
+        (b"\xff\xfea\0", None, "utf-16-le", b"\xff\xfe", 2),
+        (b"\xfe\xff\0a", None, "utf-16-be", b"\xfe\xff", 2),
+        (b"\xff\xfe\0\0a\0\0\0", None, "utf-32-le", b"\xff\xfe\0\0", 4),
+        (b"\0\0\xfe\xff\0\0\0a", None, "utf-32-be", b"\0\0\xfe\xff", 4),
+        (b"\xff\xfea\0", "utf-16-be", "utf-16-le", b"\xff\xfe", 2),
+        (b"\xff\xfe", None, "utf-16-le", b"\xff\xfe", 2),
+        # then what is named
+        (b"\xd6\xd0", "gb18030", "gb18030", b"", 1),
+        (b"abc", "shift_jis", "shift_jis", b"", 1),
+        (b"\xe9", "iso8859-1", "iso8859-1", b"", 1),
+        (b"a\0", "utf-16-le", "utf-16-le", b"", 2),
+        (b"\0\0\0a", "utf-32-be", "utf-32-be", b"", 4),
+        # then strict UTF-8, else nothing is known
+        (b"", None, "utf-8", b"", 1),
+        (b"abc", None, "utf-8", b"", 1),
+        ("é漢🎉".encode(), None, "utf-8", b"", 1),
+        (b"\xe9", None, UNKNOWN, b"", 1),
+        (b"\xe9", "utf-8", UNKNOWN, b"", 1),
+        (b"\xed\xa0\x80", None, UNKNOWN, b"", 1),
+        (b"\xc0\x80", None, UNKNOWN, b"", 1),
+        (b"\xf4\x90\x80\x80", None, UNKNOWN, b"", 1),
+    ],
+)
+def test_detect(data: bytes, named: str | None, name: str, bom: bytes, unit: int) -> None:
+    check(data, named, name, bom, unit)
+
+
+@pytest.mark.parametrize(
+    ("data", "named", "at"),
+    [
+        (b"\0", None, 0),
+        (b"ab\0c\0", None, 2),
+        (b"\xff\0", None, 1),
+        (b"\xef\xbb\xbfa\0", None, 4),
+        (b"a\0", "gb18030", 1),
+        (b"\xfea\0", None, 2),
+    ],
+)
+def test_nul_is_binary(data: bytes, named: str | None, at: int) -> None:
+    with pytest.raises(BinaryFile) as found:
+        detect(data, named)
+    assert found.value.nul_at_byte == at
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("utf-8", "utf-8"), ("gb18030", "gb18030"), (UNKNOWN, "unknown")]
+)
+def test_labels(name: str, label: str) -> None:
+    assert Encoding(name).label == label
+    assert Encoding(name).known == (name != UNKNOWN)
+    assert detect(codecs.BOM_UTF8).label == "utf-8-sig"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.binary())
+@example(data=b"\xed\xa0\x80\xed\xb0\x80")
+@example(data=b"\xd8\x00\xdc")
+@example(data=b"\x00\xd8\x00\xd8")
+@example(data=b"\x00\xd8\x00\x00\xff\xff\xff\x7f")
+@example(data=b"\x84\x31\xa4\x37\x82")
+def test_decoding_never_fails_and_gives_valid_text(name: str, data: bytes) -> None:
+    assert Encoding(name).decode(data).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        (UNKNOWN, b"a\xe9\n", "a\\xe9\n"),
+        ("utf-8", b"\xef\xbb\xbfa\xff", "\ufeffa\\xff"),
+        ("gb18030", b"\xd6\xd0\xff", "中\\xff"),
+        ("shift_jis", b"\x93\xfa\\", "日\\"),
+        ("iso8859-1", b"\xe9\x85", "é\x85"),
+        ("utf-16-le", b"a\0\0\xd8b\0", "a\\x00\\xd8b"),
+        ("utf-16-be", b"\0a\0", "a\\x00"),
+    ],
+)
+def test_what_does_not_decode_is_shown(name: str, data: bytes, text: str) -> None:
+    assert Encoding(name).decode(data) == text
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != UNKNOWN])
+@given(text=st.text(st.characters(codec="utf-8")) | st.text("a\\~¥‾₩¢£∥‖é漢"))
+def test_encoding_is_exact_or_refused(name: str, text: str) -> None:
+    encoding = Encoding(name)
+    try:
+        data = encoding.encode(text)
+    except EncodingRefused as refused:
+        assert text[refused.character_index] == refused.character
+        assert refused.encoding == name
+        return
+    assert data.decode(name) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "character", "index"),
+    [
+        (UNKNOWN, "aé", "é", 1),
+        ("ascii", "é", "é", 0),
+        ("iso8859-1", "ab漢", "漢", 2),
+        ("gbk", "中🎉", "🎉", 1),
+        ("utf-8", "a\ud800", "\\ud800", 1),
+        ("utf-16-le", "\udfff", "\\udfff", 0),
+        # codecs that write another character in its place
+        ("shift_jis", "a¥", "¥", 1),
+        ("euc_jp", "‾", "‾", 0),
+        ("cp932", "日¢", "¢", 1),
+    ],
+)
+def test_what_cannot_be_held_is_refused(name: str, text: str, character: str, index: int) -> None:
+    with pytest.raises(EncodingRefused) as found:
+        Encoding(name).encode(text)
+    assert found.value == found.value
+    assert (found.value.character, found.value.character_index) == (character, index)
+
+
+@pytest.mark.parametrize(
+    ("given_name", "name"),
+    [
+        ("utf-8", "utf-8"),
+        ("UTF8", "utf-8"),
+        ("utf-8-sig", "utf-8"),
+        ("utf-8-bom", "utf-8"),
+        ("latin1", "iso8859-1"),
+        (" Latin-1 ", "iso8859-1"),
+        ("GB18030", "gb18030"),
+        ("sjis", "shift_jis"),
+        ("Shift_JIS", "shift_jis"),
+        ("windows-1252", "cp1252"),
+        ("big5", "big5"),
+        ("utf-16le", "utf-16-le"),
+        ("UTF_16_BE", "utf-16-be"),
+        ("utf-32-le", "utf-32-le"),
+    ],
+)
+def test_names(given_name: str, name: str) -> None:
+    assert checked_name(given_name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", " ", "no-such", "a\0b", "\ud800", "utf-9", "../x"),
+        # the order of bytes is not said
+        *("utf-16", "utf-32"),
+        # ASCII bytes do not stand for themselves, or a byte is no place in the text
+        *("utf-7", "hz", "iso2022-jp", "iso2022_kr", "cp037", "cp500", "utf-16-le-x"),
+        # no character sets
+        *("unicode_escape", "raw_unicode_escape", "idna", "punycode", "undefined"),
+        *("rot13", "hex", "base64", "zlib", "bz2", "uu", "quopri", "charmap"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_names_refused(name: str) -> None:
+    with pytest.raises(InvalidArgs) as found:
+        checked_name(name)
+    assert found.value.argument == "encodings"
+    assert found.value.reason.encode()

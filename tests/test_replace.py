@@ -1,0 +1,792 @@
+"""Writing: atomic, complete, with every attribute kept, whatever fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import os
+import random
+import resource
+import signal
+import stat
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal
+from copydesk.store import _os
+from copydesk.store.protocol import Document, Durability, InPlaceTorn, Kept, Piece, TargetMoved
+from copydesk.store.stamp import Stamp
+from copydesk.store.temp import is_temp
+from copydesk.store.workspace import Workspace
+from copydesk.text.relpath import RelPath
+
+OLD = b"old " * 2500
+NEW = b"the new bytes " * 900
+F = RelPath.parse("d/f")
+is_root = os.geteuid() == 0
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_bytes(OLD)
+    return tmp_path
+
+
+def open_at(root: Path, durability: Durability = "fast") -> Workspace:
+    return Workspace(root, durability=durability)
+
+
+def put(
+    workspace: Workspace,
+    document: Document,
+    pieces: Iterable[Piece] = (NEW,),
+    before: Callable[[bytes], None] = lambda old: None,
+    path: RelPath = F,
+) -> Stamp:
+    digest = hashlib.sha256(document.data).hexdigest()
+    return workspace.replace(path, document.stamp, digest, pieces, before_in_place=before)
+
+
+def temps(root: Path) -> list[str]:
+    return [n for _, _, names in os.walk(root) for n in names if is_temp(os.fsencode(n))]
+
+
+# Content
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [],
+        [b""],
+        [NEW],
+        [memoryview(NEW)],
+        [b"a", memoryview(b"b"), b"", b"c"],
+        [Kept(0, len(OLD))],
+        [b"head", Kept(3, 77), b"middle", Kept(0, 5), Kept(9_000, 10_000), b"tail"],
+        [Kept(4, 4)],
+        [bytes(3 << 20), b"x", bytes(1 << 20), b"y"],
+        (bytes([n % 256]) for n in range(1000)),
+    ],
+)
+@pytest.mark.parametrize("links", [1, 2])
+@pytest.mark.parametrize("inside_kernel", [True, False])
+def test_the_pieces_are_the_file(
+    here: Path,
+    pieces: Iterable[Piece],
+    links: int,
+    inside_kernel: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not inside_kernel:
+        monkeypatch.setattr(_os, "copy_range", lambda *args: 0)
+    if links == 2:
+        os.link(here / "d" / "f", here / "g")
+    taken = list(pieces)
+    expected = b"".join(
+        OLD[piece.start : piece.stop] if isinstance(piece, Kept) else bytes(piece)
+        for piece in taken
+    )
+    with open_at(here) as workspace:
+        stamp = put(workspace, workspace.read(F), taken)
+        assert workspace.read(F) == Document(F, expected, stamp)
+    assert temps(here) == []
+    if links == 2:
+        assert (here / "g").read_bytes() == expected
+
+
+def test_a_stamp_given_back_serves_for_the_next_write(here: Path) -> None:
+    with open_at(here) as workspace:
+        document = workspace.read(F)
+        for turn in range(20):
+            data = b"%d" % turn
+            document = Document(F, data, put(workspace, document, [data]))
+        assert workspace.read(F) == document
+
+
+# Attributes
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o755, 0o444, 0o600, 0o664, 0o4755, 0o2755, 0o1644, 0o640])
+@pytest.mark.parametrize("links", [1, 2])
+def test_the_mode_stays(here: Path, mode: int, links: int) -> None:
+    file = here / "d" / "f"
+    if links == 2:
+        if mode == 0o444 and not is_root:
+            pytest.skip("the owner may not open it for writing")
+        os.link(file, here / "g")
+    file.chmod(mode)
+    before = file.stat()
+    with open_at(here) as workspace:
+        put(workspace, workspace.read(F))
+    after = file.stat()
+    assert stat.S_IMODE(after.st_mode) == stat.S_IMODE(before.st_mode)
+    assert (after.st_ino == before.st_ino) == (links == 2)
+    assert file.read_bytes() == NEW
+
+
+def test_a_read_only_file_with_links_is_refused_to_who_may_not_write_it(here: Path) -> None:
+    if not is_root:
+        pytest.skip("needs root to become another")
+    os.link(here / "d" / "f", here / "g")
+    (here / "d" / "f").chmod(0o444)
+
+    def work() -> None:
+        with open_at(here) as workspace, pytest.raises(Failed):
+            put(workspace, workspace.read(F))
+
+    as_nobody(here, work)
+    assert (here / "d" / "f").read_bytes() == OLD
+
+
+def test_extended_attributes_stay(here: Path) -> None:
+    file = here / "d" / "f"
+    set_xattr(file, "user.copydesk.one", b"1")
+    set_xattr(file, "user.copydesk.two", bytes(range(256)))
+    with open_at(here) as workspace:
+        put(workspace, workspace.read(F))
+    assert os.getxattr(file, "user.copydesk.one") == b"1"
+    assert os.getxattr(file, "user.copydesk.two") == bytes(range(256))
+
+
+def acl(*entries: tuple[int, int, int]) -> bytes:
+    """A POSIX ACL as the kernel keeps it: (tag, permissions, id) each."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+NO_ID = 0xFFFFFFFF
+WITH_USER_1234 = acl((1, 6, NO_ID), (2, 6, 1234), (4, 4, NO_ID), (0x10, 6, NO_ID), (0x20, 0, NO_ID))
+
+
+def test_an_acl_stays(here: Path) -> None:
+    file = here / "d" / "f"
+    set_xattr(file, "system.posix_acl_access", WITH_USER_1234)
+    with open_at(here) as workspace:
+        put(workspace, workspace.read(F))
+    assert os.getxattr(file, "system.posix_acl_access") == WITH_USER_1234
+
+
+def test_a_default_acl_of_the_directory_opens_no_file_that_was_closed(here: Path) -> None:
+    set_xattr(here / "d", "system.posix_acl_default", WITH_USER_1234)
+    (here / "d" / "f").chmod(0o664)
+    with open_at(here) as workspace:
+        put(workspace, workspace.read(F))
+        workspace.create(RelPath.parse("d/new"), b"")
+    assert "system.posix_acl_access" not in os.listxattr(here / "d" / "f")
+    assert "system.posix_acl_access" in os.listxattr(here / "d" / "new")
+
+
+def set_xattr(path: Path, name: str, value: bytes) -> None:
+    if sys.platform != "linux":
+        pytest.skip("this Python has no calls for extended attributes")
+    try:
+        os.setxattr(path, name, value)
+    except OSError as refused:
+        pytest.skip(f"this file system keeps no {name}: {refused}")
+
+
+def test_owner_and_group_stay_when_that_is_allowed(here: Path) -> None:
+    if not is_root:
+        pytest.skip("needs root")
+    file = here / "d" / "f"
+    os.chown(file, 1234, 2345)
+    file.chmod(0o6755)
+    with open_at(here) as workspace:
+        put(workspace, workspace.read(F))
+    after = file.stat()
+    assert (after.st_uid, after.st_gid, stat.S_IMODE(after.st_mode)) == (1234, 2345, 0o6755)
+
+
+@pytest.mark.parametrize(
+    ("mode", "group", "expected"),
+    [
+        (0o6775, 0, 0o755),
+        (0o664, 0, 0o644),
+        (0o666, 0, 0o666),
+        (0o604, 0, 0o604),
+        (0o2664, 4321, 0o2664),
+        (0o640, 4321, 0o640),
+    ],
+)
+def test_another_owner_gets_no_set_id_and_another_group_no_more_than_others(
+    here: Path, mode: int, group: int, expected: int
+) -> None:
+    if not is_root:
+        pytest.skip("needs root to become another")
+    file = here / "d" / "f"
+    os.chown(file, 0, group)
+    file.chmod(mode)
+
+    def work() -> None:
+        with open_at(here) as workspace:
+            put(workspace, workspace.read(F))
+
+    as_nobody(here, work, groups=[4321])
+    after = file.stat()
+    assert (after.st_uid, after.st_gid) == (1234, group or 1234)
+    assert stat.S_IMODE(after.st_mode) == expected
+
+
+def as_nobody(
+    root: Path, work: Callable[[], None], *, groups: Iterable[int] = (), mode: int = 0o777
+) -> None:
+    """Do it in a child that is user 1234, to whom the directory "d" has this mode."""
+    (root / "d").chmod(mode)
+    for above in (root, *root.parents):
+        above.chmod(above.stat().st_mode | 0o011)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgroups(list(groups))
+            os.setresgid(1234, 1234, 1234)
+            os.setresuid(1234, 1234, 1234)
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_symlink_stays_and_its_target_is_written(here: Path) -> None:
+    (here / "one").symlink_to("two")
+    (here / "two").symlink_to("d/../d/f")
+    path = RelPath.parse("one")
+    with open_at(here) as workspace:
+        document = workspace.read(path)
+        assert document.real == F
+        put(workspace, document, path=path)
+    assert os.readlink(here / "one") == "two"
+    assert os.readlink(here / "two") == "d/../d/f"
+    assert (here / "d" / "f").read_bytes() == NEW
+
+
+def test_several_links_stay_one_file_and_the_old_bytes_are_kept_first(here: Path) -> None:
+    file, other = here / "d" / "f", here / "other"
+    os.link(file, other)
+    kept: list[bytes] = []
+
+    def before(old: bytes) -> None:
+        assert file.read_bytes() == OLD
+        kept.append(old)
+
+    with open_at(here) as workspace:
+        stamp = put(workspace, workspace.read(F), before=before)
+        assert workspace.read(F).stamp == stamp
+    assert kept == [OLD]
+    assert file.stat().st_ino == other.stat().st_ino
+    assert other.read_bytes() == NEW
+
+
+# What another program did
+
+
+def rewritten(file: Path) -> None:
+    file.write_bytes(b"x" * len(OLD))
+
+
+def replaced(file: Path) -> None:
+    (file.parent / "n").write_bytes(OLD)
+    os.rename(file.parent / "n", file)
+
+
+def linked_elsewhere(file: Path) -> None:
+    file.unlink()
+    (file.parent / "n").write_bytes(OLD)
+    file.symlink_to("n")
+
+
+def made_a_directory(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def made_a_fifo(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def parent_removed(file: Path) -> None:
+    os.rename(file.parent, file.parent.parent / "gone")
+
+
+DEEDS: list[tuple[Callable[[Path], None], type[Exception], bytes | None]] = [
+    (rewritten, TargetMoved, b"x" * len(OLD)),
+    (lambda file: os.truncate(file, 5), TargetMoved, OLD[:5]),
+    (lambda file: file.chmod(0o600), TargetMoved, OLD),
+    (replaced, TargetMoved, OLD),
+    (lambda file: os.link(file, file.parent / "n"), TargetMoved, OLD),
+    (linked_elsewhere, TargetMoved, OLD),
+    (lambda file: file.unlink(), FileNotFound, None),
+    (parent_removed, FileNotFound, None),
+    (made_a_directory, TargetMoved, None),
+    (made_a_fifo, TargetMoved, None),
+]
+
+
+@pytest.mark.parametrize(("deed", "error", "left"), DEEDS)
+@pytest.mark.parametrize("links", [1, 2])
+@pytest.mark.parametrize("operation", ["replace", "remove"])
+def test_a_target_that_is_not_what_was_read_is_left_alone(
+    here: Path,
+    deed: Callable[[Path], None],
+    error: type[Exception],
+    left: bytes | None,
+    links: int,
+    operation: str,
+) -> None:
+    file = here / "d" / "f"
+    if links == 2:
+        os.link(file, here / "g")
+    with open_at(here) as workspace:
+        document = workspace.read(F)
+        deed(file)
+        with pytest.raises(error):
+            if operation == "replace":
+                put(workspace, document)
+            else:
+                workspace.remove(F, document.stamp, hashlib.sha256(OLD).hexdigest())
+    if left is not None:
+        assert file.read_bytes() == left
+    assert temps(here) == []
+
+
+@pytest.mark.parametrize(("deed", "error", "left"), DEEDS)
+def test_a_target_that_moves_at_the_last_moment_is_left_alone(
+    here: Path,
+    deed: Callable[[Path], None],
+    error: type[Exception],
+    left: bytes | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = here / "d" / "f"
+    chmod = _os.chmod
+
+    def interrupted(fd: int, mode: int) -> None:
+        chmod(fd, mode)
+        deed(file)
+
+    with open_at(here) as workspace:
+        document = workspace.read(F)
+        monkeypatch.setattr(_os, "chmod", interrupted)
+        if deed is parent_removed:
+            put(workspace, document)  # the directory has moved, and the file with it
+            assert (here / "gone" / "f").read_bytes() == NEW
+        else:
+            with pytest.raises(TargetMoved):
+                put(workspace, document)
+    assert error in (TargetMoved, FileNotFound)
+    if left is not None:
+        assert file.read_bytes() == left
+    assert temps(here) == []
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_where_the_clock_cannot_tell_the_content_does(here: Path, links: int) -> None:
+    file = here / "d" / "f"
+    if links == 2:
+        os.link(file, here / "g")
+    with open_at(here) as workspace:
+        before = workspace.read(F)
+        rewritten(file)
+        now = workspace.read(F).stamp
+        same_times = dataclasses.replace(before, stamp=dataclasses.replace(now, settled=False))
+        with pytest.raises(TargetMoved):
+            put(workspace, same_times)
+        with pytest.raises(TargetMoved):
+            workspace.remove(F, same_times.stamp, hashlib.sha256(OLD).hexdigest())
+        put(workspace, workspace.read(F))
+
+
+@pytest.mark.parametrize(
+    ("ctime_ns", "age_ns", "settled"),
+    [
+        (10**18 + 1, 10**7, False),
+        (10**18 + 1, 3 * 10**7, True),
+        (10**18, 3 * 10**7, False),
+        (10**18, 10**9, False),
+        (10**18, 3 * 10**9, True),
+        (10**18 + 1, -(10**9), False),
+    ],
+)
+def test_when_a_stamp_is_settled(here: Path, ctime_ns: int, age_ns: int, settled: bool) -> None:
+    found = (here / "d" / "f").stat()
+
+    class At:
+        st_ctime_ns = ctime_ns
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(found, name)
+
+    assert Stamp.of(At(), ctime_ns + age_ns).settled is settled  # type: ignore[arg-type] # a stand-in
+
+
+def test_the_real_path_that_was_checked_is_the_one_written(here: Path) -> None:
+    (here / "e").mkdir()
+    (here / "e" / "f").write_bytes(OLD)
+    (here / "way").symlink_to("d")
+    path = RelPath.parse("way/f")
+    digest = hashlib.sha256(OLD).hexdigest()
+    with open_at(here) as workspace:
+        document = workspace.read(path)
+        new_real = workspace.resolve(RelPath.parse("way/new"))
+        (here / "way").unlink()
+        (here / "way").symlink_to("e")
+        with pytest.raises(TargetMoved):
+            workspace.create(RelPath.parse("way/new"), b"", expected_real=new_real)
+        moved = workspace.read(path)
+        with pytest.raises(TargetMoved):
+            workspace.replace(
+                path,
+                moved.stamp,
+                digest,
+                [NEW],
+                before_in_place=lambda old: None,
+                expected_real=document.real,
+            )
+        with pytest.raises(TargetMoved):
+            workspace.remove(path, moved.stamp, digest, expected_real=document.real)
+    assert sorted(os.listdir(here / "e")) == ["f"]
+
+
+# Creating and removing
+
+
+def test_create_gives_the_default_mode(here: Path) -> None:
+    old_mask = os.umask(0o027)
+    try:
+        with open_at(here, "full") as workspace:
+            real, stamp = workspace.create(RelPath.parse("new/deep/er/f"), NEW)
+            assert workspace.read(real) == Document(real, NEW, stamp)
+    finally:
+        os.umask(old_mask)
+    assert stat.S_IMODE(stamp.mode) == 0o640
+    assert stat.S_IMODE((here / "new" / "deep").stat().st_mode) == 0o750
+
+
+@pytest.mark.parametrize(
+    ("path", "refusal"),
+    [
+        ("d/f", FileExists(len(OLD))),
+        ("d", NotAFile("directory")),
+        (".", NotAFile("directory")),
+        ("link", NotAFile("symlink")),
+        ("dangling", NotAFile("symlink")),
+        ("out", NotAFile("symlink")),
+        ("fifo", NotAFile("fifo")),
+        ("d/f/x", NotAFile("below a file")),
+        ("d/f/x/y", NotAFile("below a file")),
+    ],
+)
+@pytest.mark.parametrize("with_real", [True, False])
+def test_create_clobbers_nothing(here: Path, path: str, refusal: Refusal, with_real: bool) -> None:
+    (here / "link").symlink_to("d/f")
+    (here / "dangling").symlink_to("d/none")
+    (here / "out").symlink_to("/etc/none")
+    os.mkfifo(here / "fifo")
+    before = sorted(os.listdir(here))
+    where = RelPath.parse(path)
+    with open_at(here) as workspace:
+        real = workspace.resolve(where) if with_real and path != "out" else None
+        with pytest.raises(type(refusal)) as caught:
+            workspace.create(where, NEW, expected_real=real)
+    assert caught.value.facts() == refusal.facts()
+    assert sorted(os.listdir(here)) == before
+    assert (here / "d" / "f").read_bytes() == OLD
+
+
+@pytest.mark.parametrize("lacking", [(), ("rename_no_replace",), ("rename_no_replace", "link")])
+def test_create_loses_the_race_to_a_file_that_appears(
+    here: Path, lacking: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lack(lacking, monkeypatch)
+    file = here / "d" / "new"
+    write = _os.write
+
+    def interrupted(fd: int, data: bytes | memoryview) -> int:
+        if not file.exists():
+            file.write_bytes(b"theirs")
+        return write(fd, data)
+
+    with open_at(here) as workspace:
+        monkeypatch.setattr(_os, "write", interrupted)
+        with pytest.raises((FileExists, Failed)):
+            workspace.create(RelPath.parse("d/new"), NEW)
+    assert file.read_bytes() == b"theirs"
+    assert sorted(os.listdir(here / "d")) == ["f", "new"]
+
+
+@pytest.mark.parametrize("lacking", [("rename_no_replace",), ("rename_no_replace", "link")])
+def test_create_where_the_system_lacks_a_call(
+    here: Path, lacking: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lack(lacking, monkeypatch)
+    with open_at(here) as workspace:
+        workspace.create(RelPath.parse("d/new"), NEW)
+    assert sorted(os.listdir(here / "d")) == ["f", "new"]
+    assert (here / "d" / "new").read_bytes() == NEW
+    assert (here / "d" / "new").stat().st_nlink == 1
+
+
+def lack(names: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*args: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    for name in names:
+        monkeypatch.setattr(_os, name, missing)
+
+
+def test_parents_are_made_only_when_asked_for(here: Path) -> None:
+    with open_at(here) as workspace, pytest.raises(FileNotFound):
+        workspace.create(RelPath.parse("no/such/f"), b"", make_parents=False)
+    assert os.listdir(here) == ["d"]
+
+
+def test_remove(here: Path) -> None:
+    with open_at(here, "full") as workspace:
+        document = workspace.read(F)
+        workspace.remove(F, document.stamp, hashlib.sha256(OLD).hexdigest())
+    assert os.listdir(here / "d") == []
+
+
+# What fails
+
+
+WRITE_PATH = """
+open_dir_beneath open_file_beneath open_dir open_listing readlink mkdir rmdir lstat fstat
+open_read open_update open_new pread write truncate seek_start copy_range sync close rename
+rename_no_replace link unlink chown chmod list_attributes get_attribute set_attribute
+""".split()
+
+
+class Faults:
+    """Makes the k-th call of the write path fail, counted from 1, and knows how many there were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = self.fail_at = self.number = 0
+        self.failed = ""
+        for name in WRITE_PATH:
+            monkeypatch.setattr(_os, name, self._wrapped(name, getattr(_os, name)))
+
+    def start(self, fail_at: int, number: int) -> None:
+        self.count, self.fail_at, self.number, self.failed = 0, fail_at, number, ""
+
+    def stop(self) -> None:
+        self.fail_at = -1
+
+    def _wrapped(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object) -> object:
+            self.count += 1
+            if self.count != self.fail_at:
+                return call(*args)
+            self.failed = name
+            if name == "close":
+                call(*args)  # the handle is gone even when close reports an error
+            if self.number == 0:
+                assert name != "write" or isinstance(args[1], bytes | memoryview)
+                short = (args[0], args[1][:1]) if name == "write" else args  # type: ignore[index] # checked above
+                return call(*short)
+            raise OSError(self.number, os.strerror(self.number))
+
+        return wrapped
+
+
+def edit(workspace: Workspace, document: Document) -> bytes:
+    put(workspace, document)
+    return NEW
+
+
+def edit_with_kept(workspace: Workspace, document: Document) -> bytes:
+    put(workspace, document, [Kept(0, 100), b"new", Kept(100, 200)])
+    return OLD[:100] + b"new" + OLD[100:200]
+
+
+def edit_through_link(workspace: Workspace, document: Document) -> bytes:
+    put(workspace, document, path=RelPath.parse("link"))
+    return NEW
+
+
+def create(workspace: Workspace, document: Document) -> bytes:
+    workspace.create(RelPath.parse("d/new"), NEW)
+    return OLD
+
+
+def create_deep(workspace: Workspace, document: Document) -> bytes:
+    workspace.create(RelPath.parse("d/a/b/new"), NEW)
+    return OLD
+
+
+def remove(workspace: Workspace, document: Document) -> None:
+    workspace.remove(F, document.stamp, hashlib.sha256(OLD).hexdigest())
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Every file and directory by its name, with its bytes."""
+    found = sorted(root.rglob("*"))
+    return {str(p.relative_to(root)): p.read_bytes() if p.is_file() else b"" for p in found}
+
+
+@pytest.mark.parametrize("durability", ["fast", "full"])
+@pytest.mark.parametrize("links", [1, 2])
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EINTR, 0], ids=lambda n: str(n)
+)
+@pytest.mark.parametrize(
+    "operation", [edit, edit_with_kept, edit_through_link, create, create_deep, remove]
+)
+def test_each_call_fails_in_turn(
+    tmp_path: Path,
+    operation: Callable[[Workspace, Document], bytes | None],
+    number: int,
+    links: int,
+    durability: Durability,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults = Faults(monkeypatch)
+    reached: set[str] = set()
+    for fail_at in range(1, 200):
+        root = tmp_path / str(fail_at)
+        (root / "d").mkdir(parents=True)
+        (root / "d" / "f").write_bytes(OLD)
+        (root / "link").symlink_to("d/f")
+        if links == 2:
+            os.link(root / "d" / "f", root / "g")
+        before = tree(root)
+        handles = len(os.listdir("/dev/fd"))
+        with open_at(root, durability) as workspace:
+            document = workspace.read(F)
+            faults.start(fail_at, number)
+            try:
+                content = operation(workspace, document)
+            except Failed as refusal:
+                faults.stop()
+                assert number
+                assert refusal.reason.startswith(errno.errorcode[number]), faults.failed
+                assert tree(root) == before, faults.failed
+            else:
+                faults.stop()
+                assert temps(root) == []
+                assert ((root / "d" / "f").read_bytes() if content else None) == content
+                assert tree(root) != before
+        assert len(os.listdir("/dev/fd")) == handles, faults.failed
+        reached.add(faults.failed)
+        if not faults.failed:
+            break
+    assert {"fstat", "lstat"} <= reached
+    assert "" in reached
+
+
+def test_a_write_in_place_that_cannot_be_put_back_says_so(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.link(here / "d" / "f", here / "g")
+    kept: list[bytes] = []
+    calls: list[int] = []
+    write = _os.write
+
+    def full(fd: int, data: bytes | memoryview) -> int:
+        calls.append(fd)
+        if len(calls) == 1:
+            return write(fd, data[:7])
+        raise OSError(errno.EIO, "")
+
+    with open_at(here) as workspace:
+        document = workspace.read(F)
+        monkeypatch.setattr(_os, "write", full)
+        with pytest.raises(InPlaceTorn):
+            put(workspace, document, before=kept.append)
+    assert kept == [OLD]
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_a_real_limit_of_the_file_size(here: Path, links: int) -> None:
+    if links == 2:
+        os.link(here / "d" / "f", here / "g")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with open_at(here) as workspace:
+        document = workspace.read(F)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(OLD) + 1000, limits[1]))
+        try:
+            with pytest.raises(Failed) as caught:
+                put(workspace, document, [bytes(len(OLD) + 5000)])
+            with pytest.raises(Failed):
+                workspace.create(RelPath.parse("d/x/new"), bytes(len(OLD) + 5000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, handler)
+    assert caught.value.reason == f"EFBIG: {os.strerror(errno.EFBIG)}"
+    assert (here / "d" / "f").read_bytes() == OLD
+    assert os.listdir(here / "d") == ["f"]
+
+
+def test_a_directory_that_one_may_not_write(here: Path) -> None:
+    if not is_root:
+        pytest.skip("needs root to become another")
+
+    def work() -> None:
+        with open_at(here) as workspace:
+            document = workspace.read(F)
+            with pytest.raises(Failed, match="EACCES"):
+                put(workspace, document)
+            with pytest.raises(Failed, match="EACCES"):
+                workspace.create(RelPath.parse("d/new"), b"")
+
+    as_nobody(here, work, mode=0o755)
+    assert tree(here) == {"d": b"", "d/f": OLD}
+
+
+# Being killed
+
+
+@pytest.mark.parametrize("kills", [50, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("durability", ["fast", "full"])
+def test_killed_at_any_instant(here: Path, durability: Durability, kills: int) -> None:
+    chance = random.Random(kills)
+    file = here / "d" / "f"
+    sizes = (300_000, 1_000, 50_000)
+    file.write_bytes(b"a" * sizes[0])
+    for _ in range(kills):
+        ready, is_ready = os.pipe()
+        child = os.fork()
+        if child == 0:
+            write_without_end(here, durability, sizes, is_ready)
+        os.read(ready, 1)
+        time.sleep(chance.random() * 0.004)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ready)
+        os.close(is_ready)
+        data = file.read_bytes()
+        assert len(set(data)) == 1
+        assert len(data) in sizes
+        for name in set(os.listdir(here / "d")) - {"f"}:
+            created = (here / "d" / name).read_bytes()
+            assert is_temp(name.encode()) or (name.startswith("new-") and created == NEW), name
+    left = len(temps(here))
+    assert left > 0
+    with open_at(here) as workspace:
+        assert workspace.sweep(RelPath.parse("d"), 0) == 0
+        assert workspace.sweep(RelPath.parse("d"), time.time_ns() + 10**9) == left
+    assert temps(here) == []
+
+
+def write_without_end(root: Path, durability: Durability, sizes: tuple[int, ...], go: int) -> None:
+    try:
+        with open_at(root, durability) as workspace:
+            turn = 0
+            while True:
+                document = workspace.read(F)
+                put(workspace, document, [b"abc"[turn % 3 : turn % 3 + 1] * sizes[turn % 3]])
+                workspace.create(RelPath.parse(f"d/new-{os.getpid()}-{turn}"), NEW)
+                turn += 1
+                os.write(go, b"x")
+    finally:
+        os._exit(1)
