@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -227,7 +227,7 @@ while True:
 
 
 @contextmanager
-def swapping(directory: Path, outside: Path) -> Iterator[None]:
+def swapping(directory: Path, outside: Path) -> Generator[None]:
     """Another process swaps the directory for a link to outside and back, without end."""
     aside, link = directory.with_name("aside"), directory.with_name("link")
     link.symlink_to(outside)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from texts import changes, files
 
 from copydesk.text.change import ChangeSet, Collision, Edit
+from texts import changes, files
 
 pairs = files.flatmap(lambda data: st.tuples(st.just(data), changes(data), changes(data)))
 ones = files.flatmap(lambda data: st.tuples(st.just(data), changes(data)))

@@ -91,7 +91,8 @@ def test_labels(name: str, label: str) -> None:
 @example(data=b"\x00\xd8\x00\x00\xff\xff\xff\x7f")
 @example(data=b"\x84\x31\xa4\x37\x82")
 def test_decoding_never_fails_and_gives_valid_text(name: str, data: bytes) -> None:
-    assert Encoding(name).decode(data).encode()
+    text = Encoding(name).decode(data)
+    assert text.encode().decode() == text
 
 
 @pytest.mark.parametrize(
@@ -113,14 +114,16 @@ def test_what_does_not_decode_is_shown(name: str, data: bytes, text: str) -> Non
 @pytest.mark.parametrize("name", [name for name in NAMES if name != UNKNOWN])
 @given(text=st.text(st.characters(codec="utf-8")) | st.text("a\\~¥‾₩¢£∥‖é漢"))
 def test_encoding_is_exact_or_refused(name: str, text: str) -> None:
-    encoding = Encoding(name)
+    refused: EncodingRefused | None = None
     try:
-        data = encoding.encode(text)
-    except EncodingRefused as refused:
+        back = Encoding(name).encode(text).decode(name)
+    except EncodingRefused as found:
+        refused, back = found, text
+    assert back == text
+    if refused is not None:
         assert text[refused.character_index] == refused.character
-        assert refused.encoding == name
-        return
-    assert data.decode(name) == text
+        with pytest.raises(EncodingRefused):
+            Encoding(name).encode(refused.character)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,6 @@ def test_encoding_is_exact_or_refused(name: str, text: str) -> None:
 def test_what_cannot_be_held_is_refused(name: str, text: str, character: str, index: int) -> None:
     with pytest.raises(EncodingRefused) as found:
         Encoding(name).encode(text)
-    assert found.value == found.value
     assert (found.value.character, found.value.character_index) == (character, index)
 
 
@@ -178,7 +180,7 @@ def test_names(given_name: str, name: str) -> None:
         *("utf-7", "hz", "iso2022-jp", "iso2022_kr", "cp037", "cp500", "utf-16-le-x"),
         # no character sets
         *("unicode_escape", "raw_unicode_escape", "idna", "punycode", "undefined"),
-        *("rot13", "hex", "base64", "zlib", "bz2", "uu", "quopri", "charmap"),
+        *("rot13", "hex", "base64", "zlib", "bz2", "uu", "quopri"),
     ],
 )
 @pytest.mark.filterwarnings("error")

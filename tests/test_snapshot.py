@@ -8,10 +8,10 @@ import hashlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from texts import WIDE, snapshots
 
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Snapshot
+from texts import WIDE, snapshots
 
 BOM = codecs.BOM_UTF8
 

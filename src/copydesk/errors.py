@@ -11,6 +11,7 @@ languages). Invariant: a refusal raised means that nothing was written.
     ├── StatsMismatch, SuspiciousDiff, StaleRead
     ├── InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied
     ├── ContentChanged, AmbiguousMatch
+    ├── PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
     └── Failed (what the operating system refused, in its own words)
 
 Each refusal is a dataclass; `facts()` are its fields, in their order, without
@@ -32,7 +33,35 @@ class LineShown:
     text: str
 
 
-Fact = str | int | bool | tuple[str, ...] | tuple[int, ...] | tuple[LineShown, ...]
+@dataclass(frozen=True, slots=True)
+class FailedEdit:
+    """One edit of a batch that has no single place: its index from 0, and what is near.
+
+    `lines` are those of the first matches; `nearest_lines`, `similarity` (percent)
+    and `difference` (`-` sought, `+` found) tell of the closest place.
+    """
+
+    index: int
+    reason: str
+    matches_count: int
+    lines: tuple[int, ...]
+    nearest_lines: str | None = None
+    similarity: int | None = None
+    difference: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two edits of a batch, by index from 0, whose regions share a byte."""
+
+    first: int
+    second: int
+    first_lines: str
+    second_lines: str
+
+
+Fact = str | int | bool | tuple[str | int | LineShown | FailedEdit | Clash, ...]
+"""What a refusal may tell."""
 
 
 @dataclass(eq=False)
@@ -280,6 +309,41 @@ class AmbiguousMatch(Refusal):
     code: ClassVar[str] = "AMBIGUOUS_MATCH"
     planned_lines: str
     candidate_lines: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class PartialMatchFail(Refusal):
+    """Some text of a batch stands nowhere, or in several places."""
+
+    code: ClassVar[str] = "PARTIAL_MATCH_FAIL"
+    failed_index: int
+    failures: tuple[FailedEdit, ...]
+
+
+@dataclass(eq=False)
+class CollisionDetected(Refusal):
+    """Regions of a batch overlap; all pairs are named."""
+
+    code: ClassVar[str] = "COLLISION_DETECTED"
+    collisions: tuple[Clash, ...]
+
+
+@dataclass(eq=False)
+class DuplicateEdits(Refusal):
+    """Two edits of a batch are the same, by index from 0."""
+
+    code: ClassVar[str] = "DUPLICATE_EDITS"
+    indices: tuple[int, int]
+
+
+@dataclass(eq=False)
+class Conflict(Refusal):
+    """The file is not what the caller expects it to be."""
+
+    code: ClassVar[str] = "CONFLICT"
+    expectation: str
+    expected: int | str
+    actual: int | str
 
 
 @dataclass(eq=False)

@@ -2,100 +2,195 @@
 
 What lives here: the grammar of the command line, and no import that is heavy
 (each command fetches its own when it runs). Exit status: 0 done, 1 refused,
-2 the command line or the configuration cannot be used.
+2 the command line, the configuration or the workspace cannot be used.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from copydesk import __version__
+from copydesk.app.usage import UsageError, unknown
 
 DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
+_OPTIONS_WITH_VALUE = ("--root", "--member", "--lang")
+
+_EPILOG = """\
+a first edit:
+  copydesk call prepare_file_range_edit --path notes.txt --range 2 --content 'a new line'
+  copydesk pending
+  copydesk apply HUNK
+  copydesk history --diff
+
+exit status:
+  0  done
+  1  refused: nothing was written, or of several plans not all were; or doctor found a fault
+  2  the command line, the configuration or the workspace cannot be used
+
+--root, --member, --lang and --json may stand before or after the command. With --json, standard
+output is one JSON value, of a refusal too: {"status": "error", "error": CODE, "summary": ...};
+for several plans it is a list.
+
+environment: COPYDESK_ROOT, NO_COLOR, and settings such as COPYDESK_MEMBER, COPYDESK_LANG
+"""
+
+_CALL_EPILOG = """\
+  copydesk call                             all tools
+  copydesk call TOOL --help                 what a tool takes
+  copydesk call TOOL '{"path": "a.txt"}'    arguments as JSON
+  copydesk call TOOL - < arguments.json     JSON from standard input
+  copydesk call TOOL --path a.txt --range 1~9
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    parser = _parser()
-    options = parser.parse_args(argv)
-    if options.version:
-        print(f"copydesk {__version__}")
-        return 0
-    if options.command is None:
-        parser.print_help()
-        return 2
+    words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    from copydesk.app import commands
-    from copydesk.app.config import ConfigError
-    from copydesk.app.terminal import complain
-    from copydesk.errors import Refusal
-
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
-        return commands.run(options)
-    except ConfigError as error:
-        complain(str(error))
-        return 2
-    except Refusal as refusal:
-        complain(commands.refusal_line(refusal, options))
-        return 1
+        status = _run(words)
+        sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()
+        # The reader has gone (`| head`): what Python still holds for it goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 130
+    return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="copydesk",
-        description="The copy desk for AI agents: every edit is prepared, shown, checked, applied "
-        "once, and can be taken back.",
-    )
-    parser.add_argument("--version", action="store_true", help="print the version and end")
-    common = argparse.ArgumentParser(add_help=False)
+def _run(words: Sequence[str]) -> int:
+    try:
+        options = _parsed(words)
+    except UsageError as error:
+        from copydesk.app.failing import report
+
+        return report(error, as_json="--json" in words)
+    if options.version:
+        print(f'{{"version": "{__version__}"}}' if options.json else f"copydesk {__version__}")
+        return 0
+    if options.command is None:
+        _parser()[0].print_help(sys.stderr)
+        return 2
+    from copydesk.app import commands
+    from copydesk.app.failing import known, report
+
+    try:
+        return commands.run(options)
+    except BrokenPipeError:
+        raise
+    except known() as error:
+        return report(error, as_json=options.json, lang=options.lang or "en")
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The options; raises UsageError."""
+    parser, names = _parser()
+    command = next(_plain_words(words), None)
+    if command is not None and command not in names:
+        raise unknown("command", command, names, "copydesk --help shows them.")
+    none = argparse.Namespace(root=None, member=None, lang=None, json=False)
+    return parser.parse_args(words, none)
+
+
+def _plain_words(words: Sequence[str]) -> Iterator[str]:
+    """The words that are no options of copydesk itself, nor values of such."""
+    rest = iter(words)
+    for word in rest:
+        if word in _OPTIONS_WITH_VALUE:
+            next(rest, None)
+        elif not word.startswith("-"):
+            yield word
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises its errors."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(message, f"{self.prog} --help shows how.")
+
+
+def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser, and the names of the commands."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--root", help="the workspace (default: COPYDESK_ROOT, else here)")
     common.add_argument("--member", help="who calls (default: from the configuration)")
     common.add_argument("--lang", choices=("en", "zh"), help="the language of the words")
     common.add_argument("--json", action="store_true", help="print data for programs")
     server = argparse.ArgumentParser(add_help=False)
     server.add_argument("--toolsets", help="comma-separated: ws_mod, team_mgmt")
-    server.add_argument("--no-structured", action="store_true", help="send results as text only")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    wire = argparse.ArgumentParser(add_help=False)
+    wire.add_argument("--no-structured", action="store_true", help="send results as text only")
+    parser = _Parser(
+        prog="copydesk",
+        description="The copy desk for AI agents: every edit is prepared, shown, checked,\n"
+        "applied once, and can be taken back.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add(name: str, words: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=words, description=words, parents=[common, *parents])
+        return commands.add_parser(
+            name,
+            help=words,
+            description=f"{words[0].upper()}{words[1:]}.",
+            parents=[common, *parents],
+            allow_abbrev=False,
+        )
 
-    add("mcp", "the MCP server on standard input and output", server)
-    serve = add("serve", "the MCP server over HTTP, at /mcp", server)
+    add("mcp", "the MCP server on standard input and output", server, wire)
+    serve = add("serve", "the MCP server over HTTP, at /mcp", server, wire)
     serve.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
-    serve.add_argument("--port", type=int, default=8427, help="default: 8427")
+    serve.add_argument("--port", type=_port, default=8427, help="default: 8427")
     demo = add("demo", "a guided run on a copy of real text")
     demo.add_argument("--keep", action="store_true", help="keep the workspace of the run")
     call = add("call", "call a tool: with JSON, or --name value for each argument")
-    call.add_argument("tool")
+    call.epilog, call.formatter_class = _CALL_EPILOG, argparse.RawDescriptionHelpFormatter
+    call.add_argument("tool", nargs="?", help="its name; without it, all tools are listed")
     call.add_argument("arguments", nargs=argparse.REMAINDER, help="JSON, -, or --name value ...")
     add("pending", "the plans that wait")
     show = add("show", "one plan, with its diff")
-    show.add_argument("hunk_id")
+    show.add_argument("hunk_id", metavar="HUNK")
     apply = add("apply", "write plans")
-    apply.add_argument("hunk_id", nargs="+")
+    apply.add_argument("hunk_id", nargs="+", metavar="HUNK")
     discard = add("discard", "let plans go")
-    discard.add_argument("hunk_id", nargs="+")
+    discard.add_argument("hunk_id", nargs="+", metavar="HUNK")
     history = add("history", "the last edits, of all files or of one")
-    history.add_argument("path", nargs="?")
-    history.add_argument("--most", type=int, default=20, help="how many (default: 20)")
+    history.add_argument("path", nargs="?", help="relative to the root")
+    history.add_argument("--most", type=_positive, default=20, help="how many (default: 20)")
     history.add_argument("--diff", action="store_true", help="with what each changed")
     schema = add("schema", "the tool definitions for other harnesses", server)
-    schema.add_argument("--dialect", choices=DIALECTS, default="mcp")
-    manual = add("manual", "the manuals")
+    schema.add_argument("--dialect", choices=DIALECTS, default="mcp", help="default: mcp")
+    manual = add("manual", "the manuals; without a toolset, what there is")
     manual.add_argument("toolset", nargs="?")
-    manual.add_argument("topic", nargs="?")
+    manual.add_argument("topic", nargs="?", help="default: index")
     add("doctor", "what was found, what is wrong, and how to mend it")
-    return parser
+    return parser, list(commands.choices)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port (0 to 65535)")
+    return int(text)
 
 
 if __name__ == "__main__":

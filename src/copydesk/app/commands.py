@@ -7,83 +7,120 @@ must not: the grammar of the command line (`cli`), what a tool means.
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from copydesk.app import arguments, terminal
+from copydesk.app import arguments, failing, helping, terminal
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.opening import Opened, default_root, open_workspace
+from copydesk.app.usage import UsageError, unknown
 from copydesk.desk.journal import Entry
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
 from copydesk.text.unified import counts
-from copydesk.tools import reports
-from copydesk.tools.catalog import reject_unknown
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.catalog import Answer
+from copydesk.tools.report import Lang
+from copydesk.tools.words import say
+from copydesk.tools.ws_mod import APPLY
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; the exit status."""
+    """Run the command; the exit status.
+
+    Raises what `failing` knows: Refusal, UsageError, ConfigError, and the errors
+    of the disk. The language that the configuration decides is set in `options`.
+    """
     return _COMMANDS[options.command](options)
 
 
-def refusal_line(refusal: Refusal, options: argparse.Namespace) -> str:
-    """A refusal in one line."""
-    lang = cast(Lang, options.lang or "en")
-    return f"{refusal.code}: {reports.refusal_words(refusal, lang)}"
+def _root(options: argparse.Namespace) -> str:
+    hint = "Name the workspace with --root or COPYDESK_ROOT."
+    try:
+        root: str = default_root() if options.root is None else options.root
+    except FileNotFoundError:
+        raise UsageError("the folder that you are in does not exist any more", hint) from None
+    if not os.path.isdir(root):
+        state = "is not a folder" if os.path.lexists(root) else "does not exist"
+        raise UsageError(f"the workspace {root!r} {state}", hint)
+    return root
 
 
-def _config(options: argparse.Namespace) -> Config:
-    config = load(options.root or default_root())
+def _config(options: argparse.Namespace, root: str) -> Config:
+    config = load(root)
     if options.member:
         config = replace(config, member=options.member)
     if options.lang:
         config = replace(config, lang=options.lang)
+    options.lang = config.lang
     if getattr(options, "toolsets", None):
         chosen = tuple(part.strip() for part in options.toolsets.split(",") if part.strip())
         for name in chosen:
             if name not in TOOLSETS:
-                raise reject_unknown(name, TOOLSETS)
+                raise unknown("toolset", name, TOOLSETS, f"There are: {', '.join(TOOLSETS)}.")
         config = replace(config, toolsets=chosen)
     return config
 
 
-def _open(options: argparse.Namespace) -> Opened:
-    return open_workspace(options.root or default_root(), _config(options))
+def _open(options: argparse.Namespace, *, looks: bool = False) -> Opened:
+    """The open workspace. With `looks`, no state folder is made where there is none."""
+    root = _root(options)
+    config = _config(options, root)
+    shared = not looks or os.path.isdir(os.path.join(root, config.state))
+    return open_workspace(root, config, shared=shared)
 
 
-def _print(report: Report, options: argparse.Namespace) -> int:
-    """Print one report; the exit status."""
-    if options.json:
-        _dump({**report.data, **({"diff": report.diff} if report.diff else {})})
-    else:
-        coloured = terminal.colours(sys.stdout)
-        text = report.text
-        sys.stdout.write(terminal.diff(text, coloured) if report.diff else terminal.safe(text))
-    return 1 if report.is_error else 0
+def _out(text: str) -> None:
+    sys.stdout.write(text)
 
 
 def _dump(data: object) -> None:
-    print(json.dumps(data, ensure_ascii=False, indent=2))
+    _out(terminal.as_json(data))
+
+
+def _data(report: Answer) -> dict[str, object]:
+    """A report as one JSON value: its data, and the diff."""
+    return {**report.data, **({"diff": report.diff} if report.diff else {})}
 
 
 def _call(options: argparse.Namespace) -> int:
-    words = arguments.without_options(options)
+    if options.tool is None:
+        return helping.tools(_config(options, _root(options)).lang, as_json=options.json)
+    tool = helping.find(options.tool)
+    words = arguments.read(tool.name, options.arguments, tool.schema)
+    _set_own(options, words.own)
+    if "help" in words.own:
+        return helping.tool(tool, _config(options, _root(options)).lang, as_json=options.json)
+    given = words.arguments(sys.stdin)
+    counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
-        known = opened.catalog.tools
-        if options.tool not in known:
-            raise reject_unknown(options.tool, known)
-        given = arguments.parsed(words, known[options.tool].schema, sys.stdin)
-        report = opened.call(opened.config.member, options.tool, given, lang=opened.config.lang)
-        return _print(report, options)
+        config = opened.config
+        report = opened.call(config.member, tool.name, given, lang=config.lang, progress=counter)
+    counter.clear()
+    if options.json:
+        _dump(_data(report))
+    elif report.diff:
+        _out(terminal.diff(report.text, terminal.colours(sys.stdout)))
+    else:
+        text = terminal.safe(report.text)
+        _out(text if text.endswith("\n") else f"{text}\n")
+    return 1 if report.is_error else 0
+
+
+def _set_own(options: argparse.Namespace, own: arguments.Own) -> None:
+    """copydesk's own options that stand after the tool, as if they stood before."""
+    for name, value in own.items():
+        if name == "lang" and value not in ("en", "zh"):
+            raise UsageError(f"--lang must be en or zh, not {value!r}")
+        setattr(options, name, True if name == "json" else value)
 
 
 def _pending(options: argparse.Namespace) -> int:
-    with _open(options) as opened:
+    with _open(options, looks=True) as opened:
         plans = opened.pending(opened.config.member)
     if options.json:
         _dump([_plan_data(plan) for plan in plans])
@@ -93,15 +130,15 @@ def _pending(options: argparse.Namespace) -> int:
     rows += [
         (
             plan.id,
-            terminal.safe(str(plan.request.path)),
+            str(plan.request.path),
             plan.action,
-            terminal.safe(plan.owner),
+            plan.owner,
             terminal.ago(now_ms - plan.created_ms),
             terminal.ago(plan.expires_ms - now_ms),
         )
         for plan in plans
     ]
-    print(terminal.table(rows) if plans else "No plans wait.\n", end="")
+    _out(terminal.table(rows) if plans else say("cli.none_wait", options.lang) + "\n")
     return 0
 
 
@@ -118,43 +155,87 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    with _open(options) as opened:
+    with _open(options, looks=True) as opened:
         report = opened.pending_report(opened.config.member, options.hunk_id, opened.config.lang)
-        return _print(report, options)
-
-
-def _apply(options: argparse.Namespace) -> int:
-    status = 0
-    with _open(options) as opened:
-        for hunk_id in options.hunk_id:
-            tool = "apply_file_modification"
-            given = {"hunk_id": hunk_id}
-            report = opened.call(opened.config.member, tool, given, lang=opened.config.lang)
-            status = max(status, _print(report, options))
-    return status
-
-
-def _discard(options: argparse.Namespace) -> int:
-    gone: list[str] = []
-    with _open(options) as opened:
-        member = opened.member(opened.config.member)
-        for hunk_id in options.hunk_id:
-            gone.append(opened.desk.discard(member, hunk_id).id)
     if options.json:
-        _dump({"discarded": gone})
+        _dump(_data(report))
     else:
-        print(f"Discarded {', '.join(gone)}.")
+        _out_short(report)
+        _out("\n" + say("cli.next", options.lang, {"id": options.hunk_id}) + "\n")
     return 0
 
 
+def _out_short(report: Answer) -> None:
+    """What a person needs of a report: the summary, warnings, and the diff."""
+    data = report.data
+    warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
+    for words in (data["summary"], *warnings):
+        if words:
+            _out(terminal.line(str(words)) + "\n")
+    if report.diff:
+        _out("\n" + terminal.diff(report.diff, terminal.colours(sys.stdout)))
+
+
+def _apply(options: argparse.Namespace) -> int:
+    with _open(options, looks=True) as opened:
+
+        def apply(hunk_id: str) -> tuple[dict[str, object], bool]:
+            config = opened.config
+            report = opened.call(config.member, APPLY, {"hunk_id": hunk_id}, lang=config.lang)
+            if not options.json:
+                _tell_applied(hunk_id, report, options.lang)
+            return _data(report), not report.is_error
+
+        return _each(options, apply)
+
+
+def _tell_applied(hunk_id: str, report: Answer, lang: Lang) -> None:
+    if report.is_error:
+        code, summary = str(report.fields["error"]), str(report.fields["summary"])
+        terminal.complain(f"{hunk_id}: {failing.with_next(code, summary, lang)}")
+    else:
+        _out_short(report)
+        sys.stdout.flush()  # what was written is told before the next plan is
+
+
+def _discard(options: argparse.Namespace) -> int:
+    with _open(options, looks=True) as opened:
+        member = opened.member(opened.config.member)
+
+        def discard(hunk_id: str) -> tuple[dict[str, object], bool]:
+            try:
+                plan = opened.desk.discard(member, hunk_id)
+            except Refusal as refusal:
+                if not options.json:
+                    words = failing.refusal_words(refusal, options.lang)
+                    terminal.complain(f"{hunk_id}: {words}")
+                return failing.refusal_data(refusal, options.lang, hunk_id=hunk_id), False
+            summary = say("cli.discarded", options.lang, {"id": plan.id, "path": plan.request.path})
+            if not options.json:
+                _out(terminal.line(summary) + "\n")
+            path = str(plan.request.path)
+            return {"status": "ok", "hunk_id": plan.id, "path": path, "summary": summary}, True
+
+        return _each(options, discard)
+
+
+def _each(options: argparse.Namespace, act: Callable[[str], tuple[dict[str, object], bool]]) -> int:
+    """Act on each plan that is named, once; a refusal of one does not stop the others."""
+    done = [act(hunk_id) for hunk_id in dict.fromkeys(options.hunk_id)]
+    if options.json:
+        found = [data for data, _ in done]
+        _dump(found if len(options.hunk_id) > 1 else found[0])
+    return 0 if all(ok for _, ok in done) else 1
+
+
 def _history(options: argparse.Namespace) -> int:
-    with _open(options) as opened:
-        entries = opened.history(opened.config.member, options.path, max(options.most, 1))
+    with _open(options, looks=True) as opened:
+        entries = opened.history(opened.config.member, options.path, options.most)
     if options.json:
         _dump([_entry_data(entry) for entry in entries])
         return 0
     if not entries:
-        print("Nothing was written yet.")
+        _out(say("cli.none_written", options.lang) + "\n")
         return 0
     rows = [("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE")]
     for entry in entries:
@@ -163,20 +244,19 @@ def _history(options: argparse.Namespace) -> int:
             (
                 str(entry.edit_id),
                 terminal.when(entry.time_ms),
-                terminal.safe(entry.member),
+                entry.member,
                 entry.tool,
-                terminal.safe(str(entry.path)),
+                str(entry.path),
                 f"+{added} -{removed}",
                 entry.state,
             )
         )
-    print(terminal.table(rows), end="")
+    _out(terminal.table(rows))
     if options.diff:
         coloured = terminal.colours(sys.stdout)
         for entry in entries:
-            print(f"\n{terminal.strong(f'edit {entry.edit_id}', coloured)}")
-            text = entry.diff.decode("utf-8", "backslashreplace")
-            print(terminal.diff(text, coloured), end="")
+            head = terminal.strong(f"edit {entry.edit_id}", coloured)
+            _out(f"\n{head}\n{terminal.diff(_diff_text(entry), coloured)}")
     return 0
 
 
@@ -192,71 +272,81 @@ def _entry_data(entry: Entry) -> dict[str, object]:
         "hunk_id": entry.hunk_id,
         "digest_before": entry.before,
         "digest_after": entry.after,
-        "diff": entry.diff.decode("utf-8", "backslashreplace"),
+        "diff": _diff_text(entry),
     }
+
+
+def _diff_text(entry: Entry) -> str:
+    return entry.diff.decode("utf-8", "backslashreplace")
 
 
 def _schema(options: argparse.Namespace) -> int:
     from copydesk.tools import dialects
 
-    config = _config(options)
-    with open_workspace(options.root or default_root(), config, shared=False) as opened:
-        tools = opened.catalog.of(config.toolsets)
-        _dump(dialects.definitions(tools, options.dialect, config.lang))
+    config = _config(options, _root(options))
+    chosen = [tool for tool in helping.catalog() if tool.toolset in config.toolsets]
+    _dump(dialects.definitions(chosen, options.dialect, config.lang))
     return 0
 
 
 def _manual(options: argparse.Namespace) -> int:
     from copydesk.tools import manuals
 
-    lang = cast(Lang, options.lang or "en")
+    lang = _config(options, _root(options)).lang
+    names = {name: list(manuals.topics(name)) for name in manuals.toolsets()}
     if options.toolset is None:
-        names = {name: list(manuals.topics(name)) for name in manuals.toolsets()}
+        rows = [("TOOLSET", "TOPICS"), *((name, " ".join(names[name])) for name in names)]
         if options.json:
             _dump(names)
         else:
-            print(
-                terminal.table(
-                    [("TOOLSET", "TOPICS")] + [(n, " ".join(t)) for n, t in names.items()]
-                ),
-                end="",
-            )
+            _out(terminal.table(rows))
         return 0
-    text = manuals.read(options.toolset, options.topic or "index", lang)
+    hint = "copydesk manual shows what there is."
+    toolset, topic = options.toolset, options.topic or "index"
+    if toolset not in names:
+        raise unknown("manual for", toolset, names, hint)
+    if topic not in names[toolset]:
+        raise unknown(f"{toolset} topic", topic, names[toolset], hint)
+    text = manuals.read(toolset, topic, lang)
     if options.json:
-        _dump({"toolset": options.toolset, "topic": options.topic or "index", "text": text})
+        _dump({"toolset": toolset, "topic": topic, "text": text})
     else:
-        print(text, end="" if text.endswith("\n") else "\n")
+        _out(text if text.endswith("\n") else f"{text}\n")
     return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:
     from copydesk.app.doctor import examine
 
-    findings = examine(options.root or default_root())
+    findings = examine(default_root() if options.root is None else options.root)
     if options.json:
         _dump([finding.data() for finding in findings])
     else:
         coloured = terminal.colours(sys.stdout)
         for finding in findings:
-            mark = "ok  " if finding.ok else "BAD "
-            print(
-                f"{terminal.strong(mark, coloured)} {finding.what}: {terminal.safe(finding.found)}"
-            )
+            mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
+            _out(f"{mark} {finding.what}: {terminal.line(finding.found)}\n")
             if finding.mend:
-                print(f"     mend: {finding.mend}")
+                _out(f"     mend: {terminal.line(finding.mend)}\n")
     return 0 if all(finding.ok for finding in findings) else 1
 
 
 def _demo(options: argparse.Namespace) -> int:
     from copydesk.app.demo import demo
 
-    return demo(keep=options.keep, lang=cast(Lang, options.lang or "en"))
+    lang = cast(Lang, options.lang or "en")
+    if not options.json:
+        return demo(keep=options.keep, lang=lang)
+    with contextlib.redirect_stdout(sys.stderr):
+        status = demo(keep=options.keep, lang=lang)
+    _dump({"status": "error" if status else "ok"})
+    return status
 
 
 def _mcp(options: argparse.Namespace) -> int:
     from copydesk.app.stdio import run_stdio
 
+    _refuse_json(options)
     with _open(options) as opened:
         config = opened.config
         run_stdio(opened, config.member, config.toolsets, config.lang, not options.no_structured)
@@ -266,14 +356,15 @@ def _mcp(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> int:
     from copydesk.app.http import run_http
 
+    _refuse_json(options)
     with _open(options) as opened:
-        run_http(
-            opened,
-            host=options.host,
-            port=options.port,
-            structured=not options.no_structured,
-        )
+        run_http(opened, host=options.host, port=options.port, structured=not options.no_structured)
     return 0
+
+
+def _refuse_json(options: argparse.Namespace) -> None:
+    if options.json:
+        raise UsageError(f"copydesk {options.command} speaks MCP; --json is not for it")
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -18,7 +18,7 @@ from typing import Literal, cast
 from copydesk.errors import InvalidArgs
 from copydesk.text.encoding import checked_name
 
-TOOLSETS = ("ws_mod", "team_mgmt")
+TOOLSETS = ("ws_mod", "batch", "team_mgmt")
 _LISTS = (
     "read_dirs",
     "write_dirs",

@@ -17,11 +17,14 @@ from typing import Any, Self
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
 from copydesk.desk.bases import Bases, MemoryBases
-from copydesk.desk.desk import Desk, Setting
+from copydesk.desk.batching import Batching
+from copydesk.desk.desk import Desk
 from copydesk.desk.journal import Entry, Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.member import Member
 from copydesk.desk.registry import MemoryRegistry, Registry
+from copydesk.desk.setting import Setting
+from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
 from copydesk.errors import AccessDenied
 from copydesk.store.access import Rules
@@ -30,7 +33,8 @@ from copydesk.store.state import StateFolder
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
-from copydesk.tools.catalog import Catalog, Context, Tool
+from copydesk.tools.batch import batch
+from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.report import Lang, Report
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
@@ -60,7 +64,7 @@ class Opened:
         self.config = config
         self.files = Workspace(root, durability=config.durability, limit_bytes=config.limit_bytes)
         self.root = self.files.root
-        self.catalog = Catalog((*ws_mod(), *team_mgmt()))
+        self.catalog = Catalog((*ws_mod(), *batch(), *team_mgmt()))
         self._listeners: list[Callable[[], None]] = []
         self._members: dict[tuple[str, str], Member] = {}
         self._lock = threading.Lock()
@@ -82,19 +86,20 @@ class Opened:
             bases = MemoryBases(config.bases_bytes)
             lanes = Lanes()
         named = EditorConfig(self.files)
-        self.desk = Desk(
-            Setting(
-                files=self.files,
-                registry=_Told(self.registry, self._tell),
-                journal=self.journal,
-                bases=bases,
-                lanes=lanes,
-                clock=_now_ms,
-                ids=lambda: secrets.token_hex(4),
-                named=lambda path: config.encoding_of(str(path)) or named.charset(path),
-                ttl_ms=config.ttl_seconds * 1000,
-            )
+        setting = Setting(
+            files=self.files,
+            registry=_Told(self.registry, self._tell),
+            journal=self.journal,
+            bases=bases,
+            lanes=lanes,
+            clock=_now_ms,
+            ids=lambda: secrets.token_hex(4),
+            named=lambda path: config.encoding_of(str(path)) or named.charset(path),
+            ttl_ms=config.ttl_seconds * 1000,
         )
+        writer = Writer(self.files, lanes, self.journal, _now_ms, setting.named)
+        self.desk = Desk(setting, writer)
+        self._batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
 
     def __enter__(self) -> Self:
@@ -123,14 +128,14 @@ class Opened:
         lang: Lang = "en",
         progress: Callable[[int], None] = _nothing,
         cancelled: Callable[[], bool] = _never,
-    ) -> Report:
-        """A tool's report; raises KeyError for a tool that there is not, and nothing else."""
+    ) -> Answer:
+        """A tool's answer; raises KeyError for a tool that there is not, and nothing else."""
         tool = self.catalog.tools[name]
         if tool.toolset == "team_mgmt" and not self.config.of_member(member).team_mgmt:
             denied = AccessDenied("call", "team_mgmt is not granted")
             return reports.refused(name, None, denied, lang)
-        caller = self.member(member, tool.toolset)
-        context = Context(self.desk, self.looking, caller, lang, progress, cancelled)
+        caller = self.member(member, "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod")
+        context = Context(self.desk, self._batches, self.looking, caller, lang, progress, cancelled)
         return self.catalog.call(context, name, arguments)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:

@@ -1,38 +1,74 @@
-"""What a terminal shows: colours where they are wanted, tables, times.
+"""What a terminal shows: colours where they are wanted, tables, times, JSON.
 
 What lives here: the look. What must not: what is shown. Invariant: text from
-files never reaches the terminal with its control characters alive.
+files never reaches the terminal with its control characters or marks of
+direction alive, in JSON neither.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 import time
+import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_STYLES = {"+": "32", "-": "31", "@": "36", "d": "1", "n": "1"}
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_BREAKS = re.compile("[\t\n]")
+_STYLES = {"+": "32", "-": "31", "@": "36"}
+_HEAD = ("diff ", "index ", "--- ", "+++ ", "new file ", "deleted file ")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_PATIENCE_SECONDS = 0.5
+_BEAT_SECONDS = 0.1
 
 
 def colours(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that wants colours (NO_COLOR says it does not)."""
-    return stream.isatty() and not os.environ.get("NO_COLOR")
+    """Whether the stream is a terminal that wants colours (NO_COLOR, TERM=dumb: it does not)."""
+    unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not unwanted
 
 
 def safe(text: str) -> str:
-    """The text with control characters and marks of direction shown as `\\xNN`; CR before LF goes."""
-    return _CONTROL.sub(_shown, text.replace("\r\n", "\n"))
+    """The text, what could harm a terminal shown as `\\xNN` or `\\uNNNN`; CR before LF goes."""
+    return _HARMFUL.sub(_shown, text.replace("\r\n", "\n"))
+
+
+def line(text: str) -> str:
+    """The text as one line: a line break or a tab in it is shown as `\\x0a` or `\\x09`."""
+    return _BREAKS.sub(_shown, _HARMFUL.sub(_shown, text))
+
+
+def as_json(data: object) -> str:
+    """The data as indented JSON; what could harm a terminal is escaped in it."""
+    return _HARMFUL.sub(_json_escape, json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
 
 
 def diff(text: str, coloured: bool) -> str:
-    """A unified diff, its lines coloured."""
+    """A text with unified diffs in it, their lines coloured."""
+    shown = safe(text)
     if not coloured:
-        return safe(text)
-    lines = safe(text).split("\n")
-    return "\n".join(_line(line) for line in lines)
+        return shown
+    painted: list[str] = []
+    old = new = 0  # how many lines of the hunk are still to come, on each side
+    for one in shown.split("\n"):
+        hunk = _HUNK.match(one)
+        if old > 0 or new > 0:
+            old -= one[:1] in (" ", "-")
+            new -= one[:1] in (" ", "+")
+            style = _STYLES.get(one[:1])
+        elif hunk:
+            old, new = int(hunk[1] or 1), int(hunk[2] or 1)
+            style = _STYLES["@"]
+        else:
+            style = "1" if one.startswith(_HEAD) else None
+        painted.append(f"\x1b[{style}m{one}\x1b[0m" if style else one)
+    return "\n".join(painted)
 
 
 def strong(text: str, coloured: bool) -> str:
@@ -44,12 +80,15 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as their widest cell, two blanks between them."""
     if not rows:
         return ""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        + "\n"
-        for row in rows
+    shown = [[line(cell) for cell in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(*shown, strict=True)]
+    padded = (
+        "  ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        for row in shown
     )
+    return "".join(f"{row.rstrip()}\n" for row in padded)
 
 
 def when(time_ms: int) -> str:
@@ -58,28 +97,62 @@ def when(time_ms: int) -> str:
 
 
 def ago(milliseconds: int) -> str:
-    """A length of time, rounded: 40s, 12m, 3h."""
-    seconds = max(milliseconds, 0) // 1000
+    """A length of time, rounded: 40s, 12m, 3h, 5d."""
+    seconds = (max(milliseconds, 0) + 500) // 1000
     if seconds < 90:
         return f"{seconds}s"
-    return f"{seconds // 60}m" if seconds < 5400 else f"{seconds // 3600}h"
+    if seconds < 5400:
+        return f"{(seconds + 30) // 60}m"
+    hours = (seconds + 1800) // 3600
+    return f"{hours}h" if hours < 48 else f"{hours // 24}d"
 
 
 def complain(text: str) -> None:
-    """One line on standard error."""
+    """Words on standard error."""
     print(f"copydesk: {safe(text)}", file=sys.stderr)
+
+
+class Counter:
+    """How many files a long search has seen, on a terminal's last line while it lasts.
+
+    Silent in the first half second, and where the stream is no terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream if stream.isatty() else None
+        self._next = time.monotonic() + _PATIENCE_SECONDS
+        self._drawn = False
+
+    def __call__(self, seen: int) -> None:
+        """Tell the count."""
+        now = time.monotonic()
+        if self._stream is not None and now >= self._next:
+            self._next = now + _BEAT_SECONDS
+            self._drawn = True
+            self._stream.write(f"\r{seen} files searched\x1b[K")
+            self._stream.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._stream is not None and self._drawn:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
 
 
 def _shown(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _line(line: str) -> str:
-    head = line[:1]
-    style = _STYLES.get(head)
-    if style is None or (head in "dn" and not line.startswith(("diff ", "new file"))):
-        return line
-    if line.startswith(("--- ", "+++ ")):
-        style = "1"
-    return f"\x1b[{style}m{line}\x1b[0m"
+def _json_escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Protocol
 
+from copydesk.errors import BinaryFile
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 
 MEMORY_BYTES = 64 << 20
@@ -69,4 +70,7 @@ class MemoryBases:
             if kept is None or not kept[0].startswith(digest):
                 return None
             self._kept.move_to_end(digest[:VERSION_LENGTH])
-        return Snapshot.of(zlib.decompress(kept[1]), named)
+        try:
+            return Snapshot.of(zlib.decompress(kept[1]), named)
+        except BinaryFile:  # kept for a file that has another encoding
+            return None

@@ -7,12 +7,9 @@ concrete stores, JSON, words, the clock (it is handed in). Invariants: only
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import replace
 
-from copydesk.desk.bases import Bases
-from copydesk.desk.journal import Journal
-from copydesk.desk.lanes import Lanes
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
     Applied,
@@ -24,7 +21,7 @@ from copydesk.desk.outcome import (
     Revision,
 )
 from copydesk.desk.reading import MOST_LINES, read_lines
-from copydesk.desk.registry import Registry
+from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
 from copydesk.edit.draft import Draft, check_expected, compose
@@ -41,43 +38,18 @@ from copydesk.errors import (
     WrongMode,
     WrongOwner,
 )
-from copydesk.store.protocol import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8, of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
 
-HOUR_MS = 3_600_000
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a desk works with: stores, memory, the clock (ms since 1970), ids, encodings.
-
-    `named` gives the encoding that configuration names for a path, `ids` new
-    ids of eight hex characters, `ttl_ms` how long a plan waits.
-    """
-
-    files: Files
-    registry: Registry
-    journal: Journal
-    bases: Bases
-    lanes: Lanes
-    clock: Callable[[], int]
-    ids: Callable[[], str]
-    named: Callable[[RelPath], str | None] = lambda path: None
-    ttl_ms: int = HOUR_MS
-
 
 class Desk:
     """The desk of one workspace. Safe to use from many threads."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._set = setting
-        self._writer = Writer(
-            setting.files, setting.lanes, setting.journal, setting.clock, setting.named
-        )
+    def __init__(self, setting: Setting, writer: Writer) -> None:
+        self._set, self._writer = setting, writer
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = Terms()
@@ -106,7 +78,7 @@ class Desk:
         if terms.auto:
             declined = _uncertain(draft, terms)
             if declined is None:
-                outcome = self._write(member, plan, draft.base)
+                outcome = self._write(member, plan, existing, draft.base)
                 if isinstance(outcome, Applied):
                     return outcome
                 declined = outcome.refusal.code
@@ -118,10 +90,12 @@ class Desk:
         """Some lines of a file; what was read is remembered as a base."""
         member.permission.check("read", path, self._set.files.resolve(path))
         try:
-            base = self._read(member, path)
+            document = self._set.files.read(path)
         except FileNotFound:
             raise self.missing(member, path) from None
-        return read_lines(path, base, range_text, most_lines, self._set.bases)
+        base = Snapshot.of(document.data, self._set.named(document.real))
+        mtime_ms = document.stamp.mtime_ns // 1_000_000
+        return read_lines(path, base, mtime_ms, range_text, most_lines, self._set.bases)
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
         """Write the plan, on the file as it is now, once.
@@ -134,15 +108,16 @@ class Desk:
             raise WrongOwner(hunk_id)
         if plan.toolset != member.toolset:
             raise WrongMode(hunk_id, plan.tool, tool)
-        return self._write(member, plan, None)
+        return self._write(member, plan, plan)
 
     def discard(self, member: Member, hunk_id: str) -> Plan:
         """Let the plan go; raises InvalidHunkId, HunkNotFound, WrongOwner."""
-        now_ms = self._set.clock()
-        plan = self._set.registry.get(checked_id(hunk_id), now_ms)
+        plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
-        self._set.registry.end(plan.id, "discarded", now_ms)
+        with self._turn(plan):
+            plan = self._set.registry.get(plan.id, self._set.clock())
+            self._set.registry.end(plan.id, "discarded", self._set.clock())
         return plan
 
     def waiting(self, member: Member) -> tuple[Plan, ...]:
@@ -277,15 +252,28 @@ class Desk:
     def _keep(self, plan: Plan, draft: Draft, existing: bool) -> Plan:
         self._set.bases.keep(draft.base)
         if existing:
-            self._set.registry.put(plan)
+            with self._turn(plan):
+                self._set.registry.put(plan)
             return plan
         while not self._set.registry.add(plan):
             plan = replace(plan, id=self._set.ids())
         return plan
 
-    def _write(self, member: Member, plan: Plan, base: Snapshot | None) -> Applied | Rejected:
-        """`base` is the text planned on, where it is at hand; else it is looked up."""
-        registered = base is None
+    def _turn(self, plan: Plan) -> AbstractContextManager[None]:
+        """The lane of the plan's file: within it no apply of the plan is under way."""
+        try:
+            real = self._set.files.resolve(plan.request.path)
+        except Refusal:
+            real = plan.request.path  # it leads nowhere, so nobody can be writing there
+        return self._set.lanes.turn(str(real), (plan.created_ms, plan.id))
+
+    def _write(
+        self, member: Member, plan: Plan, waiting: Plan | None, base: Snapshot | None = None
+    ) -> Applied | Rejected:
+        """Write the plan in its turn, if `waiting` waits in the registry then, as it is.
+
+        `base` is the text planned on, where it is at hand; else it is looked up.
+        """
         seen: list[Snapshot] = []
 
         def make(now: Snapshot) -> Draft:
@@ -296,8 +284,11 @@ class Desk:
             return compose(plan.request, now, _place(plan, known, now))
 
         def still() -> None:
-            if registered:
-                self._set.registry.get(plan.id, self._set.clock())
+            if waiting and self._set.registry.get(waiting.id, self._set.clock()) != waiting:
+                raise ContentChanged(
+                    "the hunk was prepared anew in the meantime",
+                    planned_lines=f"{waiting.place.start + 1}~{waiting.place.stop}",
+                )
 
         def then() -> None:
             self._set.registry.end(plan.id, "applied", self._set.clock())

@@ -7,7 +7,10 @@ recorded with the next one, since a crash in between is settled by digests.
 
 from __future__ import annotations
 
+import sqlite3
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from copydesk.desk.database import Database
@@ -54,8 +57,7 @@ class SqliteJournal:
             entry.hunk_id,
             "open",
         )
-        with self._db.writing() as db:
-            self._flush()
+        with self._flushing() as db:
             done = db.execute(
                 "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse,"
                 " diff, hunk_id, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -115,17 +117,21 @@ class SqliteJournal:
 
     def _settle(self) -> None:
         if self._ended:
-            with self._db.writing():
-                self._flush()
+            with self._flushing():
+                pass
 
-    def _flush(self) -> None:
-        """Write how entries have ended; within a transaction."""
-        with self._db.reading() as db:
-            ended, self._ended = self._ended, {}
+    @contextmanager
+    def _flushing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that also records how entries have ended."""
+        with self._db.writing() as db:
+            ended = dict(self._ended)
             db.executemany(
                 "UPDATE edits SET state = ?, whole = NULL WHERE edit_id = ?",
                 [(state, edit_id) for edit_id, state in ended.items()],
             )
+            yield db
+        for edit_id in ended:
+            self._ended.pop(edit_id, None)
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

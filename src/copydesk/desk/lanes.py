@@ -61,8 +61,14 @@ class Lanes:
             mine = (ticket, self._count)
             heapq.heappush(lane.waiting, mine)
             lane.users += 1
-            while lane.busy or lane.waiting[0] != mine:
-                lane.free.wait()
+            try:
+                while lane.busy or lane.waiting[0] != mine:
+                    lane.free.wait()
+            except BaseException:  # Ctrl-C: the others must not wait for one who has gone
+                lane.waiting.remove(mine)
+                heapq.heapify(lane.waiting)
+                self._leave(key, lane)
+                raise
             heapq.heappop(lane.waiting)
             lane.busy = True
         try:
@@ -71,8 +77,11 @@ class Lanes:
         finally:
             with self._lock:
                 lane.busy = False
-                lane.users -= 1
-                if lane.users:
-                    lane.free.notify_all()
-                else:
-                    del self._lanes[key]
+                self._leave(key, lane)
+
+    def _leave(self, key: str, lane: _Lane) -> None:
+        lane.users -= 1
+        if lane.users:
+            lane.free.notify_all()
+        else:
+            del self._lanes[key]

@@ -85,6 +85,7 @@ class Overwritten:
 class Reading:
     """Some lines of a file, `first_line` counted from 1.
 
+    `mtime_ms` is in milliseconds since 1970, `digest` the SHA-256 in hex.
     `last_wanted` is the last line asked for, from 1, whether it is shown or not.
     `total_lines`, `version`, `newline_style` and `ends_with_newline` are None
     when only the end of a large file was read.
@@ -102,6 +103,8 @@ class Reading:
     cut_by_lines: bool
     cut_by_characters: bool
     last_wanted: int
+    mtime_ms: int
+    digest: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,12 @@ MOST_CHARACTERS = 100_000
 
 
 def read_lines(
-    path: RelPath, base: Snapshot, range_text: str, most_lines: int, bases: Bases
+    path: RelPath,
+    base: Snapshot,
+    mtime_ms: int,
+    range_text: str,
+    most_lines: int,
+    bases: Bases,
 ) -> Reading:
     """The lines that `range_text` names ("" is the whole file), as many as may be shown."""
     bases.keep(base)
@@ -48,6 +53,8 @@ def read_lines(
         cut_by_lines=not cut and stop - start > len(lines),
         cut_by_characters=cut,
         last_wanted=stop,
+        mtime_ms=mtime_ms,
+        digest=base.digest,
     )
 
 

@@ -14,7 +14,15 @@ import msgpack
 
 from copydesk.edit.place import Place
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
+from copydesk.edit.request import (
+    Anchor,
+    Append,
+    BatchEdit,
+    BlockReplace,
+    Insert,
+    RangeEdit,
+    StringEdit,
+)
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
@@ -23,6 +31,8 @@ _TYPES: dict[str, Callable[..., Any]] = {
     for t in (
         Anchor,
         Append,
+        BatchEdit,
+        StringEdit,
         BlockReplace,
         ChangeSet,
         Edit,

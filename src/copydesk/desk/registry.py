@@ -26,7 +26,10 @@ class Registry(Protocol):
         ...
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id."""
+        """Keep the plan in the place of the one that has its id and still waits.
+
+        Raises HunkNotFound as `get` does at the moment when the plan was made.
+        """
         ...
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
@@ -34,7 +37,7 @@ class Registry(Protocol):
         ...
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
-        """The plan is gone from now on, and it is known how."""
+        """The plan is gone from now on, and it is known how; who ends it holds its file's lane."""
         ...
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
@@ -63,19 +66,15 @@ class MemoryRegistry:
             return True
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id."""
+        """Keep the plan in the place of the one that has its id and still waits."""
         with self._lock:
-            self._expire(plan.created_ms)
+            self._waiting(plan.id, plan.created_ms)
             self._plans[plan.id] = plan
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
         """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
         with self._lock:
-            self._expire(now_ms)
-            plan = self._plans.get(hunk_id)
-            if plan is None:
-                raise HunkNotFound(hunk_id, self._ends.get(hunk_id, "unknown"))
-            return plan
+            return self._waiting(hunk_id, now_ms)
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how."""
@@ -91,6 +90,13 @@ class MemoryRegistry:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _waiting(self, hunk_id: str, now_ms: int) -> Plan:
+        self._expire(now_ms)
+        plan = self._plans.get(hunk_id)
+        if plan is None:
+            raise HunkNotFound(hunk_id, self._ends.get(hunk_id, "unknown"))
+        return plan
 
     def _expire(self, now_ms: int) -> None:
         for plan in [p for p in self._plans.values() if p.expires_ms <= now_ms]:

@@ -38,17 +38,19 @@ class SqliteRegistry:
         with self._db.writing() as db:
             self._forget(plan.created_ms)
             done = db.execute(
-                "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan)"
+                " VALUES (?, ?, ?, ?)",
                 (plan.id, plan.created_ms, plan.expires_ms, packed(plan)),
             )
             db.execute("UPDATE changes SET count = count + 1")
             return done.rowcount == 1
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id."""
+        """Keep the plan in the place of the one that has its id and still waits."""
         with self._db.writing() as db:
+            self.get(plan.id, plan.created_ms)
             db.execute(
-                "INSERT OR REPLACE INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)",
+                "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
                 (plan.id, plan.created_ms, plan.expires_ms, packed(plan)),
             )
             db.execute("UPDATE changes SET count = count + 1")

@@ -131,11 +131,12 @@ class Writer:
             if make_new is None:
                 raise
             return self._create_in_turn(job, real, make_new())
-        if document.real != real:
-            raise TargetMoved
+        _require(document.real == real)
         with self._linked(document, job.ticket):
             if document.stamp.nlink > 1:
-                document = self._files.read(job.path)
+                lane, document = document.stamp, self._files.read(job.path)
+                _require(document.real == real)
+                _require((document.stamp.dev, document.stamp.ino) == (lane.dev, lane.ino))
             made = make(Snapshot.of(document.data, self._named(real)))
             return made, self._replace(job, document, made)
 
@@ -192,3 +193,9 @@ class Writer:
             diff=made.diff,
             hunk_id=job.hunk_id,
         )
+
+
+def _require(still: bool) -> None:
+    """What the lane and the permission stand for is what was read; else read again."""
+    if not still:
+        raise TargetMoved

@@ -11,8 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from copydesk.edit.batch import compile_parts
 from copydesk.edit.place import Place
-from copydesk.edit.request import Action, Append, BlockReplace, Insert, RangeEdit, Request
+from copydesk.edit.request import (
+    Action,
+    Append,
+    BatchEdit,
+    BlockReplace,
+    Insert,
+    RangeEdit,
+    Request,
+)
 from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.snapshot import Snapshot
@@ -56,7 +65,16 @@ class Draft:
     @property
     def old_count(self) -> int:
         """How many lines are replaced."""
+        if self.place.parts:
+            return len({line for start, stop in self.place.parts for line in range(start, stop)})
         return self.place.stop - self.place.start
+
+    @property
+    def new_count(self) -> int:
+        """How many lines stand in their place."""
+        if self.place.parts:
+            return self.old_count + self.after.line_count - self.base.line_count
+        return len(self.new_lines)
 
     @cached_property
     def after(self) -> Snapshot:
@@ -76,6 +94,8 @@ class Draft:
     @property
     def bad_character(self) -> bool:
         """Whether the new text holds U+FFFD and the replaced text did not."""
+        if isinstance(self.request, BatchEdit):
+            return any("\ufffd" in e.new and "\ufffd" not in e.old for e in self.request.edits)
         if not any("\ufffd" in line for line in self.new_lines):
             return False
         old = self.base.texts(self.place.start, self.place.stop)
@@ -90,6 +110,8 @@ def action_of(request: Request, place: Place) -> Action:
         return "block_replace"
     if isinstance(request, Append) or place.foot is None:
         return "append"
+    if isinstance(request, BatchEdit):
+        return "replace"
     return "replace" if request.content else "delete"
 
 
@@ -99,6 +121,8 @@ def compose(request: Request, base: Snapshot, place: Place, *, created: bool = F
     Raises ContentRequired for an empty text where only a deletion of lines may
     have one, EncodingRefused for text that the file cannot hold.
     """
+    if isinstance(request, BatchEdit):
+        return _compose_batch(request, base, place)
     may_be_empty = isinstance(request, RangeEdit) and place.foot is not None
     if not request.content and not may_be_empty:
         raise ContentRequired()
@@ -133,6 +157,15 @@ def compose(request: Request, base: Snapshot, place: Place, *, created: bool = F
         ),
         created,
     )
+
+
+def _compose_batch(request: BatchEdit, base: Snapshot, place: Place) -> Draft:
+    """A batch has no rule for the end of the file: what it keeps stays as it is."""
+    batch = compile_parts(base, request, place.parts)
+    closed = base.line_count == 0 or base.ends_with_newline
+    style = base.newline_name(base.dominant_newline)
+    kept = Normalized(closed, True, False, False, style, 0)
+    return Draft(request, base, place, batch.change, (), kept)
 
 
 def check_expected(expected_old: str, base: Snapshot, place: Place) -> None:

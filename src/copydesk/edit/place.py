@@ -10,7 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from copydesk.edit import ranges
-from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, Occurrence, Request
+from copydesk.edit.batch import compile_batch, part_lines
+from copydesk.edit.request import (
+    Anchor,
+    Append,
+    BatchEdit,
+    BlockReplace,
+    Insert,
+    Occurrence,
+    Request,
+)
 from copydesk.errors import (
     AnchorAmbiguous,
     AnchorNotFound,
@@ -32,7 +41,8 @@ class Place:
     one more than there are lines stand for the two ends of the text. None: the
     edit relies on nothing and goes to the end of the text. `candidates` and
     `occurrence` (1-based) say how an anchor was chosen, `first_taken` that it
-    was the first one only because the caller allowed it.
+    was the first one only because the caller allowed it. `parts` are the lines of
+    each edit of a batch; it relies on these alone, and `foot` spans them.
     """
 
     start: int
@@ -41,6 +51,7 @@ class Place:
     candidates: int = 1
     occurrence: int = 1
     first_taken: bool = False
+    parts: tuple[tuple[int, int], ...] = ()
 
     def moved(self, by: int) -> Place:
         """The same place `by` lines further down."""
@@ -52,6 +63,8 @@ def locate(request: Request, base: Snapshot) -> Place:
     """The place of the request in `base`; raises the refusals of its kind."""
     if isinstance(request, Append):
         return end_of(base)
+    if isinstance(request, BatchEdit):
+        return of_parts(part_lines(base, compile_batch(base, request.edits).spans))
     if isinstance(request, Insert):
         return _insertion(request, base)
     if isinstance(request, BlockReplace):
@@ -60,6 +73,12 @@ def locate(request: Request, base: Snapshot) -> Place:
     if start < stop:
         return Place(start, stop, (start, stop))
     return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
+
+
+def of_parts(parts: tuple[tuple[int, int], ...]) -> Place:
+    """The place of a batch whose edits stand in these lines."""
+    span = (min(start for start, _ in parts), max(stop for _, stop in parts))
+    return Place(*span, span, parts=parts)
 
 
 def end_of(base: Snapshot) -> Place:

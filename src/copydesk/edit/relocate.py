@@ -7,10 +7,12 @@ the edit relied on; a look-alike never is.
 
 from __future__ import annotations
 
-from copydesk.edit.place import Place, end_of
+from itertools import pairwise
+
+from copydesk.edit.place import Place, end_of, of_parts
 from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
 from copydesk.text.align import align
-from copydesk.text.carry import Ambiguous, Carried, carry
+from copydesk.text.carry import Ambiguous, Carried, Keys, Relocation
 from copydesk.text.snapshot import Snapshot
 
 SHOWN_CHANGES = 5
@@ -22,13 +24,31 @@ def relocate(place: Place, base: Snapshot, now: Snapshot) -> Place:
         return end_of(now)
     if base.digest == now.digest:
         return place
-    found = carry(base.keys, now.keys, *place.foot)
+    relocation = Relocation(Keys.of(base.keys), Keys.of(now.keys))
+    if not place.parts:
+        return place.moved(_shift(relocation, place.foot, base))
+    shifts = [_shift(relocation, part, base) for part in place.parts]
+    moved = of_parts(
+        tuple((a + by, b + by) for (a, b), by in zip(place.parts, shifts, strict=True))
+    )
+    order = sorted(range(len(shifts)), key=lambda i: place.parts[i])
+    for one, other in pairwise(order):
+        if place.parts[one][1] <= place.parts[other][0] and (
+            moved.parts[one][1] > moved.parts[other][0]
+        ):
+            raise ContentChanged("parted", f"{place.start + 1}~{place.stop}")
+    return moved
+
+
+def _shift(relocation: Relocation, foot: tuple[int, int], base: Snapshot) -> int:
+    """By how many lines a footprint has moved."""
+    found = relocation.carry(*foot)
     if isinstance(found, Carried):
-        return place.moved(found.at - place.foot[0])
-    planned = f"{max(place.foot[0] + 1, 1)}~{min(place.foot[1], base.line_count)}"
+        return found.at - foot[0]
+    planned = f"{max(foot[0] + 1, 1)}~{min(foot[1], base.line_count)}"
     if isinstance(found, Ambiguous):
         raise AmbiguousMatch(planned, tuple(line + 1 for line in found.candidates))
-    old = base.texts(max(place.foot[0], 0), min(place.foot[1], base.line_count))
+    old = base.texts(max(foot[0], 0), min(foot[1], base.line_count))
     raise ContentChanged(found.reason, planned, expected_old="".join(f"{line}\n" for line in old))
 
 

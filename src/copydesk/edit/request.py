@@ -81,7 +81,27 @@ class BlockReplace:
     strict: bool = True
 
 
-Request = RangeEdit | Append | Insert | BlockReplace
+@dataclass(frozen=True, slots=True)
+class StringEdit:
+    """Put `new` in the place of `old`, which is not empty; LF in both means any line end."""
+
+    old: str
+    new: str
+
+    def __post_init__(self) -> None:
+        if not self.old:
+            raise InvalidArgs("old_string", "must not be empty")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEdit:
+    """Make all `edits`, each sought in the original text, or none."""
+
+    path: RelPath
+    edits: tuple[StringEdit, ...]
+
+
+Request = RangeEdit | Append | Insert | BlockReplace | BatchEdit
 
 
 @dataclass(frozen=True, slots=True)

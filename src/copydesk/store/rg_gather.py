@@ -72,7 +72,7 @@ def counts(session: Session, most: int) -> Counts:
 
 
 def snippets(session: Session, most: int, before: int, after: int) -> Snippets:
-    """The first `most` lines with a match; rg was asked for as much context, or more."""
+    """The first `most` lines with a match; rg was asked for the same context."""
     results: list[_Open] = []
     recent: deque[ContextLine] = deque(maxlen=before)
     waiting: list[_Open] = []
@@ -91,7 +91,6 @@ def snippets(session: Session, most: int, before: int, after: int) -> Snippets:
                 if len(results) == most:
                     truncated = True
                 else:
-                    near = tuple(old for old in recent if old.line >= line.number - before)
                     snippet = Snippet(
                         path=path,
                         line=line.number,
@@ -100,11 +99,11 @@ def snippets(session: Session, most: int, before: int, after: int) -> Snippets:
                         text=seen.text,
                         from_column=seen.from_column,
                         cut=seen.cut,
-                        before=near,
+                        before=tuple(recent),
                     )
                     results.append(_Open(snippet, line.number + after, []))
                     waiting.append(results[-1])
-            waiting = [result for result in waiting if result.last >= line.number]
+            waiting = [result for result in waiting if result.last > line.number]
             recent.append(shown)
         if truncated and not waiting:
             break

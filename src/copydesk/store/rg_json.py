@@ -31,10 +31,7 @@ class Packet:
     @property
     def kind(self) -> Kind:
         """What the message is about, without reading the rest of it."""
-        for kind in _KINDS:
-            if self.head.startswith(b'{"type":"' + kind.encode()):
-                return kind
-        return "summary"
+        return _KINDS.get(self.head[_KIND_AT], "summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
             elif len(held) + len(piece) > PACKET_BYTES:
                 yield _Large(held + piece).packet(b"")
             else:
-                yield Packet(bytes(held + piece), None)
+                yield Packet(bytes(held + piece) if held else piece, None)
             held.clear()
         if large is not None:
             large.add(rest)
@@ -143,7 +140,9 @@ class _Message(TypedDict):
     data: _Data
 
 
-_KINDS: tuple[Kind, ...] = ("begin", "match", "context", "end")
+# {"type":"match", …: the first three letters tell.
+_KIND_AT = slice(8, 12)
+_KINDS: dict[bytes, Kind] = {b'"beg': "begin", b'"mat': "match", b'"con': "context", b'"end': "end"}
 # No string of JSON can hold these: its quotes would be escaped.
 _MARK = b'"},"line_number":'
 _NUMBER = re.compile(rb'"},"line_number":(\d+)')

@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.common import Common
+from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 
 _CLOSE = 0.6
@@ -22,7 +23,7 @@ _SCORED = 16
 
 def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
     """The lines, 0-based, whose shown text equals `text` (`whole`) or contains it."""
-    if base.encoding.name == "utf-8":
+    if base.encoding == UTF8:
         return _by_bytes(base, text.encode(), whole=whole)
     shown = (base.text(line) for line in range(base.line_count))
     if whole:
@@ -71,9 +72,12 @@ def _bound(wanted: str, have: str) -> float:
 
 
 def _by_bytes(base: Snapshot, wanted: bytes, *, whole: bool) -> list[int]:
-    """UTF-8 is self-synchronising, so a find in the bytes is a find in the text."""
+    """Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the text.
+
+    A file with a byte order mark may hold anything after it, and is shown otherwise.
+    """
     found: list[int] = []
-    data, at = base.data, len(base.encoding.bom)
+    data, at = base.data, 0
     while (at := data.find(wanted, at)) >= 0:
         line = base.line_at(at)
         stop = base.start(line + 1)

@@ -67,9 +67,9 @@ def unified(old: Snapshot, change: ChangeSet, path: str, *, created: bool = Fals
 
 def quoted(name: str) -> bytes:
     """The name as git writes it: in quotes, with escapes, when it holds control characters,
-    a quote or a backslash."""
+    a quote or a backslash; also when it ends with a blank, which patch would cut off."""
     raw = name.encode()
-    if not any(byte < 32 or byte in b'"\\\x7f' for byte in raw):
+    if not any(byte < 32 or byte in b'"\\\x7f' for byte in raw) and raw[-1:] != b" ":
         return raw
     named = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
     out = "".join(

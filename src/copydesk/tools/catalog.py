@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+from copydesk.desk.batching import Batching
 from copydesk.desk.desk import Desk
 from copydesk.desk.looking import Looking, Progress
 from copydesk.desk.member import Member
 from copydesk.errors import InvalidArgs, InvalidPath, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import describe, reports
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.envelope import Envelope
+from copydesk.tools.report import Fields, Lang, Report
 from copydesk.tools.wire import Args, Schema, checked
 from copydesk.tools.words import say
+from copydesk.tools.yaml import Value
 
 MINDS = ".minds"
 """The folder that the mirror toolset works in."""
@@ -33,6 +37,41 @@ def _silent(seen: int) -> None:
     """Nobody asked for progress."""
 
 
+class Answer(Protocol):
+    """What a tool answers with: a `Report`, or an `Envelope` of the batch toolset."""
+
+    @property
+    def fields(self) -> Fields:
+        """The fields, in their order."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The answer for a model or a person to read."""
+        ...
+
+    @property
+    def data(self) -> Mapping[str, Value]:
+        """The answer for a program."""
+        ...
+
+    @property
+    def diff(self) -> str:
+        """The diff that the text shows apart, if any."""
+        ...
+
+    @property
+    def is_error(self) -> bool:
+        """Whether this is a refusal."""
+        ...
+
+
+def _report_refused(
+    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
+) -> Answer:
+    return reports.refused(name, path, refusal, lang)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a call has at hand: the desk, who calls, in which language the answer is.
@@ -42,6 +81,7 @@ class Context:
     """
 
     desk: Desk
+    batches: Batching
     looking: Looking
     member: Member
     lang: Lang = "en"
@@ -62,15 +102,20 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there."""
+    """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there.
+
+    `also`: other toolsets that need it.
+    """
 
     name: str
     toolset: str
     schema: Schema
-    run: Callable[[Context, str, Args], Report]
+    run: Callable[[Context, str, Args], Answer]
     reads: bool = False
     destroys: bool = False
     idempotent: bool = False
+    also: tuple[str, ...] = ()
+    refuse: Callable[[str, object, str | None, Refusal, Lang], Answer] = _report_refused
 
     @property
     def plain_name(self) -> str:
@@ -99,22 +144,27 @@ class Catalog:
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""
         wanted = set(toolsets)
-        return tuple(tool for tool in self.tools.values() if tool.toolset in wanted)
+        return tuple(t for t in self.tools.values() if wanted & {t.toolset, *t.also})
 
-    def call(self, context: Context, name: str, arguments: object) -> Report:
-        """The tool's report; a refusal is one too, and so is a crash, with an id for the log.
+    def call(self, context: Context, name: str, arguments: object) -> Answer:
+        """The tool's answer; a refusal is one too, and so is a crash, with an id for the log.
 
         Raises KeyError for a tool that does not exist.
         """
         tool = self.tools[name]
+        began = time.perf_counter()
         try:
-            return tool.run(context, name, checked(tool.schema, arguments))
+            answer = tool.run(context, name, checked(tool.schema, arguments))
         except Refusal as refusal:
-            return reports.refused(name, _path_given(arguments), refusal, context.lang)
+            path = _path_given(arguments)
+            answer = tool.refuse(name, arguments, path, refusal, context.lang)
         except Exception:  # the one broad catch: a bug must not end the server
             crash = secrets.token_hex(4)
             _log.exception("call %s of %s", crash, name)
-            return crashed(name, crash, context.lang)
+            answer = crashed(name, crash, context.lang)
+        if isinstance(answer, Envelope):
+            return answer.timed(round(1000 * (time.perf_counter() - began)))
+        return answer
 
 
 def crashed(mode: str, crash: str, lang: Lang) -> Report:

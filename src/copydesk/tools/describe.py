@@ -35,6 +35,12 @@ _TITLES: dict[str, _Both] = {
     "ripgrep_snippets": ("Find lines", "查找文本行"),
     "ripgrep_fixed": ("Find literal text", "查找字面文本"),
     "ripgrep_search": ("Search with options", "带选项搜索"),
+    "Read": ("Read", "读取"),
+    "Edit": ("Edit", "编辑"),
+    "Write": ("Write", "写入"),
+    "BatchEdit": ("Batch edit", "批量编辑"),
+    "MultiEdit": ("Batch edit", "批量编辑"),
+    "prepare_batch_edit": ("Plan batch edit", "规划批量编辑"),
 }
 
 _CONTRACTS: dict[str, _Both] = {
@@ -99,6 +105,28 @@ _CONTRACTS: dict[str, _Both] = {
     ),
 }
 
+_BATCH: _Both = (
+    "Make several replacements in one file, all or none. Every old_string is sought in the original text and must stand there exactly once; regions must not overlap. LF matches any line end.",
+    "对一个文件做多处替换，全部成功或全部不做。每个 old_string 都在原文中查找且须恰好出现一次，区域不得重叠。LF 匹配任意行尾。",
+)
+_CONTRACTS |= {
+    "Read": (
+        "Read lines of a file, with the mtime, size and SHA-256 that Edit, Write and BatchEdit take as expectations.",
+        "读取文件的若干行，并给出 Edit、Write、BatchEdit 用作预期的 mtime、大小与 SHA-256。",
+    ),
+    "Edit": (
+        "Replace old_string, which must stand in the file exactly once, or everywhere with replace_all.",
+        "替换 old_string：须恰好出现一次，或用 replace_all 替换全部。",
+    ),
+    "Write": (
+        "Write a new file; with overwrite over an existing one, if it is as expected (one expectation is required).",
+        "写入新文件；overwrite 为 true 时覆盖现有文件，须给出至少一项预期且相符。",
+    ),
+    "BatchEdit": _BATCH,
+    "MultiEdit": _BATCH,
+    "prepare_batch_edit": (f"{_BATCH[0]} {_PLANS_EN}", f"{_BATCH[1]}{_PLANS_ZH}"),
+}
+
 _MIRROR: _Both = (" Paths are relative to .minds/.", "路径相对于 .minds/。")
 
 _AUTO: _Both = (
@@ -148,6 +176,17 @@ _ARGUMENTS: dict[str, _Both] = {
     "context_before": ("Lines before.", "前几行。"),
     "context_after": ("Lines after.", "后几行。"),
     "mode": ("Form of the result.", "结果形式。"),
+    "start_line": ("First line, from 1.", "起始行，从 1 起。"),
+    "limit": ("How many lines.", "行数。"),
+    "old_string": ("Exact text, not empty.", "精确文本，不能为空。"),
+    "new_string": ("What replaces it.", "替换为的文本。"),
+    "replace_all": ("Every place of it.", "替换所有出现处。"),
+    "edits": ("The replacements.", "替换列表。"),
+    "expected_mtime_ms": ("From Read.", "来自 Read。"),
+    "expected_size_bytes": ("From Read.", "来自 Read。"),
+    "expected_sha256": ("From Read.", "来自 Read。"),
+    "dry_run": ("Only show the diff.", "只显示 diff。"),
+    "overwrite": ("Over an existing file.", "覆盖现有文件。"),
 }
 
 _SEARCH_PATH: _Both = ("File or directory; all by default.", "文件或目录；默认全部。")

@@ -13,7 +13,7 @@ from dataclasses import is_dataclass
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
-from copydesk.edit.request import Append, BlockReplace, Insert, RangeEdit
+from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit
 from copydesk.errors import Refusal
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import evidence
@@ -22,6 +22,7 @@ from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 _LONGEST_FACT = 2_000
+_MOST_REGIONS = 50
 
 
 def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> Report:
@@ -96,7 +97,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         "action": plan.action,
         "context_match": "rejected",
         "error": outcome.refusal.code,
-        **_facts(outcome.refusal),
+        **facts_of(outcome.refusal),
         **_drift(plan.base_digest, now.digest if now else None),
     }
     shown: Fields = {}
@@ -116,7 +117,7 @@ def refused(mode: str, path: str | None, refusal: Refusal, lang: Lang) -> Report
     fields: Fields = {"status": "error", "mode": mode}
     if path is not None:
         fields["path"] = path
-    fields |= {"error": refusal.code, **_facts(refusal)}
+    fields |= {"error": refusal.code, **facts_of(refusal)}
     fields["summary"] = refusal_words(refusal, lang)
     return Report(fields)
 
@@ -228,6 +229,8 @@ def _tool_fields(draft: Draft, lang: Lang) -> Fields:
     if isinstance(request, RangeEdit):
         resolved: Fields = {"start": place.start + 1, "end": place.stop}
         return {"range": {"input": request.range, "resolved": resolved}, "lines": _lines(draft)}
+    if isinstance(request, BatchEdit):
+        return {"edits_count": len(request.edits), **_regions(draft), "lines": _lines(draft)}
     if isinstance(request, Append):
         return {
             "create": request.create,
@@ -274,12 +277,23 @@ def _applied_fields(draft: Draft, *, brief: bool) -> Fields:
         }
     if isinstance(request, BlockReplace):
         return {**_block(draft), "lines": _lines(draft)}
+    if isinstance(request, BatchEdit):
+        return {**_regions(draft), "lines": _lines(draft)}
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
         fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
         return fields if brief else {**fields, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
     return {"applied_range": resolved, "lines": _lines(draft)}
+
+
+def _regions(draft: Draft) -> Fields:
+    """The lines of each edit of a batch, the first of them."""
+    rows: list[Value] = [
+        {"index": index, "start_line": start + 1, "end_line": stop}
+        for index, (start, stop) in enumerate(draft.place.parts[:_MOST_REGIONS])
+    ]
+    return {"regions": rows}
 
 
 def _block(draft: Draft) -> Fields:
@@ -294,7 +308,7 @@ def _block(draft: Draft) -> Fields:
 
 
 def _lines(draft: Draft) -> Fields:
-    old, new = draft.old_count, len(draft.new_lines)
+    old, new = draft.old_count, draft.new_count
     return {"old": old, "new": new, "delta": new - old}
 
 
@@ -367,6 +381,8 @@ def _plan_evidence(draft: Draft) -> Fields:
     before = evidence.before(base, place.start)
     after = evidence.after(base, place.stop)
     old = evidence.lines_of(base, place.start, place.stop)
+    if isinstance(request, BatchEdit):
+        return {"evidence": {"regions": old}}
     if isinstance(request, RangeEdit):
         return {"evidence": {"before": before, "range": old, "after": after}}
     new = evidence.lines_of(draft.after, place.start, place.start + len(draft.new_lines))
@@ -417,7 +433,7 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
 
 
 def _numbers(draft: Draft) -> dict[str, object]:
-    place, new = draft.place, len(draft.new_lines)
+    place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)
     return {
         "path": draft.request.path,
@@ -439,7 +455,8 @@ def _with_diff(fields: Fields, diff: bytes, draft: Draft, steps: tuple[str, ...]
     return Report(fields, diff=text, next_steps=steps)
 
 
-def _facts(refusal: Refusal) -> Fields:
+def facts_of(refusal: Refusal) -> Fields:
+    """The facts of a refusal, as they are shown."""
     return {name: _value(fact) for name, fact in refusal.facts().items()}
 
 

@@ -7,29 +7,30 @@ true (the outcome says that). A template is filled with the facts by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from copydesk.tools.report import Lang
 
 _SAYINGS: dict[str, tuple[str, str]] = {
     # plans and applies
     "plan.replace": (
-        "Planned: replace lines {start}~{end} of {path} by {new} line(s) (delta {delta:+}). Nothing is written yet.",
-        "已规划：将 {path} 第 {start}~{end} 行替换为 {new} 行（增减 {delta:+}）。尚未写入。",
+        "Planned: replace {span:line|lines} of {path} by {new:line|lines} (delta {delta:+}). Nothing is written yet.",
+        "已规划：将 {path} 第 {span} 行替换为 {new} 行（增减 {delta:+}）。尚未写入。",
     ),
     "plan.delete": (
-        "Planned: delete lines {start}~{end} of {path}. Nothing is written yet.",
-        "已规划：删除 {path} 第 {start}~{end} 行。尚未写入。",
+        "Planned: delete {span:line|lines} of {path}. Nothing is written yet.",
+        "已规划：删除 {path} 第 {span} 行。尚未写入。",
     ),
     "plan.append": (
-        "Planned: append {new} line(s) to {path}. Nothing is written yet.",
+        "Planned: append {new:line|lines} to {path}. Nothing is written yet.",
         "已规划：向 {path} 末尾追加 {new} 行。尚未写入。",
     ),
     "plan.insert": (
-        "Planned: insert {new} line(s) into {path} at line {start}. Nothing is written yet.",
+        "Planned: insert {new:line|lines} into {path} at line {start}. Nothing is written yet.",
         "已规划：在 {path} 第 {start} 行处插入 {new} 行。尚未写入。",
     ),
     "plan.block_replace": (
-        "Planned: replace {old} line(s) of the block at lines {block} of {path} by {new} line(s). Nothing is written yet.",
+        "Planned: replace {old:line|lines} of the block at {block:line|lines} of {path} by {new:line|lines}. Nothing is written yet.",
         "已规划：将 {path} 第 {block} 行的块中 {old} 行替换为 {new} 行。尚未写入。",
     ),
     "plan.nothing": (
@@ -37,11 +38,11 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "此编辑不会改变任何内容：这些行已经相同。",
     ),
     "apply.exact": (
-        "Written to {path}: lines {where}, {old} old line(s) became {new} new one(s), exactly as planned.",
+        "Written to {path}, {where:line|lines}: {old:old line|old lines} became {new:new line|new lines}, exactly as planned.",
         "已写入 {path}：第 {where} 行，{old} 行旧内容变为 {new} 行，与规划完全一致。",
     ),
     "apply.fuzz": (
-        "Written to {path}: lines {where}, {old} old line(s) became {new} new one(s). The file had changed since the plan; the edit was carried to its place. Look at the diff.",
+        "Written to {path}, {where:line|lines}: {old:old line|old lines} became {new:new line|new lines}. The file had changed since the plan; the edit was carried to its place. Look at the diff.",
         "已写入 {path}：第 {where} 行，{old} 行旧内容变为 {new} 行。规划之后文件有变动，编辑已移到其对应位置，请核对 diff。",
     ),
     "apply.nothing": (
@@ -57,11 +58,11 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "未写入任何内容，规划仍保留：{why}",
     ),
     "create": (
-        "Created {path} with {lines} line(s).",
+        "Created {path} with {lines:line|lines}.",
         "已创建 {path}，共 {lines} 行。",
     ),
     "overwrite": (
-        "Replaced the whole of {path}: {old} line(s) became {lines}.",
+        "Replaced the whole of {path}: {old:line|lines} became {lines}.",
         "已整体覆盖 {path}：由 {old} 行变为 {lines} 行。",
     ),
     "overwrite.nothing": (
@@ -73,14 +74,14 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "{path} 第 {first}~{last} 行。",
     ),
     "read.empty": ("No lines: the file is empty.", "没有行：文件为空。"),
-    "list": ("{count} entries in {path}.", "{path} 中有 {count} 个条目。"),
-    "search": ("{count} {what} found.", "找到 {count} 个{what}。"),
+    "list": ("{count:entry|entries} in {path}.", "{path} 中有 {count} 个条目。"),
+    "search": ("{count:{what}} found.", "找到 {count} 个{what}。"),
     "search.cut": (
-        "The first {count} {what} are shown; there are more.",
+        "The first {count:{what}} are shown; there are more.",
         "只显示前 {count} 个{what}，还有更多。",
     ),
-    "what.files": ("file(s)", "文件"),
-    "what.matches": ("match(es)", "匹配"),
+    "what.files": ("file|files", "文件"),
+    "what.matches": ("match|matches", "匹配"),
     # next steps
     "next.apply": (
         'To write it: {apply}({{"hunk_id": "{id}"}}), in a later message than this plan.',
@@ -111,8 +112,29 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "the new text holds U+FFFD, which the old did not: was a character lost on the way?",
         "新文本含有旧文本没有的 U+FFFD：是否在传输中丢失了字符？",
     ),
+    # the batch toolset
+    "batch.read": (
+        "{lines} of {total:line|lines} of {path}.",
+        "{path} 共 {total} 行，返回 {lines} 行。",
+    ),
+    "batch.read_cut": (
+        "The first {lines:line|lines} of those asked for, of {total} in {path}; read on with start_line.",
+        "返回所请求的前 {lines} 行（{path} 共 {total} 行）；请用 start_line 继续读取。",
+    ),
+    "batch.done": (
+        "Made {count:replacement|replacements} in {path}.",
+        "已在 {path} 中完成 {count} 处替换。",
+    ),
+    "batch.created": ("Wrote the new file {path}.", "已写入新文件 {path}。"),
+    "batch.dry": (
+        "A dry run: {count:replacement|replacements} would be made in {path}; nothing was written.",
+        "试运行：将在 {path} 中完成 {count} 处替换；未写入任何内容。",
+    ),
     # refusals
-    "PATH_REQUIRED": ("A path is needed.", "缺少 path。"),
+    "PATH_REQUIRED": (
+        "A path is needed: give one relative to the root of the workspace.",
+        "缺少 path：请给出相对于工作区根目录的路径。",
+    ),
     "INVALID_ARGS": (
         "The argument {argument} cannot be used: {reason}.",
         "参数 {argument} 无法使用：{reason}。",
@@ -122,11 +144,15 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "路径不属于工作区：{reason}。请给出相对于工作区根目录的路径。",
     ),
     "INVALID_RANGE": (
-        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~; the file has {total_lines} line(s).',
+        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~; the file has {total_lines:line|lines}.',
         "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~；文件共 {total_lines} 行。",
     ),
+    "INVALID_RANGE.less": (
+        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~.',
+        "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~。",
+    ),
     "RANGE_OUT_OF_BOUNDS": (
-        'The range "{range}" is outside of the file, which has {total_lines} line(s).',
+        'The range "{range}" is outside of the file, which has {total_lines:line|lines}.',
         "范围 “{range}” 超出文件，文件共 {total_lines} 行。",
     ),
     "INVALID_HUNK_ID": (
@@ -142,24 +168,24 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "文件已存在，未改动。请用 prepare 工具编辑。",
     ),
     "NOT_A_FILE": (
-        "This is not a regular file but: {kind}.",
-        "这不是普通文件，而是：{kind}。",
+        "This is not a regular file but: {kind}. Give the path of a file; list_dir shows what is there.",
+        "这不是普通文件，而是：{kind}。请给出文件的路径；可用 list_dir 查看。",
     ),
     "BINARY_FILE": (
-        "The file holds NUL bytes (the first at byte {nul_at_byte}); it is not text.",
-        "文件含有 NUL 字节（首个位于字节 {nul_at_byte}），不是文本。",
+        "The file holds NUL bytes (the first at byte {nul_at_byte}); it is not text and cannot be shown or edited here.",
+        "文件含有 NUL 字节（首个位于字节 {nul_at_byte}），不是文本，无法在此显示或编辑。",
     ),
     "ENCODING_ERROR": (
         "The file's encoding ({encoding}) cannot hold {character}. Use text that it can hold, or name its encoding in the configuration.",
         "文件编码（{encoding}）无法容纳 {character}。请改用其可容纳的文本，或在配置中指明编码。",
     ),
     "FILE_TOO_LARGE": (
-        "The file has {size_bytes} bytes; the limit is {limit_bytes} (configurable).",
-        "文件有 {size_bytes} 字节，上限为 {limit_bytes}（可配置）。",
+        "The file has {size_bytes} bytes; the limit is {limit_bytes}, which limit_bytes in the configuration can raise.",
+        "文件有 {size_bytes} 字节，上限为 {limit_bytes}，可在配置中用 limit_bytes 提高。",
     ),
     "CONTENT_REQUIRED": (
-        "This tool needs text in {argument}.",
-        "此工具需要在 {argument} 中给出正文。",
+        "This tool needs text in {argument}; it was empty or missing.",
+        "此工具需要在 {argument} 中给出正文；所给为空或缺失。",
     ),
     "ANCHOR_NOT_FOUND": (
         "No line matches the anchor ({argument}, {match}). Take a text from the closest lines shown, or search with ripgrep_snippets.",
@@ -170,11 +196,11 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "有 {candidates_count} 处与锚点（{argument}）匹配。请用 occurrence（1 到 {candidates_count}，或 last）选择，或给出更长的锚点。",
     ),
     "OCCURRENCE_OUT_OF_RANGE": (
-        "There are only {candidates_count} candidate(s).",
-        "只有 {candidates_count} 个候选。",
+        "There is no occurrence {occurrence}: choose from 1 to {candidates_count}, or last.",
+        "没有第 {occurrence} 处：只有 {candidates_count} 个候选；请在 1 到 {candidates_count} 或 last 中选择。",
     ),
     "STATS_MISMATCH": (
-        "The file has {actual_total_lines} line(s) and {actual_total_bytes} bytes, which is not what you know. Read it again before you overwrite it.",
+        "The file has {actual_total_lines:line|lines} and {actual_total_bytes:byte|bytes}, which is not what you know. Read it again before you overwrite it.",
         "文件实际为 {actual_total_lines} 行、{actual_total_bytes} 字节，与所给不符。覆盖前请重新读取。",
     ),
     "SUSPICIOUS_DIFF": (
@@ -182,7 +208,7 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "内容疑似补丁（{sign}，第 {line} 行）。编辑请用 prepare 工具；若文件确应包含补丁，请给出 content_format: diff。",
     ),
     "STALE_READ": (
-        "The version {version} cannot be carried to the file as it is now: {reason}. Read the lines again; it has {total_lines} line(s).",
+        "The version {version} cannot be carried to the file as it is now: {reason}. Read the lines again; it has {total_lines:line|lines}.",
         "版本 {version} 无法对应到文件当前内容：{reason}。请重新读取；文件共 {total_lines} 行。",
     ),
     "HUNK_NOT_FOUND.unknown": (
@@ -190,8 +216,8 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "没有这个规划。请重新 prepare。",
     ),
     "HUNK_NOT_FOUND.applied": (
-        "The plan was applied already; it is not applied twice.",
-        "该规划已应用，不会重复应用。",
+        "The plan was applied already; it is not applied twice. For another edit, prepare anew.",
+        "该规划已应用，不会重复应用。如需再次编辑，请重新 prepare。",
     ),
     "HUNK_NOT_FOUND.discarded": (
         "The plan was discarded. Prepare the edit again.",
@@ -206,35 +232,74 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "该规划属于其他成员。请自行 prepare。",
     ),
     "WRONG_MODE": (
-        "The plan was made with {planned_with}; {called_with} cannot take it.",
-        "该规划由 {planned_with} 产生，{called_with} 不能使用。",
+        "The plan was made with {planned_with}; {called_with} cannot take it. Use the tools of the toolset that made it.",
+        "该规划由 {planned_with} 产生，{called_with} 不能使用。请用产生它的工具集。",
     ),
     "ACCESS_DENIED": (
-        "You may not {operation} here ({rule}).",
-        "无权在此处 {operation}（{rule}）。",
+        "You may not {operation} here ({rule}). Work on another path, or ask for the right to this one.",
+        "无权在此处 {operation}（{rule}）。请改用其他路径，或申请权限。",
     ),
     "CONTENT_CHANGED": (
-        "What the edit relies on changed: {reason}. Read lines around {planned_lines} again and prepare anew.",
+        "What the edit relies on changed: {reason}. Read around {planned_lines:line|lines} again and prepare anew.",
         "编辑所依据的内容已改变：{reason}。请重新读取第 {planned_lines} 行附近并再次 prepare。",
+    ),
+    "CONTENT_CHANGED.less": (
+        "What the edit relies on is not what stands there: {reason}. Read the file again and prepare anew.",
+        "编辑所依据的内容与现状不符：{reason}。请重新读取文件并再次 prepare。",
     ),
     "AMBIGUOUS_MATCH": (
         "The target could now be in more than one place, at lines {candidate_lines}. Prepare anew on the one that is meant.",
         "目标现在可能位于多处：第 {candidate_lines} 行。请针对所指位置重新 prepare。",
     ),
+    "PARTIAL_MATCH_FAIL": (
+        "Edit {failed_index} (and perhaps others, see failures) does not have exactly one place; nothing was written. Take old_string from the lines shown, longer where there are several matches.",
+        "第 {failed_index} 项编辑（其余见 failures）并非恰有一处匹配；未写入任何内容。请按所示行修正 old_string，多处匹配时给出更长的文本。",
+    ),
+    "COLLISION_DETECTED": (
+        "Some edits overlap (see collisions); nothing was written. Join them into one edit.",
+        "部分编辑区域重叠（见 collisions）；未写入任何内容。请合并为一项编辑。",
+    ),
+    "DUPLICATE_EDITS": (
+        "The edits {indices} are the same; leave one of them out.",
+        "编辑 {indices} 完全相同；请去掉其中一项。",
+    ),
+    "CONFLICT": (
+        "The file is not as expected: {expectation} is {actual}, not {expected}. Read it again.",
+        "文件与预期不符：{expectation} 为 {actual}，而非 {expected}。请重新读取。",
+    ),
     "FAILED": (
-        "The operating system refused ({operation}): {reason}. Nothing was changed.",
-        "操作系统拒绝（{operation}）：{reason}。未作任何更改。",
+        "The operating system refused ({operation}): {reason}. Nothing was changed; call again when that is mended.",
+        "操作系统拒绝（{operation}）：{reason}。未作任何更改；排除原因后请重新调用。",
     ),
     "CRASH": (
         "An internal error; it is logged under {id}. Nothing is known to be written.",
         "内部错误，日志编号 {id}。未确认有任何写入。",
     ),
+    # the command line
+    "cli.none_wait": ("No plans wait.", "没有待处理的规划。"),
+    "cli.none_written": ("Nothing was written yet.", "尚无写入记录。"),
+    "cli.discarded": ("Discarded {id} ({path}).", "已丢弃 {id}（{path}）。"),
+    "cli.next": (
+        "To write it: copydesk apply {id}. To let it go: copydesk discard {id}.",
+        "写入：copydesk apply {id}。丢弃：copydesk discard {id}。",
+    ),
+    "cli.see_pending": (
+        "copydesk pending lists those that wait.",
+        "copydesk pending 列出待处理的规划。",
+    ),
 }
 
 
 def say(name: str, lang: Lang, facts: Mapping[str, object] | None = None) -> str:
-    """The saying `name` in `lang`, filled with the facts."""
-    return _SAYINGS[name][lang == "zh"].format_map(_Facts(facts or {}))
+    """The saying `name` in `lang`, filled with the facts.
+
+    `name.less` is said where there is such a saying and a fact is not known.
+    """
+    known = _Facts({key: fact for key, fact in (facts or {}).items() if fact is not None})
+    words = _SAYINGS[name][lang == "zh"].format_map(known)
+    if known.lacked and f"{name}.less" in _SAYINGS:
+        return say(f"{name}.less", lang, facts)
+    return words
 
 
 def names() -> frozenset[str]:
@@ -243,7 +308,46 @@ def names() -> frozenset[str]:
 
 
 class _Facts(dict[str, object]):
-    """A fact that is not there is a question mark, not a crash of a refusal."""
+    """The facts by name, ready to be said; one that is not there is a question mark.
 
-    def __missing__(self, key: str) -> str:
+    `span` are the lines from `start` to `end`.
+    """
+
+    lacked = False
+
+    def __getitem__(self, key: str) -> object:
+        fact = super().__getitem__(key)
+        if isinstance(fact, tuple):
+            return ", ".join(map(str, cast("tuple[object, ...]", fact)))
+        if isinstance(fact, str):
+            return _Text(fact)
+        return _Number(fact) if isinstance(fact, int) else fact
+
+    def __missing__(self, key: str) -> object:
+        if key == "span" and "start" in self and "end" in self:
+            return f"{super().__getitem__('start')}~{super().__getitem__('end')}"
+        self.lacked = True
         return "?"
+
+
+class _Number(int):
+    """A number that is said with its noun: `{new:line|lines}`."""
+
+    def __format__(self, spec: str) -> str:
+        if "|" not in spec:
+            return super().__format__(spec)
+        one, many = spec.split("|")
+        return f"{int(self)} {one if self == 1 else many}"
+
+
+class _Text(str):
+    """A text; lines `N~M` are said with their noun: `{where:line|lines}`."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        if "|" not in spec:
+            return super().__format__(spec)
+        one, many = spec.split("|")
+        first, _, last = self.partition("~")
+        return f"{one} {first}" if last in ("", first) else f"{many} {first}~{last}"

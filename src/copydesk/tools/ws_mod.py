@@ -21,7 +21,7 @@ from copydesk.tools.wire import Args
 
 APPLY = "apply_file_modification"
 
-_TERMS: dict[str, Property] = {
+TERMS: dict[str, Property] = {
     "version": text(),
     "expected_old": text(),
     "apply": choice("never", "auto"),
@@ -133,7 +133,7 @@ _INSERT = arguments(
         "content": text(),
         "occurrence": number_or_text(),
         "match": _MATCH,
-        **_TERMS,
+        **TERMS,
     },
     "path",
     "anchor",
@@ -185,7 +185,7 @@ EDITING = (
     Tool(
         "prepare_file_range_edit",
         "ws_mod",
-        arguments({"path": text(), "range": text(), "content": text(), **_TERMS}, "path", "range"),
+        arguments({"path": text(), "range": text(), "content": text(), **TERMS}, "path", "range"),
         prepares(_range_edit),
         destroys=True,
     ),
@@ -193,7 +193,7 @@ EDITING = (
         "prepare_file_append",
         "ws_mod",
         arguments(
-            {"path": text(), "content": text(), "create": flag(True), **_TERMS},
+            {"path": text(), "content": text(), "create": flag(True), **TERMS},
             "path",
             "content",
         ),
@@ -215,7 +215,7 @@ EDITING = (
                 "match": _MATCH,
                 "require_unique": flag(True),
                 "strict": flag(True),
-                **_TERMS,
+                **TERMS,
             },
             "path",
             "start_anchor",
@@ -231,6 +231,7 @@ EDITING = (
         arguments({"hunk_id": text()}, "hunk_id"),
         apply_file_modification,
         destroys=True,
+        also=("batch",),
     ),
 )
 
@@ -243,5 +244,6 @@ def ws_mod() -> tuple[Tool, ...]:
 def team_mgmt() -> tuple[Tool, ...]:
     """The mirror toolset: the same tools below `.minds/`."""
     return tuple(
-        replace(tool, name=f"team_mgmt_{tool.name}", toolset="team_mgmt") for tool in ws_mod()
+        replace(tool, name=f"team_mgmt_{tool.name}", toolset="team_mgmt", also=())
+        for tool in ws_mod()
     )

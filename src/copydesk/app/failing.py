@@ -1,0 +1,72 @@
+"""How a command that failed tells it, in words or in JSON, and its exit status.
+
+What lives here: which failures are known, and their report. What must not: the
+words of refusals (`copydesk.tools.words`). Anything else is a bug and keeps its
+traceback.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+
+from copydesk.app import terminal
+from copydesk.app.config import ConfigError
+from copydesk.app.usage import UsageError
+from copydesk.errors import Refusal
+from copydesk.tools import reports
+from copydesk.tools.report import Lang
+from copydesk.tools.words import say
+
+_SEE_PENDING = ("HUNK_NOT_FOUND", "INVALID_HUNK_ID")
+
+
+def known() -> tuple[type[Exception], ...]:
+    """The failures that are no bugs."""
+    return (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)
+
+
+def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
+    """Tell the failure; the exit status."""
+    if isinstance(error, Refusal):
+        if as_json:
+            sys.stdout.write(terminal.as_json(refusal_data(error, lang)))
+        else:
+            terminal.complain(refusal_words(error, lang))
+        return 1
+    code, words, hint = _unusable(error)
+    if as_json:
+        summary = f"{words}. {hint}" if hint else words
+        sys.stdout.write(terminal.as_json({"status": "error", "error": code, "summary": summary}))
+    else:
+        terminal.complain(words)
+        if hint:
+            print(f"  {terminal.safe(hint)}", file=sys.stderr)
+    return 2
+
+
+def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, object]:
+    """A refusal for a program; `known_facts` are those that the refusal does not tell."""
+    fields = reports.refused("", None, refusal, lang).fields
+    return {**known_facts, **{name: fact for name, fact in fields.items() if name != "mode"}}
+
+
+def refusal_words(refusal: Refusal, lang: Lang) -> str:
+    """A refusal for a person: its code, what happened, what to do."""
+    return with_next(refusal.code, reports.refusal_words(refusal, lang), lang)
+
+
+def with_next(code: str, words: str, lang: Lang) -> str:
+    """Words on a refusal, with the command that helps."""
+    see = f" {say('cli.see_pending', lang)}" if code in _SEE_PENDING else ""
+    return f"{code}: {words}{see}"
+
+
+def _unusable(error: Exception) -> tuple[str, str, str]:
+    """Code, words and next step for what is no refusal."""
+    if isinstance(error, UsageError):
+        return "USAGE", str(error), error.hint
+    if isinstance(error, ConfigError):
+        return "CONFIGURATION", str(error), ""
+    words = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+    return "WORKSPACE", words, "copydesk doctor tells what is wrong and how to mend it."

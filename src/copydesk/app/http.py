@@ -1,0 +1,174 @@
+"""The HTTP server: MCP at `/mcp`, a page at `/`.
+
+What lives here: `build_app`, which joins the parts, and `run_http`. What must
+not: who may speak (`http_guard`), tools. Nothing of the protocol library is
+imported with this module.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from copydesk.app.config import Config, ConfigError
+from copydesk.app.opening import Opened
+from copydesk.tools.report import Lang
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+PATH: Final = "/mcp"
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_PAGE: Final = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>copydesk</title>
+<style>body{font:1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto}</style>
+<h1>copydesk</h1>
+<p>This is the copy desk. Agents speak MCP (streamable HTTP) to it at <code>/mcp</code>.</p>
+</html>
+"""
+
+
+def tokens_of(config: Config) -> dict[str, str]:
+    """The members by their bearer tokens; raises ConfigError when two members share one."""
+    found: dict[str, str] = {}
+    for name, member in config.members.items():
+        if member.token is None:
+            continue
+        if member.token in found:
+            raise ConfigError(f"{config.source}: members.{name}.token is another member's too")
+        found[member.token] = name
+    return found
+
+
+def build_app(
+    opened: Opened,
+    tokens: Mapping[str, str],
+    host: str,
+    port: int,
+    toolsets: Sequence[str],
+    lang: Lang,
+    structured: bool,
+    extra_routes: Sequence[BaseRoute] = (),
+    *,
+    body_bytes: int | None = None,
+    allowed_hosts: Sequence[str] = (),
+) -> Starlette:
+    """The ASGI application, for a server bound to `host` and `port`.
+
+    `tokens` gives the member of each bearer token. Without any, everyone is the
+    default member, which only a loopback host may offer: else ConfigError.
+    `extra_routes` come first and are behind the check of hosts, not of tokens.
+    `allowed_hosts` are more names that this server is reached by. A body of
+    more than `body_bytes` (64 MiB) is answered 413.
+    """
+    from mcp.server.streamable_http_manager import (
+        StreamableHTTPASGIApp,
+        StreamableHTTPSessionManager,
+    )
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.routing import Route
+    from starlette.types import ASGIApp
+
+    from copydesk.app import http_guard
+    from copydesk.app.inbound import MOST_BYTES
+    from copydesk.app.mcp_server import build
+
+    if not tokens and not http_guard.is_loopback(host):
+        raise ConfigError(f"a member needs a token before {host} can be served to others")
+    most = MOST_BYTES if body_bytes is None else body_bytes
+    default = opened.config.member
+    server = build(
+        opened, lambda ctx: http_guard.member_of(ctx.request, default), toolsets, lang, structured
+    )
+    manager = StreamableHTTPSessionManager(
+        app=server,
+        max_request_body_size=most,
+        # The guard in front knows more: addresses, other names, several headers.
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    endpoint: ASGIApp = http_guard.bodies(StreamableHTTPASGIApp(manager), most)
+    if tokens:
+        endpoint = http_guard.with_tokens(endpoint, tokens)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
+        async with manager.run():
+            yield
+
+    names = (socket.gethostname(), *allowed_hosts)
+    return Starlette(
+        routes=[*extra_routes, Route(PATH, endpoint), Route("/", _home, methods=["GET"])],
+        middleware=[Middleware(http_guard.HostGuard, host=host, names=names)],
+        lifespan=lifespan,
+    )
+
+
+async def _home(request: Request) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(_PAGE, headers=_HEADERS)
+
+
+def run_http(
+    opened: Opened,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8427,
+    toolsets: Sequence[str] | None = None,
+    lang: Lang | None = None,
+    structured: bool = True,
+    extra_routes: Sequence[BaseRoute] = (),
+    body_bytes: int | None = None,
+    allowed_hosts: Sequence[str] = (),
+) -> None:
+    """Serve until a signal ends it, with the members and tokens of the configuration.
+
+    Port 0 takes one that is free; the address is printed. Raises ConfigError.
+    """
+    import uvicorn
+
+    config = opened.config
+    app = build_app(
+        opened,
+        tokens_of(config),
+        host,
+        port,
+        config.toolsets if toolsets is None else toolsets,
+        config.lang if lang is None else lang,
+        structured,
+        extra_routes,
+        body_bytes=body_bytes,
+        allowed_hosts=allowed_hosts,
+    )
+    with _bound(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        print(f"copydesk: http://{shown}:{listener.getsockname()[1]}{PATH}", flush=True)
+        settings = uvicorn.Config(
+            app, log_level="warning", server_header=False, timeout_graceful_shutdown=5
+        )
+        uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A listening socket; raises ConfigError when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener

@@ -1,0 +1,164 @@
+"""Who may speak to the HTTP server: hosts, origins, tokens; and what a body may be.
+
+What lives here: the ASGI layers in front of the protocol library. What must
+not: routes, tools. Invariants: a request whose Host or Origin is not this
+server's is refused before anything of it is read; a token is compared in
+constant time, and never logged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import AccessToken
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.datastructures import Headers
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from copydesk.app.inbound import Admitted, Turned, admit
+
+LARGE_BYTES: Final = 1 << 20
+"""A body of this size is parsed in a thread."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a server bound to `host` is reached from this machine only."""
+    if host == "localhost":
+        return True
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+class HostGuard:
+    """Refuses requests for names that are not this server's (DNS rebinding).
+
+    A literal address cannot be rebound: one is taken when it is loopback, or
+    when the server is bound to more than loopback. `names` are taken as they
+    are. An Origin, where there is one, is held to the same.
+    """
+
+    def __init__(self, app: ASGIApp, host: str, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in ("localhost", host, *names))
+        self._open = not is_loopback(host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or not self._ours(f"//{hosts[0]}"):
+            await PlainTextResponse("Invalid Host header", 421)(scope, receive, send)
+        elif not all(self._ours(origin) for origin in origins):
+            await PlainTextResponse("Invalid Origin header", 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _ours(self, url: str) -> bool:
+        try:
+            name = urlsplit(url).hostname
+        except ValueError:
+            return False
+        if not name:
+            return False
+        address = _address(name)
+        if address is None or name in self._names:
+            return name in self._names
+        return self._open or address.is_loopback
+
+
+class MemberTokens:
+    """Knows the member of a bearer token."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        self._members = tuple((_digest(token), member) for token, member in tokens.items())
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Who the token's bearer is; looks at all of them, so that time tells nothing."""
+        given = _digest(token)
+        found: str | None = None
+        for digest, member in self._members:
+            if hmac.compare_digest(digest, given):
+                found = member
+        if found is None:
+            return None
+        return AccessToken(token="", client_id=found, scopes=[])
+
+
+def with_tokens(app: ASGIApp, tokens: Mapping[str, str]) -> ASGIApp:
+    """The app for the bearers of tokens only; `member_of` tells who each is."""
+    backend = BearerAuthBackend(MemberTokens(tokens))
+    return AuthenticationMiddleware(RequireAuthMiddleware(app, []), backend=backend)
+
+
+def member_of(request: object, default: str) -> str:
+    """The member that sent an HTTP request."""
+    user = request.scope.get("user") if isinstance(request, Request) else None
+    token = getattr(user, "access_token", None)
+    return token.client_id if isinstance(token, AccessToken) else default
+
+
+def bodies(app: ASGIApp, most: int) -> ASGIApp:
+    """The app with bodies of at most `most` bytes, and only those that it can parse."""
+    return RequestBodyLimitMiddleware(Admission(app), most)
+
+
+class Admission:
+    """Mends or answers the messages that the protocol library cannot parse."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        body = await request.body()
+        found = await self._admitted(body)
+        if isinstance(found, Turned):
+            response = Response(found.reply, 400, media_type="application/json")
+            await response(scope, receive, send)
+            return
+        await self._app({**scope, **(found.mended or {})}, _again(found.body, receive), send)
+
+    async def _admitted(self, body: bytes) -> Admitted | Turned:
+        if len(body) < LARGE_BYTES:
+            return admit(body)
+        return await anyio.to_thread.run_sync(admit, body)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once more, then what comes."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

@@ -1,0 +1,167 @@
+"""What comes in over a wire, before the protocol library sees it.
+
+What lives here: the one door for raw JSON-RPC messages, of both transports.
+What must not: what a message means. Law: every message that expects an answer
+either passes in a form that the library can parse, or is answered here; the
+library leaves what it cannot parse (a lone surrogate, bytes that are not UTF-8)
+without an answer, and its client waiting.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types.jsonrpc import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+MOST_BYTES: Final = 64 << 20
+"""The largest message that is read, in bytes."""
+
+ARGUMENTS: Final = "copydesk.arguments"
+"""Where a request's scope carries the arguments as they came, when they were mended."""
+
+_ID = re.compile(rb'"id"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]{0,200}"|-?\d{1,18})(?=\s*[,}])')
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A message that the library can take.
+
+    `mended` is None when it came so; else the scope to hand to its handler,
+    and `body` is the message in a form that can be parsed.
+    """
+
+    message: JSONRPCMessage
+    body: bytes
+    mended: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A message that goes no further; `reply` is the JSON-RPC error for its sender."""
+
+    reply: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """Stands for the HTTP request where there is none: a scope that a handler may look into."""
+
+    scope: Mapping[str, object]
+
+
+def admit(raw: bytes) -> Admitted | Turned:
+    """The message in `raw`, or the answer to it.
+
+    Lone surrogates and bytes that are not UTF-8 are replaced with U+FFFD, and
+    the arguments of a tool call kept as they came, for the tool to refuse.
+    """
+    try:
+        return _framed(from_json(raw), raw, None)
+    except ValueError:
+        return _second_look(raw)
+
+
+def original_arguments(request: object, given: object) -> object:
+    """A call's arguments as its client sent them; `given` is what the library parsed."""
+    scope = cast("Mapping[str, object]", getattr(request, "scope", None) or {})
+    return scope.get(ARGUMENTS, given)
+
+
+def turned(code: int, message: str, request_id: object = None) -> Turned:
+    """The answer to a message that cannot be taken."""
+    error = {"code": code, "message": message}
+    return Turned(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode())
+
+
+def too_large(head: bytes, limit: int) -> Turned:
+    """The answer to a message above the limit, of which `head` is the beginning."""
+    return turned(INVALID_REQUEST, f"Message larger than {limit} bytes", _id_within(head))
+
+
+def _second_look(raw: bytes) -> Admitted | Turned:
+    """What the library's parser did not take: mended, or turned away with the id it has."""
+    text = raw.decode("utf-8", "surrogateescape")
+    try:
+        came: Any = json.loads(text)
+        mended = _mended(came)
+        body = json.dumps(mended, ensure_ascii=False).encode()
+        parsed = from_json(body)
+    except (ValueError, RecursionError):
+        return turned(PARSE_ERROR, "Parse error", _id_of(raw, text))
+    if isinstance(came, dict):
+        frame = cast("dict[str, Any]", came)
+        if frame.get("id") != mended.get("id"):
+            return turned(INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
+        return _framed(parsed, body, _scope(frame.get("params")))
+    return _framed(parsed, body, None)
+
+
+def _scope(params: Any) -> Mapping[str, object]:
+    """The arguments as they came, where a handler finds them."""
+    if isinstance(params, dict) and "arguments" in params:
+        return {ARGUMENTS: cast("dict[str, Any]", params)["arguments"]}
+    return {}
+
+
+def _framed(value: Any, body: bytes, mended: Mapping[str, object] | None) -> Admitted | Turned:
+    """The value as a JSON-RPC message."""
+    if not isinstance(value, dict):
+        return turned(INVALID_REQUEST, "The message must be one JSON-RPC object")
+    frame = cast("dict[str, Any]", value)
+    try:
+        return Admitted(_kind(frame).model_validate(frame), body, mended)
+    except ValidationError:
+        request_id = frame.get("id") if "method" in frame else None
+        return turned(INVALID_REQUEST, "Invalid request", _shown_id(request_id))
+
+
+def _kind(frame: Mapping[str, Any]) -> type[JSONRPCMessage]:
+    """By the members that are there: a request whose id is malformed is no notification."""
+    if "method" in frame:
+        return JSONRPCRequest if "id" in frame else JSONRPCNotification
+    return JSONRPCError if "error" in frame else JSONRPCResponse
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return {_mended(key): _mended(item) for key, item in pairs}
+    return value
+
+
+def _id_of(raw: bytes, text: str) -> object:
+    """The id of a message that is no JSON, where it can be told."""
+    try:
+        found: Any = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return _id_within(raw)
+    return _shown_id(found.get("id")) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def _id_within(raw: bytes) -> object:
+    """The id, when the bytes hold exactly one; an answer to a wrong id is worse than none."""
+    found = {match[1] for match in _ID.finditer(raw)}
+    return json.loads(found.pop()) if len(found) == 1 else None
+
+
+def _shown_id(request_id: object) -> object:
+    usable = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    return request_id if usable else None

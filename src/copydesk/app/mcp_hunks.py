@@ -1,0 +1,183 @@
+"""The plans that wait, as MCP resources, and the news when they change.
+
+What lives here: the handlers of resources, and the watch that tells clients of
+both eras: the modern ones over the bus, the others over their connection. What
+must not: what a plan is, its words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, cast
+
+import anyio
+import anyio.to_thread
+import mcp_types as t
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, SubscriptionBus
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from copydesk.app.opening import Opened
+from copydesk.app.outgoing import capped, sendable
+from copydesk.errors import Refusal
+from copydesk.tools.report import Lang
+
+Ctx = ServerRequestContext[Any, Any]
+
+PREFIX: Final = "copydesk://hunk/"
+_MIME: Final = "text/markdown"
+_SUBSCRIBED: Final = "copydesk.subscribed"
+_SEND_SECONDS: Final = 5.0
+
+_log = logging.getLogger("copydesk")
+
+
+class Hunks:
+    """The waiting plans of an open workspace, for the clients of one server."""
+
+    def __init__(
+        self, opened: Opened, member_of: Callable[[Ctx], str], bus: SubscriptionBus, lang: Lang
+    ) -> None:
+        self._opened, self._member_of, self._bus = opened, member_of, bus
+        self._lang: Lang = lang
+        self._connections: dict[int, Connection] = {}
+
+    async def list_resources(
+        self, ctx: Ctx, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourcesResult:
+        plans = await anyio.to_thread.run_sync(self._opened.pending, self._member_of(ctx))
+        return t.ListResourcesResult(
+            resources=[
+                t.Resource(
+                    uri=PREFIX + plan.id,
+                    name=plan.id,
+                    title=sendable(f"{plan.action} {plan.request.path}"),
+                    description=sendable(f"{plan.tool} ({plan.owner})"),
+                    mime_type=_MIME,
+                )
+                for plan in plans
+            ]
+        )
+
+    async def list_templates(
+        self, ctx: Ctx, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourceTemplatesResult:
+        template = t.ResourceTemplate(
+            uri_template=PREFIX + "{hunk_id}", name="hunk", mime_type=_MIME
+        )
+        return t.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(
+        self, ctx: Ctx, params: t.ReadResourceRequestParams
+    ) -> t.ReadResourceResult:
+        """The plan as it was shown; raises MCPError for one that does not wait."""
+        uri = str(params.uri)
+        hunk_id = _hunk_id(uri)
+        show = self._opened.pending_report
+        try:
+            report = await anyio.to_thread.run_sync(show, self._member_of(ctx), hunk_id, self._lang)
+        except Refusal as refusal:
+            raise _not_found(uri, refusal.code) from None
+        text = capped(report.text, self._lang)
+        return t.ReadResourceResult(
+            contents=[t.TextResourceContents(uri=uri, mime_type=_MIME, text=text)]
+        )
+
+    async def subscribe(self, ctx: Ctx, params: t.SubscribeRequestParams) -> t.EmptyResult:
+        _hunk_id(str(params.uri))
+        _subscribed(_connection(ctx)).add(str(params.uri))
+        return t.EmptyResult()
+
+    async def unsubscribe(self, ctx: Ctx, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        _subscribed(_connection(ctx)).discard(str(params.uri))
+        return t.EmptyResult()
+
+    async def connected(self, ctx: Ctx, params: t.NotificationParams) -> None:
+        """A client of the handshake era is ready: remember it until its connection closes."""
+        connection = _connection(ctx)
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or id(connection) in self._connections:
+            return
+        self._connections[id(connection)] = connection
+        connection.exit_stack.callback(self._connections.pop, id(connection), None)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncGenerator[None, None]:
+        """While it is open, clients are told what changes."""
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+
+        def told() -> None:
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(news.set)
+
+        leave = self._opened.on_change(told)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._watch, news)
+                yield
+                group.cancel_scope.cancel()
+        finally:
+            leave()
+
+    async def _watch(self, news: asyncio.Event) -> None:
+        known = await self._waiting({})
+        while True:
+            await news.wait()
+            news.clear()
+            now = await self._waiting(known)
+            changed = {uri for uri, sign in known.items() if now.get(uri) != sign}
+            if known.keys() != now.keys():
+                await self._bus.publish(ResourcesListChanged())
+            for uri in sorted(changed):
+                await self._bus.publish(ResourceUpdated(uri=uri))
+            for connection in tuple(self._connections.values()):
+                with anyio.move_on_after(_SEND_SECONDS):
+                    await _tell(connection, known.keys() != now.keys(), changed)
+            known = now
+
+    async def _waiting(self, known: dict[str, object]) -> dict[str, object]:
+        """What waits, each plan with a sign that is another when it was planned anew."""
+        try:
+            return await anyio.to_thread.run_sync(self._read_waiting)
+        except Exception:  # news are a courtesy: without them the server goes on
+            _log.exception("cannot list the plans that wait")
+            return known
+
+    def _read_waiting(self) -> dict[str, object]:
+        config = self._opened.config
+        return {
+            PREFIX + plan.id: (plan.created_ms, plan.expires_ms, plan.diff_digest)
+            for member in (config.member, *config.members)
+            for plan in self._opened.pending(member)
+        }
+
+
+async def _tell(connection: Connection, listed: bool, changed: set[str]) -> None:
+    if listed:
+        await connection.send_resource_list_changed()
+    for uri in sorted(changed & _subscribed(connection)):
+        await connection.send_resource_updated(uri)
+
+
+def _connection(ctx: Ctx) -> Connection:
+    """The connection of a request: only its exit stack says when it closes."""
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def _subscribed(connection: Connection) -> set[str]:
+    return cast("set[str]", connection.state.setdefault(_SUBSCRIBED, set[str]()))
+
+
+def _hunk_id(uri: str) -> str:
+    if not uri.startswith(PREFIX):
+        raise _not_found(uri, "HUNK_NOT_FOUND")
+    return uri.removeprefix(PREFIX)
+
+
+def _not_found(uri: str, code: str) -> MCPError:
+    return MCPError(t.INVALID_PARAMS, f"Resource not found: {code}", {"uri": sendable(uri)[:200]})

@@ -1,0 +1,262 @@
+"""The MCP server: the catalog's tools for a client, whatever carries the messages.
+
+What lives here: `build`, and the handlers of tools. What must not: transports
+(`stdio`, `http`), what a tool does. Import it only where a server is started:
+the protocol library takes most of a second. Invariants: no text of a Python
+exception reaches a client; work runs in threads, so no call blocks another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+import mcp_types as t
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.exceptions import MCPError
+
+from copydesk import __version__
+from copydesk.app.inbound import original_arguments
+from copydesk.app.mcp_hunks import Hunks
+from copydesk.app.mcp_manuals import Manuals
+from copydesk.app.opening import Opened
+from copydesk.app.outgoing import capped, sendable, tool_result
+from copydesk.tools.catalog import Answer, Tool, crashed
+from copydesk.tools.report import Lang
+
+Ctx = ServerRequestContext[Any, Any]
+MemberOf = Callable[[Ctx], str]
+P = TypeVar("P")
+R = TypeVar("R")
+
+THREADS: Final = 64
+"""How many calls run at once; more wait for their turn."""
+
+PROGRESS_SECONDS: Final = 0.1
+"""The least time between two reports of progress."""
+
+_log = logging.getLogger("copydesk")
+
+
+class CopydeskServer(Server[None]):
+    """The library's server, which also tells clients of the handshake era that lists change."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """As the library has it, with changes of resources announced unless told otherwise."""
+        told = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(told, experimental_capabilities, extensions)
+
+
+def build(
+    opened: Opened,
+    member_of: MemberOf,
+    toolsets: Sequence[str],
+    lang: Lang,
+    structured: bool,
+) -> CopydeskServer:
+    """The server of an open workspace.
+
+    `member_of` tells who sent a request. With `structured=False` results are
+    text only. One server may serve many connections, of both protocol eras.
+    """
+    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured)
+    bus = InMemorySubscriptionBus()
+    hunks = Hunks(opened, member_of, bus, lang)
+    manuals = Manuals(toolsets, lang)
+    hint = CacheHint(ttl_ms=60_000, scope="private")
+    server = CopydeskServer(
+        "copydesk",
+        version=__version__,
+        title="copydesk",
+        instructions=capped(manuals.instructions(), lang),
+        cache_hints={"tools/list": hint, "prompts/list": hint, "resources/templates/list": hint},
+        lifespan=_lifespan(hunks),
+        get_tool_input_schema=tools.input_schema,
+        on_list_tools=guarded(tools.list_tools),
+        on_call_tool=guarded(tools.call_tool),
+        on_list_resources=guarded(hunks.list_resources),
+        on_list_resource_templates=guarded(hunks.list_templates),
+        on_read_resource=guarded(hunks.read_resource),
+        on_subscribe_resource=guarded(hunks.subscribe),
+        on_unsubscribe_resource=guarded(hunks.unsubscribe),
+        on_subscriptions_listen=ListenHandler(bus),
+        on_list_prompts=guarded(manuals.list_prompts),
+        on_get_prompt=guarded(manuals.get_prompt),
+        on_completion=guarded(manuals.complete),
+    )
+    server.add_notification_handler(
+        "notifications/initialized", t.NotificationParams, hunks.connected
+    )
+    return server
+
+
+def guarded(handler: Callable[[Ctx, P], Awaitable[R]]) -> Callable[[Ctx, P], Awaitable[R]]:
+    """The handler, whose crash is logged under an id that the client gets, and nothing else."""
+
+    @wraps(handler)
+    async def run(ctx: Ctx, params: P) -> R:
+        try:
+            return await handler(ctx, params)
+        except MCPError:
+            raise
+        except Exception:  # a bug must not end the server, nor show its insides
+            raise MCPError(t.INTERNAL_ERROR, f"Internal error, log id {logged(ctx)}") from None
+
+    return run
+
+
+def logged(ctx: Ctx) -> str:
+    """Log the exception that is being handled; the id it is logged under."""
+    crash = secrets.token_hex(4)
+    _log.exception("call %s of %s", crash, sendable(ctx.method))
+    return crash
+
+
+def _lifespan(hunks: Hunks) -> Callable[[Server[None]], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
+        async with hunks.watched():
+            yield None
+
+    return lifespan
+
+
+@dataclass
+class _Tools:
+    """The handlers of tools, and what they made once for each member."""
+
+    opened: Opened
+    member_of: MemberOf
+    toolsets: tuple[str, ...]
+    lang: Lang
+    structured: bool
+    limiter: anyio.CapacityLimiter = field(init=False)
+    offers: dict[str, _Offer] = field(default_factory=dict[str, "_Offer"])
+
+    def __post_init__(self) -> None:
+        self.limiter = anyio.CapacityLimiter(THREADS)
+
+    def offer(self, member: str) -> _Offer:
+        if member not in self.offers:
+            tools = self.opened.tools(member, self.toolsets)
+            self.offers[member] = _Offer.of(tools, self.lang)
+        return self.offers[member]
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """A tool's schema; the library looks it up at each call over HTTP."""
+        tool = self.opened.catalog.tools.get(name)
+        return None if tool is None else dict(tool.schema)
+
+    async def list_tools(
+        self, ctx: Ctx, params: t.PaginatedRequestParams | None
+    ) -> t.ListToolsResult:
+        return self.offer(self.member_of(ctx)).listed
+
+    async def call_tool(self, ctx: Ctx, params: t.CallToolRequestParams) -> t.CallToolResult:
+        member = self.member_of(ctx)
+        if params.name not in self.offer(member).names:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {sendable(params.name)[:100]}")
+        given = {} if params.arguments is None else params.arguments
+        arguments = original_arguments(ctx.request, given)
+        try:
+            answer = await self._run(ctx, member, params.name, arguments)
+        except Exception:  # as in `guarded`, in the form that a tool's caller can read
+            answer = crashed(params.name, logged(ctx), self.lang)
+        return tool_result(answer, self.lang, structured=self.structured)
+
+    async def _run(self, ctx: Ctx, member: str, name: str, arguments: object) -> Answer:
+        """The call in a thread."""
+        async with _heard(ctx) as (told, gone):
+
+            def call() -> Answer:
+                return self.opened.call(
+                    member, name, arguments, lang=self.lang, progress=told, cancelled=gone.is_set
+                )
+
+            return await anyio.to_thread.run_sync(call, limiter=self.limiter)
+
+
+@asynccontextmanager
+async def _heard(ctx: Ctx) -> AsyncGenerator[tuple[_Progress, threading.Event], None]:
+    """What a thread can tell its caller while it works, and hear from it: that it has gone."""
+    gone = threading.Event()
+    send, receive = anyio.create_memory_object_stream[int](1)
+
+    async def accompany() -> None:
+        try:
+            async for seen in receive:
+                await ctx.session.report_progress(float(seen))
+        finally:
+            gone.set()
+
+    async with receive, anyio.create_task_group() as group:
+        group.start_soon(accompany)
+        async with send:
+            yield _Progress(asyncio.get_running_loop(), send.send_nowait), gone
+
+
+class _Progress:
+    """Takes progress from any thread and passes on, now and then, what is new."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, offer: Callable[[int], None]) -> None:
+        self._loop, self._offer = loop, offer
+        self._seen, self._next = 0, 0.0
+
+    def __call__(self, seen: int) -> None:
+        now = time.monotonic()
+        if seen <= self._seen or now < self._next:
+            return
+        self._seen, self._next = seen, now + PROGRESS_SECONDS
+        with suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(self._pass, seen)
+
+    def _pass(self, seen: int) -> None:
+        with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._offer(seen)
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """The tools that one member sees."""
+
+    names: frozenset[str]
+    listed: t.ListToolsResult
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool], lang: Lang) -> _Offer:
+        listed = t.ListToolsResult(tools=[_described(tool, lang) for tool in tools])
+        return cls(frozenset(tool.name for tool in tools), listed)
+
+
+def _described(tool: Tool, lang: Lang) -> t.Tool:
+    return t.Tool(
+        name=tool.name,
+        title=tool.title(lang),
+        description=tool.description(lang),
+        input_schema=tool.described_schema(lang),
+        annotations=t.ToolAnnotations(
+            read_only_hint=tool.reads,
+            destructive_hint=tool.destroys,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )

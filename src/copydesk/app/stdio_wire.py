@@ -1,0 +1,166 @@
+"""Messages over two file descriptors, one JSON text a line.
+
+What lives here: the claim of the standard descriptors, the reading of lines and
+the writing of messages. What must not: what a message means. Invariants: every
+line that expects an answer gets one; a message is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Final
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import INTERNAL_ERROR
+from mcp_types.jsonrpc import JSONRPCResponse
+
+from copydesk.app.inbound import MOST_BYTES, Admitted, Carrier, Turned, admit, too_large, turned
+
+Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+Outgoing = MemoryObjectSendStream[SessionMessage]
+
+_CHUNK: Final = 1 << 16
+_log = logging.getLogger("copydesk")
+
+
+@contextmanager
+def claimed() -> Generator[tuple[int, int], None, None]:
+    """The standard input and output for the wire alone, as descriptors of their own.
+
+    Meanwhile 0 is the null device and 1 is standard error, for all others.
+    """
+    sys.stdout.flush()
+    source, sink = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    try:
+        yield source, sink
+    finally:
+        sys.stdout.flush()
+        os.dup2(sink, 1)
+        os.dup2(source, 0)  # `source` stays open: a thread may be reading from it
+
+
+@asynccontextmanager
+async def wire(
+    source: int, sink: int, *, at_end: Callable[[], None], most: int = MOST_BYTES
+) -> AsyncGenerator[tuple[Incoming, Outgoing], None]:
+    """The streams that the protocol library serves, over two descriptors.
+
+    `at_end` is called, in a thread, when the input has ended. A line above
+    `most` bytes is skipped and answered.
+    """
+    arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
+    one_writes = anyio.Lock()
+
+    async def write(data: bytes) -> None:
+        async with one_writes:
+            with suppress(OSError):  # nobody reads any more: the input will end as well
+                await anyio.to_thread.run_sync(_write_all, sink, data + b"\n")
+
+    async def write_messages() -> None:
+        async with leaving:
+            async for message in leaving:
+                await write(_encoded(message))
+
+    token = anyio.lowlevel.current_token()
+
+    def read() -> None:
+        with suppress(anyio.RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            for line in _lines(source, most):
+                taken = _taken(line, most)
+                if isinstance(taken, Turned):
+                    anyio.from_thread.run(write, taken.reply, token=token)
+                elif taken is not None:
+                    anyio.from_thread.run(arrived.send, taken, token=token)
+            at_end()
+            anyio.from_thread.run_sync(arrived.close, token=token)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write_messages)
+        # A daemon, since a read from a descriptor cannot be ended from outside.
+        threading.Thread(target=read, name="copydesk stdin", daemon=True).start()
+        yield incoming, outgoing
+        outgoing.close()
+
+
+def _taken(line: bytes | _TooLong, most: int) -> SessionMessage | Turned | None:
+    """The line as the library takes it, or the answer to it; None for an empty one."""
+    if isinstance(line, _TooLong):
+        return too_large(line.head, most)
+    if not line.strip():
+        return None
+    found = admit(line)
+    if isinstance(found, Turned):
+        return found
+    return _session_message(found)
+
+
+def _session_message(found: Admitted) -> SessionMessage:
+    if found.mended is None:
+        return SessionMessage(found.message)
+    carrier = ServerMessageMetadata(request_context=Carrier(found.mended))
+    return SessionMessage(found.message, carrier)
+
+
+def _encoded(message: SessionMessage) -> bytes:
+    """The message as JSON; what cannot be written is an error under the same id."""
+    try:
+        return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except ValueError:
+        _log.exception("a message cannot be written")
+        sent = message.message
+        request_id = sent.id if isinstance(sent, JSONRPCResponse) else None
+        return turned(INTERNAL_ERROR, "The result cannot be written as JSON", request_id).reply
+
+
+def _write_all(sink: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sink, view) :]
+
+
+class _TooLong:
+    """A line above the limit; `head` is how it begins."""
+
+    def __init__(self, head: bytes) -> None:
+        self.head = head
+
+
+def _lines(source: int, most: int) -> Iterator[bytes | _TooLong]:
+    """The lines that can be read, the last one with or without its end."""
+    held = bytearray()
+    skipped: _TooLong | None = None
+    while chunk := _read(source):
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            held += end
+            yield skipped or (_TooLong(bytes(held[:_CHUNK])) if len(held) > most else bytes(held))
+            skipped = None
+            held.clear()
+        held += rest
+        if len(held) > most:
+            skipped = skipped or _TooLong(bytes(held[:_CHUNK]))
+            held.clear()
+    if held or skipped:
+        yield skipped or bytes(held)
+
+
+def _read(source: int) -> bytes:
+    try:
+        return os.read(source, _CHUNK)
+    except OSError:
+        return b""

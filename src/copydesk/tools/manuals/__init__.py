@@ -1,0 +1,108 @@
+"""The manuals: Markdown pages by toolset, topic and language, and the server's instructions.
+
+What lives here: the pages and how they are found. What must not: the contract
+of one tool (`copydesk.tools.describe`). Invariants: every toolset has the same
+topics in both languages; a page is read when it is asked for, never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+
+from copydesk.errors import InvalidArgs
+from copydesk.tools.report import Lang
+
+_TOOLSETS = ("ws_mod", "team_mgmt")
+_TOPICS = ("index", "principles", "tools", "scenarios", "errors")
+
+
+def toolsets() -> tuple[str, ...]:
+    """The toolsets that have a manual."""
+    return _TOOLSETS
+
+
+def topics(toolset: str) -> tuple[str, ...]:
+    """The pages of a toolset's manual, in reading order; raises InvalidArgs."""
+    if toolset not in _TOOLSETS:
+        raise InvalidArgs("toolset", _none_of(toolset, _TOOLSETS))
+    return _TOPICS
+
+
+def read(toolset: str, topic: str, lang: Lang) -> str:
+    """One page, as Markdown; raises InvalidArgs, with what there is, for an unknown one."""
+    known = topics(toolset)
+    if topic not in known:
+        raise InvalidArgs("topic", _none_of(topic, known))
+    page = files(__name__) / toolset / lang / f"{topic}.md"
+    return page.read_text("utf-8")
+
+
+def instructions(toolsets: Iterable[str], lang: Lang) -> str:
+    """What a server tells a model about some toolsets at once: how they work together."""
+    chosen = [name for name in _TOOLSETS if name in set(toolsets)]
+    parts = [_INSTRUCTIONS[name][lang == "zh"] for name in chosen]
+    return "\n\n".join(parts)
+
+
+def _none_of(name: str, known: Iterable[str]) -> str:
+    return f"{name[:100]!r} is none of: {', '.join(known)}"
+
+
+_INSTRUCTIONS: dict[str, tuple[str, str]] = {
+    "ws_mod": (
+        """\
+ws_mod edits the text files of one workspace. Paths are relative to its root.
+
+1. Prepare, look, apply. A prepare_* tool writes nothing: it returns a hunk_id, the lines \
+concerned and a diff. apply_file_modification({"hunk_id": ...}) writes it. Calls of one message \
+run at the same time, so prepare and apply go in two messages. To change a plan, call the same \
+tool again with existing_hunk_id.
+2. One call for a sure edit: apply: "auto" writes at once when the target is unique and, for \
+lines and blocks, you give version or expected_old. Else you get the plan, and auto_apply_reason \
+says why. report: "brief" leaves out evidence and diff.
+3. version: read_file and every write report one. Give the version you read with an edit, and \
+its line numbers mean that text, even if the file has changed since (or your own earlier edits \
+moved its lines). So read once, then edit by the numbers of that read, in any order.
+4. A refusal (status: error) wrote nothing. error is a stable code; the fields beside it say \
+what to do: candidates with line numbers, the closest lines, what stands there now. Do the \
+corrected call; do not repeat the same one. context_match: exact is as planned; fuzz means the \
+file had changed and the edit was carried along: look at the diff; rejected keeps the plan.
+5. New file: create_new_file. A small or generated file: overwrite_entire_file, with total_lines \
+and size_bytes as just read. Find places with ripgrep_snippets; list_dir and ripgrep_files find \
+files.
+6. Optional arguments may be left out, or be "" or 0 for "not given".
+
+The manual (index, principles, tools, scenarios, errors) is served as prompts, and printed by \
+`copydesk manual ws_mod`.""",
+        """\
+ws_mod 用于编辑一个工作区中的文本文件。路径相对于工作区根目录。
+
+1. 先规划、再核对、后应用。prepare_* 不写入：返回 hunk_id、相关行与 diff；\
+由 apply_file_modification({"hunk_id": ...}) 落盘。同一条消息中的调用并行执行，\
+因此 prepare 与 apply 必须分两条消息。要修改规划，用 existing_hunk_id 再次调用同一工具。
+2. 有把握的编辑一次完成：apply: "auto" 在目标唯一、且（按行与按块编辑时）给出了 version 或 \
+expected_old 时立即写入；否则返回规划，并由 auto_apply_reason 说明原因。\
+report: "brief" 省去 evidence 与 diff。
+3. version：read_file 与每次写入都会给出。编辑时带上你所读的 version，行号即按那个版本理解，\
+即使文件此后有变动（包括你自己先前的编辑）。因此读一次即可，随后按那次的行号以任意顺序编辑。
+4. 拒绝（status: error）表示没有写入。error 是稳定的错误码，旁边的字段说明如何继续：\
+候选行号、相近的行、当前内容。请改正后再调用，不要原样重试。context_match：exact 与规划一致；\
+fuzz 表示文件有变动、编辑已随之移动，请核对 diff；rejected 保留规划。
+5. 新文件用 create_new_file；小文件或生成物用 overwrite_entire_file，并给出刚读到的 \
+total_lines 与 size_bytes。定位用 ripgrep_snippets，找文件用 list_dir 与 ripgrep_files。
+6. 可选参数可以省略，或用 "" 或 0 表示“未指定”。
+
+手册（index、principles、tools、scenarios、errors）以 prompt 提供，也可用 \
+`copydesk manual ws_mod --lang zh` 打印。""",
+    ),
+    "team_mgmt": (
+        """\
+team_mgmt_* are the same tools for .minds/, the team's own files. Their paths are relative to \
+.minds/, they reach nothing outside, and ws_mod reaches nothing inside. A hunk of one toolset \
+cannot be applied by the other.""",
+        """\
+team_mgmt_* 是同一套工具，用于团队自己的文件 .minds/。其路径相对于 .minds/，不能到达其外；\
+ws_mod 也不能到达其内。一个工具集的 hunk 不能由另一个应用。""",
+    ),
+}

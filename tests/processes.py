@@ -1,0 +1,174 @@
+"""Many processes that work on one workspace at once, for the tests of races.
+
+Each worker is this file run as a program: it opens the workspace, says that it
+is ready, waits for the word, does its work and tells what came of it, a line of
+JSON for each call. Whoever reads a line knows that the call has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+
+Facts = dict[str, Any]
+WORKS: dict[str, Callable[[Opened, Facts], None]] = {}
+
+
+class Worker:
+    """A process that works; `go` gives the word."""
+
+    def __init__(self, root: Path, work: str, facts: Facts) -> None:
+        command = [sys.executable, __file__, str(root), work, json.dumps(facts)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ready(self) -> Worker:
+        """Wait until it has opened the workspace."""
+        assert self.line() == {"ready": True}
+        return self
+
+    def go(self) -> None:
+        """Let it begin."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def line(self) -> Facts:
+        """What it tells next; empty when it has ended."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line.endswith("\n") else {}
+
+    def lines(self) -> Iterator[Facts]:
+        """All that it tells until it ends."""
+        while line := self.line():
+            yield line
+        self.process.wait()
+
+    def kill(self) -> None:
+        """End it at once, in the middle of whatever it does."""
+        self.process.kill()
+
+
+@contextmanager
+def workers(root: Path, *works: tuple[str, Facts]) -> Iterator[list[Worker]]:
+    """Processes that are ready to begin."""
+    started = [Worker(root, work, facts) for work, facts in works]
+    try:
+        yield [worker.ready() for worker in started]
+    finally:
+        for worker in started:
+            worker.kill()
+            worker.process.communicate()
+
+
+def results(root: Path, *works: tuple[str, Facts]) -> list[list[Facts]]:
+    """What each of the processes told, after all of them began together and ended."""
+    with workers(root, *works) as ready:
+        for worker in ready:
+            worker.go()
+        told = [list(worker.lines()) for worker in ready]
+        assert [worker.process.returncode for worker in ready] == [0] * len(ready)
+    return told
+
+
+def tell(**facts: object) -> None:
+    """A line to whoever started this process, at once."""
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+def work(function: Callable[[Opened, Facts], None]) -> Callable[[Opened, Facts], None]:
+    """A work that a worker can be given, by its name."""
+    WORKS[function.__name__] = function
+    return function
+
+
+def outcome(opened: Opened, tool: str, **arguments: object) -> Facts:
+    """The report's data; a crash of the tool is an exception here, for it is no refusal."""
+    report = opened.call("local", tool, arguments)
+    assert "log_id" not in report.fields, report.text
+    return dict(report.data)
+
+
+def code(fields: Facts) -> str:
+    """The code of a refusal with its reason, or `ok`."""
+    if fields["status"] != "error":
+        return "ok"
+    reason = fields.get("reason", "")
+    return f"{fields['error']} {reason}" if fields["error"] == "HUNK_NOT_FOUND" else fields["error"]
+
+
+@work
+def insert(opened: Opened, facts: Facts) -> None:
+    """`count` lines put in after the anchor, half of them prepared first."""
+    for i in range(facts["count"]):
+        line = f"{facts['name']}-{i}"
+        arguments = {"path": facts["path"], "anchor": "anchor", "content": f"{line}\n"}
+        tell(begins=line)
+        if i % 2:
+            found = outcome(opened, "prepare_file_insert_after", **arguments, apply="auto")
+            if found.get("auto_apply") == "declined":
+                found = outcome(opened, "apply_file_modification", hunk_id=found["hunk_id"])
+        else:
+            plan = outcome(opened, "prepare_file_insert_after", **arguments)
+            found = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        tell(line=line, code=code(found), edit_id=found.get("edit_id"))
+
+
+@work
+def number(opened: Opened, facts: Facts) -> None:
+    """Each line of this worker's own is written anew `count` times, by its old text."""
+    for i in range(facts["count"]):
+        name, old = facts["name"], f"own {facts['name']} {i}"
+        shown = outcome(opened, "read_file", path=facts["path"], show_linenos=False)
+        at = str(shown["content"]).split("\n").index(old) + 1
+        found = outcome(
+            opened,
+            "prepare_file_range_edit",
+            path=facts["path"],
+            range=str(at),
+            version=shown["version"],
+            expected_old=old,
+            content=f"own {name} {i + 1}\n",
+            apply="auto",
+        )
+        tell(line=f"own {name} {i + 1}", code=code(found))
+        if found["status"] == "error" or found.get("auto_apply") == "declined":
+            return
+
+
+@work
+def prepare(opened: Opened, facts: Facts) -> None:
+    """One plan, whose id is told."""
+    found = outcome(opened, facts.pop("tool"), **facts)
+    tell(hunk_id=found["hunk_id"])
+
+
+@work
+def apply(opened: Opened, facts: Facts) -> None:
+    """The plans, one after the other."""
+    for hunk_id in facts["hunk_ids"]:
+        found = outcome(opened, "apply_file_modification", hunk_id=hunk_id)
+        tell(code=code(found), context=found.get("context_match"))
+
+
+def main(root: str, name: str, facts: str) -> None:
+    """Do one work."""
+    with open_workspace(root, Config(durability="fast")) as opened:
+        tell(ready=True)
+        sys.stdin.readline()
+        WORKS[name](opened, json.loads(facts))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,135 @@
+"""Lines that hold or equal a text, and near misses: exact, and bounded on any file."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.text.find import closest_lines, matching_lines
+from copydesk.text.snapshot import Snapshot
+from texts import LINES, snapshots
+
+anchors = st.sampled_from([line for line in LINES if line]) | st.sampled_from(
+    ("\\xff", "xff", "\r", "a\r", " b", "\\", "\ufeff", "漢")
+)
+
+
+def check(data: bytes, text: str, contains: list[int], equals: list[int]) -> None:
+    """These lines, from 0, hold the text, and these are the text."""
+    base = Snapshot.of(data)
+    assert matching_lines(base, text, whole=False) == contains
+    assert matching_lines(base, text, whole=True) == equals
+
+
+def wide(text: str) -> bytes:
+    return b"\xff\xfe" + text.encode("utf-16-le")
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "contains", "equals"),
+    [
+        (b"", "a", [], []),
+        (b"a\nab\nba\n", "a", [0, 1, 2], [0]),
+        (b"aa aa\naa\n", "aa", [0, 1], [1]),
+        (b"ab\nb", "b", [0, 1], [1]),
+        (b"a\r\nab\r\n", "a", [0, 1], [0]),
+        # a terminator is no part of the line
+        (b"a\r\n", "a\r", [], []),
+        (b"a\r\r\n", "a\r", [0], [0]),
+        (b"a\rb\n", "a\r", [0], []),
+        # nor is the byte order mark
+        (b"\xef\xbb\xbfa\n", "a", [0], [0]),
+        (b"\xef\xbb\xbfa\n", "\ufeff", [], []),
+        (b" a\na\n", "a", [0, 1], [1]),
+        ("é\ne\u0301\n".encode(), "é", [0], [0]),
+        (b"\xe9\ncaf\xe9\n", "\\xe9", [0, 1], [0]),
+        (b"\xef\xbb\xbf\xe9\n", "\\xe9", [0], [0]),
+        (wide("a\r\n漢字a\n"), "a", [0, 1], [0]),
+        (wide("\u0a00\u6100\n"), "a", [], []),
+        (b"x\x0cy\x85\n", "y", [0], []),
+    ],
+)
+def test_matching(data: bytes, text: str, contains: list[int], equals: list[int]) -> None:
+    check(data, text, contains, equals)
+
+
+@pytest.mark.parametrize("name", ["iso8859-1", "gb18030", "shift_jis"])
+def test_matching_in_a_named_encoding(name: str) -> None:
+    text = "abc\n\xe9t\xe9\r\n" if name == "iso8859-1" else "abc\n日本\r\n"
+    base = Snapshot.of(text.encode(name), name)
+    assert matching_lines(base, text[4:6], whole=False) == [1]
+    assert matching_lines(base, text[4:].rstrip(), whole=True) == [1]
+    assert matching_lines(base, "b", whole=False) == [0]
+
+
+@given(snapshots, anchors)
+def test_matching_is_what_the_shown_lines_say(base: Snapshot, text: str) -> None:
+    shown = base.texts(0, base.line_count)
+    assert matching_lines(base, text, whole=True) == [i for i, x in enumerate(shown) if x == text]
+    assert matching_lines(base, text, whole=False) == [i for i, x in enumerate(shown) if text in x]
+
+
+@given(snapshots, st.text(min_size=1, max_size=12) | anchors)
+def test_closest_lines_are_few_and_of_the_file(base: Snapshot, text: str) -> None:
+    found = closest_lines(base, text)
+    assert len(found) <= 3
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(range(base.line_count))
+
+
+PROGRAM = b"""import os
+
+def read_file(path):
+    return open(path).read()
+
+def write_file(path, text):
+    open(path, "w").write(text)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def read_file(paths):", [2]),
+        ("def Read_File(path):", [2]),
+        ("  def write_file(path, txt):", [5]),
+        ("return open(path).read", [3]),
+        ("zzz", []),
+        ("   ", []),
+        ("\t", []),
+    ],
+)
+@pytest.mark.parametrize("padding", [0, 10_000])
+def test_closest(text: str, expected: list[int], padding: int) -> None:
+    base = Snapshot.of(PROGRAM + b"# 0123456789\n" * padding)
+    assert closest_lines(base, text)[:1] == expected
+
+
+def test_the_closest_comes_first() -> None:
+    base = Snapshot.of(b"alpha beta gamma delta\nalpha beta gamma\nalpha beta gamna\n")
+    assert closest_lines(base, "alpha beta gamma!")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("x = value_of(12345)", "x = value_of(12346)!"),
+        ("a" * 800, "a" * 400 + "!"),
+        ("cbaab" * 160, "abcab" * 80 + "!"),
+        ("", "no such line"),
+        ("é" * 5_000_000, "no such line"),
+        ("ab " * 1_000_000, "ab ac ad"),
+    ],
+)
+@pytest.mark.parametrize("most", [300, 5_000_000])
+def test_closest_is_bounded(line: str, text: str, most: int) -> None:
+    """Both where all lines are candidates and where they are searched for."""
+    raw = line.encode() + b"\n"
+    base = Snapshot.of(raw * min(most, 5_000_000 // len(raw) + 1))
+    assert base.line_count
+    start = time.process_time()
+    closest_lines(base, text)
+    assert time.process_time() - start < 3

@@ -1,0 +1,307 @@
+"""The contract of journals, for both of them; what only the one on the disk promises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.journal import Entry, Journal, MemoryJournal, State
+from copydesk.desk.journal_sqlite import SqliteJournal
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.relpath import RelPath
+
+Open = Callable[[], Journal]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """What opens one more connection to one journal; the memory has only the first."""
+    opened: list[Journal] = []
+
+    def connect() -> Journal:
+        if request.param == "memory":
+            made: Journal = opened[0] if opened else MemoryJournal()
+        else:
+            made = SqliteJournal(str(tmp_path / "journal.sqlite"), durable=False)
+        opened.append(made)
+        return made
+
+    yield connect
+    for journal in opened:
+        journal.close()
+
+
+@pytest.fixture
+def journal(opener: Open) -> Journal:
+    """One journal."""
+    return opener()
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[SqliteJournal]:
+    """A journal in a file."""
+    journal = SqliteJournal(str(tmp_path / "journal.sqlite"), durable=False)
+    yield journal
+    journal.close()
+
+
+def entry(name: str = "a.txt", member: str = "ann", size: int = 10, time: int = 1_000) -> Entry:
+    """An entry of a write that replaced `size` bytes."""
+    old = os.urandom(size)
+    return Entry(
+        time_ms=time,
+        member=member,
+        tool="apply_file_modification",
+        path=RelPath.parse(name),
+        kind="edit",
+        before="0" * 64,
+        after="1" * 64,
+        inverse=ChangeSet.of(4, [Edit(1, 3, old)]),
+        diff=b"--- a\n+++ b\n\xff\n",
+        hunk_id="aaaaaaaa",
+    )
+
+
+def check(journal: Journal, *expected: tuple[int, State]) -> None:
+    """Ids and states of all entries, the newest first."""
+    assert [(e.edit_id, e.state) for e in journal.entries()] == list(expected)
+
+
+def test_an_entry_is_open_until_it_is_closed(journal: Journal) -> None:
+    first = journal.open(entry())
+    check(journal, (first, "open"))
+    journal.close_entry(first, "done")
+    check(journal, (first, "done"))
+    second = journal.open(entry())
+    check(journal, (second, "open"), (first, "done"))
+    journal.close_entry(second, "failed")
+    check(journal, (second, "failed"), (first, "done"))
+
+
+def test_entries_may_be_closed_in_any_order(journal: Journal) -> None:
+    ids = [journal.open(entry()) for _ in range(4)]
+    for edit_id, state in ((ids[2], "done"), (ids[0], "failed")):
+        journal.close_entry(edit_id, state)  # type: ignore[arg-type]
+    check(journal, (ids[3], "open"), (ids[2], "done"), (ids[1], "open"), (ids[0], "failed"))
+
+
+def test_an_entry_comes_back_as_it_was(journal: Journal) -> None:
+    for each in (entry(), entry("dir/ü 語.txt", size=100_000), replace(entry(), kind="create")):
+        edit_id = journal.open(each)
+        assert journal.get(edit_id) == replace(each, edit_id=edit_id)
+        journal.close_entry(edit_id, "done")
+        assert journal.get(edit_id) == replace(each, edit_id=edit_id, state="done")
+
+
+def test_an_id_that_was_never_given_has_no_entry(journal: Journal) -> None:
+    assert journal.get(1) is None
+    assert journal.get(journal.open(entry()) + 1) is None
+
+
+def test_ids_grow(journal: Journal) -> None:
+    ids = [journal.open(entry()) for _ in range(5)]
+    assert ids == sorted(set(ids))
+    assert ids[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "member", "most", "expected"),
+    [
+        (None, None, 50, [4, 3, 2, 1, 0]),
+        (None, None, 2, [4, 3]),
+        ("a", None, 50, [4, 2, 0]),
+        (None, "bob", 50, [3, 2]),
+        ("a", "bob", 50, [2]),
+        ("a", "ann", 1, [4]),
+        ("none", None, 50, []),
+    ],
+)
+def test_the_last_entries_are_found_by_path_and_member(
+    journal: Journal, path: str | None, member: str | None, most: int, expected: list[int]
+) -> None:
+    written = [("a", "ann"), ("b", "ann"), ("a", "bob"), ("b", "bob"), ("a", "ann")]
+    ids = [journal.open(entry(name, by)) for name, by in written]
+    found = journal.entries(None if path is None else RelPath.parse(path), member, most)
+    assert [ids.index(e.edit_id) for e in found] == expected
+
+
+def test_two_connections_see_each_other(opener: Open) -> None:
+    one, other = opener(), opener()
+    first = one.open(entry())
+    second = other.open(entry())
+    check(one, (second, "open"), (first, "open"))
+    one.close_entry(first, "done")
+    check(one, (second, "open"), (first, "done"))
+    check(other, (second, "open"), (first, "done"))
+
+
+def test_memory_keeps_the_last_entries() -> None:
+    journal = MemoryJournal(most=3)
+    ids = [journal.open(entry()) for _ in range(5)]
+    journal.close_entry(ids[0], "done")
+    check(journal, (ids[4], "open"), (ids[3], "open"), (ids[2], "open"))
+
+
+def test_an_id_is_never_given_twice(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.sqlite")
+    journal = SqliteJournal(path, durable=False)
+    first = journal.open(entry())
+    journal.close_entry(first, "done")
+    assert journal.prune(1_001, 1 << 40) == 1
+    journal.close()
+    again = SqliteJournal(path, durable=False)
+    assert again.open(entry()) > first
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "most_bytes", "kept"),
+    [
+        (0, 1 << 40, [0, 1, 2, 3]),
+        (3, 1 << 40, [2, 3]),
+        (5, 1 << 40, [2]),  # what is open stays
+        (0, 25_000, [2, 3]),
+        (0, 1_000, [2]),
+        (0, 0, [2]),
+    ],
+)
+def test_old_entries_and_those_beyond_the_size_are_pruned(
+    on_disk: SqliteJournal, before_ms: int, most_bytes: int, kept: list[int]
+) -> None:
+    ids = [on_disk.open(entry(size=10_000, time=i + 1)) for i in range(4)]
+    for edit_id in (ids[0], ids[1], ids[3]):
+        on_disk.close_entry(edit_id, "done")
+    assert on_disk.prune(before_ms, most_bytes) == 4 - len(kept)
+    assert sorted(ids.index(e.edit_id) for e in on_disk.entries()) == kept
+
+
+def test_how_a_write_ended_survives_a_refused_transaction(
+    on_disk: SqliteJournal, tmp_path: Path
+) -> None:
+    first = on_disk.open(entry())
+    on_disk.close_entry(first, "done")
+    with pytest.raises(Exception, match=r"datatype|constraint|bind"):
+        on_disk.open(replace(entry(), member=None))  # type: ignore[arg-type]
+    second = on_disk.open(entry())
+    check(on_disk, (second, "open"), (first, "done"))
+
+
+def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
+    on_disk: SqliteJournal, tmp_path: Path
+) -> None:
+    edit_id = on_disk.open(entry())
+    on_disk.keep_whole(edit_id, b"old " * 1_000)
+    assert whole(tmp_path, edit_id) is not None
+    on_disk.close_entry(edit_id, "done")
+    check(on_disk, (edit_id, "done"))
+    assert whole(tmp_path, edit_id) is None
+
+
+def whole(folder: Path, edit_id: int) -> bytes | None:
+    """The old bytes that the journal keeps of a write in place."""
+    db = sqlite3.connect(folder / "journal.sqlite")
+    try:
+        (found,) = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
+    finally:
+        db.close()
+    return bytes(found) if found is not None else None
+
+
+@pytest.fixture(params=[False, True], ids=["memory", "shared"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+    """A workspace with one file, and another name for it in `linked`."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "linked").write_text("one\ntwo\n")
+    os.link(tmp_path / "linked", tmp_path / "other name")
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
+        yield opened
+
+
+def test_an_entry_is_open_before_the_file_is_touched(
+    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seam is the store's own method: at that moment the entry is there and open."""
+    seen: list[tuple[str, str, str]] = []
+    replace_file = desk.files.replace
+
+    def watched(path: RelPath, *args: object, **named: object) -> object:
+        latest = desk.journal.entries()[0]
+        text = (tmp_path / str(path)).read_text()
+        seen.append((str(latest.path), latest.state, text))
+        return replace_file(path, *args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(desk.files, "replace", watched)
+    for name in ("a.txt", "linked"):
+        arguments = {"path": name, "content": "three", "apply": "auto"}
+        assert not desk.call("local", "prepare_file_append", arguments).is_error
+    assert seen == [("a.txt", "open", "one\ntwo\n"), ("linked", "open", "one\ntwo\n")]
+    assert [e.state for e in desk.journal.entries()] == ["done", "done"]
+
+
+def test_an_entry_holds_the_way_back(desk: Opened, tmp_path: Path) -> None:
+    for name in ("a.txt", "linked"):
+        arguments = {"path": name, "range": "1", "content": "x\ny", "expected_old": "one"}
+        made = desk.call("local", "prepare_file_range_edit", {**arguments, "apply": "auto"})
+        entry = desk.journal.entries()[0]
+        assert entry.edit_id == made.fields["edit_id"]
+        assert entry.hunk_id == made.fields["hunk_id"]
+        assert (entry.member, str(entry.path), entry.kind) == ("local", name, "edit")
+        assert entry.inverse.apply((tmp_path / name).read_bytes()) == b"one\ntwo\n"
+        assert entry.after.startswith(str(made.fields["version"]))
+
+
+def test_nothing_is_recorded_of_what_was_refused_or_changed_nothing(desk: Opened) -> None:
+    same = {"path": "a.txt", "range": "1", "content": "one\n", "expected_old": "one"}
+    made = desk.call("local", "prepare_file_range_edit", {**same, "apply": "auto"})
+    assert (made.fields["changed"], made.fields["edit_id"]) == (False, 0)
+    made = desk.call("local", "create_new_file", {"path": "a.txt", "content": "x"})
+    assert made.fields["error"] == "FILE_EXISTS"
+    assert [e for e in desk.journal.entries() if e.state != "failed"] == []
+
+
+KILLED = """
+import os, signal, sys
+from copydesk.app.config import Config
+from copydesk.app.opening import open_workspace
+from copydesk.store import _os
+
+opened = open_workspace(sys.argv[1], Config())
+arguments = {"path": "a.txt", "content": "three", "apply": "auto"}
+assert not opened.call("local", "prepare_file_append", arguments).is_error
+rename = _os.rename
+
+def die(*names):
+    if sys.argv[2] == "after":
+        rename(*names)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+_os.rename = die
+opened.call("local", "prepare_file_append", arguments)
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "text"), [("before", "one\nthree\n"), ("after", "one\nthree\nthree\n")]
+)
+def test_a_crash_in_the_middle_leaves_the_entry_open(tmp_path: Path, when: str, text: str) -> None:
+    """Whether it was written, its digests tell."""
+    (tmp_path / "a.txt").write_text("one\n")
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), when], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert (tmp_path / "a.txt").read_text() == text
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        last, first = opened.journal.entries()
+        assert (last.state, first.state) == ("open", "done")
+        version = opened.call("local", "read_file", {"path": "a.txt"}).fields["version"]
+        wanted = last.after if when == "after" else last.before
+        assert wanted.startswith(str(version))

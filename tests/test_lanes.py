@@ -1,0 +1,255 @@
+"""Turns: the oldest ticket first, one at a time for each file, no file in another's way."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from copydesk.desk.lanes import Exclusion, Lanes, Ticket
+from copydesk.errors import Failed
+from copydesk.store.locks import FileLocks
+
+SOON = 10.0
+"""Seconds after which a test that waits for an event has failed."""
+
+TICKETS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", "d", "e"])),
+    min_size=1,
+    max_size=7,
+)
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that other threads do and that nobody tells of."""
+    deadline = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+
+
+def waiting(lanes: Lanes, key: str) -> int:
+    """How many wait in the lane."""
+    lane = lanes._lanes.get(key)
+    return len(lane.waiting) if lane else 0
+
+
+def check(lanes: Lanes, tickets: list[Ticket]) -> list[Ticket]:
+    """The order in which the tickets, which all wait, get their turns; never two at once."""
+    order: list[Ticket] = []
+    inside: list[int] = []
+
+    def work(ticket: Ticket) -> None:
+        with lanes.turn("file", ticket):
+            inside.append(1)
+            assert len(inside) == 1
+            order.append(ticket)
+            inside.pop()
+
+    threads = [threading.Thread(target=work, args=(ticket,)) for ticket in tickets]
+    with lanes.turn("file", (0, "")):
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
+    for thread in threads:
+        thread.join(SOON)
+        assert not thread.is_alive()
+    return order
+
+
+@settings(max_examples=60)
+@given(TICKETS)
+def test_tickets_decide_the_order(tickets: list[Ticket]) -> None:
+    assert check(Lanes(), tickets) == sorted(tickets)
+
+
+@settings(max_examples=15)
+@given(TICKETS)
+def test_tickets_decide_the_order_with_locks_across_processes(
+    tmp_path_factory: pytest.TempPathFactory, tickets: list[Ticket]
+) -> None:
+    folder = str(tmp_path_factory.getbasetemp())
+    assert check(Lanes(FileLocks(folder)), tickets) == sorted(tickets)
+
+
+def test_equal_tickets_come_as_they_came() -> None:
+    lanes, order = Lanes(), list[int]()
+
+    def work(name: int) -> None:
+        with lanes.turn("file", (1, "same")):
+            order.append(name)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    with lanes.turn("file", (0, "")):
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
+    for thread in threads:
+        thread.join(SOON)
+    assert order == list(range(8))
+
+
+class Blocked:
+    """An exclusion that lets nobody have one key until it is told to."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.asked, self.open = threading.Event(), threading.Event()
+
+    @contextmanager
+    def hold(self, key: str) -> Iterator[None]:
+        if key == self.key:
+            self.asked.set()
+            assert self.open.wait(SOON)
+        yield
+
+
+def files(folder: Path) -> Exclusion:
+    return FileLocks(str(folder))
+
+
+def test_files_share_no_lock() -> None:
+    """While one file waits for another process, all others go on."""
+    blocked = Blocked("slow")
+    lanes = Lanes(blocked)
+
+    def work() -> None:
+        with lanes.turn("slow", (0, "")):
+            pass
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert blocked.asked.wait(SOON)
+    done: list[int] = []
+    for i in range(100):
+        with lanes.turn(f"file {i}", (0, "")):
+            done.append(i)
+    assert done == list(range(100))
+    assert thread.is_alive()
+    blocked.open.set()
+    thread.join(SOON)
+
+
+def test_files_are_written_in_parallel(tmp_path: Path) -> None:
+    """All of them are in their turns at once, or the barrier breaks."""
+    lanes = Lanes(files(tmp_path))
+    together = threading.Barrier(8, timeout=SOON)
+
+    def work(name: int) -> None:
+        with lanes.turn(f"file {name}", (name, "")):
+            together.wait()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SOON)
+    assert not together.broken
+
+
+def test_a_turn_that_raises_gives_the_lane_back() -> None:
+    lanes = Lanes()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="boom"), lanes.turn("file", (0, "")):
+            raise ValueError("boom")
+    assert not lanes._lanes
+
+
+def test_a_lock_that_cannot_be_had_is_a_refusal_and_gives_the_lane_back(tmp_path: Path) -> None:
+    lanes = Lanes(FileLocks(str(tmp_path / "none")))
+    for _ in range(2):
+        with pytest.raises(Failed), lanes.turn("file", (0, "")):
+            pass
+    assert not lanes._lanes
+
+
+def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
+    """An exception that another thread sets, as Ctrl-C does."""
+    lanes, passed = Lanes(), list[str]()
+    gone = threading.Event()
+
+    def stopped() -> None:
+        try:
+            with lanes.turn("file", (1, "stopped")):
+                passed.append("stopped")
+        except KeyboardInterrupt:
+            gone.set()
+
+    def patient() -> None:
+        with lanes.turn("file", (2, "patient")):
+            passed.append("patient")
+
+    threads = [threading.Thread(target=stopped), threading.Thread(target=patient)]
+    with lanes.turn("file", (0, "")):
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
+        ident = ctypes.c_ulong(threads[0].ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
+        with lanes._lock:
+            lanes._lanes["file"].free.notify_all()
+        assert gone.wait(SOON)
+    for thread in threads:
+        thread.join(SOON)
+        assert not thread.is_alive()
+    assert passed == ["patient"]
+    assert not lanes._lanes
+
+
+HOLDER = """
+import sys, time
+from copydesk.store.locks import FileLocks
+with FileLocks(sys.argv[1]).hold("file"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the lock of `file`."""
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("how", ["end", "kill -9"])
+def test_a_process_that_is_gone_holds_nothing(tmp_path: Path, how: str) -> None:
+    got = threading.Event()
+
+    def work() -> None:
+        with FileLocks(str(tmp_path)).hold("file"):
+            got.set()
+
+    with holder(tmp_path) as process:
+        with FileLocks(str(tmp_path)).hold("another file"):
+            pass
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert not got.wait(0.1)
+        assert process.stdin is not None
+        if how == "end":
+            process.stdin.close()
+        else:
+            process.send_signal(signal.SIGKILL)
+        started = time.monotonic()
+        assert got.wait(SOON)
+        assert time.monotonic() - started < 1
+        thread.join(SOON)

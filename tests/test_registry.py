@@ -1,0 +1,240 @@
+"""The contract of registries, for every registry that there is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from copydesk.desk.registry import MemoryRegistry, Registry
+from copydesk.desk.registry_sqlite import REMEMBERED_MS, SqliteRegistry
+from copydesk.edit.place import Place
+from copydesk.edit.plan import Ended, Plan
+from copydesk.edit.request import RangeEdit
+from copydesk.errors import HunkNotFound
+from copydesk.text.relpath import RelPath
+
+Open = Callable[[], Registry]
+KINDS = ("memory", "sqlite")
+NOW = 1_000_000
+
+
+@pytest.fixture(params=KINDS)
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """What opens one more connection to one registry; the memory has only the first."""
+    opened: list[Registry] = []
+
+    def connect() -> Registry:
+        if request.param == "memory":
+            made: Registry = opened[0] if opened else MemoryRegistry()
+        else:
+            made = SqliteRegistry(str(tmp_path / "plans.sqlite"))
+        opened.append(made)
+        return made
+
+    yield connect
+    for registry in opened:
+        registry.close()
+
+
+@pytest.fixture
+def registry(opener: Open) -> Registry:
+    """One registry."""
+    return opener()
+
+
+def plan(hunk_id: str, created: int = NOW, *, lasts: int = 1_000, content: str = "x\n") -> Plan:
+    """A plan of that age."""
+    return Plan(
+        id=hunk_id,
+        owner="ann",
+        toolset="ws_mod",
+        tool="prepare_file_range_edit",
+        request=RangeEdit(RelPath(("a", "b.txt")), "1~2", content),
+        place=Place(0, 2, (0, 2)),
+        action="replace",
+        base_digest="0" * 64,
+        diff_digest="f" * 64,
+        created_ms=created,
+        expires_ms=created + lasts,
+    )
+
+
+A, B, C = plan("aaaaaaaa", NOW + 2), plan("bbbbbbbb", NOW), plan("cccccccc", NOW)
+ENDS: tuple[Ended, ...] = ("applied", "discarded", "expired")
+
+
+def check(registry: Registry, hunk_id: str, expected: Plan | str, now: int = NOW + 5) -> None:
+    """What `get` gives, or the reason why it gives nothing."""
+    found: Plan | str
+    try:
+        found = registry.get(hunk_id, now)
+    except HunkNotFound as refusal:
+        found = f"{refusal.reason} {refusal.hunk_id}"
+    assert found == (f"{expected} {hunk_id}" if isinstance(expected, str) else expected)
+
+
+def test_what_was_added_is_there(registry: Registry) -> None:
+    assert registry.add(A)
+    assert registry.add(B)
+    check(registry, A.id, A)
+    check(registry, B.id, B)
+
+
+def test_what_was_never_added_is_unknown(registry: Registry) -> None:
+    check(registry, A.id, "unknown")
+
+
+def test_an_id_is_taken_once(registry: Registry) -> None:
+    assert registry.add(A)
+    assert not registry.add(replace(A, owner="bob"))
+    check(registry, A.id, A)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_plan_that_ended_is_gone_and_it_is_known_how(registry: Registry, how: Ended) -> None:
+    registry.add(A)
+    registry.end(A.id, how, NOW + 3)
+    check(registry, A.id, how)
+    check(registry, A.id, how, A.expires_ms + 1)
+    assert not registry.add(A)
+    check(registry, A.id, how)
+    assert registry.waiting(NOW + 5) == ()
+
+
+def test_what_was_never_added_can_have_ended(registry: Registry) -> None:
+    registry.end(A.id, "applied", NOW)
+    check(registry, A.id, "applied")
+
+
+def test_a_plan_expires_at_its_time_and_not_before(registry: Registry) -> None:
+    registry.add(A)
+    check(registry, A.id, A, A.expires_ms - 1)
+    check(registry, A.id, "expired", A.expires_ms)
+    check(registry, A.id, "expired", A.expires_ms + 10)
+    assert registry.waiting(A.expires_ms) == ()
+
+
+def test_put_replaces_a_plan_that_waits(registry: Registry) -> None:
+    registry.add(A)
+    anew = plan(A.id, NOW + 4, content="other\n")
+    registry.put(anew)
+    check(registry, A.id, anew)
+    check(registry, A.id, anew, A.expires_ms)
+    assert registry.waiting(NOW + 5) == (anew,)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_put_does_not_bring_back_what_ended(registry: Registry, how: Ended) -> None:
+    registry.add(A)
+    registry.end(A.id, how, NOW + 3)
+    with pytest.raises(HunkNotFound) as refused:
+        registry.put(plan(A.id, NOW + 4))
+    assert refused.value.reason == how
+    check(registry, A.id, how)
+
+
+def test_put_does_not_bring_back_what_expired(registry: Registry) -> None:
+    registry.add(A)
+    with pytest.raises(HunkNotFound) as refused:
+        registry.put(plan(A.id, A.expires_ms))
+    assert refused.value.reason == "expired"
+
+
+def test_put_needs_a_plan_that_is_there(registry: Registry) -> None:
+    with pytest.raises(HunkNotFound) as refused:
+        registry.put(A)
+    assert refused.value.reason == "unknown"
+
+
+def test_those_that_wait_come_by_age_then_by_id(registry: Registry) -> None:
+    gone, old = plan("dddddddd"), plan("eeeeeeee", NOW - 10, lasts=11)
+    for each in (A, C, B, gone, old):
+        registry.add(each)
+    registry.end(gone.id, "discarded", NOW)
+    assert registry.waiting(NOW) == (old, B, C, A)
+    assert registry.waiting(NOW + 5) == (B, C, A)
+
+
+def test_two_connections_see_each_other(opener: Open) -> None:
+    one, other = opener(), opener()
+    one.add(A)
+    check(other, A.id, A)
+    assert not other.add(A)
+    anew = plan(A.id, NOW + 4)
+    other.put(anew)
+    check(one, A.id, anew)
+    other.end(A.id, "applied", NOW + 5)
+    check(one, A.id, "applied")
+    assert one.waiting(NOW + 5) == ()
+
+
+def test_an_id_is_taken_once_among_many_threads(opener: Open) -> None:
+    """Each thread adds all ids in its own order; every id is taken by one of them."""
+    plans = [plan(f"{i:08x}") for i in range(20)]
+    taken: list[str] = []
+    start = threading.Barrier(4)
+
+    def work(turn: int) -> None:
+        registry = opener()
+        start.wait()
+        for i in range(len(plans)):
+            each = plans[(i * (2 * turn + 1)) % len(plans)]
+            if registry.add(each):
+                taken.append(each.id)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    first = opener()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [each.id for each in plans]
+    assert first.waiting(NOW) == tuple(plans)
+
+
+def test_plans_in_a_file_survive_the_process(tmp_path: Path) -> None:
+    path = str(tmp_path / "plans.sqlite")
+    first = SqliteRegistry(path)
+    for each in (A, B, C):
+        first.add(each)
+    first.end(B.id, "applied", NOW + 1)
+    first.close()
+    again = SqliteRegistry(path)
+    check(again, A.id, A)
+    check(again, B.id, "applied")
+    check(again, C.id, "expired", C.expires_ms)
+    assert again.waiting(NOW + 5) == (C, A)
+    again.close()
+
+
+def test_an_end_in_a_file_is_forgotten_after_a_day(tmp_path: Path) -> None:
+    registry = SqliteRegistry(str(tmp_path / "plans.sqlite"))
+    registry.add(A)
+    registry.end(A.id, "applied", NOW)
+    registry.add(plan("bbbbbbbb", NOW + REMEMBERED_MS))
+    check(registry, A.id, "applied")
+    registry.add(plan("cccccccc", NOW + REMEMBERED_MS + 1))
+    check(registry, A.id, "unknown")
+    registry.close()
+
+
+def test_the_count_of_changes_grows_with_every_change(tmp_path: Path) -> None:
+    path = str(tmp_path / "plans.sqlite")
+    one, other = SqliteRegistry(path), SqliteRegistry(path)
+    seen = [other.changes()]
+    for change in (
+        lambda: one.add(A),
+        lambda: one.put(plan(A.id, NOW + 3)),
+        lambda: one.end(A.id, "applied", NOW + 4),
+    ):
+        change()
+        seen.append(other.changes())
+    assert seen == sorted(set(seen))
+    one.waiting(NOW)
+    assert other.changes() == seen[-1]
+    one.close()
+    other.close()
