@@ -195,6 +195,7 @@ def _tell_applied(hunk_id: str, report: Answer, lang: Lang) -> None:
         terminal.complain(f"{hunk_id}: {failing.with_next(code, summary, lang)}")
     else:
         _out_short(report)
+        _out("\n" if report.diff else "")
         sys.stdout.flush()  # what was written is told before the next plan is
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from copydesk.errors import InvalidArgs
+from copydesk.app.usage import perhaps
+from copydesk.errors import InvalidArgs, Refusal
+from copydesk.store.globs import covers
 from copydesk.text.encoding import checked_name
+from copydesk.text.relpath import RelPath
 
 TOOLSETS = ("ws_mod", "batch", "team_mgmt")
 _LISTS = (
@@ -29,6 +31,12 @@ _LISTS = (
     "no_read_file_ext_names",
     "no_write_file_ext_names",
 )
+_NUMBERS = ("ttl_seconds", "limit_bytes", "bases_bytes", "journal_days", "journal_bytes")
+_MOST = 1 << 50
+_FROM_ENVIRONMENT = ("member", "lang", "durability", "toolsets", "state", *_NUMBERS)
+
+VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
+"""The variables of the environment that are settings."""
 
 
 class ConfigError(Exception):
@@ -81,53 +89,62 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
     """The configuration of the workspace at `root`; raises ConfigError."""
     environ = os.environ if environ is None else environ
     config = Config()
-    for name, table in (("copydesk.toml", ()), ("pyproject.toml", ("tool", "copydesk"))):
-        data = _table(Path(root) / name, table)
+    for name in ("copydesk.toml", "pyproject.toml"):
+        data = _table(Path(root) / name)
         if data is not None:
-            config = _merged(config, data, name)
+            config = replace(_merged(config, data, name), source=name)
             break
-    named = {
-        key: environ[f"COPYDESK_{key.upper()}"]
-        for key in ("member", "lang", "durability", "toolsets", "ttl_seconds", "limit_bytes")
-        if environ.get(f"COPYDESK_{key.upper()}")
-    }
-    return _merged(config, {k: _from_text(k, v) for k, v in named.items()}, "the environment")
+    for key, variable in zip(_FROM_ENVIRONMENT, VARIABLES, strict=True):
+        text = environ.get(variable)
+        if text:
+            found = _value(key, _from_text(key, text), f"the environment, {variable}")
+            config = replace(config, **{key: found})  # type: ignore[arg-type]
+    return config
 
 
 def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
-    return int(text) if key in ("ttl_seconds", "limit_bytes") and text.isdigit() else text
+    digits = text.isascii() and text.isdigit() and len(text) < 20
+    return int(text) if key in _NUMBERS and digits else text
 
 
-def _table(path: Path, keys: tuple[str, ...]) -> Mapping[str, object] | None:
+def _table(path: Path) -> Mapping[str, object] | None:
+    """The settings in a file; None when it has none."""
+    project = path.name == "pyproject.toml"
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path.name}: cannot be read: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path.name}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path.name}: is not UTF-8 (byte {error.start})") from None
     try:
-        data: object = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path.name}: {error}") from None
-    for key in keys:
-        if not isinstance(data, Mapping) or key not in data:
-            return None
-        data = cast("Mapping[str, object]", data)[key]
-    return cast("Mapping[str, object]", data)
+        data: dict[str, object] = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        if project and "copydesk" not in text:
+            return None  # a project file that is broken, but says nothing of copydesk
+        raise ConfigError(f"{path.name}: is no TOML: {error}") from None
+    if not project:
+        return data
+    tool = data.get("tool")
+    if not isinstance(tool, Mapping) or "copydesk" not in tool:
+        return None
+    return _mapping(cast("Mapping[str, object]", tool)["copydesk"], "tool.copydesk", path.name)
 
 
 def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:
     for key, value in data.items():
-        config = replace(config, **{key: _value(key, value, source)}, source=source)  # type: ignore[arg-type]
+        config = replace(config, **{key: _value(key, value, source)})  # type: ignore[arg-type]
     return config
 
 
 def _value(key: str, value: object, source: str) -> object:
     if key in ("member", "state"):
         name = _text(value, key, source)
-        if key == "state" and (not name or "/" in name or name in (".", "..")):
+        bad = "/" in name or "\\" in name or "\0" in name or name in (".", "..")
+        if key == "state" and bad:
             raise ConfigError(f"{source}: {key} must be the name of a folder in the root")
         return name
     if key == "lang":
@@ -136,17 +153,31 @@ def _value(key: str, value: object, source: str) -> object:
         return _one_of(value, ("full", "fast"), key, source)
     if key == "toolsets":
         return tuple(_one_of(v, TOOLSETS, key, source) for v in _texts(value, key, source))
-    if key in ("ttl_seconds", "limit_bytes", "bases_bytes", "journal_days", "journal_bytes"):
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise ConfigError(f"{source}: {key} must be a whole number above 0")
+    if key in _NUMBERS:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST:
+            raise ConfigError(f"{source}: {key} must be a whole number from 1 to {_MOST}")
         return value
     if key == "encodings":
         pairs = _mapping(value, key, source).items()
-        return tuple((glob, _codec(codec, f"{key}.{glob}", source)) for glob, codec in pairs)
+        return tuple((glob, _codec(codec, f'{key}."{glob}"', source)) for glob, codec in pairs)
     if key == "members":
         found = _mapping(value, key, source).items()
-        return {name: _member(v, f"{key}.{name}", source) for name, v in found}
-    raise ConfigError(f"{source}: unknown key {key!r}")
+        members = {name: _member(v, f"{key}.{name}", source) for name, v in found}
+        _check_tokens(members, source)
+        return members
+    keys = [each.name for each in fields(Config) if each.name != "source"]
+    raise ConfigError(f"{source}: there is no key {key!r}{perhaps(key, keys)}")
+
+
+def _check_tokens(members: Mapping[str, MemberConfig], source: str) -> None:
+    """A token is that of one member alone."""
+    owners: dict[str, str] = {}
+    for name, member in members.items():
+        if member.token is not None:
+            other = owners.setdefault(member.token, name)
+            if other != name:
+                message = f"members.{name}.token is that of members.{other} too"
+                raise ConfigError(f"{source}: {message}")
 
 
 def _member(value: object, key: str, source: str) -> MemberConfig:
@@ -158,10 +189,13 @@ def _member(value: object, key: str, source: str) -> MemberConfig:
             lists[name] = _texts(item, f"{key}.{name}", source)
         elif name == "token":
             token = _text(item, f"{key}.{name}", source)
-        elif name == "team_mgmt" and isinstance(item, bool):
+        elif name == "team_mgmt":
+            if not isinstance(item, bool):
+                raise ConfigError(f"{source}: {key}.team_mgmt must be true or false")
             team_mgmt = item
         else:
-            raise ConfigError(f"{source}: unknown key or wrong value {key}.{name}")
+            close = perhaps(name, (*_LISTS, "token", "team_mgmt"))
+            raise ConfigError(f"{source}: there is no key {key}.{name}{close}")
     return MemberConfig(lists, token, team_mgmt)
 
 
@@ -174,7 +208,7 @@ def _codec(value: object, key: str, source: str) -> str:
 
 def _text(value: object, key: str, source: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{source}: {key} must be a string")
+        raise ConfigError(f"{source}: {key} must be a string that is not empty")
     return value
 
 
@@ -198,9 +232,8 @@ def _mapping(value: object, key: str, source: str) -> Mapping[str, object]:
 
 def _matches(path: str, glob: str) -> bool:
     """Whether a path is the glob's, or lies below a directory that is; a bare name is anywhere."""
-    if "/" not in glob:
-        return any(fnmatchcase(part, glob) for part in path.split("/"))
-    flat = glob.removesuffix("/**").removesuffix("/")
-    parts = path.split("/")
-    heads = ("/".join(parts[:i]) for i in range(1, len(parts) + 1))
-    return fnmatchcase(path, glob) or any(fnmatchcase(head, flat) for head in heads)
+    try:
+        found = RelPath.parse(path)
+    except Refusal:
+        return False
+    return covers(glob if "/" in glob else f"**/{glob}", found)

@@ -16,7 +16,7 @@ from copydesk.app.opening import open_workspace
 from copydesk.desk.journal import Entry
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import Append, BlockReplace, Insert, RangeEdit, Request, Terms
+from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.text.relpath import RelPath
 
 
@@ -147,3 +147,5 @@ def _tool(request: Request) -> str:
             return f"prepare_file_insert_{request.position}"
         case BlockReplace():
             return "prepare_file_block_replace"
+        case BatchEdit():
+            return "prepare_batch_edit"

@@ -59,14 +59,22 @@ class Rewrite:
     created: bool = False
     edit_id: int = 0
 
-    @cached_property
+    @property
     def after(self) -> Snapshot:
         """The text after."""
+        return self._after
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diff of all edits."""
+        return self._diff
+
+    @cached_property
+    def _after(self) -> Snapshot:
         return Snapshot(self.change.apply(self.base.data), self.base.encoding)
 
     @cached_property
-    def diff(self) -> bytes:
-        """The unified diff of all edits."""
+    def _diff(self) -> bytes:
         return unified(self.base, self.change, str(self.path), created=self.created)
 
 

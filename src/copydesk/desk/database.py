@@ -8,7 +8,7 @@ What must not: tables. Invariant: rollback journal, never WAL (SQLite up to
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import RLock
 from typing import Literal
@@ -35,7 +35,7 @@ class Database:
                 connection.execute(statement)
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Generator[sqlite3.Connection, None, None]:
         """A transaction that writes; committed at the end, rolled back by an exception."""
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -48,7 +48,7 @@ class Database:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Generator[sqlite3.Connection, None, None]:
         """The connection, for statements that read."""
         with self._lock:
             yield self._connection

@@ -45,6 +45,9 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
 
 
+ON_NO_TERMS = Terms()
+
+
 class Desk:
     """The desk of one workspace. Safe to use from many threads."""
 
@@ -52,7 +55,7 @@ class Desk:
         self._set, self._writer = setting, writer
 
     def prepare(
-        self, member: Member, tool: str, request: Request, terms: Terms = Terms()
+        self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
     ) -> Planned | Applied:
         """Plan the edit, or make it at once when that was asked for and is certain.
 

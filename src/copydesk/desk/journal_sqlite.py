@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -121,7 +121,7 @@ class SqliteJournal:
                 pass
 
     @contextmanager
-    def _flushing(self) -> Iterator[sqlite3.Connection]:
+    def _flushing(self) -> Generator[sqlite3.Connection, None, None]:
         """A transaction that also records how entries have ended."""
         with self._db.writing() as db:
             ended = dict(self._ended)

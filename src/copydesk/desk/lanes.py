@@ -9,7 +9,7 @@ that waits when the file falls free.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Condition, Lock
@@ -53,7 +53,7 @@ class Lanes:
         self._count = 0
 
     @contextmanager
-    def turn(self, key: str, ticket: Ticket) -> Iterator[None]:
+    def turn(self, key: str, ticket: Ticket) -> Generator[None, None, None]:
         """Hold the lane of `key`; those that wait get it in the order of their tickets."""
         with self._lock:
             lane = self._lanes.setdefault(key, _Lane(Condition(self._lock)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 import msgpack
 
@@ -47,28 +47,30 @@ _TYPES: dict[str, Callable[..., Any]] = {
 
 def packed(value: object) -> bytes:
     """The bytes of one of the types above."""
-    data: bytes = msgpack.packb(_plain(value))
-    return data
+    pack = cast("Callable[[object], bytes]", msgpack.packb)
+    return pack(_plain(value))
 
 
 def unpacked(data: bytes) -> Any:
     """The value that `packed` made these bytes of."""
-    return _typed(msgpack.unpackb(data, use_list=False))
+    unpack = cast("Callable[..., object]", msgpack.unpackb)
+    return _typed(unpack(data, use_list=False))
 
 
 def _plain(value: object) -> object:
     """A value of ours as (name, fields...); a tuple of values as (None, values...)."""
     if isinstance(value, tuple):
-        return (None, *(_plain(item) for item in value))  # pyright: ignore[reportUnknownVariableType]
+        return (None, *(_plain(item) for item in cast("tuple[object, ...]", value)))
     if type(value).__name__ in _TYPES:
         own = fields(value)  # type: ignore[arg-type]  # every type above is a dataclass
         return (type(value).__name__, *(_plain(getattr(value, f.name)) for f in own))
     return value
 
 
-def _typed(value: Any) -> Any:
+def _typed(value: object) -> Any:
     if not isinstance(value, tuple):
         return value
-    name, *items = value
+    parts: tuple[Any, ...] = value
+    name, *items = parts
     made = [_typed(item) for item in items]
     return tuple(made) if name is None else _TYPES[name](*made)

@@ -9,7 +9,7 @@ were written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -141,7 +141,7 @@ class Writer:
             return made, self._replace(job, document, made)
 
     @contextmanager
-    def _linked(self, document: Document, ticket: Ticket) -> Iterator[None]:
+    def _linked(self, document: Document, ticket: Ticket) -> Generator[None, None, None]:
         """A file with several names has a lane of its own besides that of the name."""
         if document.stamp.nlink <= 1:
             yield

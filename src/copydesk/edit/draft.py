@@ -76,14 +76,22 @@ class Draft:
             return self.old_count + self.after.line_count - self.base.line_count
         return len(self.new_lines)
 
-    @cached_property
+    @property
     def after(self) -> Snapshot:
         """The text after the change."""
+        return self._after
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diff of the change, git-style."""
+        return self._diff
+
+    @cached_property
+    def _after(self) -> Snapshot:
         return Snapshot(self.change.apply(self.base.data), self.base.encoding)
 
     @cached_property
-    def diff(self) -> bytes:
-        """The unified diff of the change, git-style."""
+    def _diff(self) -> bytes:
         return unified(self.base, self.change, str(self.request.path), created=self.created)
 
     @property

@@ -1,25 +1,25 @@
 """What `.editorconfig` files say of a file's encoding; nothing else of them is used.
 
 What lives here: reading them from the file's folder up to the root of the
-workspace, and their globs. What must not: any guess. Invariant: nothing above
-the root is read.
+workspace. What must not: any guess, the globs (`editorconfig_glob`). Invariants:
+nothing above the root is read; no file makes a read slow.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
-from functools import cache
 
 from copydesk.errors import InvalidArgs, Refusal
+from copydesk.store.editorconfig_glob import Target
 from copydesk.store.protocol import Files
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
 
 _FRESH_SECONDS = 1.0
-_LARGEST = 1 << 20
-_TOKENS = re.compile(r"\*\*|\*|\?|\[[^\]/]+\]|\{(-?\d+)\.\.(-?\d+)\}|\{|\}|,|\\.|.", re.DOTALL)
+_LARGEST = 1 << 18
+_MOST_SECTIONS = 200
+_MOST_FOLDERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,16 @@ class EditorConfig:
         self._read: dict[RelPath, tuple[float, _File]] = {}
 
     def charset(self, path: RelPath) -> str | None:
-        """The codec named for the file, or None; a charset that is no codec counts as none."""
+        """The codec named for the file, or None.
+
+        The nearest `.editorconfig` with a section for it decides, its last one.
+        `unset`, and a charset that is no codec, name none.
+        """
         folder = path.parent
         while True:
             found = self._file(folder)
-            below = "/".join(path.parts[len(folder.parts) :])
-            named = [charset for glob, charset in found.charsets if _matches(glob, below)]
+            below = Target("/".join(path.parts[len(folder.parts) :]))
+            named = [charset for glob, charset in found.charsets if below.matches(glob)]
             if named:
                 return _codec(named[-1])
             if found.is_root or not folder.parts:
@@ -55,7 +59,7 @@ class EditorConfig:
         known = self._read.get(folder)
         if known is not None and now - known[0] < _FRESH_SECONDS:
             return known[1]
-        if len(self._read) > 1_000:
+        if len(self._read) > _MOST_FOLDERS:
             self._read.clear()
         try:
             data = self._files.read(folder / ".editorconfig").data
@@ -67,6 +71,7 @@ class EditorConfig:
 
 
 def _parsed(text: str) -> _File:
+    """What a file says, as far as it is used; of very many charsets the first ones."""
     is_root, glob = False, ""
     charsets: list[tuple[str, str]] = []
     for raw in text.removeprefix("\ufeff").split("\n"):
@@ -77,7 +82,7 @@ def _parsed(text: str) -> _File:
         key, _, value = (part.strip().lower() for part in line.partition("="))
         if key == "root" and not glob:
             is_root = value == "true"
-        elif key == "charset" and glob and value != "unset":
+        elif key == "charset" and glob and len(charsets) < _MOST_SECTIONS:
             charsets.append((glob, value))
     return _File(is_root, tuple(charsets))
 
@@ -87,47 +92,3 @@ def _codec(charset: str) -> str | None:
         return checked_name(charset)
     except InvalidArgs:
         return None
-
-
-def _matches(glob: str, path: str) -> bool:
-    anchored = glob.lstrip("/") if "/" in glob else f"**/{glob}"
-    found = _compiled(anchored).fullmatch(path)
-    return found is not None and all(
-        text is not None and int(low) <= int(text) <= int(high)
-        for text, (low, high) in zip(found.groups(), _numbers(anchored), strict=True)
-    )
-
-
-@cache
-def _compiled(glob: str) -> re.Pattern[str]:
-    out, depth = "", 0
-    balanced = glob.count("{") == glob.count("}")
-    for token in _TOKENS.finditer(glob):
-        word = token[0]
-        if token[1] is not None:
-            out += r"([+-]?\d+)"
-        elif word == "**":
-            out += ".*"
-        elif word == "*":
-            out += "[^/]*"
-        elif word == "?":
-            out += "[^/]"
-        elif len(word) > 2 and word.startswith("["):
-            out += "[" + word[1:-1].replace("\\", "\\\\").replace("!", "^", 1) + "]"
-        elif word == "{" and balanced:
-            out, depth = out + "(?:", depth + 1
-        elif word == "}" and depth:
-            out, depth = out + ")", depth - 1
-        elif word == "," and depth:
-            out += "|"
-        else:
-            out += re.escape(word[-1] if word.startswith("\\") else word)
-    out = out.replace(".*/", "(?:.*/)?") + ")" * depth
-    try:
-        return re.compile(out, re.DOTALL)
-    except re.error:
-        return re.compile(r"(?!)")
-
-
-def _numbers(glob: str) -> list[tuple[str, str]]:
-    return [(t[1], t[2]) for t in _TOKENS.finditer(glob) if t[1] is not None]

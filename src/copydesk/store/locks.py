@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from copydesk.errors import Failed
@@ -39,7 +39,7 @@ class FileLocks:
         self._folder = folder
 
     @contextmanager
-    def hold(self, key: str) -> Iterator[None]:
+    def hold(self, key: str) -> Generator[None, None, None]:
         """Wait until no other process holds the key, and hold it."""
         name = hashlib.sha256(key.encode()).hexdigest()[:24]
         path = os.path.join(self._folder, name)

@@ -94,7 +94,7 @@ class Snapshot:
         return self.data[self._starts[line] : self._starts[line + 1] - len(self.terminator(line))]
 
     def text(self, line: int) -> str:
-        """The line as it is shown: decoded, without terminator, `\\xNN` for what does not decode."""
+        """The line as it is shown: without terminator, `\\xNN` for what does not decode."""
         return self.encoding.decode(self.key(line))
 
     def texts(self, start: int, stop: int) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from copydesk.errors import InvalidArgs, RangeOutOfBounds, Refusal
 from copydesk.text.unified import counts
 from copydesk.tools import envelope
 from copydesk.tools.catalog import Answer, Context, Tool
-from copydesk.tools.envelope import Envelope
+from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.report import Fields, shown_diff
 from copydesk.tools.schema import Property, arguments, flag, number, text
 from copydesk.tools.wire import Args
@@ -52,7 +52,7 @@ def read(context: Context, name: str, args: Args) -> Answer:
         "file_sha256": found.digest,
     }
     data: Fields = {"content": content, "truncated": truncated}
-    status = "partial" if truncated else "success"
+    status: Status = "partial" if truncated else "success"
     return Envelope(status, data, words, stats, envelope.context_of(args.given, str(path)))
 
 

@@ -109,7 +109,7 @@ _BATCH: _Both = (
     "Make several replacements in one file, all or none. Every old_string is sought in the original text and must stand there exactly once; regions must not overlap. LF matches any line end.",
     "对一个文件做多处替换，全部成功或全部不做。每个 old_string 都在原文中查找且须恰好出现一次，区域不得重叠。LF 匹配任意行尾。",
 )
-_CONTRACTS |= {
+_BATCH_CONTRACTS: dict[str, _Both] = {
     "Read": (
         "Read lines of a file, with the mtime, size and SHA-256 that Edit, Write and BatchEdit take as expectations.",
         "读取文件的若干行，并给出 Edit、Write、BatchEdit 用作预期的 mtime、大小与 SHA-256。",
@@ -252,7 +252,8 @@ def tool(plain_name: str, lang: Lang, *, mirror: bool) -> str:
     the one of team_mgmt, so its paths are relative to .minds/. The name itself
     for a tool that has no words here.
     """
-    text = _CONTRACTS.get(plain_name, (plain_name, plain_name))[lang == "zh"]
+    contracts = _BATCH_CONTRACTS if plain_name in _BATCH_CONTRACTS else _CONTRACTS
+    text = contracts.get(plain_name, (plain_name, plain_name))[lang == "zh"]
     return text + _MIRROR[lang == "zh"] if mirror else text
 
 
@@ -276,7 +277,11 @@ def schema(plain_name: str, schema: Schema, lang: Lang) -> dict[str, Any]:
 
 def missing(plain_name: str, schema: Schema) -> list[str]:
     """What has no words here: the tool's own name, or `tool.argument`."""
-    found = [] if plain_name in _TITLES and plain_name in _CONTRACTS else [plain_name]
+    found = (
+        []
+        if plain_name in _TITLES and plain_name in {**_CONTRACTS, **_BATCH_CONTRACTS}
+        else [plain_name]
+    )
     for name in schema["properties"]:
         if (plain_name, name) not in _SPECIAL and name not in _ARGUMENTS:
             found.append(f"{plain_name}.{name}")

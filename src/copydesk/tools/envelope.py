@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from copydesk.errors import Failed, InvalidPath, NotAFile, Refusal
 from copydesk.tools.report import Fields, Lang
@@ -74,7 +74,7 @@ class Envelope:
 
 def context_of(arguments: object, path: str | None) -> Fields:
     """What was asked, where."""
-    given = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {}
+    given = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
     found: Fields = {"cwd": ".", "params_input": cast("Fields", _clean(given))}
     if path is not None:
         found["path_resolved"] = path

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass
+from typing import cast
 
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.draft import Draft
@@ -466,7 +467,7 @@ def _value(fact: object) -> Value:
     if isinstance(fact, bool | int) or fact is None:
         return fact
     if isinstance(fact, tuple):
-        return [_value(item) for item in fact]  # pyright: ignore[reportUnknownVariableType]
+        return [_value(item) for item in cast("tuple[object, ...]", fact)]
     if is_dataclass(fact):
         return {f.name: _value(getattr(fact, f.name)) for f in fields_of(fact)}
     raise TypeError(f"no fact: {fact!r}")

@@ -66,8 +66,10 @@ class Args:
     def occurrence(self) -> Occurrence | None:
         """Which candidate: a number from 1, `last`, or None."""
         found = self.given.get("occurrence")
-        if found is None or found == "last":
-            return found
+        if found is None:
+            return None
+        if found == "last":
+            return "last"
         if isinstance(found, str):
             if not (found.isascii() and found.isdigit() and len(found) < 10):
                 raise InvalidArgs("occurrence", "must be a number from 1, or last")

@@ -1,0 +1,314 @@
+"""Drafts: how new text becomes bytes, and that nothing else does."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.edit.draft import Draft, Normalized, check_expected, compose, content_lines
+from copydesk.edit.place import end_of, locate
+from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request
+from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
+from copydesk.text.encoding import UTF8
+from copydesk.text.snapshot import Snapshot
+from texts import PATH, drafts, joined
+
+
+def drafted(before: bytes, request: Request, named: str | None = None) -> Draft:
+    base = Snapshot.of(before, named)
+    return compose(request, base, locate(request, base))
+
+
+def edit(text: str, content: str = "") -> RangeEdit:
+    return RangeEdit(PATH, text, content)
+
+
+def insert(anchor: str, content: str, *, before: bool = False) -> Insert:
+    return Insert(PATH, Anchor(anchor), content, "before" if before else "after")
+
+
+def block(start: str, end: str, content: str, *, keep: bool = True) -> BlockReplace:
+    ends = Anchor(start, argument="start_anchor"), Anchor(end, argument="end_anchor")
+    return BlockReplace(PATH, *ends, content, include_anchors=keep)
+
+
+def remarks(found: Normalized) -> str:
+    """As `file+ content lf 2`: where a newline was added, the style, how many were converted."""
+    added = "file+ " * found.file_eof_newline_added + "content+ " * found.content_eof_newline_added
+    return f"{added}{found.newline_style} {found.content_newlines_converted}"
+
+
+def check(
+    before: bytes, request: Request, after: bytes, said: str, named: str | None = None
+) -> None:
+    """The edit makes these bytes, with these remarks."""
+    draft = drafted(before, request, named)
+    assert draft.after.data == after
+    assert remarks(draft.normalized) == said
+    assert draft.replaces_nothing == (before == after)
+    assert bool(draft.diff) == (before != after)
+
+
+APPEND = Append(PATH, "x\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "request_", "after", "said"),
+    [
+        (b"a\nb\nc\n", edit("2", "x\n"), b"a\nx\nc\n", "lf 0"),
+        (b"a\nb\nc\n", edit("2", "x"), b"a\nx\nc\n", "content+ lf 0"),
+        (b"a\nb\nc\n", edit("2", "x\ny"), b"a\nx\ny\nc\n", "content+ lf 0"),
+        (b"a\nb\nc\n", edit("2"), b"a\nc\n", "lf 0"),
+        (b"a\nb\nc\n", edit("2", "\n"), b"a\n\nc\n", "lf 0"),
+        (b"a\nb\nc\n", edit("2", "\n\n"), b"a\n\n\nc\n", "lf 0"),
+        (b"a\nb\nc\n", edit("~"), b"", "lf 0"),
+        (b"a\nb\nc\n", edit("4~", "x\n"), b"a\nb\nc\nx\n", "lf 0"),
+        (b"a\nb\nc\n", edit("2", "b\n"), b"a\nb\nc\n", "lf 0"),
+        # the end of the file
+        (b"a\nb", edit("1", "x\n"), b"x\nb\n", "file+ lf 0"),
+        (b"a\nb", edit("2", "x\n"), b"a\nx\n", "file+ lf 0"),
+        (b"a\nb", edit("2", "x"), b"a\nx\n", "file+ content+ lf 0"),
+        (b"a\nb", edit("2"), b"a\n", "lf 0"),
+        (b"a\nb", edit("1"), b"b\n", "file+ lf 0"),
+        (b"a\nb", edit("~"), b"", "lf 0"),
+        (b"a\nb", APPEND, b"a\nb\nx\n", "file+ lf 0"),
+        (b"a\nb", Append(PATH, "x"), b"a\nb\nx\n", "file+ content+ lf 0"),
+        (b"a\nb", edit("3~", "x\n"), b"a\nb\nx\n", "file+ lf 0"),
+        (b"a\nb", insert("b", "x\n"), b"a\nb\nx\n", "file+ lf 0"),
+        (b"a\nb", insert("b", "x\n", before=True), b"a\nx\nb\n", "file+ lf 0"),
+        (b"a\n1\nb", block("a", "b", "x\n"), b"a\nx\nb\n", "file+ lf 0"),
+        (b"a\n1\nb", block("a", "b", "x\n", keep=False), b"x\n", "file+ lf 0"),
+        (b"a\n", APPEND, b"a\nx\n", "lf 0"),
+        (b"a\n\n", APPEND, b"a\n\nx\n", "lf 0"),
+        # nothing there
+        (b"", APPEND, b"x\n", "lf 0"),
+        (b"", edit("~", "x"), b"x\n", "content+ lf 0"),
+        (b"", edit("1", "x\r\n"), b"x\n", "lf 1"),
+        (b"", edit("~"), b"", "lf 0"),
+        (b"", edit("1~", "\n"), b"\n", "lf 0"),
+        # CRLF
+        (b"a\r\nb\r\n", edit("2", "x\ny\n"), b"a\r\nx\r\ny\r\n", "crlf 2"),
+        (b"a\r\nb\r\n", edit("2", "x\r\ny\n"), b"a\r\nx\r\ny\r\n", "crlf 1"),
+        (b"a\r\nb\r\n", edit("2", "x\r\ny"), b"a\r\nx\r\ny\r\n", "content+ crlf 0"),
+        (b"a\r\nb", edit("1", "x"), b"x\r\nb\r\n", "file+ content+ crlf 0"),
+        (b"a\r\nb", APPEND, b"a\r\nb\r\nx\r\n", "file+ crlf 1"),
+        (b"a\nb\n", edit("1", "x\r\ny\r\n"), b"x\ny\nb\n", "lf 2"),
+        # the line before, then the line after, then most lines
+        (b"a\r\nb\nc\nd\n", edit("2", "x\n"), b"a\r\nx\r\nc\nd\n", "crlf 1"),
+        (b"a\r\nb\nc\nd\n", edit("1", "x\n"), b"x\nb\nc\nd\n", "lf 0"),
+        (b"a\r\nb\nc\nd\n", edit("3", "x\n"), b"a\r\nb\nx\nd\n", "lf 0"),
+        (b"a\r\nb\n", insert("a", "x\n"), b"a\r\nx\r\nb\n", "crlf 1"),
+        (b"a\r\nb\n", insert("a", "x\n", before=True), b"x\r\na\r\nb\n", "crlf 1"),
+        (b"a\nb\r\n", APPEND, b"a\nb\r\nx\r\n", "crlf 1"),
+        (b"a\r\nb\r\nc\n", edit("~", "x\n"), b"x\r\n", "crlf 1"),
+        (b"a\r\nb\n", edit("~", "x\n"), b"x\n", "lf 0"),
+        (b"a\r\nb\r\nc\nd", APPEND, b"a\r\nb\r\nc\nd\r\nx\r\n", "file+ crlf 1"),
+        (b"a\r\nb\r\nc\nd", edit("1", "x\n"), b"x\r\nb\r\nc\nd\n", "file+ crlf 1"),
+        # only LF and CRLF end a line
+        (b"a\rb\nc\n", edit("1", "x\ry\n"), b"x\ry\nc\n", "lf 0"),
+        (b"a\nb\n", edit("1", "x\u2028y\x85\x0cz\n"), "x\u2028y\x85\x0cz\nb\n".encode(), "lf 0"),
+        (b"a\r\nb\r\n", edit("1", "x\r\r\n"), b"x\r\r\nb\r\n", "crlf 0"),
+        # the mark stays
+        (b"\xef\xbb\xbfa\n", edit("1", "x\n"), b"\xef\xbb\xbfx\n", "lf 0"),
+        (b"\xef\xbb\xbfa\n", edit("~"), b"\xef\xbb\xbf", "lf 0"),
+        (b"\xef\xbb\xbf", APPEND, b"\xef\xbb\xbfx\n", "lf 0"),
+        (b"\xef\xbb\xbfa\n", insert("a", "x\n", before=True), b"\xef\xbb\xbfx\na\n", "lf 0"),
+        (b"\xff\xfea\0\n\0", edit("1", "é"), b"\xff\xfe\xe9\0\n\0", "content+ lf 0"),
+        (b"\xff\xfea\0\r\0\n\0", APPEND, b"\xff\xfea\0\r\0\n\0x\0\r\0\n\0", "crlf 1"),
+        (b"\xff\xfe", APPEND, b"\xff\xfex\0\n\0", "lf 0"),
+        # bytes that are no text stay
+        (b"\xff\nb\n\xc3", edit("2", "x\n"), b"\xff\nx\n\xc3\n", "file+ lf 0"),
+    ],
+)
+def test_bytes(before: bytes, request_: Request, after: bytes, said: str) -> None:
+    check(before, request_, after, said)
+
+
+@pytest.mark.parametrize(
+    ("named", "before", "content", "after"),
+    [
+        ("gb18030", "中\n", "国🎉\n", "中\n国🎉\n"),
+        ("shift_jis", "日\r\n", "本\n", "日\r\n本\r\n"),
+        ("iso8859-1", "é\n", "ü\n", "é\nü\n"),
+        ("utf-16-be", "é\n", "🎉\n", "é\n🎉\n"),
+        ("utf-32-le", "é", "🎉", "é\n🎉\n"),
+    ],
+)
+def test_named_encodings(named: str, before: str, content: str, after: str) -> None:
+    draft = drafted(before.encode(named), Append(PATH, content), named)
+    assert draft.after.data == after.encode(named)
+
+
+@pytest.mark.parametrize(
+    ("before", "named", "content", "character"),
+    [
+        (b"\xff\n", None, "a\né\n", "é"),
+        (b"\xe9\n", "iso8859-1", "漢", "漢"),
+        (b"a\n", "shift_jis", "¥100", "¥"),
+        (b"a\n", "gb2312", "x🎉", "🎉"),
+    ],
+)
+def test_text_that_the_file_cannot_hold(
+    before: bytes, named: str | None, content: str, character: str
+) -> None:
+    with pytest.raises(EncodingRefused) as found:
+        drafted(before, Append(PATH, content), named)
+    assert found.value.character == character
+
+
+@pytest.mark.parametrize("request_", [APPEND, edit("1", "x\n"), insert("a", "x\n")])
+def test_nothing_is_put_after_a_broken_code_unit(request_: Request) -> None:
+    with pytest.raises(EncodingRefused):
+        drafted(b"\xff\xfea\0\n\0b\0c", request_)
+
+
+def test_a_line_with_a_broken_code_unit_can_be_replaced() -> None:
+    check(b"\xff\xfea\0\n\0b\0c", edit("2", "x"), b"\xff\xfea\0\n\0x\0\n\0", "file+ content+ lf 0")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [Append(PATH, ""), insert("a", ""), block("a", "c", ""), edit("4~")],
+    ids=["append", "insert", "block", "range at the end"],
+)
+def test_content_required(request_: Request) -> None:
+    with pytest.raises(ContentRequired):
+        drafted(b"a\nb\nc\n", request_)
+
+
+@pytest.mark.parametrize(
+    ("request_", "action"),
+    [
+        (edit("2", "x"), "replace"),
+        (edit("2"), "delete"),
+        (edit("4~", "x"), "append"),
+        (APPEND, "append"),
+        (insert("b", "x"), "insert"),
+        (block("a", "c", "x"), "block_replace"),
+    ],
+)
+def test_actions(request_: Request, action: str) -> None:
+    assert drafted(b"a\nb\nc\n", request_).action == action
+
+
+def test_a_new_file() -> None:
+    nothing = Snapshot(b"", UTF8)
+    draft = compose(APPEND, nothing, end_of(nothing), created=True)
+    assert draft.after.data == b"x\n"
+    assert draft.diff.startswith(b"diff --git a/a.txt b/a.txt\nnew file mode 100644\n")
+    assert not draft.replaces_nothing
+
+
+@given(drafts())
+def test_bytes_outside_of_the_edit_stay(draft: Draft) -> None:
+    """But for one newline at the end of the file, and then it is remarked."""
+    base, place = draft.base, draft.place
+    head = base.data[: base.start(place.start)]
+    tail = base.data[base.start(place.stop) :]
+    lf, crlf = base.encoding.encode("\n"), base.encoding.encode("\r\n")
+    newline = crlf if draft.normalized.newline_style == "crlf" else lf
+    new = b"".join(base.encoding.encode(line) + newline for line in draft.new_lines)
+    ends = (b"", lf, crlf) if draft.normalized.file_eof_newline_added else (b"",)
+    allowed = {head + a + new + tail + b for a, b in product(ends, ends) if not (a and b)}
+    assert draft.after.data in allowed
+    assert head.startswith(base.encoding.bom)
+
+
+@given(drafts())
+def test_the_last_line_ends_with_a_newline(draft: Draft) -> None:
+    found = draft.normalized
+    assert draft.after.ends_with_newline or not draft.after.line_count
+    assert found.file_eof_has_newline == (draft.base.ends_with_newline or not draft.base.line_count)
+    if found.file_eof_newline_added:
+        assert not found.file_eof_has_newline
+    content = draft.request.content
+    assert found.content_eof_has_newline == (content == "" or content.endswith("\n"))
+    assert found.content_eof_newline_added != found.content_eof_has_newline
+
+
+@given(drafts())
+def test_the_lines_are_those_before_with_the_new_ones_in_their_place(draft: Draft) -> None:
+    base, place, after = draft.base, draft.place, draft.after
+    old = base.texts(0, base.line_count)
+    wanted = (*old[: place.start], *draft.new_lines, *old[place.stop :])
+    if any(line.endswith("\r") for line in wanted):
+        return  # before an LF, a CR is part of the terminator
+    assert after.texts(0, after.line_count) == wanted
+    new = range(place.start, place.start + len(draft.new_lines))
+    style = {after.newline_name(after.terminator(line)) for line in new}
+    assert style <= {draft.normalized.newline_style}
+    near = base.newline_near(place.start, place.stop)
+    assert draft.normalized.newline_style == base.newline_name(near)
+
+
+@given(joined())
+def test_content_lines(text: str) -> None:
+    """The lines of a text are those of a file of it; a newline at the end makes no line more."""
+    found = Snapshot.of(text.encode()) if not text.startswith("\ufeff") else None
+    if found is not None:
+        assert tuple(content_lines(text)) == found.texts(0, found.line_count)
+    assert len(content_lines(text)) == len(
+        content_lines(text.removesuffix("\n") + "\n" * (text != ""))
+    )
+
+
+@given(drafts(), st.booleans())
+def test_the_old_text_is_expected(draft: Draft, crlf: bool) -> None:
+    old = draft.base.texts(draft.place.start, draft.place.stop)
+    if not any(line.endswith("\r") for line in old):
+        newline = "\r\n" if crlf else "\n"
+        check_expected("".join(line + newline for line in old), draft.base, draft.place)
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "expected_old", "found"),
+    [
+        (b"a\nb\nc\n", "2", "b\n", None),
+        (b"a\nb\nc\n", "2", "b", None),
+        (b"a\nb\nc\n", "2", "b\r\n", None),
+        (b"a\r\nb\r\n", "1~2", "a\nb", None),
+        (b"a\n\n", "2", "\n", None),
+        (b"\xff\n", "1", "\\xff", None),
+        (b"a\nb", "2", "b\n", None),
+        (b"a\nb\nc\n", "2", "c\n", "b\n"),
+        (b"a\nb\nc\n", "2", "b \n", "b\n"),
+        (b"a\nb\nc\n", "2", " b\n", "b\n"),
+        (b"a\nb\nc\n", "2", "b\n\n", "b\n"),
+        (b"a\nb\nc\n", "2~3", "b\n", "b\nc\n"),
+        (b"a\nb\nc\n", "2", "b\nc\n", "b\n"),
+        (b"a\nb\nc\n", "4~", "c\n", ""),
+        (b"e\xcc\x81\n", "1", "é\n", "e\u0301\n"),
+    ],
+)
+def test_expected_old(before: bytes, text: str, expected_old: str, found: str | None) -> None:
+    base = Snapshot.of(before)
+    place = locate(edit(text, "x"), base)
+    if found is None:
+        check_expected(expected_old, base, place)
+        return
+    with pytest.raises(ContentChanged) as refused:
+        check_expected(expected_old, base, place)
+    assert (refused.value.expected_old, refused.value.found) == (expected_old, found)
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "bad"),
+    [
+        ("a\n", "b\n", False),
+        ("a\n", "b\ufffd\n", True),
+        ("a\ufffd\n", "b\ufffd\n", False),
+        ("a\ufffd\n", "b\n", False),
+        ("a\n", "", False),
+        ("a\nb\ufffd\n", "b\ufffd\n", True),
+    ],
+)
+def test_bad_character(before: str, content: str, bad: bool) -> None:
+    assert drafted(before.encode(), edit("1", content)).bad_character == bad
+
+
+def test_a_replacement_character_shown_for_a_bad_byte_is_none() -> None:
+    assert drafted(b"\xef\xbf\xbd\n", edit("1", "\ufffd")).bad_character is False
+    assert drafted(b"\xff\n", edit("1", "a")).bad_character is False
