@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from copydesk.edit.draft import Draft, Normalized, check_expected, compose, content_lines
 from copydesk.edit.place import end_of, locate
-from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request
+from copydesk.edit.request import (
+    Anchor,
+    Append,
+    BatchEdit,
+    BlockReplace,
+    Insert,
+    RangeEdit,
+    Request,
+)
 from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
@@ -224,6 +232,7 @@ def test_the_last_line_ends_with_a_newline(draft: Draft) -> None:
     assert found.file_eof_has_newline == (draft.base.ends_with_newline or not draft.base.line_count)
     if found.file_eof_newline_added:
         assert not found.file_eof_has_newline
+    assert not isinstance(draft.request, BatchEdit)
     content = draft.request.content
     assert found.content_eof_has_newline == (content == "" or content.endswith("\n"))
     assert found.content_eof_newline_added != found.content_eof_has_newline

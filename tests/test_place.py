@@ -27,7 +27,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.snapshot import Snapshot
-from texts import PATH, requests, snapshots
+from texts import PATH, LineEdit, requests, snapshots
 
 
 def spelled(place: Place) -> str:
@@ -38,7 +38,7 @@ def spelled(place: Place) -> str:
 
 
 def check(
-    request: RangeEdit | Append | Insert | BlockReplace,
+    request: LineEdit,
     base: Snapshot | bytes,
     expected: str | type[Refusal],
     **facts: object,
@@ -141,9 +141,9 @@ def test_insertions(request_: Insert, expected: str, base: Snapshot) -> None:
             {"argument": "anchor", "anchor": "thre two", "match": "contains", "closest": [3]},
         ),
         (insert("hree two", match="equals"), AnchorNotFound, {"match": "equals", "closest": [3]}),
-        (insert("zzzzzz", "after", 1), AnchorNotFound, {"closest": []}),
+        (insert("zzzzzz", "after", 1), AnchorNotFound, {"closest": None}),
         (insert("  "), "5:5 in 4:5 1/1", {}),
-        (insert("   "), AnchorNotFound, {"closest": []}),
+        (insert("   "), AnchorNotFound, {"closest": None}),
         (insert("one\r"), AnchorNotFound, {}),
     ],
 )
@@ -268,7 +268,7 @@ def test_an_append_relies_on_nothing(base: bytes) -> None:
 
 @given(snapshots.flatmap(lambda base: st.tuples(st.just(base), requests(base))))
 def test_the_footprint_holds_the_replaced_lines(
-    case: tuple[Snapshot, RangeEdit | Append | Insert | BlockReplace],
+    case: tuple[Snapshot, LineEdit],
 ) -> None:
     base, request = case
     place = locate(request, base)

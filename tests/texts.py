@@ -7,18 +7,21 @@ programs take for the end of a line, a mark or a sign of a diff.
 from __future__ import annotations
 
 import codecs
+from typing import Literal
 
 from hypothesis import strategies as st
 
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.place import locate
-from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request
+from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 
 PATH = RelPath(("a.txt",))
+
+LineEdit = RangeEdit | Append | Insert | BlockReplace
 
 LINES = (
     *("", "a", "b", "}", "    }", " ", "\t", "a b", "---", "--- a", "+++ b", "@@ -1,2 +1,2 @@"),
@@ -117,7 +120,7 @@ def changes(draw: st.DrawFn, data: bytes, most: int = 4) -> ChangeSet:
 
 
 @st.composite
-def requests(draw: st.DrawFn, base: Snapshot) -> Request:
+def requests(draw: st.DrawFn, base: Snapshot) -> LineEdit:
     """An edit of one of the four kinds that finds its place in `base`, of text that it can hold."""
     content = draw(joined(most=4) | st.sampled_from(("", "\n", "\n\n", "x", "x\r\n", "a\nb\r\nc")))
     if not base.encoding.known:
@@ -131,7 +134,7 @@ def requests(draw: st.DrawFn, base: Snapshot) -> Request:
         line = draw(st.sampled_from(anchors))
         same = [i for i in anchors if base.text(i) == base.text(line)]
         anchor = Anchor(base.text(line), "equals")
-        position = draw(st.sampled_from(("after", "before")))
+        position: Literal["after", "before"] = draw(st.sampled_from(("after", "before")))
         return Insert(PATH, anchor, content or "\n", position, same.index(line) + 1)
     if kind == "block" and len({base.text(i) for i in anchors}) > 1:
         first = base.text(anchors[0])

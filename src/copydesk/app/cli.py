@@ -8,6 +8,7 @@ What lives here: the grammar of the command line, and no import that is heavy
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -51,9 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    if hasattr(sys.stdin, "reconfigure"):
+    if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         status = _run(words)
@@ -121,14 +122,14 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     """The parser, and the names of the commands."""
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--root", help="the workspace (default: COPYDESK_ROOT, else here)")
     common.add_argument("--member", help="who calls (default: from the configuration)")
     common.add_argument("--lang", choices=("en", "zh"), help="the language of the words")
     common.add_argument("--json", action="store_true", help="print data for programs")
-    server = argparse.ArgumentParser(add_help=False)
+    server = _Parser(add_help=False)
     server.add_argument("--toolsets", help="comma-separated: ws_mod, team_mgmt")
-    wire = argparse.ArgumentParser(add_help=False)
+    wire = _Parser(add_help=False)
     wire.add_argument("--no-structured", action="store_true", help="send results as text only")
     parser = _Parser(
         prog="copydesk",
@@ -142,7 +143,7 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     parser.add_argument("--version", action="store_true", help="print the version and end")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def add(name: str, words: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    def add(name: str, words: str, *parents: _Parser) -> _Parser:
         return commands.add_parser(
             name,
             help=words,

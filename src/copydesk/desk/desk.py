@@ -20,7 +20,7 @@ from copydesk.desk.outcome import (
     Rejected,
     Revision,
 )
-from copydesk.desk.reading import MOST_LINES, read_lines
+from copydesk.desk.reading import LARGE, MOST_LINES, read_large, read_lines
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
@@ -93,6 +93,10 @@ class Desk:
         """Some lines of a file; what was read is remembered as a base."""
         member.permission.check("read", path, self._set.files.resolve(path))
         try:
+            real, stamp = self._set.files.stat(path)
+            if stamp.size > LARGE:
+                named = self._set.named(real)
+                return read_large(path, self._set.files, named, range_text, most_lines)
             document = self._set.files.read(path)
         except FileNotFound:
             raise self.missing(member, path) from None

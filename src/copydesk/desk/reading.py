@@ -11,11 +11,15 @@ from copydesk.desk.bases import Bases
 from copydesk.desk.outcome import Reading
 from copydesk.edit import ranges
 from copydesk.errors import RangeOutOfBounds
+from copydesk.store.protocol import Files
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000
+LARGE = 8 << 20
+"""A file of more bytes is never held as a whole to be read."""
 
 
 def read_lines(
@@ -29,21 +33,11 @@ def read_lines(
     """The lines that `range_text` names ("" is the whole file), as many as may be shown."""
     bases.keep(base)
     start, stop = _wanted(range_text, base.line_count)
-    lines: list[str] = []
-    left, cut = MOST_CHARACTERS, False
-    for line in range(start, min(stop, start + most_lines)):
-        text = base.text(line)
-        if len(text) > left:
-            cut = True
-            if not lines:
-                lines.append(text[:left])
-            break
-        lines.append(text)
-        left -= len(text) + 1
+    lines, cut = _shown(base, start, min(stop, start + most_lines))
     return Reading(
         path=path,
         first_line=start + 1,
-        lines=tuple(lines),
+        lines=lines,
         size_bytes=len(base.data),
         encoding=base.encoding.label,
         total_lines=base.line_count,
@@ -56,6 +50,60 @@ def read_lines(
         mtime_ms=mtime_ms,
         digest=base.digest,
     )
+
+
+def read_large(
+    path: RelPath, files: Files, named: str | None, range_text: str, most_lines: int
+) -> Reading:
+    """The same for a file of any size, in bounded memory; it is not remembered as a base."""
+    last = ranges.tail(range_text)
+    wanted = ranges.first_line(range_text) if last is None else min(last, most_lines)
+    most_bytes = 4 * MOST_CHARACTERS + 4
+    if last is not None and last > most_lines:
+        wanted = last
+    found = files.window(path, wanted, most_bytes, named, last=last is not None)
+    unmarked = Encoding(found.encoding.name, b"", found.encoding.unit)
+    window = Snapshot(found.data, unmarked)
+    have = window.line_count
+    if found.total_lines is None:
+        start, stop = 0, last or 0
+        stop = min(stop, have) if not found.more else stop
+    else:
+        start, stop = _wanted(range_text, found.total_lines)
+    most = min(stop - start, most_lines)
+    lines, cut = _shown(window, 0, min(most, have))
+    short = found.more and not cut and len(lines) < most
+    return Reading(
+        path=path,
+        first_line=None if found.total_lines is None else start + 1,
+        lines=lines,
+        size_bytes=found.stamp.size,
+        encoding=Encoding(found.encoding.name, found.encoding.bom, found.encoding.unit).label,
+        total_lines=found.total_lines,
+        version=found.sha256 and found.sha256[:VERSION_LENGTH],
+        newline_style=None,
+        ends_with_newline=None if found.more else window.ends_with_newline,
+        cut_by_lines=not (cut or short) and stop - start > len(lines),
+        cut_by_characters=cut or short,
+        last_wanted=stop,
+        mtime_ms=found.stamp.mtime_ns // 1_000_000,
+        digest=found.sha256,
+    )
+
+
+def _shown(base: Snapshot, start: int, stop: int) -> tuple[tuple[str, ...], bool]:
+    """The texts of lines [start, stop) within the limit of characters, and whether it cut."""
+    lines: list[str] = []
+    left = MOST_CHARACTERS
+    for line in range(start, stop):
+        text = base.text(line)
+        if len(text) > left:
+            if not lines:
+                lines.append(text[:left])
+            return tuple(lines), True
+        lines.append(text)
+        left -= len(text) + 1
+    return tuple(lines), False
 
 
 def _wanted(text: str, total: int) -> tuple[int, int]:

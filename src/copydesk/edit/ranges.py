@@ -40,6 +40,12 @@ def resolve(text: str, total: int) -> tuple[int, int]:
     return (first or 1) - 1, total if last is None else last
 
 
+def first_line(text: str) -> int:
+    """The first line, 0-based, that a range names if there is such a line; 0 for no range."""
+    found = _SHAPE.fullmatch(text)
+    return max(int(found["first"]) - 1, 0) if found and found["first"] else 0
+
+
 def tail(text: str) -> int | None:
     """N of `-N~`, the last N lines; None for any other text."""
     found = _TAIL.fullmatch(text)

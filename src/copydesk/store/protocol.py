@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from copydesk.store.stamp import Stamp
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 
 Durability = Literal["full", "fast"]
@@ -68,6 +69,24 @@ Piece = bytes | memoryview | Kept
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Whole lines of a file, from a place on, and what the pass over the file told.
+
+    `data` has no byte order mark. `first_line` is 0-based, None with
+    `total_lines` and `sha256` when only the end was looked at. `more`: the file
+    goes on after `data`.
+    """
+
+    stamp: Stamp
+    encoding: Encoding
+    data: bytes
+    first_line: int | None
+    total_lines: int | None
+    sha256: str | None
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One name of a directory; `size_bytes` of files only, `link_target` of symlinks only.
 
@@ -100,6 +119,16 @@ class Files(Protocol):
 
     def read(self, path: RelPath) -> Document:
         """The whole file; FileTooLarge above the limit."""
+        ...
+
+    def window(
+        self, path: RelPath, first_line: int, most_bytes: int, named: str | None, *, last: bool
+    ) -> Window:
+        """Some lines of a file of any size, in bounded memory.
+
+        From line `first_line` (0-based) on, or with `last` the last so many lines.
+        `named` is the encoding that configuration names. Raises BinaryFile.
+        """
         ...
 
     def open_for_reading(self, path: RelPath) -> AbstractContextManager[OpenFile]:

@@ -1,88 +1,135 @@
 """Some lines of a file of any size, in bounded memory.
 
 What lives here: counting lines block by block, and reading only what is shown.
-What must not: text (the caller decodes). Invariant: no more than a block and
-the window is held, whatever the file has in it.
+What must not: what is done with the lines. Invariant: no more than two blocks
+and the window are held, whatever the file has in it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from copydesk.errors import BinaryFile
 from copydesk.store.pieces import read_at
-from copydesk.text.encoding import Encoding
+from copydesk.store.protocol import Window
+from copydesk.store.stamp import Stamp
+from copydesk.text.encoding import Encoding, detect_head
 
-BLOCK = 1 << 20
+BLOCK = 4 << 20
+_LONGEST_CHARACTER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Whole lines, as bytes from `start`, and what the pass over the file told.
+Known = tuple[int, str]
+"""The line count and the SHA-256 of a file, where an earlier pass over it told them."""
 
-    `first_line` is 0-based, None with `total_lines` and `digest` when only the
-    end was looked at. `more`: the bytes were cut before the lines ended.
+
+def look(
+    fd: int,
+    stamp: Stamp,
+    first_line: int,
+    most_bytes: int,
+    named: str | None,
+    known: Known | None,
+    *,
+    last: bool,
+) -> Window:
+    """The window from line `first_line` on, or with `last` of the last so many lines.
+
+    `most_bytes` bounds it. With `last` only the end of the file is read; else all of
+    it once, for the count of its lines and its digest, or what comes before the
+    window when these are `known`. Raises OSError, BinaryFile.
     """
-
-    data: bytes
-    first_line: int | None
-    total_lines: int | None
-    digest: str | None
-    more: bool
-
-
-def forward(fd: int, size: int, encoding: Encoding, first_line: int, most_bytes: int) -> Window:
-    """The window from line `first_line` (0-based) on, of at most `most_bytes`.
-
-    The whole file is read once, for the count of its lines and its digest.
-    Raises BinaryFile for a NUL where the code unit is one byte.
-    """
+    encoding = detect_head(read_at(fd, _LONGEST_CHARACTER, 0), named)
+    if last:
+        start = _start_of_last(fd, stamp.size, encoding, first_line)
+        return _window(fd, stamp, encoding, start, None, None, None, most_bytes)
     begin, lines = len(encoding.bom), 0
-    start = begin if first_line == 0 else None
+    start: int | None = begin if first_line == 0 else None
+    newline, end = encoding.encode("\n"), b""
     digest = hashlib.sha256()
-    at, last = 0, b""
-    while block := read_at(fd, BLOCK, at):
-        digest.update(block)
-        if encoding.unit == 1 and (nul := block.find(b"\0")) >= 0:
-            raise BinaryFile(at + nul)
-        body = block[begin:] if at == 0 else block
-        found = _count(body, encoding)
-        if start is None and lines + found >= first_line:
-            offset = _after(body, encoding, first_line - lines)
-            start = at + len(block) - len(body) + offset
-        lines += found
-        at, last = at + len(block), block
-    closed = last.endswith(encoding.encode("\n"))
-    total = lines + (at > begin and not closed)
-    from_ = size if start is None else start
-    data = read_at(fd, most_bytes, from_)
-    return Window(data, first_line, total, digest.hexdigest(), from_ + len(data) < size)
+    with ThreadPoolExecutor(1) as other:
+        hashed: Future[None] | None = None
+        for at, block in _blocks(fd):
+            if known is not None and start is not None:
+                break
+            if hashed is not None:
+                hashed.result()
+            if known is None:
+                hashed = other.submit(digest.update, block)  # lets the lock of Python go
+            _check(block, at, encoding)
+            body = block[begin:] if at == 0 and begin else block
+            found = _count(body, encoding)
+            if start is None and lines + found >= first_line:
+                start = at + len(block) - len(body) + _after(body, encoding, first_line - lines)
+            lines, end = lines + found, block[-len(newline) :]
+        if hashed is not None:
+            hashed.result()
+    total = lines + (stamp.size > begin and end != newline)
+    total, sha256 = known or (total, digest.hexdigest())
+    from_ = stamp.size if start is None else start
+    return _window(fd, stamp, encoding, from_, first_line, total, sha256, most_bytes)
 
 
-def backward(fd: int, size: int, encoding: Encoding, lines: int, most_bytes: int) -> Window:
-    """The window of the last `lines` lines; only the end of the file is read.
+def _window(
+    fd: int,
+    stamp: Stamp,
+    encoding: Encoding,
+    start: int,
+    first_line: int | None,
+    total: int | None,
+    sha256: str | None,
+    most_bytes: int,
+) -> Window:
+    data = read_at(fd, most_bytes, start)
+    _check(data, start, encoding)
+    if encoding.name == "utf-8" and not _decodes(data):
+        encoding = Encoding("unknown", encoding.bom, 1)
+    more = start + len(data) < stamp.size
+    return Window(stamp, encoding, data, first_line, total, sha256, more)
 
-    Raises BinaryFile for a NUL in it where the code unit is one byte.
-    """
-    newline = encoding.encode("\n")
-    wanted = lines + (read_at(fd, len(newline), max(size - len(newline), 0)) == newline)
-    begin = len(encoding.bom)
+
+def _decodes(data: bytes) -> bool:
+    """Whether the window is UTF-8, but for a character that its end may have cut."""
+    for cut in range(_LONGEST_CHARACTER):
+        try:
+            data[: len(data) - cut].decode("utf-8")
+        except UnicodeDecodeError as error:
+            if error.end < len(data) - _LONGEST_CHARACTER:
+                return False
+        else:
+            return True
+    return False
+
+
+def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
+    """The byte where the last `lines` lines start, read from the end."""
+    newline, begin = encoding.encode("\n"), len(encoding.bom)
+    wanted = lines + (read_at(fd, len(newline), max(size - len(newline), begin)) == newline)
     at = size
-    start = begin
-    while at > begin and wanted > 0:
-        low = max(begin, at - BLOCK)
+    step = 64 << 10
+    while at > begin:
+        low = max(begin, at - step)
         low += (low - begin) % encoding.unit
         block = read_at(fd, at - low, low)
-        if encoding.unit == 1 and (nul := block.rfind(b"\0")) >= 0:
-            raise BinaryFile(low + nul)
         found = _count(block, encoding)
         if found >= wanted:
-            start = low + _after(block, encoding, found - wanted + 1)
-            break
-        wanted, at = wanted - found, low
-    data = read_at(fd, most_bytes, start)
-    return Window(data, None, None, None, start + len(data) < size)
+            return low + _after(block, encoding, found - wanted + 1)
+        wanted, at, step = wanted - found, low, BLOCK
+    return begin
+
+
+def _blocks(fd: int) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while block := read_at(fd, BLOCK, at):
+        yield at, block
+        at += len(block)
+
+
+def _check(block: bytes, at: int, encoding: Encoding) -> None:
+    if encoding.unit == 1 and (nul := block.find(b"\0")) >= 0:
+        raise BinaryFile(at + nul)
 
 
 def _count(block: bytes, encoding: Encoding) -> int:
@@ -94,6 +141,8 @@ def _count(block: bytes, encoding: Encoding) -> int:
 def _after(block: bytes, encoding: Encoding, nth: int) -> int:
     """The offset just after the nth line feed of the block, nth from 1; 0 for the 0th."""
     newline, offset = encoding.encode("\n"), 0
+    if encoding.unit == 1:
+        return _skip(block, nth)
     while nth > 0:
         offset = block.index(newline, offset)
         if offset % encoding.unit:
@@ -102,3 +151,18 @@ def _after(block: bytes, encoding: Encoding, nth: int) -> int:
         offset += len(newline)
         nth -= 1
     return offset
+
+
+def _skip(block: bytes, nth: int) -> int:
+    """The offset just after the nth LF, by halving the stretch that must hold it."""
+    low, high = 0, len(block)
+    while nth and high - low > 4096:
+        middle = (low + high) // 2
+        before = block.count(b"\n", low, middle)
+        if before >= nth:
+            high = middle
+        else:
+            low, nth = middle, nth - before
+    for _ in range(nth):
+        low = block.index(b"\n", low) + 1
+    return low

@@ -21,13 +21,23 @@ from copydesk.store.create import create, refuse_existing, remove
 from copydesk.store.in_place import write_in_place
 from copydesk.store.pieces import read_at
 from copydesk.store.place import MadeParents, Place
-from copydesk.store.protocol import Document, Durability, Entry, OpenFile, Piece, TargetMoved
+from copydesk.store.protocol import (
+    Document,
+    Durability,
+    Entry,
+    OpenFile,
+    Piece,
+    TargetMoved,
+    Window,
+)
 from copydesk.store.refused import failed, kind_of
 from copydesk.store.replace import replace
 from copydesk.store.stamp import Stamp
+from copydesk.store.window import Known, look
 from copydesk.text.relpath import RelPath
 
 _READS_TRIED = 5
+_KNOWN = 256
 
 
 class Workspace:
@@ -44,6 +54,7 @@ class Workspace:
         durability: Durability = "full",
         limit_bytes: int = 64 << 20,
     ) -> None:
+        self._known: dict[Stamp, Known] = {}
         self._root = Root(os.fspath(root))
         self._durability: Durability = durability
         self._limit_bytes = limit_bytes
@@ -93,6 +104,23 @@ class Workspace:
                 if data is not None:
                     return Document(file.real, data, file.stamp)
         raise Failed("read", "EBUSY: the file changes while it is read")
+
+    def window(
+        self, path: RelPath, first_line: int, most_bytes: int, named: str | None, *, last: bool
+    ) -> Window:
+        """Some lines of a file of any size, in bounded memory; as `Files.window`."""
+        with self.open_for_reading(path) as opened:
+            try:
+                known = self._known.get(opened.stamp)
+                stamp = opened.stamp
+                found = look(opened.fd, stamp, first_line, most_bytes, named, known, last=last)
+            except OSError as refused:
+                raise failed("read", refused) from refused
+            if stamp.settled and found.total_lines is not None and found.sha256 is not None:
+                if len(self._known) >= _KNOWN:
+                    self._known.clear()
+                self._known[stamp] = (found.total_lines, found.sha256)
+            return found
 
     @contextmanager
     def open_for_reading(self, path: RelPath) -> Generator[OpenFile]:

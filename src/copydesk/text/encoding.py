@@ -98,6 +98,11 @@ def detect(data: bytes, named: str | None = None) -> Encoding:
     return encoding
 
 
+def detect_head(head: bytes, named: str | None = None) -> Encoding:
+    """The encoding of a file by its first four bytes, UTF-8 where they do not tell."""
+    return _marked(head) or of_new_file(named)
+
+
 def of_new_file(named: str | None) -> Encoding:
     """The encoding of a file that is to be made, where configuration names `named` for it."""
     return UTF8 if named is None else Encoding(named, b"", _WIDE.get(named, 1))
@@ -132,9 +137,9 @@ def checked_name(name: str) -> str:
 
 
 def _detect(data: bytes, named: str | None) -> Encoding:
-    for bom, name, unit in _BOMS:
-        if data.startswith(bom):
-            return Encoding(name, bom, unit)
+    marked = _marked(data)
+    if marked is not None:
+        return marked
     if named is not None and named != "utf-8":
         return Encoding(named, b"", _WIDE.get(named, 1))
     try:
@@ -142,3 +147,11 @@ def _detect(data: bytes, named: str | None) -> Encoding:
     except UnicodeDecodeError:
         return Encoding(UNKNOWN)
     return UTF8
+
+
+def _marked(data: bytes) -> Encoding | None:
+    """The encoding that the byte order mark tells."""
+    for bom, name, unit in _BOMS:
+        if data.startswith(bom):
+            return Encoding(name, bom, unit)
+    return None

@@ -1,0 +1,137 @@
+"""What the tests of the MCP surface share: a workspace, one call for every tool, checks.
+
+The table is by tool; a tool of the catalog that has no row fails
+`test_every_tool_has_a_row`. `{hunk}` stands for a plan made just before the
+call, by the append tool of the same toolset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+from mcp import Client
+from ruamel.yaml import YAML
+
+from copydesk.app.config import TOOLSETS, Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+
+MODES = ("2026-07-28", "auto", "legacy")
+FILE = "doc.md"
+TEXT = '# Title\n\nalpha: "1"\n<!-- begin -->\nold line\n<!-- end -->\nomega 中文\n'
+
+EDIT = {"old_string": "old line", "new_string": "new line"}
+CALLS: Mapping[str, Mapping[str, Any]] = {
+    "read_file": {"path": FILE},
+    "create_new_file": {"path": "new/file.md", "content": "text\n"},
+    "overwrite_entire_file": {
+        "path": FILE,
+        "known_old_total_lines": 7,
+        "known_old_total_bytes": len(TEXT.encode()),
+        "content": "all new\n",
+    },
+    "prepare_file_range_edit": {"path": FILE, "range": "5", "content": "new line"},
+    "prepare_file_append": {"path": FILE, "content": "more `code`: no\n\tx\n"},
+    "prepare_file_insert_after": {"path": FILE, "anchor": "# Title", "content": "under"},
+    "prepare_file_insert_before": {"path": FILE, "anchor": "omega", "content": "over"},
+    "prepare_file_block_replace": {
+        "path": FILE,
+        "start_anchor": "<!-- begin -->",
+        "end_anchor": "<!-- end -->",
+        "content": "block",
+    },
+    "apply_file_modification": {"hunk_id": "{hunk}"},
+    "list_dir": {"path": "."},
+    "ripgrep_files": {"pattern": "line"},
+    "ripgrep_count": {"pattern": "line"},
+    "ripgrep_snippets": {"pattern": "line"},
+    "ripgrep_fixed": {"literal": "old line"},
+    "ripgrep_search": {"pattern": "line", "rg_args": ["-i"]},
+    "Read": {"path": FILE},
+    "Edit": {"path": FILE, **EDIT},
+    "Write": {"path": "written.md", "content": "text\n"},
+    "BatchEdit": {"path": FILE, "edits": [EDIT]},
+    "MultiEdit": {"path": FILE, "edits": [EDIT]},
+    "prepare_batch_edit": {"path": FILE, "edits": [EDIT]},
+}
+
+
+def call_of(name: str) -> Mapping[str, Any] | None:
+    """The row of a tool; a tool of the mirror toolset has that of the one it mirrors."""
+    return CALLS.get(name.removeprefix("team_mgmt_"))
+
+
+def settings(**changes: Any) -> Config:
+    """All toolsets, for a member that has them all; writes need not outlive a power cut."""
+    members = {"local": MemberConfig(team_mgmt=True)}
+    return Config(**{"toolsets": TOOLSETS, "members": members, "durability": "fast", **changes})
+
+
+def lay(root: Path) -> Path:
+    """The files that the table works on, for both toolsets that have them."""
+    for folder in (root, root / ".minds"):
+        folder.mkdir(exist_ok=True)
+        (folder / FILE).write_text(TEXT, "utf-8")
+    return root
+
+
+def opened_at(root: Path, **changes: Any) -> Opened:
+    """The workspace at `root`, with its files laid, kept in memory."""
+    return open_workspace(str(lay(root)), settings(**changes), shared=False)
+
+
+async def call_each(client: Client, root: Path, *, structured: bool = True) -> list[str]:
+    """Call every tool that is listed, each on fresh files; their names."""
+    listed = [tool.name for tool in (await client.list_tools()).tools]
+    for name in listed:
+        lay(root)
+        for made in ("new/file.md", "written.md"):
+            (root / made).unlink(missing_ok=True)
+            (root / ".minds" / made).unlink(missing_ok=True)
+        row = call_of(name)
+        assert row is not None, name
+        result = await client.call_tool(name, await with_hunk(client, name, row))
+        assert not result.is_error, (name, text_of(result))
+        if structured:
+            says_the_same(name, result)
+        else:
+            assert result.structured_content is None
+    return listed
+
+
+async def with_hunk(client: Client, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row, with a plan of its own where it wants one."""
+    if row.get("hunk_id") != "{hunk}":
+        return dict(row)
+    prefix = name[: -len("apply_file_modification")]
+    call = CALLS["prepare_file_append"]
+    plan = await client.call_tool(f"{prefix}prepare_file_append", dict(call))
+    return {**row, "hunk_id": fields_of(plan)["hunk_id"]}
+
+
+def says_the_same(name: str, result: t.CallToolResult) -> None:
+    """The text and the structured part of a result hold the same fields."""
+    shown, data = fields_of(result), result.structured_content
+    if name.endswith("read_file"):  # the lines are the body of the text
+        assert shown.items() <= data.items()
+    else:
+        assert shown == data, name
+
+
+def text_of(result: t.CallToolResult) -> str:
+    """The text of a result that has one."""
+    (block,) = result.content
+    assert isinstance(block, t.TextContent)
+    return block.text
+
+
+def fields_of(result: t.CallToolResult) -> dict[str, Any]:
+    """The fields that the text of a result holds."""
+    text = text_of(result)
+    if not text.startswith("```"):
+        return json.loads(text)
+    fence, _, rest = text.partition("yaml\n")
+    return YAML(typ="safe", pure=True).load(rest.partition(f"\n{fence}\n")[0])

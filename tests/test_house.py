@@ -1,0 +1,167 @@
+"""The rules of the house: who imports whom, what stands in every file, what in none."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import copydesk
+
+ROOT = Path(copydesk.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+MOST_LINES = 400
+
+ROOMS = {
+    "errors": (),
+    "text": ("errors",),
+    "edit": ("text", "errors"),
+    "store": ("text", "errors"),
+    "desk": ("edit", "text", "errors", "store.protocol", "store.stamp"),
+    "tools": ("desk", "edit", "text", "errors"),
+    "app": ("tools", "desk", "store", "edit", "text", "errors", "__version__"),
+}
+"""What each room may import besides itself."""
+
+CLOCK = ("time", "datetime")
+DISK = ("os", "pathlib", "io", "shutil", "tempfile", "socket", "subprocess")
+PURE = (*CLOCK, *DISK, "json", "logging", "asyncio", "threading", "random", "secrets")
+FORBIDDEN = {
+    "errors": PURE,
+    "text": PURE,
+    "edit": PURE,
+    "store": ("asyncio",),
+    "desk": (*CLOCK, *DISK, "json", "asyncio"),
+    "tools": (*DISK, "asyncio", "sqlite3"),
+    "app": (),
+}
+"""Modules of the standard library that a room has no use for."""
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def name_of(path: Path) -> str:
+    """As `text/change.py`."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module that the file imports, wherever it does, with its line."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def below(module: str, names: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+def check(rule: Callable[[Path], Iterator[str]]) -> None:
+    """No file breaks the rule; it gives what is wrong, as `line: what`."""
+    wrong = [f"{name_of(path)}:{what}" for path in FILES for what in rule(path)]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_there_are_files() -> None:
+    assert {name_of(path).split("/")[0] for path in FILES} >= set(ROOMS) - {"errors"}
+
+
+def test_each_room_imports_only_what_it_may() -> None:
+    def rule(path: Path) -> Iterator[str]:
+        room = name_of(path).split("/")[0].removesuffix(".py")
+        for line, module in imported(path):
+            if module.startswith("."):
+                yield f"{line}: relative import"
+            inner = module.removeprefix("copydesk.")
+            if inner != module and room in ROOMS and not below(inner, (room, *ROOMS[room])):
+                yield f"{line}: {room} imports {module}"
+
+    check(rule)
+
+
+def test_each_room_leaves_the_world_to_others() -> None:
+    def rule(path: Path) -> Iterator[str]:
+        room = name_of(path).split("/")[0].removesuffix(".py")
+        for line, module in imported(path):
+            if below(module, FORBIDDEN.get(room, ())):
+                yield f"{line}: {room} imports {module}"
+
+    check(rule)
+
+
+def test_lines_are_not_split_as_str_does() -> None:
+    """`str.splitlines` takes U+2028, form feed and others for the end of a line."""
+
+    def rule(path: Path) -> Iterator[str]:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Attribute) and node.attr == "splitlines":
+                yield f"{node.lineno}: splitlines"
+
+    check(rule)
+
+
+def test_files_are_short() -> None:
+    def rule(path: Path) -> Iterator[str]:
+        count = path.read_bytes().count(b"\n")
+        if count > MOST_LINES:
+            yield f" {count} lines, more than {MOST_LINES}"
+
+    check(rule)
+
+
+def _undocumented(node: ast.AST) -> Iterator[str]:
+    """Public classes and functions of a module; the contract of a method may stand in a protocol."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If | ast.Try):
+            yield from _undocumented(child)
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if not child.name.startswith("_") and not ast.get_docstring(child):
+            yield f"{child.lineno}: {child.name} has no docstring"
+
+
+def test_what_is_public_has_a_docstring() -> None:
+    def rule(path: Path) -> Iterator[str]:
+        if not ast.get_docstring(tree(path)):
+            yield "1: no docstring"
+        yield from _undocumented(tree(path))
+
+    check(rule)
+
+
+def test_nothing_is_left_to_do() -> None:
+    marks = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")\b")
+
+    def rule(path: Path) -> Iterator[str]:
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+            if marks.search(line):
+                yield f"{number}: {line.strip()}"
+
+    check(rule)
+
+
+def test_the_command_line_starts_without_what_it_may_not_need() -> None:
+    if importlib.util.find_spec("copydesk.app.cli") is None:
+        pytest.skip("there is no command line yet")
+    heavy = ("mcp", "pydantic", "jsonschema", "rich", "sqlite3")
+    program = (
+        "import sys, copydesk.app.cli\n"
+        f"print(*sorted({set(heavy)!r} & {{name.split('.')[0] for name in sys.modules}}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == []

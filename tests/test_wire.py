@@ -1,0 +1,249 @@
+"""The door for arguments: what is no argument is named, what is not given is not there."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.errors import InvalidArgs, PathRequired, Refusal
+from copydesk.tools.schema import (
+    arguments,
+    choice,
+    flag,
+    number,
+    number_or_text,
+    text,
+    texts,
+)
+from copydesk.tools.wire import Args, checked
+
+SCHEMA = arguments(
+    {
+        "path": text(),
+        "content": text(),
+        "size": number(),
+        "note": text(),
+        "match": choice("contains", "equals"),
+        "occurrence": number_or_text(),
+        "max_lines": number(default=500),
+        "limit": number(default=3),
+        "strict": flag(True),
+        "globs": texts(),
+        "edits": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"old": {"type": "string"}, "new": {"type": "string"}},
+                "required": ["old", "new"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "path",
+    "content",
+    "size",
+)
+GOOD: dict[str, object] = {"path": "a", "content": "x", "size": 1}
+
+
+def check(changes: dict[str, object], expected: str | None) -> None:
+    """With these the arguments are good (None), or refused, naming this one."""
+    given_ = {name: value for name, value in {**GOOD, **changes}.items() if value is not ...}
+    if expected is None:
+        checked(SCHEMA, given_)
+        return
+    with pytest.raises(Refusal) as found:
+        checked(SCHEMA, given_)
+    told = found.value
+    assert (told.argument if isinstance(told, InvalidArgs) else told.code) == expected
+    if isinstance(told, InvalidArgs):
+        assert told.reason
+        assert (told.argument + told.reason).encode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, None),
+        # unknown
+        ({"paths": "a"}, "paths"),
+        ({"Path": "a"}, "Path"),
+        ({"": 1}, ""),
+        ({"x\ud800": 1}, "x\\ud800"),
+        ({"__class__": 1}, "__class__"),
+        # missing: ... takes an argument away
+        ({"path": ...}, "PATH_REQUIRED"),
+        ({"path": ""}, "PATH_REQUIRED"),
+        ({"path": None}, "PATH_REQUIRED"),
+        ({"path": ..., "content": ...}, "PATH_REQUIRED"),
+        ({"content": ...}, "content"),
+        ({"size": ...}, "size"),
+        # required ones have no value that means not given
+        ({"content": ""}, None),
+        ({"content": None}, "content"),
+        ({"size": 0}, None),
+        ({"size": None}, "size"),
+        # wrong types
+        ({"path": 1}, "path"),
+        ({"path": ["a"]}, "path"),
+        ({"path": {"a": 1}}, "path"),
+        ({"content": 1}, "content"),
+        ({"content": True}, "content"),
+        ({"note": 0}, "note"),
+        ({"note": False}, "note"),
+        ({"note": []}, "note"),
+        ({"size": "1"}, "size"),
+        ({"size": True}, "size"),
+        ({"size": False}, "size"),
+        ({"size": 1.5}, "size"),
+        ({"size": -1}, "size"),
+        ({"size": math.nan}, "size"),
+        ({"size": math.inf}, "size"),
+        ({"size": 1.0}, None),
+        ({"size": 10**400}, None),
+        ({"limit": "0"}, "limit"),
+        ({"limit": ""}, "limit"),
+        ({"max_lines": False}, "max_lines"),
+        ({"max_lines": True}, "max_lines"),
+        ({"max_lines": -1}, "max_lines"),
+        ({"max_lines": "5"}, "max_lines"),
+        ({"strict": 1}, "strict"),
+        ({"strict": 0}, "strict"),
+        ({"strict": "true"}, "strict"),
+        ({"strict": ""}, "strict"),
+        ({"match": "like"}, "match"),
+        ({"match": "Equals"}, "match"),
+        ({"match": 1}, "match"),
+        ({"occurrence": 1.5}, "occurrence"),
+        ({"occurrence": True}, "occurrence"),
+        ({"occurrence": [1]}, "occurrence"),
+        ({"globs": "*.py"}, "globs"),
+        ({"globs": ["a", 1]}, "globs[1]"),
+        ({"edits": [{"old": "a", "new": "b"}]}, None),
+        ({"edits": [{"old": "a", "new": 1}]}, "edits[0].new"),
+        ({"edits": [{"old": "a"}]}, "edits[0]"),
+        ({"edits": {"old": "a"}}, "edits"),
+        # not given
+        ({"note": "", "match": "", "occurrence": "", "max_lines": 0}, None),
+        ({"note": None, "match": None, "occurrence": None, "max_lines": None}, None),
+        ({"strict": None, "globs": None, "edits": None, "limit": None}, None),
+        # texts that are none
+        ({"content": "a\0b"}, "content"),
+        ({"note": "\0"}, "note"),
+        ({"content": "\ud800"}, "content"),
+        ({"path": "\udfff"}, "path"),
+        ({"path": "a\0b"}, None),
+        ({"occurrence": "\ud800"}, "occurrence"),
+        ({"match": "\ud83d"}, "match"),
+        ({"globs": ["a", "\ud800"]}, "globs[1]"),
+        ({"globs": ["a\0"]}, "globs[0]"),
+        ({"edits": [{"old": "\ud800", "new": ""}]}, "edits[0].old"),
+        ({"edits": [{"old": "a", "new": "b", "\ud800": 1}]}, "edits[0].\\ud800"),
+        ({"edits": [{"old": "a", "new": {"x": ["\0"]}}]}, "edits[0].new.x[0]"),
+        ({"content": "\U0001f389\ufffd\ufffe"}, None),
+    ],
+)
+def test_arguments(changes: dict[str, object], expected: str | None) -> None:
+    check(changes, expected)
+
+
+@pytest.mark.parametrize("found", [None, [], "path", 1, True, [("path", "a")]])
+def test_arguments_are_an_object(found: object) -> None:
+    with pytest.raises(InvalidArgs) as refused:
+        checked(SCHEMA, found)
+    assert refused.value.argument == "arguments"
+
+
+def test_only_what_was_given_is_there() -> None:
+    sentinels = {"note": "", "occurrence": 0, "max_lines": 0, "limit": 0, "match": ""}
+    found = checked(SCHEMA, {**GOOD, "content": "", "size": 0, **sentinels})
+    assert dict(found.given) == {"path": "a", "content": "", "size": 0, "limit": 0}
+    assert found.number("max_lines", 500) == 500
+    assert found.number("limit", 3) == 0
+    assert found.text("note", "none") == "none"
+    assert found.text_or_none("note") is None
+    assert found.occurrence() is None
+    assert found.match() == "contains"
+    assert found.texts("globs") == ()
+    assert found.flag("strict", True) is True
+
+
+def test_values() -> None:
+    more = {"note": "n", "match": "equals", "strict": False, "globs": ["a", "b"], "max_lines": 7.0}
+    found = checked(SCHEMA, {**GOOD, **more})
+    assert (found.text("note"), found.text_or_none("note")) == ("n", "n")
+    assert found.match() == "equals"
+    assert found.flag("strict", True) is False
+    assert found.texts("globs") == ("a", "b")
+    assert found.number("max_lines", 500) == 7
+    assert type(found.number("max_lines", 500)) is int
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1),
+        (3, 3),
+        (2.0, 2),
+        ("1", 1),
+        ("12", 12),
+        ("007", 7),
+        ("last", "last"),
+        (0, None),
+        ("0", None),
+        ("", None),
+        (None, None),
+        (10**30, 10**30),
+        (-1, InvalidArgs),
+        ("-1", InvalidArgs),
+        ("+1", InvalidArgs),
+        (" 1", InvalidArgs),
+        ("1.0", InvalidArgs),
+        ("1_0", InvalidArgs),
+        ("first", InvalidArgs),
+        ("LAST", InvalidArgs),
+        ("²", InvalidArgs),
+        ("١", InvalidArgs),
+        ("9" * 5000, InvalidArgs),
+    ],
+)
+def test_occurrence(value: object, expected: object) -> None:
+    found = checked(SCHEMA, {**GOOD, "occurrence": value})
+    if expected is InvalidArgs:
+        with pytest.raises(InvalidArgs) as refused:
+            found.occurrence()
+        assert refused.value.argument == "occurrence"
+    else:
+        assert found.occurrence() == expected
+        assert type(found.occurrence()) is type(expected)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("\ud800\0"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(SCHEMA["properties"])), anything, max_size=4))
+def test_any_json_is_read_or_refused(changes: dict[str, Any]) -> None:
+    try:
+        found = checked(SCHEMA, {**GOOD, **changes})
+    except PathRequired:
+        assert changes["path"] in (None, "")
+        return
+    except InvalidArgs as refused:
+        told = refused
+    else:
+        assert isinstance(found, Args)
+        assert json.dumps(dict(found.given), ensure_ascii=False).encode()
+        return
+    assert told.argument.encode()
+    assert told.reason.encode()
