@@ -23,6 +23,7 @@ from copydesk.errors import (
     AnchorAmbiguous,
     AnchorNotFound,
     InvalidArgs,
+    LineShown,
     OccurrenceOutOfRange,
     Refusal,
 )
@@ -50,12 +51,14 @@ def check(
         return
     with pytest.raises(expected) as found:
         locate(request, text)
-    told = dict(found.value.facts())
-    for name in ("candidates", "closest"):
-        shown = told.get(name)
-        if isinstance(shown, tuple):
-            told[name] = [line.line for line in shown if not isinstance(line, str | int)]
-    assert {name: told.get(name) for name in facts} == facts
+    assert {name: _numbers(found.value.facts().get(name)) for name in facts} == facts
+
+
+def _numbers(fact: object) -> object:
+    """The lines shown, as their numbers; any other fact as it is."""
+    if not isinstance(fact, tuple):
+        return fact
+    return [item.line if isinstance(item, LineShown) else item for item in fact]
 
 
 def insert(
@@ -72,10 +75,14 @@ def block(
     end: str,
     occurrence: Occurrence | None = None,
     match: Match = "contains",
-    **options: bool,
+    *,
+    include_anchors: bool = True,
+    require_unique: bool = True,
+    strict: bool = True,
 ) -> BlockReplace:
     anchors = Anchor(start, match, "start_anchor"), Anchor(end, match, "end_anchor")
-    return BlockReplace(PATH, *anchors, "new\n", occurrence, **options)
+    flags = include_anchors, require_unique, strict
+    return BlockReplace(PATH, *anchors, "new\n", occurrence, *flags)
 
 
 FILE = b"one\ntwo\nthree two\none\n  one\n"

@@ -72,8 +72,8 @@ lines = st.sampled_from(LINES) | st.text(st.characters(codec="utf-8", exclude_ch
 def joined(draw: st.DrawFn, line: st.SearchStrategy[str] = lines, most: int = 14) -> str:
     """A text of lines with LF, CRLF or both, its last line ended or not; perhaps empty."""
     found = draw(st.lists(line, max_size=most))
-    style = draw(st.sampled_from(("\n", "\r\n", None)))
-    ends = [style or draw(st.sampled_from(NEWLINES)) for _ in found]
+    style = draw(st.sampled_from((*NEWLINES, "mixed")))
+    ends = [draw(st.sampled_from(NEWLINES)) if style == "mixed" else style for _ in found]
     if ends and draw(st.booleans()):
         ends[-1] = ""
     return "".join(a + b for a, b in zip(found, ends, strict=True))

@@ -43,8 +43,8 @@ def look(
     """
     encoding = detect_head(read_at(fd, _LONGEST_CHARACTER, 0), named)
     if last:
-        start = _start_of_last(fd, stamp.size, encoding, first_line)
-        return _window(fd, stamp, encoding, start, None, None, None, most_bytes)
+        end_start = _start_of_last(fd, stamp.size, encoding, first_line)
+        return _window(fd, stamp, encoding, end_start, None, None, None, most_bytes)
     begin, lines = len(encoding.bom), 0
     start: int | None = begin if first_line == 0 else None
     newline, end = encoding.encode("\n"), b""
