@@ -10,7 +10,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +73,7 @@ class Process:
         self.process = subprocess.Popen(
             command(root), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        self.late = threading.Timer(SECONDS, self.process.kill)
+        self.late = threading.Timer(5 * SECONDS, self.process.kill)
         self.late.start()
 
     def send(self, *lines: bytes) -> None:
@@ -87,18 +93,31 @@ class Process:
     def close(self) -> None:
         self.late.cancel()
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
-@pytest.fixture
-def process(tmp_path: Path) -> Iterator[Process]:
-    with closing(Process(tmp_path)) as found:
+@contextmanager
+def started(root: Path) -> Iterator[Process]:
+    """A process that has shaken hands."""
+    with closing(Process(root)) as found:
         found.send(
             request(1, "initialize", HELLO),
             b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
         )
         assert found.answer()["id"] == 1
         yield found
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One process for all that must not end it."""
+    with started(tmp_path_factory.mktemp("root")) as found:
+        yield found
+        assert found.end() == (b"", 0)
 
 
 HELLO = {
@@ -134,7 +153,7 @@ BAD_TEXTS = {
 
 
 @pytest.mark.parametrize("bad", BAD_TEXTS.values(), ids=BAD_TEXTS)
-def test_stdio_a_bad_text_is_refused(process: Process, tmp_path: Path, bad: bytes) -> None:
+def test_stdio_a_bad_text_is_refused(process: Process, bad: bytes) -> None:
     plain = call("a", "prepare_file_append", {"path": FILE, "content": "BAD"})
     process.send(plain.replace(b"BAD", bad), call("b", "list_dir", {"path": "."}))
     answers = {answer["id"]: answer["result"] for answer in (process.answer(), process.answer())}
@@ -142,7 +161,6 @@ def test_stdio_a_bad_text_is_refused(process: Process, tmp_path: Path, bad: byte
     assert answers["a"]["structuredContent"]["error"] == "INVALID_ARGS"
     assert "content" in answers["a"]["content"][0]["text"]
     assert not answers["b"].get("isError")
-    assert process.end() == (b"", 0)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +186,6 @@ def test_stdio_what_cannot_be_taken_is_answered(
     assert (answer["id"], answer["error"]["code"]) == (request_id, code)
     process.send(b"", b"  ", request(6, "tools/list", {}))
     assert process.answer()["id"] == 6
-    assert process.end() == (b"", 0)
 
 
 def test_stdio_garbage_before_the_first_request(tmp_path: Path) -> None:
@@ -190,7 +207,7 @@ async def takes_20_megabytes(client: Client, root: Path) -> None:
     assert (root / "big").stat().st_size == len(MEGA)
     refused = await client.call_tool("read_file", {"path": FILE, "range": MEGA})
     assert refused.is_error
-    assert len(text_of(refused)) < 3_000_000
+    assert len(text_of(refused)) < 1_100_000
     assert not (await client.call_tool("list_dir", {"path": "."})).is_error
 
 
@@ -208,19 +225,21 @@ def test_stdio_ends_with_its_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stdio_ends_at_a_signal(process: Process, number: int) -> None:
-    process.process.send_signal(number)
-    assert process.process.wait() == 0
-    assert process.end()[0] == b""
+def test_stdio_ends_at_a_signal(tmp_path: Path, number: int) -> None:
+    with started(tmp_path) as found:
+        found.process.send_signal(number)
+        assert found.process.wait() == 0
+        assert found.end()[0] == b""
 
 
-def test_stdio_ends_when_nobody_reads(process: Process) -> None:
-    assert process.process.stdout is not None
-    process.process.stdout.close()
-    process.send(*(request(number, "tools/list", {}) for number in range(50)))
-    assert process.process.stdin is not None
-    process.process.stdin.close()
-    assert process.process.wait() == 0
+def test_stdio_ends_when_nobody_reads(tmp_path: Path) -> None:
+    with started(tmp_path) as found:
+        assert found.process.stdin is not None
+        assert found.process.stdout is not None
+        found.process.stdout.close()
+        found.send(*(request(number, "tools/list", {}) for number in range(50)))
+        found.process.stdin.close()
+        assert found.process.wait() == 0
 
 
 # HTTP
@@ -405,7 +424,7 @@ async def test_http_many_calls_do_not_wait_for_a_long_one(
 
 # Who may speak
 
-NEEDED = ("no", None), ("wrong", "token-of-eve"), ("empty", ""), ("part", "token-of-an")
+NEEDED = ("no", None), ("wrong", "token-of-eve"), ("part", "token-of-an")
 
 
 @pytest.mark.parametrize("token", [token for _, token in NEEDED], ids=[name for name, _ in NEEDED])

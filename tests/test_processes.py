@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import re
 import threading
 import time
 from collections import Counter
@@ -138,9 +138,9 @@ def test_a_process_killed_in_the_middle_is_in_nobodys_way(tmp_path: Path, rounds
         told, unsure, longest = killed(root, after=3 + turn % 5, count=12)
         text = (root / "f").read_text()
         assert longest < 1.0
-        found = Counter(text.split("\n"))[unsure]
-        assert found <= 1
-        check(text.replace(f"{unsure}\n", "") if found else text, told)
+        if unsure and unsure in text.split("\n"):
+            told.append({"line": unsure, "code": "ok"})
+        check(text, told)
         assert not list(root.glob("*.tmp"))
         assert sum(fact["code"] == "ok" for fact in told) > len(told) * 0.9
 
@@ -149,7 +149,7 @@ def killed(root: Path, after: int, count: int) -> tuple[list[Facts], str, float]
     """Kill one of three workers while it writes its line number `after`.
 
     Gives what all of them told, the line that the killed one may have written
-    or not, and the longest time between two answers of the survivors after.
+    or not (if any), and the longest time between two answers of the survivors after.
     """
     works = [("insert", {"path": "f", "name": f"p{i}", "count": count}) for i in range(3)]
     told: list[Facts] = []
@@ -164,17 +164,19 @@ def killed(root: Path, after: int, count: int) -> tuple[list[Facts], str, float]
         unsure = ""
         while unsure != f"p0-{after}":
             fact = victim.line()
+            assert fact, "the victim ended by itself"
             unsure = fact.get("begins", "")
             told.extend([fact] if "line" in fact else [])
         victim.kill()
         killed_at = time.monotonic()
-        rest = [fact for fact in victim.lines() if "line" in fact]
-        told.extend(rest)
+        for fact in victim.lines():
+            unsure = fact.get("begins", "")
+            told.extend([fact] if "line" in fact else [])
         for thread in threads:
             thread.join()
     later = [killed_at, *(t for t in at if t > killed_at)]
-    gaps = [b - a for a, b in zip(later, later[1:], strict=False)]
-    return told, "" if rest else unsure, max(gaps, default=0.0)
+    gaps = [b - a for a, b in itertools.pairwise(later)]
+    return told, unsure, max(gaps, default=0.0)
 
 
 def gather(worker: object, told: list[Facts], at: list[float]) -> None:
@@ -202,9 +204,7 @@ def test_the_state_folder_is_private_and_ignored(tmp_path: Path) -> None:
     assert state.stat().st_mode & 0o777 == 0o700
     assert (state / ".gitignore").read_text() == "*\n"
     names = {path.name for path in state.iterdir()}
-    wanted = {".gitignore", "bases", "locks", "plans.sqlite", "journal.sqlite"}
-    assert wanted <= names
-    assert all(re.fullmatch(r"[\w.]+", name) for name in names)
+    assert names >= {".gitignore", "bases", "locks", "plans.sqlite", "journal.sqlite"}
 
 
 def test_a_report_that_was_refused_says_how_the_plan_ended(tmp_path: Path) -> None:

@@ -71,10 +71,11 @@ lines = st.sampled_from(LINES) | st.text(st.characters(codec="utf-8", exclude_ch
 @st.composite
 def joined(draw: st.DrawFn, line: st.SearchStrategy[str] = lines, most: int = 14) -> str:
     """A text of lines with LF, CRLF or both, its last line ended or not; perhaps empty."""
-    found = draw(st.lists(line, max_size=most))
+    found: list[str] = draw(st.lists(line, max_size=most))
+    unclosed: bool = draw(st.booleans())
     style = draw(st.sampled_from((*NEWLINES, "mixed")))
     ends = [draw(st.sampled_from(NEWLINES)) if style == "mixed" else style for _ in found]
-    if ends and draw(st.booleans()):
+    if ends and unclosed:
         ends[-1] = ""
     return "".join(a + b for a, b in zip(found, ends, strict=True))
 

@@ -18,12 +18,12 @@ import mcp_types as t
 from copydesk.tools.catalog import Answer
 from copydesk.tools.report import Lang
 
-MOST_BYTES: Final = 2_000_000
-"""The most bytes of UTF-8 that one text of an answer may have."""
+MOST_BYTES: Final = 1_000_000
+"""The most bytes of JSON that a result may have: clients read no event above 1 MiB."""
 
 _CUT: Final[Mapping[Lang, str]] = {
-    "en": "\n\n[Cut here: {most} of {size} bytes are shown. Ask for less at once.]\n",
-    "zh": "\n\n[在此截断:共 {size} 字节,仅显示 {most} 字节。请缩小一次请求的范围。]\n",
+    "en": "\n\n[Cut here: {shown} of {size} bytes are shown. Ask for less at once.]\n",
+    "zh": "\n\n[在此截断:共 {size} 字节,仅显示 {shown} 字节。请缩小一次请求的范围。]\n",
 }
 
 
@@ -37,30 +37,33 @@ def sendable(text: str) -> str:
 
 
 def capped(text: str, lang: Lang, most: int = MOST_BYTES) -> str:
-    """The text, sendable, and cut with a remark when it is above `most` bytes."""
-    whole = sendable(text)
-    if len(whole) * 4 <= most:
+    """The text, sendable, and cut with a remark when its JSON is above `most` bytes."""
+    whole = kept = sendable(text)
+    while (size := _size(kept)) > most:
+        kept = kept[: len(kept) * most // size]
+    if kept is whole:
         return whole
-    data = whole.encode()
-    if len(data) <= most:
-        return whole
-    return data[:most].decode("utf-8", "ignore") + _CUT[lang].format(most=most, size=len(data))
+    shown, size = len(kept.encode()), len(whole.encode())
+    return kept + _CUT[lang].format(shown=shown, size=size)
 
 
 def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolResult:
     """An answer as the result of a tool call.
 
-    The structured part is left out when it is above the cap: half of it would
-    be another statement than the text's.
+    The structured part is left out when both would be above the cap: half of it
+    would be another statement than the text's.
     """
-    result = t.CallToolResult(
-        content=[t.TextContent(text=capped(answer.text, lang))], is_error=answer.is_error
-    )
+    text = capped(answer.text, lang)
+    result = t.CallToolResult(content=[t.TextContent(text=text)], is_error=answer.is_error)
     if structured:
         data = _plain(answer.data)
-        if len(json.dumps(data, ensure_ascii=False).encode()) <= MOST_BYTES:
+        if _size(text) + _size(data) <= MOST_BYTES:
             result.structured_content = data
     return result
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
 
 
 def _plain(value: object) -> Any:

@@ -44,7 +44,6 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
 
-
 ON_NO_TERMS = Terms()
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from copydesk.desk.member import Member
-from copydesk.store.protocol import Entry
-from copydesk.store.rg_found import Counts, Files, Lines, Raw, Snippets
+from copydesk.store.protocol import Counts, Entry, Lines, Raw, Snippets
+from copydesk.store.protocol import FoundFiles as Files
 from copydesk.text.relpath import RelPath
 
 Progress = Callable[[int], None]

@@ -18,9 +18,30 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from copydesk.store.rg_found import Counts, Lines, Raw, Snippets
+from copydesk.store.rg_found import Files as FoundFiles
 from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
+
+__all__ = [
+    "Counts",
+    "Document",
+    "Durability",
+    "Entry",
+    "EntryKind",
+    "Files",
+    "FoundFiles",
+    "InPlaceTorn",
+    "Kept",
+    "Lines",
+    "OpenFile",
+    "Piece",
+    "Raw",
+    "Snippets",
+    "TargetMoved",
+    "Window",
+]
 
 Durability = Literal["full", "fast"]
 """`full` flushes file and directory before a write is reported; `fast` is atomic only."""

@@ -19,6 +19,14 @@ _Both = tuple[str, str]
 _PLANS_EN = "Writes nothing unless apply is auto; apply its hunk_id in a later message."
 _PLANS_ZH = "除非 apply 为 auto 否则不写入；hunk_id 须在下一条消息中应用。"
 
+_BATCH: _Both = (
+    "Make several replacements in one file, all or none. Each old_string is sought in the "
+    "original text and must stand there exactly once; regions must not overlap. "
+    "LF matches any line end.",
+    "对一个文件做多处替换，全部成功或全部不做。每个 old_string 都在原文中查找且须恰好出现一次，"
+    "区域不得重叠。LF 匹配任意行尾。",
+)
+
 _TITLES: dict[str, _Both] = {
     "read_file": ("Read file", "读取文件"),
     "create_new_file": ("Create file", "创建文件"),
@@ -80,7 +88,8 @@ _CONTRACTS: dict[str, _Both] = {
     "apply_file_modification": (
         "Write a prepared plan. In a file that changed since, it goes to its new place (fuzz), "
         "or nothing is written and the plan stays (rejected).",
-        "写入已有规划。文件有变动时，编辑移到新位置（fuzz）；无法确定则不写入并保留规划（rejected）。",
+        "写入已有规划。文件有变动时，编辑移到新位置（fuzz）；"
+        "无法确定则不写入并保留规划（rejected）。",
     ),
     "list_dir": (
         "List the entries of a directory that you may read.",
@@ -103,23 +112,19 @@ _CONTRACTS: dict[str, _Both] = {
         "Search with rg options of an allowlist.",
         "用允许列表中的 rg 选项搜索。",
     ),
-}
-
-_BATCH: _Both = (
-    "Make several replacements in one file, all or none. Every old_string is sought in the original text and must stand there exactly once; regions must not overlap. LF matches any line end.",
-    "对一个文件做多处替换，全部成功或全部不做。每个 old_string 都在原文中查找且须恰好出现一次，区域不得重叠。LF 匹配任意行尾。",
-)
-_BATCH_CONTRACTS: dict[str, _Both] = {
     "Read": (
-        "Read lines of a file, with the mtime, size and SHA-256 that Edit, Write and BatchEdit take as expectations.",
+        "Read lines of a file, with the mtime, size and SHA-256 that Edit, Write and BatchEdit "
+        "take as expectations.",
         "读取文件的若干行，并给出 Edit、Write、BatchEdit 用作预期的 mtime、大小与 SHA-256。",
     ),
     "Edit": (
-        "Replace old_string, which must stand in the file exactly once, or everywhere with replace_all.",
+        "Replace old_string, which must stand in the file exactly once, or everywhere with "
+        "replace_all.",
         "替换 old_string：须恰好出现一次，或用 replace_all 替换全部。",
     ),
     "Write": (
-        "Write a new file; with overwrite over an existing one, if it is as expected (one expectation is required).",
+        "Write a new file; with overwrite over an existing one, if it is as expected "
+        "(one expectation is required).",
         "写入新文件；overwrite 为 true 时覆盖现有文件，须给出至少一项预期且相符。",
     ),
     "BatchEdit": _BATCH,
@@ -150,7 +155,7 @@ _ARGUMENTS: dict[str, _Both] = {
     ),
     "match": ("How a line fits.", "行的匹配方式。"),
     "version": (
-        "As read: lines and anchors mean that text, carried to the file of now, or STALE_READ.",
+        "As read: lines and anchors mean that text, carried to the file as it is, or STALE_READ.",
         "所读版本：行号与锚点按其理解，并对应到文件当前内容，否则 STALE_READ。",
     ),
     "expected_old": (
@@ -230,12 +235,15 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
     ),
     ("prepare_file_append", "create"): ("Make a missing file.", "文件不存在时创建。"),
     ("prepare_file_append", "version"): ("As read; not needed.", "所读版本；可不给。"),
-    ("prepare_file_append", "expected_old"): ("Not needed.", "无需给出。"),
+    ("prepare_file_append", "expected_old"): ("Leave out.", "请省略。"),
     ("prepare_file_append", "apply"): ("auto: write now.", "auto：立即写入。"),
-    ("prepare_file_insert_after", "expected_old"): ("Not needed.", "无需给出。"),
-    ("prepare_file_insert_before", "expected_old"): ("Not needed.", "无需给出。"),
+    ("prepare_file_insert_after", "expected_old"): ("Leave out.", "请省略。"),
+    ("prepare_file_insert_before", "expected_old"): ("Leave out.", "请省略。"),
     ("prepare_file_insert_after", "apply"): _AUTO_INSERT,
     ("prepare_file_insert_before", "apply"): _AUTO_INSERT,
+    ("Write", "content"): ("The whole text.", "完整的正文。"),
+    ("prepare_batch_edit", "expected_old"): ("Leave out.", "请省略。"),
+    ("prepare_batch_edit", "apply"): ("auto: write now.", "auto：立即写入。"),
     ("list_dir", "path"): ("Directory; . is the root.", "目录；. 为根目录。"),
     ("ripgrep_search", "rg_args"): (
         "One token each: -i, -w, -C2, -tpy, --glob=!dist.",
@@ -252,8 +260,7 @@ def tool(plain_name: str, lang: Lang, *, mirror: bool) -> str:
     the one of team_mgmt, so its paths are relative to .minds/. The name itself
     for a tool that has no words here.
     """
-    contracts = _BATCH_CONTRACTS if plain_name in _BATCH_CONTRACTS else _CONTRACTS
-    text = contracts.get(plain_name, (plain_name, plain_name))[lang == "zh"]
+    text = _CONTRACTS.get(plain_name, (plain_name, plain_name))[lang == "zh"]
     return text + _MIRROR[lang == "zh"] if mirror else text
 
 
@@ -268,21 +275,31 @@ def schema(plain_name: str, schema: Schema, lang: Lang) -> dict[str, Any]:
     An argument that has no words here keeps what the schema says of it.
     """
     described: dict[str, Any] = deepcopy(dict(schema))
-    for name, found in described["properties"].items():
-        words = _SPECIAL.get((plain_name, name)) or _ARGUMENTS.get(name)
-        if words is not None:
-            found["description"] = words[lang == "zh"]
+    _describe(plain_name, described, lang)
     return described
 
 
 def missing(plain_name: str, schema: Schema) -> list[str]:
     """What has no words here: the tool's own name, or `tool.argument`."""
-    found = (
-        []
-        if plain_name in _TITLES and plain_name in {**_CONTRACTS, **_BATCH_CONTRACTS}
-        else [plain_name]
-    )
-    for name in schema["properties"]:
+    named = plain_name in _TITLES and plain_name in _CONTRACTS
+    return [*([] if named else [plain_name]), *_missing_arguments(plain_name, schema)]
+
+
+def _missing_arguments(plain_name: str, schema: Schema) -> list[str]:
+    found: list[str] = []
+    for name, form in schema["properties"].items():
         if (plain_name, name) not in _SPECIAL and name not in _ARGUMENTS:
             found.append(f"{plain_name}.{name}")
+        if "properties" in form.get("items", {}):
+            found += _missing_arguments(plain_name, form["items"])
     return found
+
+
+def _describe(plain_name: str, schema: dict[str, Any], lang: Lang) -> None:
+    """Put the words on each property, those of the objects in a list too."""
+    for name, form in schema["properties"].items():
+        words = _SPECIAL.get((plain_name, name)) or _ARGUMENTS.get(name)
+        if words is not None:
+            form["description"] = words[lang == "zh"]
+        if "properties" in form.get("items", {}):
+            _describe(plain_name, form["items"], lang)

@@ -130,6 +130,14 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "A dry run: {count:replacement|replacements} would be made in {path}; nothing was written.",
         "试运行：将在 {path} 中完成 {count} 处替换；未写入任何内容。",
     ),
+    # why a place is not found again
+    "reason.gone": ("its lines were edited or deleted", "相关行已被编辑或删除"),
+    "reason.parted": ("other lines stand between its lines now", "相关行之间插入了其他行"),
+    "reason.blanks": ("its lines differ in trailing blanks now", "相关行的行尾空白已改变"),
+    "reason.uncertain": (
+        "equal lines stand there, but they may be others",
+        "存在相同的行，但可能并非原来那些行",
+    ),
     # refusals
     "PATH_REQUIRED": (
         "A path is needed: give one relative to the root of the workspace.",

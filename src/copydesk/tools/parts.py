@@ -1,0 +1,241 @@
+"""The parts of the reports of edits: the fields of each tool and action, and the evidence.
+
+What lives here: a draft made into fields. What must not: the order of a whole
+report (`reports`), words (`words`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from copydesk.edit.draft import Draft
+from copydesk.edit.place import cut
+from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit
+from copydesk.text.snapshot import Snapshot
+from copydesk.tools import evidence
+from copydesk.tools.report import Fields, Lang
+from copydesk.tools.words import say
+from copydesk.tools.yaml import Value
+
+_MOST_REGIONS = 50
+
+
+def tool_fields(draft: Draft, lang: Lang) -> Fields:
+    """The fields of a plan that its tool has."""
+    request, place, base = draft.request, draft.place, draft.base
+    if isinstance(request, RangeEdit):
+        resolved: Fields = {"start": place.start + 1, "end": place.stop}
+        return {"range": {"input": request.range, "resolved": resolved}, "lines": _lines(draft)}
+    if isinstance(request, BatchEdit):
+        return {"edits_count": len(request.edits), **_regions(draft), "lines": _lines(draft)}
+    if isinstance(request, Append):
+        return {
+            "create": request.create,
+            "file_line_count_before": base.line_count,
+            "file_line_count_after": draft.after.line_count,
+            "appended_line_count": len(draft.new_lines),
+            **_blank_lines(draft, lang),
+        }
+    if isinstance(request, Insert):
+        return {
+            "position": request.position,
+            "anchor": request.anchor.text,
+            "match": request.anchor.match,
+            "candidates_count": place.candidates,
+            "occurrence_resolved": place.occurrence,
+            "inserted_at_line": place.start + 1,
+            "inserted_line_count": len(draft.new_lines),
+            "lines": _lines(draft),
+            **_blank_lines(draft, lang),
+        }
+    return {
+        "start_anchor": request.start_anchor.text,
+        "end_anchor": request.end_anchor.text,
+        "match": request.start_anchor.match,
+        "include_anchors": request.include_anchors,
+        "require_unique": request.require_unique,
+        "strict": request.strict,
+        "candidates_count": place.candidates,
+        "occurrence_resolved": place.occurrence,
+        "first_candidate_taken": place.first_taken,
+        **_block(draft),
+        "lines": _lines(draft),
+    }
+
+
+def applied_fields(draft: Draft, *, brief: bool) -> Fields:
+    """The fields of an apply that its action has."""
+    request, place = draft.request, draft.place
+    if isinstance(request, Insert):
+        return {
+            "position": request.position,
+            "anchor": request.anchor.text,
+            "inserted_at_line": place.start + 1,
+            "inserted_line_count": len(draft.new_lines),
+        }
+    if isinstance(request, BlockReplace):
+        return {**_block(draft), "lines": _lines(draft)}
+    if isinstance(request, BatchEdit):
+        return {**_regions(draft), "lines": _lines(draft)}
+    if draft.action == "append":
+        end = place.start + len(draft.new_lines)
+        fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
+        return fields if brief else {**fields, **_append_tails(draft)}
+    resolved: Fields = {"start": place.start + 1, "end": place.stop}
+    return {"applied_range": resolved, "lines": _lines(draft)}
+
+
+def _regions(draft: Draft) -> Fields:
+    """The lines of each edit of a batch, the first of them."""
+    rows: list[Value] = [
+        {"index": index, "start_line": start + 1, "end_line": stop}
+        for index, (start, stop) in enumerate(draft.place.parts[:_MOST_REGIONS])
+    ]
+    return {"regions": rows}
+
+
+def _block(draft: Draft) -> Fields:
+    foot = draft.place.foot or (draft.place.start, draft.place.stop)
+    return {
+        "block_range": {"start_line": foot[0] + 1, "end_line": foot[1]},
+        "replace_slice": {
+            "start_line": draft.place.start + 1,
+            "delete_count": draft.old_count,
+        },
+    }
+
+
+def _lines(draft: Draft) -> Fields:
+    old, new = draft.old_count, draft.new_count
+    return {"old": old, "new": new, "delta": new - old}
+
+
+def normalized(draft: Draft, *, brief: bool = False) -> Fields:
+    """All remarks; in a brief report those alone that tell of something done."""
+    done = draft.normalized
+    fields: Fields = {
+        "file_eof_has_newline": done.file_eof_has_newline,
+        "content_eof_has_newline": done.content_eof_has_newline,
+        "normalized_file_eof_newline_added": done.file_eof_newline_added,
+        "normalized_content_eof_newline_added": done.content_eof_newline_added,
+        "newline_style": done.newline_style,
+        "content_newlines_converted": done.content_newlines_converted,
+    }
+    if brief:
+        wanted = ("normalized_file_eof_newline_added", "normalized_content_eof_newline_added")
+        return {name: fields[name] for name in (*wanted, "newline_style")}
+    return fields
+
+
+def _blank_lines(draft: Draft, lang: Lang) -> Fields:
+    base, place = draft.base, draft.place
+    blank = [not line.strip() for line in draft.new_lines]
+    leading = _run(blank)
+    before = _run([not base.text(i).strip() for i in range(place.start - 1, -1, -1)])
+    if isinstance(draft.request, Append):
+        style: Fields = {
+            "file_trailing_blank_line_count": before,
+            "content_leading_blank_line_count": leading,
+        }
+        meets = bool(before and leading)
+    else:
+        trailing = _run(blank[::-1])
+        after = _run([not base.text(i).strip() for i in range(place.stop, base.line_count)])
+        style = {
+            "blank_line_count_before": before,
+            "content_leading_blank_line_count": leading,
+            "content_trailing_blank_line_count": trailing,
+            "blank_line_count_after": after,
+        }
+        meets = bool((before and leading) or (after and trailing))
+    warning = say("style.double_blank", lang) if meets else ""
+    return {"blankline_style": style, "style_warning": warning}
+
+
+def _run(flags: Sequence[bool]) -> int:
+    """How many flags at the start are set."""
+    return next((i for i, flag in enumerate(flags) if not flag), len(flags))
+
+
+def warnings(draft: Draft, lang: Lang) -> Fields:
+    """The warning about U+FFFD where the old text had none."""
+    if not draft.bad_character:
+        return {}
+    return {"warnings": [say("warning.replacement_character", lang)]}
+
+
+def lost(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields:
+    """The warning about U+FFFD where a whole file was written."""
+
+    def has(text: Snapshot) -> bool:
+        return "\ufffd" in text.encoding.decode(text.data)
+
+    if not has(after) or (before is not None and has(before)):
+        return {}
+    return {"warnings": [say("warning.replacement_character", lang)]}
+
+
+def plan_evidence(draft: Draft) -> Fields:
+    """What stands around and in the place of a plan."""
+    base, place, request = draft.base, draft.place, draft.request
+    before = evidence.before(base, place.start)
+    after = evidence.after(base, place.stop)
+    old = evidence.lines_of(base, place.start, place.stop)
+    if isinstance(request, BatchEdit):
+        return {"evidence": {"regions": old}}
+    if isinstance(request, RangeEdit):
+        return {"evidence": {"before": before, "range": old, "after": after}}
+    new = evidence.lines_of(draft.after, place.start, place.start + len(draft.new_lines))
+    if isinstance(request, Append):
+        return _append_tails(draft)
+    if isinstance(request, Insert):
+        return {"evidence_preview": {"before": before, "insert_preview": new, "after": after}}
+    return {
+        "evidence_preview": {
+            "before_preview": before,
+            "old_preview": old,
+            "new_preview": new,
+            "after_preview": after,
+        }
+    }
+
+
+def _append_tails(draft: Draft) -> Fields:
+    last, now = draft.base.line_count, draft.after.line_count
+    return {
+        "evidence_preview": {
+            "before_tail": evidence.before(draft.base, last),
+            "append_preview": evidence.lines_of(draft.after, last, now),
+            "after_tail": evidence.before(draft.after, now),
+        }
+    }
+
+
+def apply_evidence(draft: Draft, *, brief: bool) -> Fields:
+    """What stands there after an apply."""
+    start = draft.place.start
+    stop = start + len(draft.new_lines)
+    if brief:
+        shown = evidence.lines_of(draft.after, start, min(stop, start + 2))
+        return {"written": [cut(line, 80) for line in shown]}
+    return {
+        "before": evidence.before(draft.after, start),
+        "written": evidence.lines_of(draft.after, start, stop),
+        "after": evidence.after(draft.after, stop),
+    }
+
+
+def numbers(draft: Draft) -> dict[str, object]:
+    """The numbers that a summary tells."""
+    place, new = draft.place, draft.new_count
+    foot = place.foot or (place.start, place.stop)
+    return {
+        "path": draft.request.path,
+        "start": place.start + 1,
+        "end": place.stop,
+        "block": f"{foot[0] + 1}~{foot[1]}",
+        "where": f"{place.start + 1}~{max(place.start + new, place.start + 1)}",
+        "old": draft.old_count,
+        "new": new,
+        "delta": new - draft.old_count,
+    }

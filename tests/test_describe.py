@@ -1,0 +1,114 @@
+"""The words of the tools: none is missing, in neither language, and together they are cheap."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from copydesk.tools import describe, dialects, reference
+from copydesk.tools.batch import batch
+from copydesk.tools.catalog import Tool
+from copydesk.tools.report import Lang
+from copydesk.tools.ws_mod import team_mgmt, ws_mod
+
+LANGS: tuple[Lang, ...] = get_args(Lang)
+PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
+ALL = (*ws_mod(), *batch(), *team_mgmt())
+OF_ALL = pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+
+
+@OF_ALL
+def test_no_word_is_missing(tool: Tool) -> None:
+    assert describe.missing(tool.plain_name, tool.schema) == []
+
+
+def test_a_missing_word_is_seen() -> None:
+    inner = {"properties": {"old_string": {}, "other": {}}}
+    schema = {"properties": {"path": {}, "colour": {}, "edits": {"items": inner}}}
+    assert describe.missing("paint", schema) == ["paint", "paint.colour", "paint.other"]
+
+
+def test_a_tool_without_words_has_its_name() -> None:
+    """A tool that is new is called by its name; it must not end the server."""
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": []}
+    assert describe.title("paint", "zh") == "paint"
+    assert describe.tool("paint", "zh", mirror=False) == "paint"
+    assert describe.schema("paint", schema, "en") == schema
+
+
+@OF_ALL
+def test_the_two_languages_differ(tool: Tool) -> None:
+    assert tool.title("en").isascii()
+    assert not tool.title("zh").isascii()
+    assert tool.description("en").isascii()
+    assert not tool.description("zh").isascii()
+    for lang in LANGS:
+        form = tool.described_schema(lang)["properties"]
+        words = [form[name]["description"] for name in form]
+        assert all(words)
+        assert all(word.isascii() == (lang == "en") for word in words)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@OF_ALL
+def test_a_description_is_an_addition(tool: Tool, lang: Lang) -> None:
+    """Nothing of the schema is changed, and the schema of the catalog is not touched."""
+    before = deepcopy(tool.schema)
+    described = tool.described_schema(lang)
+    assert tool.schema == before
+    for name, form in described["properties"].items():
+        assert described["properties"][name] is not tool.schema["properties"][name]
+        form.pop("description")
+        for inner in form.get("items", {}).get("properties", {}).values():
+            inner.pop("description")
+    assert described == before
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_the_mirror_says_whose_paths_it_takes(lang: Lang) -> None:
+    for plain, mirror in zip(ws_mod(), team_mgmt(), strict=True):
+        said = mirror.description(lang)
+        assert said.startswith(plain.description(lang))
+        assert ".minds/" in said
+
+
+@pytest.mark.parametrize(("lang", "most"), [("en", 15_000), ("zh", 15_500)])
+def test_the_tools_of_ws_mod_are_cheap_to_list(lang: Lang, most: int) -> None:
+    """Every client pays for this with every request."""
+    listed = {"tools": dialects.definitions(ws_mod(), "mcp", lang)}
+    text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+    assert len(text.encode()) < most
+
+
+def test_a_model_is_told_what_it_cannot_guess() -> None:
+    """The range grammar, when auto writes, what the guards do, what stands for not given."""
+    told = {tool.name: tool.described_schema("en")["properties"] for tool in ws_mod()}
+    edit = told["prepare_file_range_edit"]
+    assert all(form in edit["range"]["description"] for form in ("N~M", "N~", "~M"))
+    assert "-N~" in told["read_file"]["range"]["description"]
+    assert all(word in edit["apply"]["description"] for word in ("auto", "version", "unique"))
+    assert "STALE_READ" in edit["version"]["description"]
+    assert "CONTENT_CHANGED" in edit["expected_old"]["description"]
+    for tool, argument in [
+        ("prepare_file_insert_after", "occurrence"),
+        ("prepare_file_append", "existing_hunk_id"),
+    ]:
+        assert '""' in told[tool][argument]["description"]
+
+
+def test_the_reference_is_what_the_catalog_says() -> None:
+    """When this fails, write it anew as the head of `copydesk.tools.reference` says."""
+    assert PAGE.read_text("utf-8") == reference.page()
+
+
+def test_the_reference_has_every_tool_and_argument() -> None:
+    page = reference.page()
+    assert all(f"\n### {tool.name}\n" in page for tool in (*ws_mod(), *batch()))
+    assert all(f"\n- `{tool.name}`\n" in page for tool in team_mgmt())
+    chapters = dict(chapter.split("\n", 1) for chapter in page.split("\n### ")[1:])
+    for tool in (*ws_mod(), *batch()):
+        assert all(f"\n| `{name}` |" in chapters[tool.name] for name in tool.schema["properties"])

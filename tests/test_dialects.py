@@ -1,0 +1,370 @@
+"""The tool definitions for other harnesses, against each provider's published rules.
+
+The rules are written down here, as far as they concern tool definitions: OpenAI's
+structured outputs, Anthropic's tool use, Gemini's function calling with
+`parametersJsonSchema`, and MCP itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from copydesk.app import helping
+from copydesk.app.cli import DIALECTS as CLI_DIALECTS
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.tools.catalog import Tool
+from copydesk.tools.dialects import DIALECTS, definitions
+from copydesk.tools.report import Lang
+
+Schema = Mapping[str, Any]
+
+TOOLS = helping.catalog()
+NAMES = [tool.name for tool in TOOLS]
+EVERY = pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+BOTH = pytest.mark.parametrize("lang", ["en", "zh"])
+
+PORTABLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+OPENAI_STRICT = frozenset(
+    (
+        *("type", "description", "properties", "required", "additionalProperties"),
+        *("items", "enum", "anyOf", "minimum", "maximum", "minItems", "maxItems"),
+    )
+)
+GEMINI = OPENAI_STRICT | {"propertyOrdering", "format", "prefixItems", "$ref"}
+SIMPLE_TYPES = ("string", "integer", "boolean", "array", "object", "null")
+
+
+def parts(schema: Schema, depth: int = 1) -> Iterator[tuple[Schema, int]]:
+    """The schema and all schemas in it, each with its depth."""
+    yield schema, depth
+    for part in schema.get("properties", {}).values():
+        yield from parts(part, depth + 1)
+    for part in schema.get("anyOf", ()):
+        yield from parts(part, depth)
+    if "items" in schema:
+        yield from parts(schema["items"], depth + 1)
+
+
+def one(tool: Tool, dialect: str, lang: str = "en") -> dict[str, Any]:
+    return definitions([tool], dialect, cast(Lang, lang))[0]
+
+
+def check_well_formed(schema: Schema) -> None:
+    """What every provider asks for, and what our converters rely on."""
+    Draft202012Validator.check_schema(schema)
+    assert schema["type"] == "object"
+    assert "anyOf" not in schema
+    for part, _ in parts(schema):
+        assert "anyOf" in part or part["type"] in SIMPLE_TYPES
+        if "enum" in part:
+            assert part["type"] == "string"
+            assert all(isinstance(value, str) and value for value in part["enum"])
+            assert len(set(part["enum"])) == len(part["enum"])
+        if part.get("type") == "array":
+            assert "items" in part
+        if part.get("type") == "object":
+            assert part["additionalProperties"] is False
+            assert set(part["required"]) <= set(part["properties"])
+
+
+def keywords(schema: Schema) -> set[str]:
+    return {key for part, _ in parts(schema) for key in part}
+
+
+def test_the_catalog_is_the_one_that_is_served(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path), Config(), shared=False) as opened:
+        assert list(opened.catalog.tools) == NAMES
+    assert tuple(DIALECTS) == CLI_DIALECTS
+
+
+@EVERY
+@BOTH
+@pytest.mark.parametrize("dialect", CLI_DIALECTS)
+def test_what_all_dialects_have(tool: Tool, lang: str, dialect: str) -> None:
+    found = one(tool, dialect, lang)
+    assert found["name"] == tool.name
+    assert PORTABLE_NAME.fullmatch(found["name"])
+    assert 0 < len(found["description"]) <= 1_024
+    forms = ("inputSchema", "parameters", "input_schema", "parametersJsonSchema")
+    (form,) = set(found) & set(forms)
+    check_well_formed(found[form])
+    for name, part in found[form]["properties"].items():
+        assert part.get("description"), f"{tool.name}.{name}"
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_names_are_unique() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert len(NAMES) <= 128  # Gemini's limit of declarations; also of OpenAI's tools
+
+
+@EVERY
+def test_conversion_leaves_the_catalog_as_it_is(tool: Tool) -> None:
+    before = json.dumps(tool.schema)
+    for dialect in DIALECTS:
+        one(tool, dialect)
+    assert json.dumps(tool.schema) == before
+
+
+@EVERY
+def test_mcp(tool: Tool) -> None:
+    found = one(tool, "mcp")
+    assert set(found) == {"name", "title", "description", "inputSchema", "annotations"}
+    assert all(isinstance(hint, bool) for hint in found["annotations"].values())
+    hints = found["annotations"]
+    assert not (hints["readOnlyHint"] and hints["destructiveHint"])
+    assert bare(found["inputSchema"]) == bare(tool.schema)
+
+
+@EVERY
+def test_openai(tool: Tool) -> None:
+    found = one(tool, "openai")
+    assert set(found) == {"type", "name", "description", "parameters", "strict"}
+    assert (found["type"], found["strict"]) == ("function", False)
+    assert bare(found["parameters"]) == bare(tool.schema)
+
+
+@EVERY
+@BOTH
+def test_openai_strict(tool: Tool, lang: str) -> None:
+    found = one(tool, "openai-strict", lang)
+    assert (found["type"], found["strict"]) == ("function", True)
+    schema = found["parameters"]
+    assert keywords(schema) <= OPENAI_STRICT
+    assert max(depth for _, depth in parts(schema)) <= 10
+    objects = [part for part, _ in parts(schema) if part.get("type") == "object"]
+    for part in objects:
+        assert part["additionalProperties"] is False
+        assert part["required"] == list(part["properties"])
+    assert sum(len(part["properties"]) for part in objects) <= 5_000
+    values = [value for part, _ in parts(schema) for value in part.get("enum", ())]
+    assert len(values) <= 1_000
+    words = [name for part in objects for name in part["properties"]] + values
+    assert sum(map(len, words)) <= 120_000
+    for name, form in schema["properties"].items():
+        optional = name not in tool.schema["required"]
+        assert nullable(form) is optional, name
+
+
+@EVERY
+@BOTH
+def test_anthropic(tool: Tool, lang: str) -> None:
+    found = one(tool, "anthropic", lang)
+    # Not strict: the limits of 24 optional parameters and 16 unions do not apply, nor do the
+    # keywords that strict tools may not use.
+    assert set(found) == {"name", "description", "input_schema"}
+    assert bare(found["input_schema"]) == bare(tool.schema)
+    assert not {"oneOf", "allOf", "anyOf"} & set(found["input_schema"])
+
+
+@EVERY
+@BOTH
+def test_gemini(tool: Tool, lang: str) -> None:
+    found = one(tool, "gemini", lang)
+    assert set(found) == {"name", "description", "parametersJsonSchema"}
+    schema = found["parametersJsonSchema"]
+    assert keywords(schema) <= GEMINI
+    assert schema["propertyOrdering"] == list(schema["properties"])
+    assert schema["required"] == tool.schema["required"]
+
+
+def test_a_default_that_cannot_be_a_keyword_is_said() -> None:
+    tool = next(tool for tool in TOOLS if tool.name == "prepare_file_block_replace")
+    for dialect, form in (("openai-strict", "parameters"), ("gemini", "parametersJsonSchema")):
+        properties = one(tool, dialect)[form]["properties"]
+        assert "true" in properties["include_anchors"]["description"]
+        assert '"contains"' in properties["match"]["description"]
+
+
+def nullable(form: Schema) -> bool:
+    return {"type": "null"} in form.get("anyOf", ())
+
+
+def bare(schema: Schema) -> object:
+    """The schema without words."""
+    if isinstance(schema, Mapping):
+        return {key: bare(part) for key, part in schema.items() if key != "description"}
+    return schema
+
+
+# What comes back
+
+
+def instances(schema: Schema) -> st.SearchStrategy[Any]:
+    """All that a model which keeps to the schema may send."""
+    if "anyOf" in schema:
+        return st.one_of([instances(part) for part in schema["anyOf"]])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    kinds: dict[str, Callable[[], st.SearchStrategy[Any]]] = {
+        "null": st.none,
+        "string": lambda: st.text(max_size=5),
+        "boolean": st.booleans,
+        "integer": lambda: st.integers(schema.get("minimum"), schema.get("maximum")),
+        "array": lambda: st.lists(
+            instances(schema["items"]), min_size=schema.get("minItems", 0), max_size=3
+        ),
+        "object": lambda: st.fixed_dictionaries(
+            {name: instances(schema["properties"][name]) for name in schema["required"]},
+            optional={
+                name: instances(part)
+                for name, part in schema["properties"].items()
+                if name not in schema["required"]
+            },
+        ),
+    }
+    return kinds[schema["type"]]()
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@cache
+def calls(dialect: str, form: str) -> st.SearchStrategy[tuple[Tool, Any]]:
+    return st.sampled_from(TOOLS).flatmap(
+        lambda tool: st.tuples(st.just(tool), instances(one(tool, dialect)[form]))
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "form"),
+    [
+        ("openai-strict", "parameters"),
+        ("gemini", "parametersJsonSchema"),
+        ("anthropic", "input_schema"),
+    ],
+)
+def test_what_a_dialect_allows_the_tool_takes(dialect: str, form: str) -> None:
+    @given(calls(dialect, form))
+    def law(call: tuple[Tool, Any]) -> None:
+        tool, arguments = call
+        Draft202012Validator(one(tool, dialect)[form]).validate(arguments)
+        Draft202012Validator(tool.schema).validate(without_nulls(arguments))
+
+    law()
+
+
+FILES = {
+    "a.txt": "one\ntwo one\nthree\nend\n",
+    "b/c.py": "def one():\n    pass\n",
+    ".minds/a.txt": "one\ntwo one\nthree\nend\n",
+    ".minds/b/c.py": "def one():\n    pass\n",
+}
+REQUIRED: dict[str, dict[str, object]] = {
+    "read_file": {"path": "a.txt"},
+    "create_new_file": {"path": "new.txt"},
+    "overwrite_entire_file": {
+        "path": "a.txt",
+        "known_old_total_lines": 4,
+        "known_old_total_bytes": 22,
+        "content": "x\n",
+    },
+    "prepare_file_range_edit": {"path": "a.txt", "range": "2"},
+    "prepare_file_append": {"path": "a.txt", "content": "x\n"},
+    "prepare_file_insert_after": {"path": "a.txt", "anchor": "three", "content": "x\n"},
+    "prepare_file_insert_before": {"path": "a.txt", "anchor": "three", "content": "x\n"},
+    "prepare_file_block_replace": {
+        "path": "a.txt",
+        "start_anchor": "two",
+        "end_anchor": "end",
+        "content": "x\n",
+    },
+    "apply_file_modification": {"hunk_id": "00000000"},
+    "list_dir": {"path": "."},
+    "ripgrep_files": {"pattern": "one"},
+    "ripgrep_count": {"pattern": "one"},
+    "ripgrep_snippets": {"pattern": "one"},
+    "ripgrep_fixed": {"literal": "one"},
+    "ripgrep_search": {"pattern": "one"},
+    "Read": {"path": "a.txt"},
+    "Edit": {"path": "a.txt", "old_string": "three", "new_string": "3"},
+    "Write": {"path": "new.txt", "content": "x\n"},
+    "BatchEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
+    "MultiEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
+    "prepare_batch_edit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
+}
+"""A call of each tool with its required arguments alone."""
+
+ZERO_MEANS_NOT_GIVEN = ("occurrence", "max_lines", "max_files", "max_results")
+CHANGES_EACH_TIME = (
+    *("hunk_id", "expires_at_ms", "time_ms", "file_mtime_ms", "params_input", "log_id"),
+)
+
+
+def sentinels(tool: Tool) -> Iterator[tuple[str, object]]:
+    """Every optional argument with every value that means "not given"."""
+    for name, form in tool.schema["properties"].items():
+        if name in tool.schema["required"]:
+            continue
+        yield name, None
+        if form.get("type") == "string" or "anyOf" in form:
+            yield name, ""
+        if name in ZERO_MEANS_NOT_GIVEN:
+            yield name, 0
+
+
+def steady(value: Any) -> Any:
+    """An answer without what is another one in each run."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return {k: steady(v) for k, v in items if k not in CHANGES_EACH_TIME}
+    return [steady(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+class Fresh:
+    """A new workspace for each call."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def __call__(self, tool: Tool, arguments: dict[str, object]) -> object:
+        self._count += 1
+        root = self._folder / str(self._count)
+        for name, text in FILES.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        with self._open(root) as opened:
+            answer = opened.call("local", tool.name, arguments)
+        after = {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
+        return steady(answer.data), answer.diff, after
+
+    @staticmethod
+    def _open(root: Path) -> Opened:
+        members = {"local": MemberConfig(team_mgmt=True)}
+        config = Config(members=members, durability="fast")
+        return open_workspace(str(root), config, shared=False)
+
+
+@EVERY
+def test_a_sentinel_means_not_given(tool: Tool, tmp_path: Path) -> None:
+    call = Fresh(tmp_path)
+    given = REQUIRED[tool.plain_name]
+    assert set(given) == set(tool.schema["required"])
+    expected = call(tool, given)
+    status = cast("tuple[dict[str, object], object, object]", expected)[0]["status"]
+    assert (status == "error") == (tool.plain_name == "apply_file_modification"), expected
+    alone = list(sentinels(tool))
+    assert call(tool, {**given, **dict(alone)}) == expected
+    assert call(tool, {**given, **dict(alone[::-1])}) == expected
+    for name, value in alone:
+        assert call(tool, {**given, name: value}) == expected, (name, value)

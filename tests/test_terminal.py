@@ -1,0 +1,160 @@
+"""What a terminal shows: nothing of a file's text acts on it, in colour or not."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.app import terminal
+
+HOSTILE = "\x1b[31m\x00\x07\r\x7f\x9b\u061c\u200e\u202e\u2028\u2066\ufeff\udc80\U000e0041"
+ANY = st.text(st.characters(codec=None), max_size=40) | st.text(st.sampled_from(HOSTILE + "ab\n\t"))
+STYLE = re.compile(r"\x1b\[\d+m")
+DIFF = """\
+diff --git a/a b/a
+--- a/a
++++ b/a
+@@ -1,3 +1,3 @@ def f
+ one
+--- two
++++ three
+ four
+after
+"""
+
+
+class Screen(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def harmless(text: str) -> bool:
+    """No control character but line feed and tab, nothing that changes the direction."""
+    return all(
+        character in "\n\t"
+        or (
+            unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
+            and unicodedata.bidirectional(character)
+            not in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+        )
+        for character in text
+    )
+
+
+@given(ANY)
+def test_no_text_acts_on_a_terminal(text: str) -> None:
+    assert harmless(terminal.safe(text))
+    assert harmless(STYLE.sub("", terminal.diff(text, coloured=True)))
+    one = terminal.line(text)
+    assert harmless(one)
+    assert not set("\n\t") & set(one)
+
+
+@given(st.recursive(ANY, lambda inner: st.lists(inner) | st.dictionaries(ANY, inner), max_leaves=5))
+def test_json_is_harmless_and_means_the_same(data: object) -> None:
+    shown = terminal.as_json(data)
+    assert harmless(shown)
+    assert json.loads(shown) == data
+
+
+@given(ANY)
+def test_colours_add_nothing_but_colours(text: str) -> None:
+    assert STYLE.sub("", terminal.diff(text, coloured=True)) == terminal.diff(text, coloured=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain 中文 é", "plain 中文 é"),
+        ("a\r\nb\r", "a\nb\\x0d"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\u202egpj", "\\u202egpj"),
+        ("\udc80", "\\udc80"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+)
+def test_what_is_shown_instead(text: str, shown: str) -> None:
+    assert terminal.safe(text) == shown
+
+
+def test_colours_follow_the_hunk_not_the_first_characters() -> None:
+    painted = terminal.diff(DIFF, coloured=True).split("\n")
+    styles = [(STYLE.findall(line) or [""])[0][2:-1] for line in painted]
+    assert styles == ["1", "1", "1", "36", "", "31", "32", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("tty", "environment", "wanted"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_when_there_are_colours(
+    tty: bool, environment: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert terminal.colours(Screen() if tty else io.StringIO()) is wanted
+
+
+def test_a_table_is_aligned_whatever_is_in_it() -> None:
+    rows = [("PATH", "X"), ("中文", "1"), ("a\nb\x1b", "2"), ("e\u0301", "3")]
+    assert terminal.table(rows).split("\n") == [
+        "PATH        X",
+        "中文        1",
+        "a\\x0ab\\x1b  2",
+        "e\u0301           3",
+        "",
+    ]
+    assert terminal.table([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (89, "89s"),
+        (90, "2m"),
+        (3_599.6, "60m"),
+        (5_400, "2h"),
+        (86_400, "24h"),
+        (200_000, "2d"),
+    ],
+)
+def test_lengths_of_time(seconds: float, shown: str) -> None:
+    assert terminal.ago(int(seconds * 1000)) == shown
+
+
+def test_a_count_is_drawn_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    screen, file = Screen(), io.StringIO()
+    for stream in (screen, file):
+        now[0] = 0.0
+        counter = terminal.Counter(stream)
+        for moment, seen in ((0.1, 10), (0.6, 20), (0.65, 30), (0.8, 40)):
+            now[0] = moment
+            counter(seen)
+        counter.clear()
+    assert screen.getvalue().split("\r") == [
+        "",
+        "20 files searched\x1b[K",
+        "40 files searched\x1b[K",
+        "\x1b[K",
+    ]
+    assert file.getvalue() == ""
