@@ -22,7 +22,7 @@ check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 $(VENV)/bin/pip:
 	sh scripts/venv $(PYTHON) $(VENV)

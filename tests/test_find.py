@@ -95,6 +95,7 @@ def write_file(path, text):
     [
         ("def read_file(paths):", [2]),
         ("def Read_File(path):", [2]),
+        ("DEF READ_FILE(PATH):", [2]),
         ("  def write_file(path, txt):", [5]),
         ("return open(path).read", [3]),
         ("zzz", []),

@@ -305,3 +305,6 @@ def test_a_crash_in_the_middle_leaves_the_entry_open(tmp_path: Path, when: str, 
         version = opened.call("local", "read_file", {"path": "a.txt"}).fields["version"]
         wanted = last.after if when == "after" else last.before
         assert wanted.startswith(str(version))
+        arguments = {"path": "a.txt", "content": "four", "apply": "auto"}
+        assert opened.call("local", "prepare_file_append", arguments).fields["changed"] is True
+        assert [e.state for e in opened.journal.entries()] == ["done", "open", "done"]

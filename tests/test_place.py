@@ -196,6 +196,7 @@ RULES = b"---\na\n---\nb\n---\n"
         (b"<a>\n1\n2\n</a>\n", block("<a>", "</a>", include_anchors=False), "0:4 in 0:4 1/1"),
         (b"<a>\n</a>\n", block("<a>", "</a>"), "1:1 in 0:2 1/1"),
         (b"<a>\n</a>", block("<a>", "</a>", include_anchors=False), "0:2 in 0:2 1/1"),
+        (b"<a>\n1\n</a>\n", block("<a>", "</a>", strict=False), "1:2 in 0:3 1/1"),
         # ends that stand before the start, or in its own line, are no ends
         (b"</a>\n<a> </a>\n1\n</a>\n</a>\n", block("<a>", "</a>"), "2:3 in 1:4 1/1"),
         (TWO, block("<a>", "</a>", 1), "1:2 in 0:3 1/2"),

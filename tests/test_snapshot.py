@@ -21,6 +21,7 @@ def check(data: bytes, *texts: str) -> None:
     found = Snapshot.of(data)
     assert found.texts(0, found.line_count) == texts
     assert found.line_count == len(texts)
+    assert found.keys == tuple(found.key(line) for line in range(len(texts)))
     assert found.encoding.bom + found.raw(0, len(texts)) == data
 
 

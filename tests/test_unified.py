@@ -293,6 +293,23 @@ def test_the_text_of_a_diff() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("empty file gets text", b"@@ -0,0 +1,2 @@"),
+        ("all deleted", b"@@ -1,2 +0,0 @@"),
+        ("end added", b"@@ -1,2 +1,2 @@"),
+        ("BOM only, text added", b"@@ -1,1 +1,1 @@"),
+        ("BOM only, taken", b"@@ -1,1 +0,0 @@"),
+        ("two lines joined", b"@@ -1,5 +1,4 @@"),
+        ("first line", b"@@ -1,4 +1,3 @@"),
+        ("last line", b"@@ -27,4 +27,4 @@"),
+    ],
+)
+def test_headers(name: str, header: bytes) -> None:
+    assert edited("a.txt", *ONE_BY_ONE[name]).diff.split(b"\n")[3] == header
+
+
+@pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("a b", b"a b"),

@@ -133,7 +133,7 @@ def test_the_most_used_parser_reads_the_data(data: Mapping[str, Value]) -> None:
     assert same(yaml.safe_load(emit(data)), data)
 
 
-@given(texts)
+@pytest.mark.parametrize("text", NASTY)
 def test_a_quoted_text_is_one_line_of_printable_characters(text: str) -> None:
     found = quoted(text)
     assert found.splitlines() == [found]

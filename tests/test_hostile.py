@@ -1,0 +1,233 @@
+"""Others who do as they like: a directory swapped for a link, a file written behind our back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.store import _os
+from processes import Facts, code, outcome
+
+SWAP = """
+import os, sys
+os.chdir(sys.argv[1])
+print("ready", flush=True)
+while True:
+    os.rename("dir", "aside")
+    os.rename("link", "dir")
+    os.rename("dir", "link")
+    os.rename("aside", "dir")
+"""
+
+REWRITE = """
+import os, sys, time
+path, way = sys.argv[1:]
+print("ready", flush=True)
+generation = 0
+while True:
+    generation += 1
+    text = "".join(f"{generation} line {i}\\n" for i in range(10))
+    text += "anchor\\n" + text.replace("line", "more")
+    if way == "rename":
+        with open(path + ".new", "w") as file:
+            file.write(text)
+        os.replace(path + ".new", path)
+    else:
+        with open(path, "w") as file:
+            file.write(text)
+    time.sleep(0.0005)
+"""
+
+
+@contextmanager
+def running(program: str, *arguments: str) -> Iterator[None]:
+    """Another process that runs the program until the block ends."""
+    command = [sys.executable, "-c", program, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+def tree(folder: Path) -> dict[str, tuple[object, ...]]:
+    """All that is below the folder, with bytes and times."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(folder.rglob("*")):
+        stat = path.lstat()
+        data = path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = (stat.st_mode, stat.st_mtime_ns, stat.st_ino, data)
+    return found
+
+
+def write(opened: Opened, i: int) -> tuple[str, Facts]:
+    """The call number `i` of a mix, and the kind of it that succeeded or was refused."""
+    kind = ("apply", "auto", "create", "deep", "overwrite", "read", "append")[i % 7]
+    line = {"path": "dir/f", "content": f"new {i}\n"}
+    anchor = {"anchor": "anchor", "match": "equals"}
+    known = {"known_old_total_lines": 2, "known_old_total_bytes": 10}
+    if kind == "apply":
+        plan = outcome(opened, "prepare_file_insert_after", **line, **anchor)
+        if plan["status"] == "error":
+            return "prepare", plan
+        return kind, outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+    if kind == "auto":
+        return kind, outcome(opened, "prepare_file_insert_before", **line, **anchor, apply="auto")
+    if kind == "append":
+        arguments = {"path": f"dir/sub/a{i % 3}", "content": f"new {i}\n", "apply": "auto"}
+        return kind, outcome(opened, "prepare_file_append", **arguments)
+    if kind == "create":
+        return kind, outcome(opened, "create_new_file", path=f"dir/new{i}", content="x\n")
+    if kind == "deep":
+        return kind, outcome(opened, "create_new_file", path=f"dir/sub/{i}/new", content="x\n")
+    if kind == "overwrite":
+        arguments = {"path": "dir/whole", "content": f"{i:05}\nend\n", **known}
+        return kind, outcome(opened, "overwrite_entire_file", **arguments)
+    return kind, outcome(opened, "read_file", path="dir/f")
+
+
+REFUSALS = {"INVALID_PATH", "FILE_NOT_FOUND", "NOT_A_FILE", "FILE_EXISTS", "FAILED"}
+
+
+@pytest.mark.parametrize(
+    ("applies", "shared", "openat2"),
+    [
+        pytest.param(1000, False, True, id="memory"),
+        pytest.param(1000, False, False, id="memory, without openat2"),
+        pytest.param(2000, True, True, id="shared", marks=pytest.mark.slow),
+        pytest.param(2000, True, False, id="shared, without openat2", marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_written_outside_of_the_root(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    applies: int,
+    shared: bool,
+    openat2: bool,
+) -> None:
+    """A directory is swapped for a link to one outside, and back, all the time."""
+    if not openat2:
+        monkeypatch.setattr(_os, "has_openat2", lambda: False)
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "dir", outside):
+        (folder / "sub").mkdir(parents=True)
+        (folder / "f").write_text("above\nanchor\nbelow\n")
+        (folder / "whole").write_text("00000\nend\n")
+    (outside / "secret").write_text("secret\n")
+    (outside / "f").write_text("secret\nanchor\nsecret\n")
+    os.symlink(outside, root / "link")
+    before = tree(outside)
+    told: Counter[tuple[str, str]] = Counter()
+    written: list[str] = []
+    config = Config(durability="fast")
+    with open_workspace(str(root), config, shared=shared) as opened, running(SWAP, str(root)):
+        for i in range(applies):
+            kind, fields = write(opened, i)
+            assert "secret" not in str(fields)
+            if fields.get("auto_apply") == "declined":
+                fields = {**fields, "status": "error", "error": fields["auto_apply_reason"]}
+            told[kind, code(fields)] += 1
+            if code(fields) == "ok" and kind in ("apply", "auto"):
+                written.append(f"new {i}")
+    assert tree(outside) == before
+    inside = root / ("dir" if not (root / "dir").is_symlink() else "link")
+    inside = root / "aside" if (root / "aside").exists() else inside
+    lines = (inside / "f").read_text().split("\n")
+    assert Counter(line for line in lines if line.startswith("new")) == Counter(written)
+    created = told["create", "ok"]
+    assert len([path for path in inside.iterdir() if path.name.startswith("new")]) == created
+    assert {c for _, c in told} <= REFUSALS | {"ok"}, told
+    assert sum(count for (_, c), count in told.items() if c == "ok") > applies // 20, told
+    assert sum(count for (_, c), count in told.items() if c != "ok") > applies // 20, told
+
+
+def parts(text: str) -> tuple[set[str], list[str]]:
+    """The generations whose lines stand in the text, and the lines of ours."""
+    lines = text.split("\n")[:-1]
+    ours = [line for line in lines if line.startswith("new ")]
+    theirs = [line for line in lines if not line.startswith("new ")]
+    generations = {line.split(" ")[0] for line in theirs} - {"anchor"}
+    for generation in generations:
+        whole = [f"{generation} line {i}" for i in range(10)] + ["anchor"]
+        whole += [f"{generation} more {i}" for i in range(10)]
+        assert theirs == whole
+    return generations, ours
+
+
+def check(text: str, fields: Any, mine: str, way: str) -> bool:
+    """After a success the text is one generation: ours with the line, or a later one."""
+    shown = fields["apply_evidence"]["after"][1]
+    written_on = int(shown.split("| ")[1].split(" ")[0])
+    if not text:
+        assert way == "in place"
+        return False
+    (generation,), ours = parts(text)
+    if mine in ours:
+        assert int(generation) == written_on
+        return True
+    assert int(generation) > written_on
+    return False
+
+
+@pytest.mark.parametrize("way", ["rename", "in place"])
+@pytest.mark.parametrize("rounds", [150, pytest.param(3000, marks=pytest.mark.slow)])
+def test_what_another_program_writes_is_never_mixed_with_ours(
+    tmp_path: Path, way: str, rounds: int
+) -> None:
+    root, file = tmp_path / "root", tmp_path / "root" / "f"
+    root.mkdir()
+    file.write_text("0 line\n")
+    found: Counter[str] = Counter()
+    config = Config(durability="fast")
+    with (
+        open_workspace(str(root), config, shared=False) as opened,
+        running(REWRITE, str(file), way),
+    ):
+        for i in range(rounds):
+            arguments = {"path": "f", "anchor": "anchor", "content": f"new {i}\n"}
+            plan = outcome(opened, "prepare_file_insert_before", **arguments)
+            if plan["status"] == "error":
+                found[code(plan)] += 1
+                continue
+            fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+            text = file.read_text()
+            found[code(fields)] += 1
+            if code(fields) == "ok":
+                found["seen"] += check(text, fields, f"new {i}", way)
+            elif text:
+                assert f"new {i}" not in parts(text)[1]
+    allowed = {"ok", "seen", "CONTENT_CHANGED", "ANCHOR_NOT_FOUND", "FAILED", "AMBIGUOUS_MATCH"}
+    assert found.keys() <= allowed, found
+    assert found["ok"] > rounds // 20, found
+    assert found["seen"], found
+
+
+def test_a_link_put_in_the_place_of_the_file_is_not_followed_out(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.write_text("anchor\n")
+    (root / "f").write_text("anchor\n")
+    with open_workspace(str(root), Config(durability="fast"), shared=False) as opened:
+        plan = outcome(opened, "prepare_file_append", path="f", content="x\n")
+        (root / "f").unlink()
+        (root / "f").symlink_to(outside)
+        fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert code(fields) == "INVALID_PATH"
+        (root / "f").unlink()
+        (root / "f").write_text("anchor\n")
+        fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert code(fields) == "ok"
+    assert outside.read_text() == "anchor\n"
