@@ -195,13 +195,17 @@ class AnchorNotFound(Refusal):
 
 @dataclass(eq=False)
 class AnchorAmbiguous(Refusal):
-    """Several places match and the caller chose none; the first of them are shown."""
+    """Several places match and the caller chose none; the first of them are shown.
+
+    `nested`: one was chosen, but others start inside of it.
+    """
 
     code: ClassVar[str] = "ANCHOR_AMBIGUOUS"
     argument: str
     anchor: str
     candidates_count: int
     candidates: tuple[LineShown, ...]
+    nested: bool | None = None
 
 
 @dataclass(eq=False)

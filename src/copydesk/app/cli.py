@@ -89,7 +89,8 @@ def _run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except known() as error:
-        return report(error, as_json=options.json, lang=options.lang or "en")
+        as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
+        return report(error, as_json=as_json, lang=options.lang or "en")
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:

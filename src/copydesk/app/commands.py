@@ -319,7 +319,11 @@ def _manual(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from copydesk.app.doctor import examine
 
-    findings = examine(default_root() if options.root is None else options.root)
+    try:
+        root: str = default_root() if options.root is None else options.root
+    except FileNotFoundError:
+        root = ""  # the folder that one is in is gone, which is a finding too
+    findings = examine(root)
     if options.json:
         _dump([finding.data() for finding in findings])
     else:

@@ -65,6 +65,26 @@ class CopydeskServer(Server[None]):
         told = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> t.ServerCapabilities:
+        """As the library has it, but tools and prompts never change while a server runs."""
+        found = super().get_capabilities(
+            notification_options,
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+        for capability in (found.tools, found.prompts):
+            if capability is not None:
+                capability.list_changed = False
+        return found
+
 
 def build(
     opened: Opened,

@@ -28,11 +28,12 @@ from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.place import Place, end_of, locate
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
 from copydesk.edit.relocate import relocate, stale
-from copydesk.edit.request import Append, BlockReplace, RangeEdit, Request, Terms
+from copydesk.edit.request import Append, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
     FileNotFound,
+    InvalidArgs,
     Refusal,
     StatsMismatch,
     WrongMode,
@@ -218,6 +219,8 @@ class Desk:
             return self._draft_of_new(request)
         place = self._place_now(request, now, real, terms.version)
         if terms.expected_old is not None:
+            if isinstance(request, Append | Insert):
+                raise InvalidArgs("expected_old", "this tool replaces no lines; leave it out")
             check_expected(terms.expected_old, now, place)
         return compose(request, now, place)
 
@@ -333,7 +336,7 @@ def _uncertain(draft: Draft, terms: Terms) -> str | None:
     place = draft.place
     seen = terms.version is not None or terms.expected_old is not None
     if place.first_taken or (place.candidates > 1 and terms.version is None):
-        return "several lines match the anchor"
+        return "several places match the anchor; give version to be certain of one"
     guarded = not isinstance(draft.request, RangeEdit | BlockReplace) or place.foot is None
     if not guarded and not seen:
         return "neither version nor expected_old says what is replaced"

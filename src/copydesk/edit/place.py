@@ -149,8 +149,9 @@ def _block(request: BlockReplace, base: Snapshot) -> Place:
         raise AnchorAmbiguous(
             request.start_anchor.argument,
             request.start_anchor.text,
-            len(pairs),
+            1 + len(nested),
             shown(base, [start, *nested]),
+            nested=True,
         )
     inner = (start + 1, end) if request.include_anchors else (start, end + 1)
     return Place(*inner, (start, end + 1), len(pairs), index + 1, first_taken)

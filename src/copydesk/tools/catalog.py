@@ -18,7 +18,7 @@ from copydesk.desk.batching import Batching
 from copydesk.desk.desk import Desk
 from copydesk.desk.looking import Looking, Progress
 from copydesk.desk.member import Member
-from copydesk.errors import InvalidArgs, InvalidPath, PathRequired, Refusal
+from copydesk.errors import InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import describe, reports
 from copydesk.tools.envelope import Envelope
@@ -88,11 +88,16 @@ class Context:
     progress: Progress = _silent
     cancelled: Callable[[], bool] = field(default=lambda: False)
 
-    def path(self, text: str) -> RelPath:
-        """The path of the workspace that a caller of the member's toolset means."""
+    def path(self, text: str, *, folder: bool = False) -> RelPath:
+        """The path of the workspace that a caller of the member's toolset means.
+
+        `folder`: it may be the root of the toolset itself.
+        """
         if self.member.toolset != "team_mgmt":
             return RelPath.parse(text)
         inner = RelPath.parse(_below_minds(text))
+        if not inner.parts and not folder:
+            raise NotAFile("directory")
         return RelPath((MINDS, *inner.parts))
 
     def tool(self, name: str) -> str:
@@ -196,7 +201,7 @@ def _below_minds(text: str) -> str:
     if text.startswith("/"):
         raise InvalidPath("absolute path")
     trimmed = text.removeprefix("./")
-    return trimmed.removeprefix(f"{MINDS}/") if trimmed != MINDS else "."
+    return trimmed.removeprefix(f"{MINDS}/") or "." if trimmed != MINDS else "."
 
 
 def reject_unknown(name: str, known: Iterable[str]) -> InvalidArgs:

@@ -16,7 +16,7 @@ from copydesk.edit.place import cut
 from copydesk.errors import Refusal
 from copydesk.tools import evidence, parts
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
-from copydesk.tools.words import names, say
+from copydesk.tools.words import names, say, why
 from copydesk.tools.yaml import Value
 
 _LONGEST_FACT = 2_000
@@ -41,10 +41,13 @@ def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> 
     fields["normalized"] = parts.normalized(draft)
     if not brief:
         fields |= parts.plan_evidence(draft)
-    saying = "plan.nothing" if draft.replaces_nothing else f"plan.{draft.action}"
+    fills = draft.action == "replace" and not draft.old_count
+    saying = "plan.append" if fills else f"plan.{draft.action}"
+    if draft.replaces_nothing:
+        saying = "plan.nothing"
     summary = say(saying, lang, parts.numbers(draft))
     if outcome.declined is not None:
-        summary = say("auto.declined", lang, {"why": outcome.declined}) + " " + summary
+        summary = say("auto.declined", lang, {"why": why(outcome.declined, lang)}) + " " + summary
     fields["summary"] = summary
     apply = f"{mode.removesuffix(_base_name(mode))}apply_file_modification"
     steps = (
@@ -218,10 +221,12 @@ def refusal_words(refusal: Refusal, lang: Lang) -> str:
     name = refusal.code
     if name == "HUNK_NOT_FOUND":
         name = f"{name}.{facts['reason']}"
+    if facts.get("nested"):
+        name = f"{name}.nested"
     reason = f"reason.{facts.get('reason')}"
     if reason in names():
         return say(name, lang, {**facts, "reason": say(reason, lang)})
-    return say(name, lang, facts)
+    return say(name, lang, {**facts, "reason": why(str(facts.get("reason")), lang)})
 
 
 def _drift(planned_on: str | None, current: str | None) -> Fields:

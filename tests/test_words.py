@@ -1,0 +1,269 @@
+"""The words: all there are, in both languages, each with facts that are really known."""
+
+from __future__ import annotations
+
+import ast
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, cast, get_args, get_origin, get_type_hints
+
+import pytest
+
+import copydesk
+from copydesk import errors
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.errors import Clash, FailedEdit, HunkNotFound, LineShown, Refusal
+from copydesk.tools import words
+from copydesk.tools.report import Lang
+from copydesk.tools.reports import refusal_words
+
+LANGS: tuple[Lang, Lang] = ("en", "zh")
+SAMPLES: dict[object, object] = {
+    str: "sample",
+    int: 7,
+    bool: True,
+    LineShown: LineShown(3, "text"),
+    FailedEdit: FailedEdit(0, "none", 0, ()),
+    Clash: Clash(0, 1, "1~2", "2~3"),
+}
+SAYINGS: Mapping[str, tuple[str, str]] = vars(words)["_SAYINGS"]
+
+
+def placeholders(text: str) -> set[str]:
+    """The facts that a saying names, in the noun of a number too."""
+    found: set[str] = set()
+    for _, name, spec, _ in string.Formatter().parse(text):
+        if name is not None:
+            found |= {name} | placeholders(spec or "")
+    return found
+
+
+def all_refusals(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
+    for kind in root.__subclasses__():
+        if kind.__module__ == errors.__name__:
+            yield kind
+        yield from all_refusals(kind)
+
+
+def sample(hint: Any) -> object:
+    """A value of a type."""
+    if get_origin(hint) is tuple:
+        return tuple(sample(part) for part in get_args(hint) if part is not Ellipsis)
+    choices = [part for part in get_args(hint) if part is not type(None)] or [hint]
+    if choices != [hint]:
+        return sample(choices[0])
+    return SAMPLES[hint]
+
+
+def samples(kind: type[Refusal]) -> Iterator[Refusal]:
+    """The refusal with all its facts, and with none of those that may be missing."""
+    hints = get_type_hints(kind)
+    named = [field for field in fields(kind) if field.name != "code"]
+    full = {field.name: sample(hints[field.name]) for field in named}
+    needed = {f.name: full[f.name] for f in named if f.default is MISSING}
+    if kind is HunkNotFound:
+        for reason in ("unknown", "applied", "discarded", "expired"):
+            yield kind(**{**full, "reason": reason})
+    else:
+        yield kind(**full)
+        yield kind(**needed)
+
+
+@pytest.mark.parametrize("kind", sorted(all_refusals(), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("lang", LANGS)
+def test_every_refusal_has_words_without_a_gap(kind: type[Refusal], lang: Lang) -> None:
+    for refusal in samples(kind):
+        said = refusal_words(refusal, lang)
+        assert said
+        assert "?" not in said, said
+        assert "None" not in said
+        assert not set("()[]'") & set(said.replace("(s)", "")) or "(" in said, said
+        assert ("已" in said or any(ord(c) > 0x2E80 for c in said)) is (lang == "zh"), said
+
+
+def test_every_code_is_one_refusal() -> None:
+    codes = [kind.code for kind in all_refusals()]
+    assert len(set(codes)) == len(codes)
+    assert all(code in SAYINGS or f"{code}.unknown" in SAYINGS for code in codes)
+
+
+@pytest.mark.parametrize("name", sorted(SAYINGS))
+def test_both_languages_say_the_same(name: str) -> None:
+    english, chinese = SAYINGS[name]
+    assert english != chinese
+    assert placeholders(english) == placeholders(chinese)
+    assert any(ord(character) > 0x2E80 for character in chinese)
+    assert not any(ord(character) > 0x2E80 for character in english)
+    assert "(s)" not in english
+    if name.endswith(".less"):
+        assert placeholders(english) < placeholders(SAYINGS[name.removesuffix(".less")][0])
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """All calls of `say` in the package."""
+    for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id == "say" and path.name != "words.py":
+                    yield path.name, node
+
+
+def strings(node: ast.expr) -> Iterator[str]:
+    """The sayings that an argument may name; one that is made ends with a star."""
+    if isinstance(node, ast.Constant):
+        yield str(node.value)
+    elif isinstance(node, ast.IfExp):
+        yield from strings(node.body)
+        yield from strings(node.orelse)
+    elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+        yield f"{node.values[0].value}*"
+
+
+def test_every_saying_that_is_used_exists() -> None:
+    used = 0
+    for where, call in calls():
+        for name in strings(call.args[0]):
+            used += 1
+            there = [one for one in SAYINGS if one == name or one.startswith(name.rstrip("*"))]
+            assert there if name.endswith("*") else name in SAYINGS, (where, name)
+    assert used > 15
+
+
+def test_every_saying_is_used() -> None:
+    known = {kind.code for kind in all_refusals()}
+    for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.expr) and path.name != "words.py":
+                known |= set(strings(node))
+    for name in SAYINGS:
+        head = name.partition(".")[0]
+        assert known & {name, head, f"{head}.*"}, name
+
+
+def test_facts_that_are_written_at_the_call() -> None:
+    checked = 0
+    for where, call in calls():
+        facts = call.args[2] if len(call.args) > 2 else None
+        if isinstance(facts, ast.Dict):
+            known = {cast(ast.Constant, key).value for key in facts.keys if key is not None}
+            for name in strings(call.args[0]):
+                checked += 1
+                assert placeholders(SAYINGS[name][0]) <= known, (where, name)
+        elif facts is None:
+            for name in strings(call.args[0]):
+                for one in (one for one in SAYINGS if one.startswith(name.rstrip("*"))):
+                    if name.endswith("*") or one == name:
+                        assert not placeholders(SAYINGS[one][0]), (where, one)
+    assert checked > 5
+
+
+class Spoken(dict[str, tuple[str, str]]):
+    """The sayings, and which of them were said."""
+
+    def __init__(self, sayings: Mapping[str, tuple[str, str]]) -> None:
+        super().__init__(sayings)
+        self.said: set[str] = set()
+
+    def __getitem__(self, name: str) -> tuple[str, str]:
+        self.said.add(name)
+        return super().__getitem__(name)
+
+
+@pytest.fixture
+def spoken(monkeypatch: pytest.MonkeyPatch) -> Spoken:
+    """From now on a fact that is missing is an error, where no shorter saying is there."""
+    found = Spoken(SAYINGS)
+    monkeypatch.setattr(words, "_SAYINGS", found)
+    return found
+
+
+def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+    """Calls that make every kind of answer; their summaries."""
+
+    def call(tool: str, **arguments: object) -> dict[str, Any]:
+        return dict(desk.call("local", tool, arguments, lang=lang).data)
+
+    def plan(tool: str, **arguments: object) -> dict[str, Any]:
+        return call(f"prepare_file_{tool}", path="a.txt", **arguments)
+
+    (root / "a.txt").write_text("one\n\ntwo\nthree\nfour\nend\n")
+    (root / "empty.txt").write_text("")
+    (root / "wide.txt").write_text("x" * 150_000 + "\n\nlast\n")
+    replaced = plan("range_edit", range="1", content="eins")
+    plans = [
+        replaced,
+        plan("range_edit", range="3~4"),
+        plan("range_edit", range="1", content="one"),
+        plan("append", content="x"),
+        plan("append", content="\ufffd\n"),
+        plan("insert_before", anchor="two", content="x\n\n"),
+        plan("insert_after", anchor="one", content="\nx"),
+        plan("insert_before", anchor="two", content="x\ufffd", apply="auto", version="x"),
+        plan("insert_after", anchor="e", content="x", occurrence="1", apply="auto"),
+        plan("block_replace", start_anchor="two", end_anchor="end", content="x"),
+        call("prepare_batch_edit", path="a.txt", edits=[{"old_string": "one", "new_string": "1"}]),
+    ]
+    yield from (str(one["summary"]) for one in plans)
+    for one in (plans[2], plans[3], replaced):
+        yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
+    for text, one in (("zero\none\n\ntwo\nthree\nfour\nend\nx\n", plans[1]), ("changed\n", plans[9])):
+        (root / "a.txt").write_text(text)
+        yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
+    for arguments in ({}, {"range": "1"}, {"max_lines": 1}):
+        yield call("read_file", path="wide.txt", **arguments)["summary"]
+    yield call("read_file", path="empty.txt")["summary"]
+    yield call("read_file", path="wide.txt", range="-1~")["summary"]
+    yield call("list_dir", path=".")["summary"]
+    for tool in ("ripgrep_files", "ripgrep_count", "ripgrep_snippets"):
+        most = {"max_results" if tool == "ripgrep_snippets" else "max_files": 1}
+        yield call(tool, pattern="a")["summary"]
+        yield call(tool, pattern=".", **most)["summary"]
+    yield call("create_new_file", path="new.txt", content="one")["summary"]
+    size = {"known_old_total_lines": 1, "known_old_total_bytes": 4}
+    for content in ("one\n", "two\n"):
+        yield call("overwrite_entire_file", path="new.txt", content=content, **size)["summary"]
+    yield call("Read", path="a.txt")["text"]
+    yield call("Read", path="wide.txt", limit=1)["text"]
+    yield call("Edit", path="a.txt", old_string="changed", new_string="x", dry_run=True)["text"]
+    yield call("Edit", path="a.txt", old_string="changed", new_string="x")["text"]
+    yield call("Write", path="fresh.txt", content="x\n")["text"]
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_what_is_said_of_real_answers_has_no_gap(
+    tmp_path: Path, spoken: Spoken, lang: Lang
+) -> None:
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as desk:
+        for said in story(desk, tmp_path, lang):
+            assert said
+            assert "?" not in said, said
+    codes = {kind.code for kind in all_refusals()} | {"CRASH"}
+    elsewhere = {"cli"}  # said by the command line
+    heads = {name: name.partition(".")[0] for name in SAYINGS}
+    silent = {n for n in SAYINGS if heads[n] not in codes | elsewhere} - spoken.said
+    assert silent == set()
+
+
+@pytest.mark.parametrize(
+    ("saying", "facts", "said"),
+    [
+        ("list", {"count": 0, "path": "."}, "0 entries in .."),
+        ("list", {"count": 1, "path": "."}, "1 entry in .."),
+        ("search", {"count": 1, "what": "match|matches"}, "1 match found."),
+        ("search", {"count": 2, "what": "file|files"}, "2 files found."),
+        ("plan.delete", {"start": 2, "end": 2, "path": "a"}, "Planned: delete line 2 of a."),
+        ("plan.delete", {"start": 2, "end": 3, "path": "a"}, "Planned: delete lines 2~3 of a."),
+        ("DUPLICATE_EDITS", {"indices": (0, 2)}, "The edits 0, 2 are the same;"),
+    ],
+)
+def test_numbers_agree_with_their_nouns(saying: str, facts: dict[str, object], said: str) -> None:
+    assert words.say(saying, "en", facts).startswith(said)
+
+
+def test_a_fact_is_never_a_template() -> None:
+    hostile = "{path} {0} {} %s"
+    said = words.say("INVALID_ARGS", "en", {"argument": hostile, "reason": hostile})
+    assert said.count(hostile) == 2
