@@ -16,7 +16,8 @@ test: $(VENV)/.test
 	$(BIN)/pytest -n auto -m "not slow"
 
 test-slow: $(VENV)/.test
-	$(BIN)/pytest -m slow
+	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh
+	$(BIN)/pytest -n auto -m slow
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ from mcp import Client
 from ruamel.yaml import YAML
 
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
+from copydesk.app.mcp_server import CopydeskServer, build
 from copydesk.app.opening import Opened, open_workspace
 
 MODES = ("2026-07-28", "auto", "legacy")
@@ -81,6 +82,13 @@ def lay(root: Path) -> Path:
 def opened_at(root: Path, **changes: Any) -> Opened:
     """The workspace at `root`, with its files laid, kept in memory."""
     return open_workspace(str(lay(root)), settings(**changes), shared=False)
+
+
+def server_of(opened: Opened, structured: bool = True, **options: Any) -> CopydeskServer:
+    """The server for one member, in process."""
+    member = options.get("member", "local")
+    toolsets = options.get("toolsets", TOOLSETS)
+    return build(opened, lambda _: member, toolsets, options.get("lang", "en"), structured)
 
 
 async def call_each(client: Client, root: Path, *, structured: bool = True) -> list[str]:

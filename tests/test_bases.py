@@ -89,6 +89,13 @@ def test_files_go_by_the_time_of_their_last_use(tmp_path: Path) -> None:
     (tmp_path / "0123456789abcdef.tmp").write_bytes(b"x" * 20_000)
     bases.prune()
     check(bases, (texts[0], False), (texts[1], True), (texts[2], False))
+    bases.keep(texts[0])
+    for each, time in ((texts[0], 10), (texts[1], 20)):
+        os.utime(tmp_path / each.digest, (time, time))
+    bases.keep(texts[0])
+    (tmp_path / "0123456789abcdef.tmp").write_bytes(b"x" * 20_000)
+    bases.prune()
+    check(bases, (texts[0], True), (texts[1], False))
 
 
 @pytest.mark.parametrize("use", ["keep", "find"])

@@ -12,7 +12,10 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
+from copydesk.text.relpath import RelPath
 from processes import Facts, code, outcome
+
+Resolve = Callable[[RelPath], RelPath]
 
 THREADS = 20
 BASE = "".join(f"line {i}\n" for i in range(1, 101))
@@ -35,7 +38,7 @@ def at_once(count: int, work: Callable[[int], Facts]) -> list[Facts]:
         start.wait()
         found[i] = work(i)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -155,6 +158,47 @@ def test_a_plan_made_anew_is_written_once_as_one_of_both(desk: Opened, tmp_path:
         else:
             assert added == ""
             assert code(outcome(desk, "apply_file_modification", hunk_id=hunk)) == "ok"
+
+
+def test_what_was_made_anew_is_not_written_by_an_apply_of_the_old(
+    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seam is the store's own method, called between looking up the plan and the turn."""
+    old = outcome(desk, "prepare_file_append", path="f", content="old\n")
+    hunk, resolve = old["hunk_id"], desk.files.resolve
+
+    def meanwhile(path: RelPath) -> RelPath:
+        monkeypatch.undo()
+        anew = {"path": "f", "content": "new\n", "existing_hunk_id": hunk}
+        assert code(outcome(desk, "prepare_file_append", **anew)) == "ok"
+        return resolve(path)
+
+    monkeypatch.setattr(desk.files, "resolve", meanwhile)
+    refused = outcome(desk, "apply_file_modification", hunk_id=hunk)
+    assert code(refused) == "CONTENT_CHANGED"
+    assert (tmp_path / "f").read_text() == BASE
+    assert code(outcome(desk, "apply_file_modification", hunk_id=hunk)) == "ok"
+    assert (tmp_path / "f").read_text() == f"{BASE}new\n"
+
+
+def test_what_was_applied_is_not_made_anew(
+    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for apply in ("never", "auto"):
+        (tmp_path / "f").write_text(BASE)
+        plan = outcome(desk, "prepare_file_append", path="f", content="old\n")
+        hunk, resolve = plan["hunk_id"], desk.files.resolve
+
+        def meanwhile(path: RelPath, hunk: str = hunk, resolve: Resolve = resolve) -> RelPath:
+            monkeypatch.undo()
+            assert code(outcome(desk, "apply_file_modification", hunk_id=hunk)) == "ok"
+            return resolve(path)
+
+        monkeypatch.setattr(desk.files, "resolve", meanwhile)
+        anew = {"path": "f", "content": "new\n", "existing_hunk_id": hunk, "apply": apply}
+        fields = outcome(desk, "prepare_file_append", **anew)
+        assert code(fields) == "HUNK_NOT_FOUND applied"
+        assert (tmp_path / "f").read_text() == f"{BASE}old\n"
 
 
 def test_a_plan_is_discarded_or_written_never_both(desk: Opened, tmp_path: Path) -> None:

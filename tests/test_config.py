@@ -125,9 +125,7 @@ def test_a_close_name_is_offered(tmp_path: Path) -> None:
         ("COPYDESK_LANG", "", "lang", "en"),
     ],
 )
-def test_the_environment(
-    tmp_path: Path, variable: str, text: str, key: str, value: object
-) -> None:
+def test_the_environment(tmp_path: Path, variable: str, text: str, key: str, value: object) -> None:
     assert getattr(load(str(tmp_path), {variable: text}), key) == value
 
 

@@ -94,7 +94,9 @@ def test_globs(glob: str, yes: str, no: str) -> None:
         assert not Target(path).matches(glob), path
 
 
-WORDS = st.lists(st.sampled_from(["a", "b", "/", "*", "**", "?", "**/", "[ab]", "[!a]"]), max_size=8)
+WORDS = st.lists(
+    st.sampled_from(["a", "b", "/", "*", "**", "?", "**/", "[ab]", "[!a]"]), max_size=8
+)
 
 
 def as_regex(words: list[str]) -> str:

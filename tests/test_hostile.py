@@ -222,6 +222,41 @@ def test_what_another_program_writes_is_never_mixed_with_ours(
     assert found["seen"], found
 
 
+@pytest.mark.parametrize("way", ["rename", "in place"])
+@pytest.mark.parametrize("times", [1, 5, 1000])
+def test_what_is_written_between_our_read_and_our_write_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, times: int
+) -> None:
+    """The seam is the store's own method; a file that is never left alone is a refusal."""
+    file = tmp_path / "f"
+    file.write_text("anchor\n")
+    left = times
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        replace = opened.files.replace
+
+        def meanwhile(*arguments: Any, **named: Any) -> object:
+            nonlocal left
+            if left:
+                left -= 1
+                target = tmp_path / "new" if way == "rename" else file
+                target.write_text(f"{left:04}\nanchor\n")
+                target.replace(file)
+            return replace(*arguments, **named)
+
+        monkeypatch.setattr(opened.files, "replace", meanwhile)
+        plan = outcome(opened, "prepare_file_insert_after", path="f", anchor="anchor", content="x")
+        fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        if times < 1000:
+            assert (code(fields), fields["context_match"]) == ("ok", "fuzz")
+            assert file.read_text() == "0000\nanchor\nx\n"
+            return
+        assert code(fields) == "FAILED"
+        assert file.read_text() == f"{left:04}\nanchor\n"
+        left = 0
+        fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert code(fields) == "ok"
+
+
 def test_a_link_put_in_the_place_of_the_file_is_not_followed_out(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()

@@ -56,7 +56,7 @@ def check(lanes: Lanes, tickets: list[Ticket]) -> list[Ticket]:
             order.append(ticket)
             inside.pop()
 
-    threads = [threading.Thread(target=work, args=(ticket,)) for ticket in tickets]
+    threads = [threading.Thread(target=work, args=(ticket,), daemon=True) for ticket in tickets]
     with lanes.turn("file", (0, "")):
         for count, thread in enumerate(threads, 1):
             thread.start()
@@ -89,7 +89,7 @@ def test_equal_tickets_come_as_they_came() -> None:
         with lanes.turn("file", (1, "same")):
             order.append(name)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(8)]
     with lanes.turn("file", (0, "")):
         for count, thread in enumerate(threads, 1):
             thread.start()
@@ -127,7 +127,7 @@ def test_files_share_no_lock() -> None:
         with lanes.turn("slow", (0, "")):
             pass
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert blocked.asked.wait(SOON)
     done: list[int] = []
@@ -149,7 +149,7 @@ def test_files_are_written_in_parallel(tmp_path: Path) -> None:
         with lanes.turn(f"file {name}", (name, "")):
             together.wait()
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -189,7 +189,10 @@ def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
         with lanes.turn("file", (2, "patient")):
             passed.append("patient")
 
-    threads = [threading.Thread(target=stopped), threading.Thread(target=patient)]
+    threads = [
+        threading.Thread(target=stopped, daemon=True),
+        threading.Thread(target=patient, daemon=True),
+    ]
     with lanes.turn("file", (0, "")):
         for count, thread in enumerate(threads, 1):
             thread.start()
@@ -241,7 +244,7 @@ def test_a_process_that_is_gone_holds_nothing(tmp_path: Path, how: str) -> None:
     with holder(tmp_path) as process:
         with FileLocks(str(tmp_path)).hold("another file"):
             pass
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=work, daemon=True)
         thread.start()
         assert not got.wait(0.1)
         assert process.stdin is not None

@@ -8,7 +8,8 @@ A page is a script. Its fenced blocks are, by their info strings:
     text result PATH [crlf] [ENCODING] the file reads so now
 
 In arguments and answers `<hunk_id>` and `<version>` stand for the last ones
-that an answer gave, `<read_version>` for the last one that a read gave.
+that an answer gave, `<read_version>`, `<read_sha256>` and `<read_mtime_ms>` for
+the last ones that a read gave.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import open_workspace
 from copydesk.tools import manuals
+from copydesk.tools.batch import batch
+from copydesk.tools.catalog import Catalog
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import ws_mod
 
@@ -35,9 +38,44 @@ TOPICS = ("index", "principles", "tools", "scenarios", "errors")
 PAGES = [(toolset, topic) for toolset in manuals.toolsets() for topic in manuals.topics(toolset)]
 
 CODES_OF_BATCH = {"PARTIAL_MATCH_FAIL", "COLLISION_DETECTED", "DUPLICATE_EDITS", "CONFLICT"}
+CODES_OF_PLANS = {
+    "CONTENT_REQUIRED",
+    "ANCHOR_NOT_FOUND",
+    "ANCHOR_AMBIGUOUS",
+    "OCCURRENCE_OUT_OF_RANGE",
+    "STATS_MISMATCH",
+    "SUSPICIOUS_DIFF",
+    "STALE_READ",
+    "CONTENT_CHANGED",
+    "AMBIGUOUS_MATCH",
+    "INVALID_HUNK_ID",
+    "HUNK_NOT_FOUND",
+    "WRONG_OWNER",
+    "WRONG_MODE",
+}
+"""What only tools that answer with a report refuse with."""
+CODES_OF_ENVELOPE = {
+    "INVALID_ARGS": {"INVALID_PARAM"},
+    "PATH_REQUIRED": {"INVALID_PARAM"},
+    "INVALID_PATH": {"INVALID_PARAM", "ACCESS_DENIED"},
+    "INVALID_RANGE": {"INVALID_PARAM"},
+    "RANGE_OUT_OF_BOUNDS": {"INVALID_PARAM"},
+    "FILE_NOT_FOUND": {"NOT_FOUND"},
+    "NOT_A_FILE": {"IS_DIRECTORY", "EXECUTION_ERROR"},
+    "FILE_TOO_LARGE": {"EXECUTION_ERROR"},
+    "FAILED": {"PERMISSION_DENIED", "TIMEOUT", "EXECUTION_ERROR", "INTERNAL_ERROR"},
+}
+"""What an envelope calls the refusals that have another name there."""
+
+TOOLS = Catalog((*ws_mod(), *batch())).tools
+MANUALS = {
+    "ws_mod": tuple(tool.name for tool in ws_mod()),
+    "batch": (*(tool.name for tool in batch()), "apply_file_modification"),
+}
+"""The tools that have a chapter in their toolset's own page, in its order."""
 
 _FENCE = re.compile(r"(`{3,})(.*)")
-_NAME = r"<(hunk_id|version|read_version)>"
+_NAME = r"<(hunk_id|version|read_version|read_sha256|read_mtime_ms)>"
 
 
 @dataclass(frozen=True)
@@ -80,7 +118,7 @@ class Stage:
         self.root = root
         config = replace(Config(), durability="fast", members=members)
         self.opened = open_workspace(str(root), config, shared=False)
-        self.known: dict[str, str] = {}
+        self.known: dict[str, str | int] = {}
         self.answer: dict[str, Any] = {}
 
     def run(self, block: Block) -> None:
@@ -101,15 +139,23 @@ class Stage:
     def _call(self, tool: str, arguments: dict[str, Any]) -> None:
         report = self.opened.call("local", tool, arguments)
         self.answer = dict(report.data)
-        for name in ("hunk_id", "version"):
-            if isinstance(found := self.answer.get(name), str) and not report.is_error:
-                self.known[name] = found
-        if tool.endswith("read_file") and "version" in self.answer:
-            self.known["read_version"] = self.answer["version"]
+        if report.is_error:
+            return
+        given = {**self.answer, **self.answer.get("data", {}), **self.answer.get("stats", {})}
+        found = {name: given[name] for name in ("hunk_id", "version") if name in given}
+        if tool.endswith("read_file"):
+            found["read_version"] = given["version"]
+        if tool == "Read":
+            found["read_sha256"] = given["file_sha256"]
+            found["read_mtime_ms"] = given["file_mtime_ms"]
+        self.known |= found
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, str):
-            return re.sub(_NAME, lambda found: self.known[found[1]], value)
+            whole = re.fullmatch(_NAME, value)
+            if whole:  # a number stays a number
+                return self.known[whole[1]]
+            return re.sub(_NAME, lambda found: str(self.known[found[1]]), value)
         if isinstance(value, list):
             return [self._filled(item) for item in value]
         if isinstance(value, dict):
@@ -202,39 +248,74 @@ def every_code() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("lang", LANGS)
-def test_every_code_has_a_chapter_in_the_errors_page(lang: Lang) -> None:
-    page = manuals.read("ws_mod", "errors", lang)
-    headings = {line.removeprefix("### ") for line in prose_of(page) if line.startswith("### ")}
-    assert headings == every_code() - CODES_OF_BATCH
+def codes_of_envelope() -> set[str]:
+    """The codes that an envelope can have."""
+    own = every_code() - CODES_OF_PLANS
+    named = (CODES_OF_ENVELOPE.get(code, {code}) for code in own)
+    return set[str]().union(*named)
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_every_tool_has_a_chapter_with_the_same_parts(lang: Lang) -> None:
-    page = "\n".join(prose_of(manuals.read("ws_mod", "tools", lang)))
-    chapters = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE))
-    assert list(chapters) == [tool.name for tool in ws_mod()]
+@pytest.mark.parametrize("toolset", MANUALS)
+def test_every_code_has_a_chapter_in_the_errors_page(toolset: str, lang: Lang) -> None:
+    page = manuals.read(toolset, "errors", lang)
+    headings = [line.removeprefix("### ") for line in prose_of(page) if line.startswith("### ")]
+    codes = {"ws_mod": every_code() - CODES_OF_BATCH, "batch": codes_of_envelope()}
+    assert sorted(headings) == sorted(codes[toolset])
+
+
+def chapters_of(page: str) -> dict[str, str]:
+    """The chapters of the third level of a page, by heading."""
+    return dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize("toolset", MANUALS)
+def test_the_chapters_are_those_of_the_tools_that_the_toolset_has(toolset: str) -> None:
+    catalog = Catalog((*ws_mod(), *batch()))
+    assert sorted(MANUALS[toolset]) == sorted(tool.name for tool in catalog.of([toolset]))
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("toolset", MANUALS)
+def test_every_tool_has_a_chapter_with_the_same_parts(toolset: str, lang: Lang) -> None:
+    chapters = chapters_of("\n".join(prose_of(manuals.read(toolset, "tools", lang))))
+    assert tuple(chapters) == MANUALS[toolset]
     parts = [re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE) for text in chapters.values()]
     assert len(parts[0]) == 8
     assert all(found == parts[0] for found in parts)
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_every_tool_is_called_in_the_tools_page(lang: Lang) -> None:
-    script = script_of(manuals.read("ws_mod", "tools", lang))
+@pytest.mark.parametrize("toolset", MANUALS)
+def test_every_tool_is_called_in_the_tools_page(toolset: str, lang: Lang) -> None:
+    script = script_of(manuals.read(toolset, "tools", lang))
     called = {block.info[2] for block in script if block.info[1] == "call"}
-    assert called == {tool.name for tool in ws_mod()}
+    assert called == set(MANUALS[toolset])
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_every_argument_of_a_tool_stands_in_its_chapter(lang: Lang) -> None:
-    page = manuals.read("ws_mod", "tools", lang)
-    chapters = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE))
+@pytest.mark.parametrize("toolset", MANUALS)
+def test_every_argument_of_a_tool_stands_in_its_chapter(toolset: str, lang: Lang) -> None:
+    page = manuals.read(toolset, "tools", lang)
+    chapters = chapters_of(page)
     common = page.partition("\n### ")[0]
-    for tool in ws_mod():
-        for argument in tool.schema["properties"]:
-            said = f"`{argument}`" in chapters[tool.name] or f"`{argument}`" in common
-            assert said, f"{tool.name}.{argument}"
+    for name in MANUALS[toolset]:
+        properties = TOOLS[name].schema["properties"]
+        inner = properties.get("edits", {}).get("items", {}).get("properties", {})
+        for argument in (*properties, *inner):
+            said = f"`{argument}`" in chapters[name] or f"`{argument}`" in common
+            assert said, f"{name}.{argument}"
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("toolset", MANUALS)
+def test_every_call_signature_has_the_arguments_of_the_tool(toolset: str, lang: Lang) -> None:
+    chapters = chapters_of(manuals.read(toolset, "tools", lang))
+    for name, chapter in chapters.items():
+        schema = TOOLS[name].schema
+        required = schema["required"]
+        arguments = [one if one in required else f"{one}?" for one in schema["properties"]]
+        assert f"`{name}({{ {', '.join(arguments)} }})`" in chapter
 
 
 def test_the_pages_are_where_they_are_said_to_be() -> None:
@@ -253,8 +334,14 @@ def test_what_is_not_there_is_refused_with_what_is(toolset: str, topic: str) -> 
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize("toolsets", [(), ("ws_mod",), ("team_mgmt",), manuals.toolsets()])
-def test_the_instructions_are_short(toolsets: tuple[str, ...], lang: Lang) -> None:
-    text = manuals.instructions(toolsets, lang)
-    assert len(text) < 2_500
-    assert bool(text) == bool(toolsets)
+@pytest.mark.parametrize("toolset", manuals.toolsets())
+def test_the_instructions_are_short(toolset: str, lang: Lang) -> None:
+    assert 0 < len(manuals.instructions([toolset], lang)) < 2_000
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_the_instructions_are_those_of_the_toolsets_in_their_order(lang: Lang) -> None:
+    known = manuals.toolsets()
+    parts = [manuals.instructions([toolset], lang) for toolset in known]
+    assert manuals.instructions(reversed(known), lang) == "\n\n".join(parts)
+    assert manuals.instructions([], lang) == ""

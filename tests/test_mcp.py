@@ -14,17 +14,23 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from copydesk.app.config import TOOLSETS
-from copydesk.app.inbound import ARGUMENTS, Admitted, Turned, admit, too_large
-from copydesk.app.mcp_server import CopydeskServer, build
 from copydesk.app.opening import Opened
-from copydesk.app.outgoing import MOST_BYTES, capped, tool_result
 from copydesk.tools import manuals
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.report import Report
 from copydesk.tools.schema import arguments
 from copydesk.tools.wire import Args
-from mcp_calls import CALLS, FILE, MODES, call_each, call_of, fields_of, opened_at, text_of
+from mcp_calls import (
+    CALLS,
+    FILE,
+    MODES,
+    call_each,
+    call_of,
+    fields_of,
+    opened_at,
+    server_of,
+    text_of,
+)
 
 pytestmark = [
     pytest.mark.anyio,
@@ -41,12 +47,6 @@ def anyio_backend() -> str:
 def opened(tmp_path: Path) -> Iterator[Opened]:
     with opened_at(tmp_path) as found:
         yield found
-
-
-def server_of(opened: Opened, structured: bool = True, **options: Any) -> CopydeskServer:
-    member = options.get("member", "local")
-    toolsets = options.get("toolsets", TOOLSETS)
-    return build(opened, lambda _: member, toolsets, options.get("lang", "en"), structured)
 
 
 def add_tool(opened: Opened, name: str, run: Any) -> None:
@@ -257,230 +257,8 @@ async def test_a_call_hears_that_its_caller_has_gone(opened: Opened, mode: str) 
         assert not (await client.call_tool("list_dir", {"path": "."})).is_error
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_waiting_plans_are_resources(opened: Opened, mode: str) -> None:
-    async with Client(server_of(opened), mode=mode) as client:
-        assert (await client.list_resources(cache_mode="bypass")).resources == []
-        plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
-        uri = f"copydesk://hunk/{plan.structured_content['hunk_id']}"
-        (resource,) = (await client.list_resources(cache_mode="bypass")).resources
-        assert str(resource.uri) == uri
-        (contents,) = (await client.read_resource(uri)).contents
-        assert isinstance(contents, t.TextResourceContents)
-        assert contents.text.split("```diff")[1] == text_of(plan).split("```diff")[1]
-        (template,) = (await client.list_resource_templates()).resource_templates
-        assert template.uri_template == "copydesk://hunk/{hunk_id}"
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("uri", ["copydesk://hunk/00000000", "copydesk://hunk/x", "file:///etc"])
-async def test_a_resource_that_is_not_there(opened: Opened, mode: str, uri: str) -> None:
-    async with Client(server_of(opened), mode=mode) as client:
-        with pytest.raises(MCPError) as caught:
-            await client.read_resource(uri)
-    assert caught.value.error.code == t.INVALID_PARAMS
-
-
-async def test_modern_clients_hear_of_changes(opened: Opened) -> None:
-    async with Client(server_of(opened)) as client:
-        with anyio.fail_after(60):
-            plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
-            hunk = plan.structured_content["hunk_id"]
-            uri = f"copydesk://hunk/{hunk}"
-            async with client.listen(
-                resources_list_changed=True, resource_subscriptions=[uri]
-            ) as events:
-                again = {**CALLS["prepare_file_append"], "content": "!", "existing_hunk_id": hunk}
-                await client.call_tool("prepare_file_append", again)
-                while type(await anext(events)).__name__ != "ResourceUpdated":
-                    pass
-                await client.call_tool("apply_file_modification", {"hunk_id": hunk})
-                while type(await anext(events)).__name__ != "ResourcesListChanged":
-                    pass
-
-
-async def test_handshake_clients_hear_of_changes(opened: Opened) -> None:
-    send, receive = anyio.create_memory_object_stream[str](100)
-
-    async def heard(message: Any) -> None:
-        send.send_nowait(getattr(message, "method", ""))
-
-    async with Client(server_of(opened), mode="legacy", message_handler=heard) as client:
-        assert client.server_capabilities.resources == t.ResourcesCapability(
-            subscribe=True, list_changed=True
-        )
-        with anyio.fail_after(60):
-            plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
-            assert await receive.receive() == "notifications/resources/list_changed"
-            hunk = plan.structured_content["hunk_id"]
-            await client.subscribe_resource(f"copydesk://hunk/{hunk}")
-            again = {**CALLS["prepare_file_append"], "content": "!", "existing_hunk_id": hunk}
-            await client.call_tool("prepare_file_append", again)
-            assert await receive.receive() == "notifications/resources/updated"
-            await client.unsubscribe_resource(f"copydesk://hunk/{hunk}")
-            await client.call_tool("apply_file_modification", {"hunk_id": hunk})
-            assert await receive.receive() == "notifications/resources/list_changed"
-
-
-async def test_a_connection_is_forgotten_when_it_closes(opened: Opened) -> None:
-    server = server_of(opened)
-    entry = server.get_notification_handler("notifications/initialized")
-    assert entry is not None
-    known = entry.handler.__self__._connections
-    async with Client(server, mode="legacy") as client:
-        await client.list_tools()
-        assert len(known) == 1
-    assert known == {}
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("lang", ["en", "zh"])
-async def test_manuals_are_prompts(opened: Opened, mode: str, lang: Any) -> None:
-    async with Client(server_of(opened, lang=lang), mode=mode) as client:
-        prompts = (await client.list_prompts()).prompts
-        assert [prompt.name for prompt in prompts] == [
-            name for name in TOOLSETS if name in manuals.toolsets()
-        ]
-        if mode != "2026-07-28":  # who names the version does not ask for them
-            assert client.instructions == manuals.instructions(TOOLSETS, lang)
-        for prompt in prompts:
-            topics = manuals.topics(prompt.name)
-            for topic in (None, *topics):
-                given = {} if topic is None else {"topic": topic}
-                (message,) = (await client.get_prompt(prompt.name, given)).messages
-                assert isinstance(message.content, t.TextContent)
-                assert message.content.text == manuals.read(prompt.name, topic or topics[0], lang)
-            ref = t.PromptReference(name=prompt.name)
-            found = await client.complete(ref, {"name": "topic", "value": topics[1][:3]})
-            assert topics[1] in found.completion.values
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("name", "topic"), [("ws_mod", "nothing"), ("x", ""), ("ws_mod", "../x")])
-async def test_a_prompt_that_is_not_there(opened: Opened, mode: str, name: str, topic: str) -> None:
-    async with Client(server_of(opened), mode=mode) as client:
-        with pytest.raises(MCPError) as caught:
-            await client.get_prompt(name, {"topic": topic})
-    assert caught.value.error.code == t.INVALID_PARAMS
-
-
-# What goes out
-
-
-def test_a_text_is_cut_at_the_cap() -> None:
-    most = MOST_BYTES - 2  # the quotes
-    assert capped("a" * most, "en") == "a" * most
-    for character in "aé中😀\n\1":
-        size = len(json.dumps(character, ensure_ascii=False).encode()) - 2
-        text = capped(character * (MOST_BYTES // size + 1), "zh")
-        kept = text.rpartition("\n\n[")[0]
-        assert set(kept) == {character}
-        assert most - 20 < len(kept) * size <= most
-
-
-def test_no_lone_surrogate_goes_out() -> None:
-    report = Report({"status": "ok", "a\udc80": ["x\ud800"], "f": 1}, next_steps=("\udfff",))
-    result = tool_result(report, "en", structured=True)
-    sent = result.model_dump_json(by_alias=True)
-    assert "\\\\ud800" in sent
-    assert result.structured_content == {"status": "ok", "a\\udc80": ["x\\ud800"], "f": 1}
-
-
-def test_what_is_above_the_cap_goes_out_as_text_only() -> None:
-    report = Report({"status": "ok", "big": "x" * (MOST_BYTES + 1)})
-    result = tool_result(report, "en", structured=True)
-    assert result.structured_content is None
-    assert len(text_of(result)) < MOST_BYTES + 200
-
-
 async def test_a_large_result_is_no_crash(opened: Opened) -> None:
     add_tool(opened, "large", lambda *_: Report({"status": "ok", "big": "x" * 5_000_000}))
     async with Client(server_of(opened)) as client:
         result = await client.call_tool("large", {})
         assert "Cut here" in text_of(result)
-
-
-# What comes in
-
-CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
-
-
-def line(**changes: Any) -> bytes:
-    return json.dumps({**CALL, **changes}).encode()
-
-
-def reply(raw: bytes) -> dict[str, Any]:
-    found = admit(raw)
-    assert isinstance(found, Turned), found
-    return json.loads(found.reply)
-
-
-@pytest.mark.parametrize(
-    ("raw", "request_id"),
-    [
-        (b"", None),
-        (b"{", None),
-        (b"nonsense", None),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "x"', 7),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", ]', 7),
-        (b'{"jsonrpc": "2.0", "id": "a-1", "method": "x", ]', "a-1"),
-        (b'{"id": 7, "params": {"id": 8}, ]', None),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "a\0b"}', 7),
-        (b"[" * 100_000, None),
-        (b'{"id": 3, "a": ' + b"[" * 100_000, 3),
-        (b'{"id": 3, "a": ' + b"9" * 10_000 + b"}", 3),
-        (b"\xef\xbb\xbf{}", None),
-        ("{}".encode("utf-16"), None),
-    ],
-)
-def test_what_is_no_json_is_answered(raw: bytes, request_id: object) -> None:
-    answer = reply(raw)
-    assert answer["error"]["code"] == t.PARSE_ERROR
-    assert answer["id"] == request_id
-
-
-@pytest.mark.parametrize(
-    ("raw", "request_id"),
-    [
-        (b"[]", None),
-        (b"1", None),
-        (b'"\\udc80"', None),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": 3}', 7),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": []}', 7),
-        (b'{"jsonrpc": "1.0", "id": 7, "method": "x"}', 7),
-        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "x"}', None),
-        (b'{"jsonrpc": "2.0", "id": null, "method": "x"}', None),
-        (b'{"jsonrpc": "2.0", "id": true, "method": "x"}', None),
-        (b'{"jsonrpc": "2.0", "id": 7}', None),
-        (b'{"jsonrpc": "2.0", "id": "\\udc80", "method": "x"}', "\udc80"),
-    ],
-)
-def test_what_is_no_request_is_answered(raw: bytes, request_id: object) -> None:
-    answer = reply(raw)
-    assert answer["error"]["code"] == t.INVALID_REQUEST
-    assert answer["id"] == request_id
-
-
-def test_a_good_message_passes_as_it_is() -> None:
-    raw = line(params={"name": "x", "arguments": {"content": "😀\u2028 \0"}})
-    found = admit(raw)
-    assert isinstance(found, Admitted)
-    assert found.body is raw
-    assert found.mended is None
-
-
-@pytest.mark.parametrize("bad", [b"\\udc80", b"\\ud83d", b"\xff", b"\xed\xa0\x80"])
-def test_a_text_that_is_none_is_mended_and_kept(bad: bytes) -> None:
-    raw = b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"name":"%s","arguments":{"%s":"%s"}}}'
-    found = admit(raw % (bad, bad, bad))
-    assert isinstance(found, Admitted)
-    assert found.mended is not None
-    (pair,) = found.mended[ARGUMENTS].items()
-    assert all(any("\ud800" <= c <= "\udfff" for c in text) for text in pair)
-    assert "\ufffd" in json.loads(found.body)["params"]["name"]
-    assert json.loads(found.body)["id"] == 7
-
-
-def test_a_line_that_is_too_long_is_answered() -> None:
-    answer = json.loads(too_large(line(params={"a": 1}), 10).reply)
-    assert (answer["id"], answer["error"]["code"]) == (7, t.INVALID_REQUEST)

@@ -155,7 +155,7 @@ def killed(root: Path, after: int, count: int) -> tuple[list[Facts], str, float]
     at: list[float] = []
     with workers(root, *works) as ready:
         victim, *others = ready
-        threads = [threading.Thread(target=gather, args=(w, told, at)) for w in others]
+        threads = [threading.Thread(target=gather, args=(w, told, at), daemon=True) for w in others]
         for each in (victim, *others):
             each.go()
         for thread in threads:

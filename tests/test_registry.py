@@ -186,7 +186,7 @@ def test_an_id_is_taken_once_among_many_threads(opener: Open) -> None:
             if registry.add(each):
                 taken.append(each.id)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
     first = opener()
     for thread in threads:
         thread.start()

@@ -106,9 +106,10 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
     """All calls of `say` in the package."""
     for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                if node.func.id == "say" and path.name != "words.py":
-                    yield path.name, node
+            if not isinstance(node, ast.Call) or path.name == "words.py":
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id == "say":
+                yield path.name, node
 
 
 def strings(node: ast.expr) -> Iterator[str]:
@@ -209,7 +210,10 @@ def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
     yield from (str(one["summary"]) for one in plans)
     for one in (plans[2], plans[3], replaced):
         yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
-    for text, one in (("zero\none\n\ntwo\nthree\nfour\nend\nx\n", plans[1]), ("changed\n", plans[9])):
+    for text, one in (
+        ("zero\none\n\ntwo\nthree\nfour\nend\nx\n", plans[1]),
+        ("changed\n", plans[9]),
+    ):
         (root / "a.txt").write_text(text)
         yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
     for arguments in ({}, {"range": "1"}, {"max_lines": 1}):
@@ -243,8 +247,10 @@ def test_what_is_said_of_real_answers_has_no_gap(
     codes = {kind.code for kind in all_refusals()} | {"CRASH"}
     elsewhere = {"cli"}  # said by the command line
     heads = {name: name.partition(".")[0] for name in SAYINGS}
-    silent = {n for n in SAYINGS if heads[n] not in codes | elsewhere} - spoken.said
-    assert silent == set()
+    facing = {
+        n for n in SAYINGS if heads[n] not in codes | elsewhere and placeholders(SAYINGS[n][0])
+    }
+    assert facing - spoken.said == set()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ languages). Invariant: a refusal raised means that nothing was written.
     ├── InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied
     ├── ContentChanged, AmbiguousMatch
     ├── PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
-    └── Failed (what the operating system refused, in its own words)
+    ├── Failed (what the operating system refused, in its own words)
+    └── Crashed (a bug of ours, by the id of its log entry)
 
 Each refusal is a dataclass; `facts()` are its fields, in their order, without
 those that are None. Lines are 1-based, spans inclusive, sizes in bytes.
@@ -348,6 +349,14 @@ class Conflict(Refusal):
     expectation: str
     expected: int | str
     actual: int | str
+
+
+@dataclass(eq=False)
+class Crashed(Refusal):
+    """A bug of ours, logged under `log_id`; nothing is known to be written."""
+
+    code: ClassVar[str] = "FAILED"
+    log_id: str
 
 
 @dataclass(eq=False)

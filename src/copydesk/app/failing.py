@@ -18,7 +18,11 @@ from copydesk.tools import reports
 from copydesk.tools.report import Lang
 from copydesk.tools.words import say
 
-_SEE_PENDING = ("HUNK_NOT_FOUND", "INVALID_HUNK_ID")
+_SEE = {
+    "HUNK_NOT_FOUND": "cli.see_pending",
+    "INVALID_HUNK_ID": "cli.see_pending",
+    "FAILED": "cli.see_doctor",
+}
 
 
 def known() -> tuple[type[Exception], ...]:
@@ -58,7 +62,7 @@ def refusal_words(refusal: Refusal, lang: Lang) -> str:
 
 def with_next(code: str, words: str, lang: Lang) -> str:
     """Words on a refusal, with the command that helps."""
-    see = f" {say('cli.see_pending', lang)}" if code in _SEE_PENDING else ""
+    see = f" {say(_SEE[code], lang)}" if code in _SEE else ""
     return f"{code}: {words}{see}"
 
 

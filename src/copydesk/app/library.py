@@ -104,8 +104,8 @@ class Desk:
         >>> with Desk(root) as desk:
         ...     where = Anchor("one")
         ...     first = desk.edit(Insert(desk.path("a.txt"), where, "1.5", occurrence=1))
-        >>> first.declined
-        'several lines match the anchor'
+        >>> type(first).__name__, first.plan.owner, first.declined is None
+        ('Planned', 'local', False)
         """
         terms = Terms(version, expected_old, auto=True)
         return self._opened.desk.prepare(self._member, _tool(request), request, terms)

@@ -40,13 +40,12 @@ def run_stdio(
     from copydesk.app.stdio_wire import claimed, wire
 
     server = build(opened, lambda _: member, toolsets, lang, structured)
-    late = threading.Timer(GRACE_SECONDS, os._exit, (1,))
-    late.daemon = True
+    ending = _Ending(GRACE_SECONDS)
 
     async def end_on_signal(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
-                late.start()
+                ending.begin()
                 scope.cancel()
                 return
 
@@ -54,7 +53,7 @@ def run_stdio(
         with claimed() as (source, sink):
             async with anyio.create_task_group() as group:
                 group.start_soon(end_on_signal, group.cancel_scope)
-                async with wire(source, sink, at_end=late.start) as (incoming, outgoing):
+                async with wire(source, sink, at_end=ending.begin) as (incoming, outgoing):
                     options = server.create_initialization_options()
                     await server.run(incoming, outgoing, options)
                 group.cancel_scope.cancel()
@@ -62,4 +61,22 @@ def run_stdio(
     try:
         anyio.run(main)
     finally:
-        late.cancel()
+        ending.done()
+
+
+class _Ending:
+    """The time that an end may take: when it is over, the process ends as it is."""
+
+    def __init__(self, seconds: float) -> None:
+        self._late = threading.Timer(seconds, os._exit, (1,))
+        self._late.daemon = True
+        self._first = threading.Lock()
+
+    def begin(self) -> None:
+        """The end has begun; said again, from any thread, it is the same end."""
+        if self._first.acquire(blocking=False):
+            self._late.start()
+
+    def done(self) -> None:
+        """The end was in time."""
+        self._late.cancel()

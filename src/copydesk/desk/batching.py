@@ -8,15 +8,14 @@ is checked in the file's turn, on the very bytes that are replaced.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 from copydesk.desk.member import Member
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.request import BatchEdit, StringEdit
-from copydesk.errors import Conflict, FileExists, FileNotFound, InvalidArgs
+from copydesk.errors import Conflict, FileNotFound, InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
@@ -47,35 +46,31 @@ class Expected:
             raise Conflict("expected_sha256", self.sha256, base.digest)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A whole file as it was and as it is, or would be (`edit_id` 0: nothing was written)."""
+    """A whole file as it was and as it is, or would be (`edit_id` 0: nothing was written).
+
+    `diff` is the unified diff of all edits. Make one with `of`.
+    """
 
     path: RelPath
     base: Snapshot
     change: ChangeSet
+    after: Snapshot
+    diff: bytes
     replacements: int
     no_ops: int
-    created: bool = False
+    created: bool
     edit_id: int = 0
 
-    @property
-    def after(self) -> Snapshot:
-        """The text after."""
-        return self._after
-
-    @property
-    def diff(self) -> bytes:
-        """The unified diff of all edits."""
-        return self._diff
-
-    @cached_property
-    def _after(self) -> Snapshot:
-        return Snapshot(self.change.apply(self.base.data), self.base.encoding)
-
-    @cached_property
-    def _diff(self) -> bytes:
-        return unified(self.base, self.change, str(self.path), created=self.created)
+    @staticmethod
+    def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
+        """What the batch makes of `base`."""
+        change = batch.change
+        after = Snapshot(change.apply(base.data), base.encoding)
+        diff = unified(base, change, str(path), created=created)
+        made = len(batch.spans) - batch.no_op_count
+        return Rewrite(path, base, change, after, diff, made, batch.no_op_count, created)
 
 
 class Batching:
@@ -124,34 +119,43 @@ class Batching:
         *,
         overwrite: bool,
     ) -> Rewrite:
-        """Write a whole file: a new one, or with `overwrite` over one that is as expected."""
-        if not overwrite:
+        """Write a whole file: a new one, or with `overwrite` over one that is as expected.
+
+        A new file has the very content. One that is written over keeps its
+        encoding, its byte order mark and the line ends that most of it has.
+        Raises FileExists, FileNotFound when something was expected of a file
+        that is not there, InvalidArgs when nothing was of one that is.
+        """
+        real = self._set.files.resolve(path)
+        member.permission.check("write", path, real)
+        there = self._there(path) if overwrite or not expected.nothing else False
+        if there and overwrite and expected.nothing:
+            raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
+        if not there and not expected.nothing:
+            raise FileNotFound()
+        if not (there and overwrite):
             return self._create(member, tool, path, content)
+
+        def made(base: Snapshot) -> Batch:
+            return _whole(base, base.start(0), _styled(base, content))
+
+        return self._rewrite(member, tool, path, expected, made, dry=False)
+
+    def _there(self, path: RelPath) -> bool:
         try:
             self._set.files.stat(path)
         except FileNotFound:
-            return self._create(member, tool, path, content)
-        if expected.nothing:
-            raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
-
-        def made(base: Snapshot) -> Batch:
-            start = base.start(0)
-            edit = Edit(start, len(base.data), base.encoding.encode(content))
-            return Batch(ChangeSet.of(len(base.data), [edit]), (), 0)
-
-        return self._rewrite(member, tool, path, expected, made, dry=False)
+            return False
+        return True
 
     def _create(self, member: Member, tool: str, path: RelPath, content: str) -> Rewrite:
         encoding = of_new_file(self._set.named(self._set.files.resolve(path)))
         nothing = Snapshot(b"", encoding)
-        change = ChangeSet.of(0, [Edit(0, 0, encoding.encode(content))])
-        made = Rewrite(path, nothing, change, 1, 0, created=True)
+        made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
         job = Job(member, tool, path, (self._set.clock(), tool))
-        try:
-            _, edit_id = self._writer.create(job, lambda: made)
-        except FileExists as refusal:
-            raise FileExists(refusal.size_bytes) from None
-        return Rewrite(path, nothing, change, 1, 0, True, edit_id)
+        _, edit_id = self._writer.create(job, lambda: made)
+        self._set.bases.keep(made.after)
+        return replace(made, edit_id=edit_id)
 
     def _rewrite(
         self,
@@ -167,9 +171,7 @@ class Batching:
             if not expected.nothing:
                 _, stamp = self._set.files.stat(path)
                 expected.check(base, stamp.mtime_ns // 1_000_000)
-            batch = compiled(base)
-            changed = len(batch.spans) - batch.no_op_count
-            return Rewrite(path, base, batch.change, changed, batch.no_op_count)
+            return Rewrite.of(path, base, compiled(base))
 
         real = self._set.files.resolve(path)
         member.permission.check("write", path, real)
@@ -180,4 +182,21 @@ class Batching:
         job = Job(member, tool, path, (self._set.clock(), tool))
         made, edit_id = self._writer.write(job, make)
         self._set.bases.keep(made.after)
-        return Rewrite(path, made.base, made.change, made.replacements, made.no_ops, False, edit_id)
+        return replace(made, edit_id=edit_id)
+
+
+def _whole(base: Snapshot, start: int, content: str) -> Batch:
+    """The batch of one edit that puts `content` in the place of all bytes from `start` on."""
+    stop = len(base.data)
+    edit = Edit(start, stop, base.encoding.encode(content))
+    return Batch(ChangeSet.of(stop, [edit]), ((start, stop),), 0)
+
+
+def _styled(base: Snapshot, content: str) -> str:
+    """The content with the line ends that most of the file has; as it is where there are none."""
+    if base.newline_style == "none":
+        return content
+    content = content.replace("\r\n", "\n")
+    if base.newline_name(base.dominant_newline) == "crlf":
+        return content.replace("\n", "\r\n")
+    return content

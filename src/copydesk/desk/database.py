@@ -28,7 +28,7 @@ class Database:
         self._connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        self._connection.execute("PRAGMA journal_mode = TRUNCATE")
+        self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.execute(f"PRAGMA synchronous = {synchronous}")
         with self.writing() as connection:
             for statement in filter(str.strip, schema.split(";")):

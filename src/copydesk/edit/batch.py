@@ -3,32 +3,48 @@
 What lives here: what a batch of string edits becomes. What must not: the disk,
 the envelope. Invariants: every text is sought in the original; each stands
 there once; regions share no byte; bytes that an edit keeps are kept as they are.
+
+Where users could expect one thing or another:
+
+- An edit that changes nothing must have its place too, and one alone; it is a
+  check that its text is there. It collides like any other.
+- CRLF and LF are the same in `old` and `new`, also when two edits are compared.
+- `old` of bytes beyond ASCII in a file of unknown encoding is EncodingRefused,
+  not "no match": to name the encoding is what helps.
+- The byte order mark is never found, so no edit can remove it.
+- Arguments are judged before the file: duplicates, a batch of nothing, then
+  what the file cannot hold, then places, then collisions, then new text that
+  the file cannot hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from copydesk.edit.request import BatchEdit, StringEdit
 from copydesk.errors import (
     Clash,
     CollisionDetected,
     DuplicateEdits,
+    EncodingRefused,
     FailedEdit,
     InvalidArgs,
     PartialMatchFail,
 )
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
-from copydesk.text.match import Matches, find_all, overlapping, with_returns
-from copydesk.text.near import nearest
+from copydesk.text.match import Matches, find_all, find_apart, overlapping
+from copydesk.text.near import nearest_of
+from copydesk.text.plain import Span, length_of, with_returns
 from copydesk.text.snapshot import Snapshot
 
 SHOWN_FAILURES = 20
 """So many failing edits are shown with their nearest place; all are named."""
 
-Span = tuple[int, int]
+SHOWN_COLLISIONS = 1_000
+"""So many pairs are shown; texts nested in one another make millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +62,28 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     Raises DuplicateEdits, PartialMatchFail, CollisionDetected, EncodingRefused,
     and InvalidArgs when no edit changes anything.
     """
-    _check_duplicates(edits)
+    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
+    _check_arguments(replacements)
+    _check_known(base.encoding, edits)
     found = find_all(base, [edit.old for edit in edits])
     if any(matches.count != 1 for matches in found):
         raise _failure(base, edits, found)
     spans = tuple(matches.spans[0] for matches in found)
-    pairs = overlapping(spans)
+    pairs = sorted(islice(overlapping(spans), SHOWN_COLLISIONS))
     if pairs:
         raise CollisionDetected(tuple(_clash(base, spans, *pair) for pair in pairs))
-    return Batch(*_change(base, edits, spans))
+    return _batch(base, replacements, spans)
 
 
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     """The change that replaces every place of one text, from the start, none overlapping."""
-    matches = find_all(base, [edit.old], every=True)[0]
-    if not matches.count:
-        raise _failure(base, [edit], [matches])
-    spans: list[Span] = []
-    for span in matches.spans:
-        if not spans or span[0] >= spans[-1][1]:
-            spans.append(span)
-    return Batch(*_change(base, [edit] * len(spans), tuple(spans)))
+    replacement = _Replacement.of(base.encoding, edit)
+    _check_arguments([replacement])
+    _check_known(base.encoding, [edit])
+    spans = tuple(find_apart(base, edit.old))
+    if not spans:
+        raise _failure(base, [edit], [Matches(0, ())])
+    return _batch(base, [replacement] * len(spans), spans)
 
 
 def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -79,6 +96,7 @@ def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
 
 def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> Batch:
     """The batch where each edit is sought in its own lines alone."""
+    replacements = [_Replacement.of(base.encoding, edit) for edit in request.edits]
     spans: list[Span] = []
     for edit, (first, last) in zip(request.edits, parts, strict=True):
         low = base.start(first) if first else 0
@@ -87,7 +105,7 @@ def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> 
         if matches.count != 1:
             raise _failure(base, [edit], [matches])
         spans.append((matches.spans[0][0] + low, matches.spans[0][1] + low))
-    return Batch(*_change(base, request.edits, tuple(spans)))
+    return _batch(base, replacements, tuple(spans))
 
 
 def _inner(encoding: Encoding, low: int) -> Encoding:
@@ -95,41 +113,74 @@ def _inner(encoding: Encoding, low: int) -> Encoding:
     return Encoding(encoding.name, b"", encoding.unit) if low else encoding
 
 
-def _check_duplicates(edits: Sequence[StringEdit]) -> None:
-    seen: dict[StringEdit, int] = {}
-    for index, edit in enumerate(edits):
-        if edit in seen:
-            raise DuplicateEdits((seen[edit], index))
-        seen[edit] = index
-
-
-def _change(
-    base: Snapshot, edits: Sequence[StringEdit], spans: Sequence[Span]
-) -> tuple[ChangeSet, tuple[Span, ...], int]:
-    made = [_edit(base, edit, span) for edit, span in zip(edits, spans, strict=True)]
-    real = [edit for edit in made if edit is not None]
-    if not real:
-        raise InvalidArgs("edits", "no edit changes anything: old_string and new_string are equal")
-    return ChangeSet.of(len(base.data), real), tuple(spans), len(made) - len(real)
-
-
-def _edit(base: Snapshot, edit: StringEdit, span: Span) -> Edit | None:
-    """The bytes that differ, without what old and new have in common at both ends.
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """An edit with LF alone, without what old and new have in common at both ends.
 
     So a line end that is kept stays the one it was, in files of mixed ones too.
-    New line ends are that of the line where they are put.
+    `old` [head, tail) is replaced by `new`; `start` and `stop` are those ends in
+    the UTF-8 of `old`, or -1 where that is not how the file is written.
     """
-    old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
-    if old == new:
-        return None
-    head = _common(old, new)
-    rest = min(len(old), len(new)) - head
-    tail = _common(old[::-1][:rest], new[::-1][:rest])
-    raw = base.data[span[0] : span[1]]
-    start, stop = _offsets(base.encoding, raw, old, head, len(old) - tail)
-    start, stop = span[0] + start, span[0] + stop
-    parts = [base.encoding.encode(part) for part in new[head : len(new) - tail].split("\n")]
-    return Edit(start, stop, (_newline(base, start) if len(parts) > 1 else b"").join(parts))
+
+    old: str
+    head: int
+    tail: int
+    new: str
+    whole_new: str
+    start: int
+    stop: int
+
+    @staticmethod
+    def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
+        old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
+        head = _common(old, new)
+        rest = min(len(old), len(new)) - head
+        tail = _common(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1]) if rest else 0
+        stop = len(old) - tail
+        middle = new[head : len(new) - tail]
+        if encoding.name not in ("utf-8", "unknown"):
+            return _Replacement(old, head, stop, middle, new, -1, -1)
+        if old.isascii():
+            return _Replacement(old, head, stop, middle, new, head, stop)
+        first = len(old[:head].encode())
+        last = first + len(old[head:stop].encode())
+        return _Replacement(old, head, stop, middle, new, first, last)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether old and new are equal."""
+        return self.head == self.tail and not self.new
+
+    def at(self, base: Snapshot, span: Span) -> Edit:
+        """The bytes that differ, where `old` stands at `span`."""
+        start, stop = self._ends(base, span)
+        if "\n" not in self.new:
+            return Edit(start, stop, self._encoded(base.encoding, self.new))
+        newline = _newline(base, start, after_line=self.old.endswith("\n", 0, self.head))
+        lines = (self._encoded(base.encoding, line) for line in self.new.split("\n"))
+        return Edit(start, stop, newline.join(lines))
+
+    def _ends(self, base: Snapshot, span: Span) -> Span:
+        low, high = span
+        if self.start >= 0:
+            if "\n" not in self.old or b"\r\n" not in (raw := base.data[low:high]):
+                return low + self.start, low + self.stop
+            start, stop = with_returns(raw, (self.start, self.stop))
+            return low + start, low + stop
+        raw = base.data[low:high]
+        errors = "surrogatepass" if base.encoding.unit > 1 else "surrogateescape"
+        text = raw.decode(base.encoding.name, errors).encode()
+        marks = [len(self.old[:mark].encode()) for mark in (self.head, self.tail)]
+        heads = [text[:mark].decode() for mark in with_returns(text, marks)]
+        start, stop = (length_of(base.encoding, raw, head) for head in heads)
+        return low + start, low + stop
+
+    def _encoded(self, encoding: Encoding, part: str) -> bytes:
+        try:
+            return encoding.encode(part)
+        except EncodingRefused:
+            encoding.encode(self.whole_new)  # so that the index is that in the caller's text
+            raise
 
 
 def _common(one: str, other: str) -> int:
@@ -144,28 +195,47 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def _offsets(encoding: Encoding, raw: bytes, old: str, head: int, tail: int) -> tuple[int, int]:
-    """Where the characters `head` and `tail` of `old` (with LF) start in its raw bytes."""
-    if encoding.name in ("utf-8", "unknown"):
-        marks = [len(old[:head].encode()), len(old[:tail].encode())]
-        first, last = with_returns(raw, marks)
-        return first, last
-    text = raw.decode(encoding.name, "surrogateescape")
-    own = text.encode("utf-8", "surrogatepass")
-    found = with_returns(own, [len(old[:mark].encode()) for mark in (head, tail)])
-    first, last = (
-        len(own[:mark].decode("utf-8", "surrogatepass").encode(encoding.name, "surrogateescape"))
-        for mark in found
-    )
-    return first, last
+def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:
+    """The terminator that new lines take which are put at byte `start`.
 
-
-def _newline(base: Snapshot, start: int) -> bytes:
-    """The terminator of the line at the place, else of its neighbourhood."""
-    line = min(base.line_at(start), max(base.line_count - 1, 0))
-    if base.line_count == 0:
+    That of the line before, if the edit keeps its end and goes on after it; else
+    of the line that they are put in, else of its neighbourhood.
+    """
+    count = base.line_count
+    if count == 0:
         return base.dominant_newline
+    line = min(base.line_at(start), count - 1)
+    if after_line and base.start(line) == start and line > 0:
+        line -= 1
     return base.terminator(line) or base.newline_near(line, line + 1)
+
+
+def _check_arguments(replacements: Sequence[_Replacement]) -> None:
+    seen: dict[tuple[str, str], int] = {}
+    for index, replacement in enumerate(replacements):
+        first = seen.setdefault((replacement.old, replacement.whole_new), index)
+        if first != index:
+            raise DuplicateEdits((first, index))
+    if all(replacement.nothing for replacement in replacements):
+        raise InvalidArgs("edits", "no edit changes anything: old_string and new_string are equal")
+
+
+def _check_known(encoding: Encoding, edits: Sequence[StringEdit]) -> None:
+    """Raise EncodingRefused for text beyond ASCII in bytes of which nothing else is known."""
+    if encoding.known:
+        return
+    for edit in edits:
+        encoding.encode(edit.old)
+        encoding.encode(edit.new)
+
+
+def _batch(base: Snapshot, replacements: Sequence[_Replacement], spans: tuple[Span, ...]) -> Batch:
+    real = [
+        replacement.at(base, span)
+        for replacement, span in zip(replacements, spans, strict=True)
+        if not replacement.nothing
+    ]
+    return Batch(ChangeSet.of(len(base.data), real), spans, len(spans) - len(real))
 
 
 def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash:
@@ -176,18 +246,20 @@ def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash
 def _failure(
     base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches]
 ) -> PartialMatchFail:
+    """All edits without a single place, each with what helps to mend it."""
+    failing = [index for index, matches in enumerate(found) if matches.count != 1]
+    missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
+    nears = nearest_of(base, [edits[index].old for index in missing])
+    near_of = dict(zip(missing, nears, strict=True))
     failures: list[FailedEdit] = []
-    for index, (edit, matches) in enumerate(zip(edits, found, strict=True)):
-        if matches.count == 1:
-            continue
+    for index in failing:
+        matches, near = found[index], near_of.get(index)
         if matches.count:
             lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans)
             failures.append(FailedEdit(index, "several matches", matches.count, lines))
-            continue
-        near = nearest(base, edit.old) if len(failures) < SHOWN_FAILURES else None
-        if near is None:
+        elif near is None:
             failures.append(FailedEdit(index, "no match", 0, ()))
         else:
             where = f"{near.start + 1}~{near.stop}"
             failures.append(FailedEdit(index, "no match", 0, (), where, near.similarity, near.diff))
-    return PartialMatchFail(failures[0].index, tuple(failures))
+    return PartialMatchFail(failing[0], tuple(failures))

@@ -6,17 +6,17 @@ must not: any choice among candidates, and no near miss is ever a match.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.common import Common
 from copydesk.text.encoding import UTF8
+from copydesk.text.likely import likely
+from copydesk.text.plain import Plain
 from copydesk.text.snapshot import Snapshot
 
 _CLOSE = 0.6
-_PROBES = 8
-_HITS = 64
+_CANDIDATES = 64
 _COMPARED = 200
 _SCORED = 16
 
@@ -34,7 +34,7 @@ def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
 def closest_lines(base: Snapshot, text: str, most: int = 3) -> list[int]:
     """Up to `most` lines, 0-based, that are most like `text`, the closest first.
 
-    Bounded on any file: candidates are the lines that share one of a few pieces
+    Bounded on any file: candidates are the lines that share the rarest pieces
     of the text, only their first characters are compared, and only those with
     the longest common subsequence are compared by their blocks (which is cubic).
     """
@@ -90,32 +90,12 @@ def _by_bytes(base: Snapshot, wanted: bytes, *, whole: bool) -> list[int]:
 
 
 def _candidates(base: Snapshot, wanted: str) -> list[int]:
-    """Lines that hold one of a few pieces of `wanted`, in its own case or in lower case."""
+    """Lines that share pieces with `wanted`, in its own case or in lower case, rare ones first."""
     if base.line_count <= 300:
         return list(range(base.line_count))
-    size = min(5, len(wanted))
-    step = max((len(wanted) - size) // _PROBES, 1)
-    lines: dict[int, int] = {}
-    for offset in range(0, max(len(wanted) - size, 0) + 1, step)[: 2 * _PROBES]:
-        piece = wanted[offset : offset + size]
-        for cased in dict.fromkeys((piece, piece.lower())) if piece.strip() else ():
-            for line in _holding(base, cased):
-                lines[line] = lines.get(line, 0) + 1
-    best = sorted(lines, key=lambda line: -lines[line])
-    return best[:64]
-
-
-def _holding(base: Snapshot, piece: str) -> Iterator[int]:
-    """The first lines that hold the piece; in wide encodings, that may hold it."""
     try:
-        raw = base.encoding.encode(piece)
+        data = Plain.of(base).data
     except EncodingRefused:
-        return  # the file cannot hold this piece, so no line of it does
-    at = base.start(0)
-    for _ in range(_HITS):
-        at = base.data.find(raw, at)
-        if at < 0:
-            return
-        line = base.line_at(at)
-        yield line
-        at = base.start(line + 1)
+        return []
+    found = likely(data, [wanted.encode()], _CANDIDATES)[0]
+    return list(dict.fromkeys(spot.line for spot in found))

@@ -3,26 +3,41 @@
 What lives here: exact search in bytes, but for line ends: a line feed in what is
 sought matches LF and CRLF. What must not: any near miss (`text.near`), any
 choice. Invariant: a span found is bytes of the original text, at whole
-characters and whole line ends.
+characters and whole line ends; the byte order mark is never part of one.
+
+Many texts are sought by a key of each, a piece of a fixed size: no more keys
+than there are sizes end at one byte, so memory and time are bounded whatever
+the texts have in common; each place of a key is then looked at.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from copydesk.errors import EncodingRefused
+from copydesk.text.align import same_after
+from copydesk.text.plain import Plain, Span
 from copydesk.text.snapshot import Snapshot
 
-FEW = 12
+FEW = 4
 """Up to so many texts are sought one by one; more of them at once, by an automaton."""
 
 SHOWN = 20
 """How many places of one text are kept; all are counted."""
 
-_SHORT = 4
-_CHUNK = 8 << 20
+_SIZES = (16, 8, 4, 2, 1)
+"""Bytes of a key: the largest of these that the text has."""
+
+_POPULAR = 4096
+"""A key in more places than this tells little; its texts are sought one by one."""
+
+_DISTINCT = 8
+_CHUNK = 1 << 18
+_TABLE = 200_000
+_WASTE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +45,17 @@ class Matches:
     """The places of one text: how many, and the first of them as byte spans [start, stop)."""
 
     count: int
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[Span, ...]
 
 
-def find_all(base: Snapshot, wanted: Sequence[str], *, every: bool = False) -> tuple[Matches, ...]:
+def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
     """The matches of each text, in their order; each must not be empty.
 
-    A text that the file's encoding cannot hold has none. `every` keeps all
-    places of few texts, not only the first ones.
+    A text that the file's encoding cannot hold has none.
     """
-    plain = _Plain.of(base)
+    plain = Plain.of(base)
     needles = [plain.needle(text) for text in wanted]
-    found = _search(plain.data, needles, len(base.data) if every else SHOWN)
+    found = _search(plain.data, needles)
     spans = plain.original(
         [
             (at, at + len(needle or b""))
@@ -49,12 +63,45 @@ def find_all(base: Snapshot, wanted: Sequence[str], *, every: bool = False) -> t
             for at in places.starts
         ]
     )
-    rows: list[Matches] = []
-    used = 0
-    for places in found:
-        rows.append(Matches(places.count, tuple(spans[used : used + len(places.starts)])))
-        used += len(places.starts)
-    return tuple(rows)
+    rest = iter(spans)
+    return tuple(
+        Matches(places.count, tuple(islice(rest, len(places.starts)))) for places in found
+    )
+
+
+def find_apart(base: Snapshot, wanted: str) -> list[Span]:
+    """The places of one text, from the start of the file, none overlapping one before."""
+    plain = Plain.of(base)
+    needle = plain.needle(wanted)
+    spans: list[Span] = []
+    at = plain.data.find(needle) if needle else -1
+    while needle and at >= 0:
+        spans.append((at, at + len(needle)))
+        at = plain.data.find(needle, at + len(needle))
+    return plain.original(spans)
+
+
+def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
+    """All pairs of spans, by their indices, that share a byte; touching is no overlap.
+
+    Spans are not empty. The smaller index of a pair comes first; the pairs are
+    in the order of their places.
+    """
+    order = sorted((start, stop, index) for index, (start, stop) in enumerate(spans))
+    starts = [start for start, _, _ in order]
+    for place, (_, stop, index) in enumerate(order):
+        for _, _, other in islice(order, place + 1, bisect_left(starts, stop)):
+            yield min(index, other), max(index, other)
+
+
+def places(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[int]]:
+    """Where each key stands, in order, overlaps too; of one in more places, `most` + 1 of them.
+
+    Keys are distinct and of few sizes, such as the pieces of longer texts are.
+    """
+    if len(keys) > FEW and _installed():
+        return _scanned(data, keys, most)
+    return {key: list(islice(_starts(data, key), most + 1)) for key in keys}
 
 
 @dataclass(slots=True)
@@ -65,135 +112,143 @@ class _Places:
     starts: list[int]
 
 
-class _Plain:
-    """The text to search in, with LF for every line end, and the way back to the original."""
-
-    def __init__(self, base: Snapshot, data: bytes, encoding: str) -> None:
-        self.base, self.data, self._encoding = base, data, encoding
-
-    @staticmethod
-    def of(base: Snapshot) -> _Plain:
-        """UTF-8 and unknown bytes as they are; other encodings as the UTF-8 of their text."""
-        name = base.encoding.name
-        if name in ("utf-8", "unknown"):
-            return _Plain(base, base.data.replace(b"\r\n", b"\n"), "")
-        raw = _transcoded(base).encode("utf-8", "surrogatepass")
-        return _Plain(base, raw.replace(b"\r\n", b"\n"), name)
-
-    def needle(self, text: str) -> bytes | None:
-        """What to seek for a text; None when no file of this encoding holds it."""
-        text = text.replace("\r\n", "\n")
-        if not self.base.encoding.known and not text.isascii():
-            return None
-        return text.encode()
-
-    def original(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The spans in the original bytes."""
-        marks = sorted({mark for span in spans for mark in span})
-        if self._encoding:
-            there = dict(zip(marks, self._encoded(marks), strict=True))
-        elif len(self.data) == len(self.base.data):
-            return spans
-        else:
-            there = dict(zip(marks, with_returns(self.base.data, marks), strict=True))
-        return [(there[start], there[stop]) for start, stop in spans]
-
-    def _encoded(self, marks: list[int]) -> Iterator[int]:
-        """Offsets in the UTF-8 of the text as offsets in the bytes of its own encoding."""
-        raw = _transcoded(self.base).encode("utf-8", "surrogatepass")
-        at_raw = at_own = 0
-        for mark in with_returns(raw, marks):
-            piece = raw[at_raw:mark].decode("utf-8", "surrogatepass")
-            at_own += len(piece.encode(self._encoding, "surrogateescape"))
-            at_raw = mark
-            yield at_own
-
-
-def _transcoded(base: Snapshot) -> str:
-    """The text of a file that is not UTF-8, from which its very bytes can be made again."""
-    name = base.encoding.name
-    try:
-        text = base.data.decode(name, "surrogateescape")
-        same = text.encode(name, "surrogateescape") == base.data
-    except UnicodeError:
-        same, text = False, ""
-    if not same:
-        raise EncodingRefused(name, "bytes that do not decode", 0)
-    return text
-
-
-def with_returns(data: bytes, marks: list[int]) -> Iterator[int]:
-    """Offsets in `data` without the CR of CRLF, sorted, as offsets in `data`."""
-    at = plain = 0
-    for mark in marks:
-        step = mark - plain
-        while step:
-            ahead = at + step
-            step = data.count(b"\r\n", at, ahead)
-            if data[ahead - 1 : ahead + 1] == b"\r\n":
-                step += 1  # the offset fell between the two bytes of a line end
-            at = ahead
-        plain = mark
-        yield at
-
-
-def _search(data: bytes, needles: Sequence[bytes | None], most: int) -> list[_Places]:
+def _search(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
     """The places of each needle; equal needles are sought once."""
     distinct = list(dict.fromkeys(needle for needle in needles if needle))
-    many = [needle for needle in distinct if len(needle) >= _SHORT]
     found: dict[bytes, _Places] = {}
-    if len(many) > FEW:
-        found.update(_at_once(data, many))
+    if len(distinct) > FEW and _installed():
+        found = _at_once(data, distinct)
     for needle in distinct:
         if needle not in found:
-            found[needle] = _one(data, needle, most)
+            found[needle] = _one(data, needle)
     return [found[needle] if needle else _Places(0, []) for needle in needles]
 
 
-def _one(data: bytes, needle: bytes, most: int) -> _Places:
-    """All places of one needle, overlapping ones too."""
-    starts: list[int] = []
-    count, at = 0, data.find(needle)
+def _starts(data: bytes, needle: bytes) -> Iterator[int]:
+    at = data.find(needle)
     while at >= 0:
-        count += 1
-        if count <= most:
-            starts.append(at)
+        yield at
         at = data.find(needle, at + 1)
-    return _Places(count, starts)
+
+
+def _one(data: bytes, needle: bytes) -> _Places:
+    """All places of one needle, overlapping ones too."""
+    starts = list(islice(_starts(data, needle), SHOWN + 1))
+    if len(starts) <= SHOWN:
+        return _Places(len(starts), starts)
+    return _Places(SHOWN + _count(data, needle, starts.pop()), starts)
+
+
+def _count(data: bytes, needle: bytes, at: int) -> int:
+    """How often the needle stands from `at` on, with overlaps; it does stand there.
+
+    Where the text goes on repeating the needle's period, its places are that
+    far apart, and no others are: they are counted by a division.
+    """
+    period = _period(needle)
+    if period == len(needle):
+        return data.count(needle, at)
+    count = 0
+    while at >= 0:
+        end = at + len(needle)
+        more = same_after(data, data, end, end - period) // period
+        count += more + 1
+        at = data.find(needle, at + more * period + 1)
+    return count
+
+
+def _period(needle: bytes) -> int:
+    """The least distance, at most its length, at which the needle may follow itself."""
+    borders = [0] * len(needle)
+    border = 0
+    for at in range(1, len(needle)):
+        while border and needle[at] != needle[border]:
+            border = borders[border - 1]
+        border += needle[at] == needle[border]
+        borders[at] = border
+    return len(needle) - border
 
 
 def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
-    """All places of many needles in one pass, chunk by chunk, so that memory is bounded."""
-    try:
-        from ahocorasick_rs import BytesAhoCorasick, Implementation
-    except ImportError:  # an extra; without it each needle is sought by itself
-        return {}
-    automaton = BytesAhoCorasick(needles, implementation=Implementation.ContiguousNFA)
-    places = [_Places(0, []) for _ in needles]
-    longest = max(map(len, needles))
-    view = memoryview(data)
-    for start in range(0, len(data), _CHUNK):
-        piece = view[start : start + _CHUNK + longest - 1]
-        limit = min(_CHUNK, len(piece))
-        for index, first, _ in automaton.find_matches_as_indexes(piece, overlapping=True):
-            if first >= limit:
-                continue
-            place = places[index]
-            place.count += 1
-            if place.count <= SHOWN:
-                place.starts.append(start + first)
-    return dict(zip(needles, places, strict=True))
+    """The places of the needles whose key is not popular."""
+    groups: dict[bytes, list[tuple[bytes, int]]] = {}
+    for needle, offset, size in _keyed(needles):
+        groups.setdefault(needle[offset : offset + size], []).append((needle, offset))
+    seen = places(data, list(groups), _POPULAR)
+    found: dict[bytes, _Places] = {}
+    for key, members in groups.items():
+        if len(seen[key]) > _POPULAR:
+            continue
+        for needle, offset in members:
+            starts = [
+                at - offset
+                for at in seen[key]
+                if at >= offset and data.startswith(needle, at - offset)
+            ]
+            found[needle] = _Places(len(starts), starts[:SHOWN])
+    return found
 
 
-def overlapping(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """All pairs of spans, by their indices, that share a byte; touching is no overlap.
+def _keyed(needles: list[bytes]) -> Iterator[tuple[bytes, int, int]]:
+    """Each needle with the offset and size of its key: a piece that few of the others have.
 
-    Spans are not empty. Sorted by first index, then second.
+    Of a few pieces the first that no other needle has, of many different bytes,
+    so no rule and no indentation; else the one that the fewest have.
     """
-    order = sorted((start, stop, index) for index, (start, stop) in enumerate(spans))
-    starts = [start for start, _, _ in order]
-    pairs: list[tuple[int, int]] = []
-    for place, (_, stop, index) in enumerate(order):
-        for other in order[place + 1 : bisect_left(starts, stop)]:
-            pairs.append((min(index, other[2]), max(index, other[2])))
-    return tuple(sorted(pairs))
+    sizes = [next(size for size in _SIZES if size <= len(needle)) for needle in needles]
+    offsets = [
+        list(dict.fromkeys((len(needle) - size) * part // 3 for part in (1, 2, 0, 3)))
+        for needle, size in zip(needles, sizes, strict=True)
+    ]
+    shared = Counter(
+        needle[at : at + size]
+        for needle, size, tried in zip(needles, sizes, offsets, strict=True)
+        for at in tried
+    )
+    for needle, size, tried in zip(needles, sizes, offsets, strict=True):
+        best, least = tried[0], (len(needles) + 1, 0)
+        for at in tried:
+            piece = needle[at : at + size]
+            variety = min(len(set(piece)), _DISTINCT)
+            if (shared[piece], -variety) < least:
+                best, least = at, (shared[piece], -variety)
+            if least == (1, -min(size, _DISTINCT)):
+                break
+        yield needle, best, size
+
+
+def _installed() -> bool:
+    """Whether there is an automaton; without one each text is sought by itself."""
+    try:
+        import ahocorasick_rs  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[int]]:
+    """`places` in one pass, chunk by chunk; keys that are found too often are given up."""
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    found: dict[bytes, list[int]] = {key: [] for key in keys}
+    live: list[bytes] = list(keys)
+    start, view = 0, memoryview(data)
+    while live and start < len(data):
+        dense = sum(map(len, live)) <= _TABLE
+        kind = Implementation.DFA if dense else Implementation.ContiguousNFA
+        automaton = BytesAhoCorasick(live, implementation=kind)
+        lists: list[list[int]] = [found[key] for key in live]
+        reach = max(map(len, live)) - 1
+        waste = 0
+        while start < len(data) and waste < _WASTE + 50 * len(live):
+            piece = view[start : start + _CHUNK + reach]
+            for index, first, _ in automaton.find_matches_as_indexes(piece, overlapping=True):
+                if first < _CHUNK:
+                    starts = lists[index]
+                    if len(starts) <= most:
+                        starts.append(start + first)
+                    else:
+                        waste += 1
+            start += _CHUNK
+        live = [key for key in live if len(found[key]) <= most]
+    return found

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from copydesk.desk.batching import Expected, Rewrite
 from copydesk.edit.request import BatchEdit, StringEdit
-from copydesk.errors import InvalidArgs, RangeOutOfBounds, Refusal
+from copydesk.errors import FileNotFound, InvalidArgs, RangeOutOfBounds, Refusal
 from copydesk.text.unified import counts
 from copydesk.tools import envelope
 from copydesk.tools.catalog import Answer, Context, Tool
@@ -60,41 +60,38 @@ def batch_edit(context: Context, name: str, args: Args) -> Answer:
     """Several replacements, all or none."""
     request = _request(context, args)
     dry = args.flag("dry_run", False)
-    done = context.batches.edit(context.member, name, request, _expected(args), dry=dry)
+    done = _made(context, name, request, args, dry=dry)
     return _written(context, args, done, dry=dry)
 
 
 def edit(context: Context, name: str, args: Args) -> Answer:
-    """One replacement, or the same one everywhere."""
+    """One replacement, or the same one everywhere (from the start, none overlapping)."""
     path = context.path(args.text("path"))
     one = StringEdit(args.text("old_string"), args.text("new_string"))
+    if one.old.replace("\r\n", "\n") == one.new.replace("\r\n", "\n"):
+        raise InvalidArgs("new_string", "is the same as old_string, so nothing would change")
     dry = args.flag("dry_run", False)
-    if args.flag("replace_all", False):
-        done = context.batches.replace_all(
-            context.member, name, path, one, _expected(args), dry=dry
-        )
-    else:
-        request = BatchEdit(path, (one,))
-        done = context.batches.edit(context.member, name, request, _expected(args), dry=dry)
+    everywhere = one if args.flag("replace_all", False) else None
+    done = _made(context, name, BatchEdit(path, (one,)), args, dry=dry, everywhere=everywhere)
     return _written(context, args, done, dry=dry)
 
 
 def write(context: Context, name: str, args: Args) -> Answer:
     """A whole file."""
-    done = context.batches.write(
-        context.member,
-        name,
-        context.path(args.text("path")),
-        args.text("content"),
-        _expected(args),
-        overwrite=args.flag("overwrite", False),
-    )
+    path, content = context.path(args.text("path")), args.text("content")
+    overwrite = args.flag("overwrite", False)
+    try:
+        done = context.batches.write(
+            context.member, name, path, content, _expected(args), overwrite=overwrite
+        )
+    except FileNotFound:
+        raise context.desk.missing(context.member, path) from None
     return _written(context, args, done, dry=False)
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Any) -> Answer:
     """A refusal of this toolset."""
-    return envelope.refused(refusal, arguments, path, lang)
+    return envelope.refused(refusal, arguments, path, lang, writes=name != "Read")
 
 
 def batch() -> tuple[Tool, ...]:
@@ -172,6 +169,25 @@ def _request(context: Context, args: Args) -> BatchEdit:
     return BatchEdit(context.path(args.text("path")), tuple(made))
 
 
+def _made(
+    context: Context,
+    name: str,
+    request: BatchEdit,
+    args: Args,
+    *,
+    dry: bool,
+    everywhere: StringEdit | None = None,
+) -> Rewrite:
+    """What the desk makes of it; a missing file is refused with the names close to its own."""
+    batches, member, expected = context.batches, context.member, _expected(args)
+    try:
+        if everywhere is None:
+            return batches.edit(member, name, request, expected, dry=dry)
+        return batches.replace_all(member, name, request.path, everywhere, expected, dry=dry)
+    except FileNotFound:
+        raise context.desk.missing(member, request.path) from None
+
+
 def _expected(args: Args) -> Expected:
     def number_of(name: str) -> int | None:
         return args.number(name, 0) if name in args.given else None
@@ -214,13 +230,14 @@ def _written(context: Context, args: Args, done: Rewrite, *, dry: bool) -> Answe
 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:
-    """The diff, cut at so many lines or bytes."""
+    """The diff, cut at so many lines or bytes, after a whole line if there is one."""
     whole, was_cut = shown_diff(done.diff, done.base.encoding)
-    lines = whole.split("\n")
-    if len(lines) > PREVIEW_LINES + 1:
+    lines = whole.split("\n", PREVIEW_LINES)
+    if len(lines) > PREVIEW_LINES and lines[-1]:
         lines, was_cut = [*lines[:PREVIEW_LINES], ""], True
-    text_ = "\n".join(lines)
-    raw = text_.encode()
+    shown = "\n".join(lines)
+    raw = shown.encode()
     if len(raw) > PREVIEW_BYTES:
-        return raw[:PREVIEW_BYTES].decode("utf-8", "ignore"), True
-    return text_, was_cut
+        raw, was_cut = raw[:PREVIEW_BYTES], True
+        shown = raw[: raw.rfind(b"\n") + 1 or None].decode("utf-8", "ignore")
+    return shown, was_cut

@@ -7,11 +7,14 @@ fills it with what. Invariant: no other top-level key, no lone surrogate.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Literal, cast
 
-from copydesk.errors import Failed, InvalidPath, NotAFile, Refusal
+from copydesk.edit.place import cut
+from copydesk.errors import Crashed, Failed, InvalidPath, NotAFile, Refusal
+from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Fields, Lang
 from copydesk.tools.reports import facts_of, refusal_words
 from copydesk.tools.yaml import Value
@@ -24,8 +27,24 @@ _CODES = {
     "PATH_REQUIRED": "INVALID_PARAM",
     "INVALID_RANGE": "INVALID_PARAM",
     "RANGE_OUT_OF_BOUNDS": "INVALID_PARAM",
-    "FAILED": "EXECUTION_ERROR",
+    "CONTENT_REQUIRED": "INVALID_PARAM",
 }
+
+_SAME = frozenset(
+    (
+        *("ACCESS_DENIED", "CONFLICT", "BINARY_FILE", "FILE_EXISTS", "ENCODING_ERROR"),
+        *("PARTIAL_MATCH_FAIL", "COLLISION_DETECTED", "DUPLICATE_EDITS"),
+    )
+)
+
+_DENIED = ("EACCES", "EPERM", "EROFS")
+_TIMED_OUT = ("ETIMEDOUT", "ETIME")
+
+_SHOWN = 120
+"""Characters of one text among the arguments, as far as a model is shown it again."""
+
+_SHOWN_ITEMS = 3
+"""Items of one list among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +82,13 @@ class Envelope:
 
     @property
     def text(self) -> str:
-        """The envelope for a model: the same, as JSON."""
-        return json.dumps(self.fields, ensure_ascii=False, separators=(",", ":"))
+        """The envelope for a model: the same, as JSON, but for the arguments it has just written.
+
+        Of those, long texts and lists are cut.
+        """
+        given = {**self.context, "params_input": _cut(self.context.get("params_input", {}))}
+        shown = {**self.fields, "context": given}
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
     @property
     def diff(self) -> str:
@@ -73,43 +97,79 @@ class Envelope:
 
 
 def context_of(arguments: object, path: str | None) -> Fields:
-    """What was asked, where."""
-    given = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
-    found: Fields = {"cwd": ".", "params_input": cast("Fields", _clean(given))}
+    """What was asked, where; `path` is None when none was resolved."""
+    given: Value = {}
+    if isinstance(arguments, Mapping):
+        given = _clean(cast("object", arguments))
+    found: Fields = {"cwd": ".", "params_input": given}
     if path is not None:
         found["path_resolved"] = path
     return found
 
 
-def refused(refusal: Refusal, arguments: object, path: str | None, lang: Lang) -> Envelope:
-    """A refusal in its envelope."""
-    data: Fields = {"applied": False, **facts_of(refusal)}
+def refused(
+    refusal: Refusal, arguments: object, path: str | None, lang: Lang, *, writes: bool
+) -> Envelope:
+    """A refusal in its envelope; `path` as it was given, `writes`: of a tool that would write."""
+    applied: Fields = {"applied": False} if writes else {}
     words = refusal_words(refusal, lang)
     error: Fields = {"code": code_of(refusal), "message": words}
-    return Envelope("error", data, words, {}, context_of(arguments, path), error)
+    where = context_of(arguments, _resolved(refusal, path))
+    return Envelope("error", {**applied, **facts_of(refusal)}, words, {}, where, error)
 
 
 def code_of(refusal: Refusal) -> str:
-    """The envelope's code for a refusal."""
+    """The envelope's code for a refusal, one of the few that the envelope has."""
+    if isinstance(refusal, Crashed):
+        return "INTERNAL_ERROR"
     if isinstance(refusal, NotAFile):
         return "IS_DIRECTORY" if refusal.kind == "directory" else "EXECUTION_ERROR"
     if isinstance(refusal, InvalidPath):
         malformed = "NUL" in refusal.reason or "surrogate" in refusal.reason
         return "INVALID_PARAM" if malformed else "ACCESS_DENIED"
-    if isinstance(refusal, Failed) and refusal.reason.startswith(("EACCES", "EPERM", "EROFS")):
-        return "PERMISSION_DENIED"
-    return _CODES.get(refusal.code, refusal.code)
+    if isinstance(refusal, Failed):
+        if refusal.reason.startswith(_DENIED):
+            return "PERMISSION_DENIED"
+        return "TIMEOUT" if refusal.reason.startswith(_TIMED_OUT) else "EXECUTION_ERROR"
+    if refusal.code in _SAME:
+        return refusal.code
+    return _CODES.get(refusal.code, "EXECUTION_ERROR")
 
 
-def _clean(value: object) -> object:
-    """The value with every text fit for output."""
+def _resolved(refusal: Refusal, path: str | None) -> str | None:
+    """The path as a success would show it; None when it is none of the workspace."""
+    if not path or isinstance(refusal, InvalidPath):
+        return None
+    try:
+        return str(RelPath.parse(path))
+    except Refusal:
+        return None
+
+
+def _clean(value: object) -> Value:
+    """The value as JSON has it, with every text fit for output."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {str(_clean(str(key))): _clean(item) for key, item in items}
-    if isinstance(value, list):
-        return [_clean(item) for item in cast("list[object]", value)]
-    if isinstance(value, float) and value != value:
-        return None
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in cast("Sequence[object]", value)]
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return cast(Value, value if isfinite(value) else None)
+    return _clean(repr(value))
+
+
+def _cut(value: Value) -> Value:
+    """The value with every long text cut, and every long list."""
+    if isinstance(value, str):
+        return cut(value, _SHOWN)
+    if isinstance(value, Mapping):
+        return {key: _cut(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        shown = [_cut(item) for item in value[:_SHOWN_ITEMS]]
+        left_out = len(value) - len(shown)
+        return [*shown, f"… (+{left_out} items)"] if left_out else shown
     return value

@@ -24,7 +24,8 @@ edit this page. Workflows, examples and errors are in the manuals: `copydesk man
 
 Each tool ends with the hints that clients get: *reads* changes nothing, *may replace* can take \
 away what was there, *repeatable* has no further effect when it is called again. Optional \
-arguments may be left out, or be `""` or `0` for "not given".
+arguments may be left out, or be `null`; `""` for a text, and `0` for an occurrence or a limit, \
+mean "not given" too.
 """
 _MARKUP = re.compile(r"[\\`*_~|<\[]")
 _MIRROR = """\
@@ -40,7 +41,8 @@ def page() -> str:
 
 
 def _toolset(name: str, tools: Iterable[Tool]) -> str:
-    return "\n".join([f"## {name}\n", *(_tool(tool) for tool in tools)])
+    also = [f"Also here: `{tool.name}`.\n" for tool in ws_mod() if name in tool.also]
+    return "\n".join([f"## {name}\n", *also, *(_tool(tool) for tool in tools)])
 
 
 def _mirror() -> str:

@@ -13,7 +13,7 @@ from typing import cast
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
-from copydesk.errors import Refusal
+from copydesk.errors import Crashed, Refusal
 from copydesk.tools import evidence, parts
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
 from copydesk.tools.words import names, say, why
@@ -218,7 +218,7 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
     """What happened and what to do, in words."""
     facts = refusal.facts()
-    name = refusal.code
+    name = "CRASH" if isinstance(refusal, Crashed) else refusal.code
     if name == "HUNK_NOT_FOUND":
         name = f"{name}.{facts['reason']}"
     if facts.get("nested"):

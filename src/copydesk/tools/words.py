@@ -284,8 +284,8 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "操作系统拒绝（{operation}）：{reason}。未作任何更改；排除原因后请重新调用。",
     ),
     "CRASH": (
-        "An internal error; it is logged under {id}. Nothing is known to be written.",
-        "内部错误，日志编号 {id}。未确认有任何写入。",
+        "An internal error; it is logged under {log_id}. Nothing is known to be written.",
+        "内部错误，日志编号 {log_id}。未确认有任何写入。",
     ),
     # the command line
     "cli.none_wait": ("No plans wait.", "没有待处理的规划。"),
@@ -298,6 +298,10 @@ _SAYINGS: dict[str, tuple[str, str]] = {
     "cli.see_pending": (
         "copydesk pending lists those that wait.",
         "copydesk pending 列出待处理的规划。",
+    ),
+    "cli.see_doctor": (
+        "copydesk doctor tells what is wrong and how to mend it.",
+        "copydesk doctor 说明问题所在及解决办法。",
     ),
 }
 

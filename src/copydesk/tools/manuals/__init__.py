@@ -13,7 +13,7 @@ from importlib.resources import files
 from copydesk.errors import InvalidArgs
 from copydesk.tools.report import Lang
 
-_TOOLSETS = ("ws_mod", "team_mgmt")
+_TOOLSETS = ("ws_mod", "batch", "team_mgmt")
 _TOPICS = ("index", "principles", "tools", "scenarios", "errors")
 
 
@@ -40,7 +40,8 @@ def read(toolset: str, topic: str, lang: Lang) -> str:
 
 def instructions(toolsets: Iterable[str], lang: Lang) -> str:
     """What a server tells a model about some toolsets at once: how they work together."""
-    chosen = [name for name in _TOOLSETS if name in set(toolsets)]
+    wanted = set(toolsets)
+    chosen = [name for name in _TOOLSETS if name in wanted]
     parts = [_INSTRUCTIONS[name][lang == "zh"] for name in chosen]
     return "\n\n".join(parts)
 
@@ -95,6 +96,36 @@ total_lines 与 size_bytes。定位用 ripgrep_snippets，找文件用 list_dir 
 
 手册（index、principles、tools、scenarios、errors）以 prompt 提供，也可用 \
 `copydesk manual ws_mod --lang zh` 打印。""",
+    ),
+    "batch": (
+        """\
+Read, Edit, Write and BatchEdit (= MultiEdit) replace exact text and write at once. They answer \
+with one JSON envelope: status, data, text, error.code, stats, context.
+
+1. Several changes in one file: one BatchEdit, not several Edit calls. Every old_string is sought \
+in the original text, must stand there exactly once, and may not overlap another. All edits are \
+made, or none. LF matches any line end.
+2. Read gives file_sha256: pass it as expected_sha256, and nothing is written if the file has \
+changed since (CONFLICT: read again). To write over a file, an expectation is required.
+3. status: error wrote nothing. data has every failing edit (failures, collisions), by index from \
+0: correct all of them and send the whole batch again. status: partial: lines were cut, or \
+dry_run, which only shows the diff.
+4. prepare_batch_edit only plans; write it with apply_file_modification in a later message.
+
+The manual is served as prompts, and printed by `copydesk manual batch`.""",
+        """\
+Read、Edit、Write、BatchEdit（即 MultiEdit）按精确文本替换并立即写入，\
+结果为一个 JSON 信封：status、data、text、error.code、stats、context。
+
+1. 同一文件的多处修改用一次 BatchEdit，不要多次 Edit。每个 old_string 都在原文中查找，\
+须恰好出现一次，且互不重叠；全部成功或全部不做。LF 匹配任意行尾。
+2. Read 给出 file_sha256：作为 expected_sha256 传入，文件此后有变动则不写入\
+（CONFLICT：请重新读取）。覆盖已有文件时至少须给出一项预期。
+3. status: error 表示没有写入。data 按从 0 起的下标列出所有失败的编辑（failures、collisions）：\
+全部改正后重发整个批次。status: partial：行被截断，或为 dry_run（只显示 diff）。
+4. prepare_batch_edit 只规划；在后一条消息中用 apply_file_modification 写入。
+
+手册以 prompt 提供，也可用 `copydesk manual batch --lang zh` 打印。""",
     ),
     "team_mgmt": (
         """\

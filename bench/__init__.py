@@ -1,0 +1,1 @@
+"""The benchmark: `make bench`, `make bench-quick`. Results in `RESULTS.md`."""

@@ -1,0 +1,132 @@
+"""What the tests of the MCP transports share: raw messages, a server over HTTP, clients."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from copydesk.app.config import TOOLSETS
+from copydesk.app.http import build_app
+from copydesk.app.opening import Opened
+from mcp_calls import FILE, text_of
+
+WIRE_MODES = ("auto", "legacy")
+SECONDS = 60.0
+MEGA = "0123456789abcde\n" * (20 << 16)
+
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def request(number: object, method: str, params: Mapping[str, Any]) -> bytes:
+    body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    return json.dumps(body).encode()
+
+
+def call(number: object, name: str, arguments: Mapping[str, Any]) -> bytes:
+    return request(number, "tools/call", {"name": name, "arguments": arguments})
+
+
+BAD_TEXTS = {
+    "lone surrogate": b"\\udc80",
+    "half a pair": b"\\ud83d",
+    "no UTF-8": b"\xff\xfe",
+    "surrogate in UTF-8": b"\xed\xa0\x80",
+    "NUL": b"\\u0000",
+}
+
+
+async def takes_20_megabytes(client: Client, root: Path) -> None:
+    result = await client.call_tool("create_new_file", {"path": "big", "content": MEGA})
+    assert not result.is_error, text_of(result)
+    assert (root / "big").stat().st_size == len(MEGA)
+    refused = await client.call_tool("read_file", {"path": FILE, "range": MEGA})
+    assert refused.is_error
+    assert len(text_of(refused)) < 1_100_000
+    assert not (await client.call_tool("list_dir", {"path": "."})).is_error
+
+
+@contextmanager
+def served(opened: Opened, tokens: Mapping[str, str], **options: Any) -> Iterator[str]:
+    """The address of a server that runs in a thread of this process."""
+    app = build_app(opened, tokens, "127.0.0.1", 0, TOOLSETS, "en", True, **options)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield address
+        finally:
+            server.should_exit = True
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+
+
+def client_of(
+    address: str, mode: str, token: str | None = None
+) -> AbstractAsyncContextManager[Client]:
+    @asynccontextmanager
+    async def connected() -> AsyncIterator[Client]:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
+            transport = streamable_http_client(f"{address}/mcp", http_client=http)
+            async with Client(transport, mode=mode, read_timeout_seconds=SECONDS) as client:
+                yield client
+
+    return connected()
+
+
+class Raw:
+    """HTTP requests as a client of either era sends them, written by hand."""
+
+    def __init__(self, address: str, mode: str, **headers: str) -> None:
+        self.modern = mode == "auto"
+        self.http = httpx2.Client(base_url=address, timeout=SECONDS, headers=headers)
+        self.headers = {"Accept": "application/json, text/event-stream"}
+        if self.modern:
+            self.headers["MCP-Protocol-Version"] = "2026-07-28"
+        else:
+            hello = self.post(request(1, "initialize", HELLO))
+            assert hello.status_code == 200, hello.text
+            self.headers["Mcp-Session-Id"] = hello.headers["mcp-session-id"]
+            self.post(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+
+    def post(self, body: bytes, **headers: str) -> httpx2.Response:
+        sent = {"Content-Type": "application/json", **self.headers, **headers}
+        return self.http.post("/mcp", content=body, headers=sent)
+
+    def call(self, number: int, name: str, arguments: Mapping[str, Any], bad: bytes = b"") -> Any:
+        params: dict[str, Any] = {"name": name, "arguments": arguments}
+        headers: dict[str, str] = {}
+        if self.modern:
+            meta = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
+            params["_meta"] = {f"io.modelcontextprotocol/{key}": v for key, v in meta.items()}
+            headers = {"Mcp-Method": "tools/call", "Mcp-Name": name}
+        body = request(number, "tools/call", params).replace(b"BAD", bad)
+        return answer_of(self.post(body, **headers))
+
+
+def answer_of(response: httpx2.Response) -> Any:
+    """The JSON-RPC answer, sent as JSON or as an event."""
+    if "event-stream" not in response.headers["content-type"]:
+        return response.json()
+    (data,) = [part[6:] for part in response.text.splitlines() if part.startswith("data: {")]
+    return json.loads(data)

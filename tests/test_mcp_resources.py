@@ -1,0 +1,147 @@
+"""The waiting plans as resources, with their news, and the manuals as prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as t
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from copydesk.app.config import TOOLSETS
+from copydesk.app.opening import Opened
+from copydesk.tools import manuals
+from mcp_calls import (
+    CALLS,
+    MODES,
+    opened_at,
+    server_of,
+    text_of,
+)
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    with opened_at(tmp_path) as found:
+        yield found
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_waiting_plans_are_resources(opened: Opened, mode: str) -> None:
+    async with Client(server_of(opened), mode=mode) as client:
+        assert (await client.list_resources(cache_mode="bypass")).resources == []
+        plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
+        uri = f"copydesk://hunk/{plan.structured_content['hunk_id']}"
+        (resource,) = (await client.list_resources(cache_mode="bypass")).resources
+        assert str(resource.uri) == uri
+        (contents,) = (await client.read_resource(uri)).contents
+        assert isinstance(contents, t.TextResourceContents)
+        assert contents.text.split("```diff")[1] == text_of(plan).split("```diff")[1]
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert template.uri_template == "copydesk://hunk/{hunk_id}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("uri", ["copydesk://hunk/00000000", "copydesk://hunk/x", "file:///etc"])
+async def test_a_resource_that_is_not_there(opened: Opened, mode: str, uri: str) -> None:
+    async with Client(server_of(opened), mode=mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(uri)
+    assert caught.value.error.code == t.INVALID_PARAMS
+
+
+async def test_modern_clients_hear_of_changes(opened: Opened) -> None:
+    async with Client(server_of(opened)) as client:
+        with anyio.fail_after(60):
+            plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
+            hunk = plan.structured_content["hunk_id"]
+            uri = f"copydesk://hunk/{hunk}"
+            async with client.listen(
+                resources_list_changed=True, resource_subscriptions=[uri]
+            ) as events:
+                again = {**CALLS["prepare_file_append"], "content": "!", "existing_hunk_id": hunk}
+                await client.call_tool("prepare_file_append", again)
+                while type(await anext(events)).__name__ != "ResourceUpdated":
+                    pass
+                await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+                while type(await anext(events)).__name__ != "ResourcesListChanged":
+                    pass
+
+
+async def test_handshake_clients_hear_of_changes(opened: Opened) -> None:
+    send, receive = anyio.create_memory_object_stream[str](100)
+
+    async def heard(message: Any) -> None:
+        send.send_nowait(getattr(message, "method", ""))
+
+    async with Client(server_of(opened), mode="legacy", message_handler=heard) as client:
+        assert client.server_capabilities.resources == t.ResourcesCapability(
+            subscribe=True, list_changed=True
+        )
+        with anyio.fail_after(60):
+            plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
+            assert await receive.receive() == "notifications/resources/list_changed"
+            hunk = plan.structured_content["hunk_id"]
+            await client.subscribe_resource(f"copydesk://hunk/{hunk}")
+            again = {**CALLS["prepare_file_append"], "content": "!", "existing_hunk_id": hunk}
+            await client.call_tool("prepare_file_append", again)
+            assert await receive.receive() == "notifications/resources/updated"
+            await client.unsubscribe_resource(f"copydesk://hunk/{hunk}")
+            await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+            assert await receive.receive() == "notifications/resources/list_changed"
+
+
+async def test_a_connection_is_forgotten_when_it_closes(opened: Opened) -> None:
+    server = server_of(opened)
+    entry = server.get_notification_handler("notifications/initialized")
+    assert entry is not None
+    known = entry.handler.__self__._connections
+    async with Client(server, mode="legacy") as client:
+        await client.list_tools()
+        assert len(known) == 1
+    assert known == {}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+async def test_manuals_are_prompts(opened: Opened, mode: str, lang: Any) -> None:
+    async with Client(server_of(opened, lang=lang), mode=mode) as client:
+        prompts = (await client.list_prompts()).prompts
+        assert [prompt.name for prompt in prompts] == [
+            name for name in TOOLSETS if name in manuals.toolsets()
+        ]
+        if mode != "2026-07-28":  # who names the version does not ask for them
+            assert client.instructions == manuals.instructions(TOOLSETS, lang)
+        for prompt in prompts:
+            topics = manuals.topics(prompt.name)
+            for topic in (None, *topics):
+                given = {} if topic is None else {"topic": topic}
+                (message,) = (await client.get_prompt(prompt.name, given)).messages
+                assert isinstance(message.content, t.TextContent)
+                assert message.content.text == manuals.read(prompt.name, topic or topics[0], lang)
+            ref = t.PromptReference(name=prompt.name)
+            found = await client.complete(ref, {"name": "topic", "value": topics[1][:3]})
+            assert topics[1] in found.completion.values
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "topic"), [("ws_mod", "nothing"), ("x", ""), ("ws_mod", "../x")])
+async def test_a_prompt_that_is_not_there(opened: Opened, mode: str, name: str, topic: str) -> None:
+    async with Client(server_of(opened), mode=mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.get_prompt(name, {"topic": topic})
+    assert caught.value.error.code == t.INVALID_PARAMS

@@ -1,0 +1,240 @@
+"""The MCP server as a process on stdio: every tool, hostile lines, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import (
+    closing,
+    contextmanager,
+    suppress,
+)
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+import pytest
+from mcp import Client, StdioServerParameters
+
+from copydesk.app.config import TOOLSETS
+from mcp_calls import FILE, call_each, lay
+from mcp_wires import (
+    BAD_TEXTS,
+    HELLO,
+    SECONDS,
+    WIRE_MODES,
+    call,
+    request,
+    takes_20_megabytes,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def command(root: Path) -> list[str]:
+    lay(root)
+    (root / "copydesk.toml").write_text(
+        f'durability = "fast"\ntoolsets = {json.dumps(list(TOOLSETS))}\n'
+        "[members.local]\nteam_mgmt = true\n",
+        "utf-8",
+    )
+    return [sys.executable, "-m", "copydesk.app.cli", "mcp", "--root", str(root)]
+
+
+def stdio_client(root: Path, mode: str) -> Client:
+    program, *args = command(root)
+    parameters = StdioServerParameters(command=program, args=args, env=dict(os.environ))
+    return Client(parameters, mode=mode, read_timeout_seconds=SECONDS)
+
+
+class Process:
+    """A server on stdio, spoken to line by line."""
+
+    def __init__(self, root: Path, *program: str) -> None:
+        self.process = subprocess.Popen(
+            program or command(root),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.late = threading.Timer(5 * SECONDS, self.process.kill)
+        self.late.start()
+
+    def send(self, *lines: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"".join(line + b"\n" for line in lines))
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def end(self) -> tuple[bytes, int]:
+        """What else it prints once its input has ended, and its status."""
+        out, _ = self.process.communicate()
+        return out, self.process.returncode
+
+    def close(self) -> None:
+        self.late.cancel()
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+
+@contextmanager
+def started(root: Path) -> Iterator[Process]:
+    """A process that has shaken hands."""
+    with closing(Process(root)) as found:
+        found.send(
+            request(1, "initialize", HELLO),
+            b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        )
+        assert found.answer()["id"] == 1
+        yield found
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One process for all that must not end it."""
+    with started(tmp_path_factory.mktemp("root")) as found:
+        yield found
+        assert found.end() == (b"", 0)
+
+
+@pytest.mark.parametrize("mode", WIRE_MODES)
+async def test_stdio_each_tool_answers(tmp_path: Path, mode: str) -> None:
+    async with stdio_client(tmp_path, mode) as client:
+        assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
+        await call_each(client, tmp_path)
+
+
+@pytest.mark.parametrize("bad", BAD_TEXTS.values(), ids=BAD_TEXTS)
+def test_stdio_a_bad_text_is_refused(process: Process, bad: bytes) -> None:
+    plain = call("a", "prepare_file_append", {"path": FILE, "content": "BAD"})
+    process.send(plain.replace(b"BAD", bad), call("b", "list_dir", {"path": "."}))
+    answers = {answer["id"]: answer["result"] for answer in (process.answer(), process.answer())}
+    assert answers["a"]["isError"]
+    assert answers["a"]["structuredContent"]["error"] == "INVALID_ARGS"
+    assert "content" in answers["a"]["content"][0]["text"]
+    assert not answers["b"].get("isError")
+
+
+@pytest.mark.parametrize(
+    ("raw", "request_id", "code"),
+    [
+        (b"nonsense", None, t.PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":5,"method":"tools/list",,}', 5, t.PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":5,"method":"to\0ols/list"}', 5, t.PARSE_ERROR),
+        (b"[" * 200_000, None, t.PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}', None, t.INVALID_REQUEST),
+        (b'[{"jsonrpc":"2.0","id":5,"method":"tools/list"}]', None, t.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[]}', 5, t.INVALID_REQUEST),
+        (request(5, "tools/call", {"name": 5}), 5, t.INVALID_PARAMS),
+        (request(5, "tools/call", {"name": "list_dir", "arguments": []}), 5, t.INVALID_PARAMS),
+        (request(5, "no/such", {}), 5, t.METHOD_NOT_FOUND),
+    ],
+)
+def test_stdio_what_cannot_be_taken_is_answered(
+    process: Process, raw: bytes, request_id: object, code: int
+) -> None:
+    process.send(raw)
+    answer = process.answer()
+    assert (answer["id"], answer["error"]["code"]) == (request_id, code)
+    process.send(b"", b"  ", request(6, "tools/list", {}))
+    assert process.answer()["id"] == 6
+
+
+def test_stdio_garbage_before_the_first_request(tmp_path: Path) -> None:
+    with closing(Process(tmp_path)) as found:
+        found.send(b"\xff\0", request(1, "initialize", HELLO))
+        assert {found.answer()["id"], found.answer()["id"]} == {None, 1}
+        assert found.end() == (b"", 0)
+
+
+@pytest.mark.parametrize("mode", WIRE_MODES)
+async def test_stdio_takes_20_megabytes(tmp_path: Path, mode: str) -> None:
+    async with stdio_client(tmp_path, mode) as client:
+        await takes_20_megabytes(client, tmp_path)
+
+
+def test_stdio_a_line_that_is_too_long_is_answered(process: Process) -> None:
+    head = call(5, "list_dir", {"path": "."})[:-3]
+    process.send(head + b"x" * (65 << 20), request(6, "tools/list", {}))
+    answer = process.answer()
+    assert (answer["id"], answer["error"]["code"]) == (5, t.INVALID_REQUEST)
+    assert process.answer()["id"] == 6
+
+
+def test_stdio_ends_with_its_input(tmp_path: Path) -> None:
+    with closing(Process(tmp_path)) as found:
+        assert found.end() == (b"", 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stdio_ends_at_a_signal(tmp_path: Path, number: int) -> None:
+    with started(tmp_path) as found:
+        found.process.send_signal(number)
+        assert found.process.wait() == 0
+        assert found.end()[0] == b""
+
+
+def test_stdio_ends_when_nobody_reads(tmp_path: Path) -> None:
+    with started(tmp_path) as found:
+        assert found.process.stdin is not None
+        assert found.process.stdout is not None
+        found.process.stdout.close()
+        found.send(*(request(number, "tools/list", {}) for number in range(50)))
+        found.process.stdin.close()
+        assert found.process.wait() == 0
+
+
+HANGS = """
+import sys, threading
+from copydesk.app import stdio
+from copydesk.app.opening import open_workspace
+
+def hang(*given, **options):
+    print("began", flush=True)  # to standard error: the wire is not for prints
+    threading.Event().wait()
+
+stdio.GRACE_SECONDS = 0.2
+with open_workspace(sys.argv[1], shared=False) as opened:
+    opened.call = hang
+    stdio.run_stdio(opened, "local", ("ws_mod",), "en", True)
+"""
+
+
+def test_stdio_ends_when_a_call_does_not(tmp_path: Path) -> None:
+    with closing(Process(tmp_path, sys.executable, "-c", HANGS, str(tmp_path))) as found:
+        found.send(request(1, "initialize", HELLO), call(2, "list_dir", {"path": "."}))
+        assert found.answer()["id"] == 1
+        assert found.process.stderr is not None
+        assert found.process.stderr.readline() == b"began\n"
+        out, status = found.end()
+        assert status == 1
+        assert b"result" not in out
+
+
+LIGHT = """
+import sys
+import copydesk.app.cli, copydesk.app.commands, copydesk.app.stdio, copydesk.app.http
+heavy = {"mcp", "mcp_types", "pydantic", "starlette", "uvicorn", "anyio", "jsonschema"}
+print(sorted(heavy & sys.modules.keys()))
+"""
+
+
+def test_nothing_heavy_is_imported_before_a_server_is_started() -> None:
+    assert subprocess.check_output([sys.executable, "-c", LIGHT]) == b"[]\n"

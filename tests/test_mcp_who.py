@@ -1,0 +1,191 @@
+"""Who may speak to the HTTP server: tokens, names, origins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from copydesk.app.config import TOOLSETS, ConfigError, MemberConfig
+from copydesk.app.http import build_app, tokens_of
+from copydesk.app.http_guard import HostGuard, MemberTokens, is_loopback
+from copydesk.app.opening import Opened
+from mcp_calls import CALLS, fields_of, opened_at
+from mcp_wires import (
+    WIRE_MODES,
+    Raw,
+    client_of,
+    request,
+    served,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    members = {
+        "local": MemberConfig(team_mgmt=True),
+        "ann": MemberConfig(token="token-of-ann"),
+        "bob": MemberConfig(token="token-of-bob"),
+    }
+    with opened_at(tmp_path, members=members) as found:
+        yield found
+
+
+@pytest.fixture
+def address(opened: Opened) -> Iterator[str]:
+    with served(opened, {}) as found:
+        yield found
+
+
+@pytest.fixture
+def guarded(opened: Opened) -> Iterator[str]:
+    with served(opened, tokens_of(opened.config)) as found:
+        yield found
+
+
+NEEDED = ("no", None), ("wrong", "token-of-eve"), ("part", "token-of-an")
+
+
+@pytest.mark.parametrize("token", [token for _, token in NEEDED], ids=[name for name, _ in NEEDED])
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_a_token_is_needed(guarded: str, method: str, token: str | None) -> None:
+    headers = {"Accept": "application/json, text/event-stream"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    response = httpx2.request(method, f"{guarded}/mcp", headers=headers, content=b"x" * 100)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"].startswith("Bearer ")
+    assert "token-of" not in response.text
+
+
+@pytest.mark.parametrize("mode", WIRE_MODES)
+async def test_plans_belong_to_the_bearer_of_a_token(guarded: str, mode: str) -> None:
+    async with (
+        client_of(guarded, mode, "token-of-ann") as ann,
+        client_of(guarded, mode, "token-of-bob") as bob,
+    ):
+        plan = await ann.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
+        hunk = {"hunk_id": fields_of(plan)["hunk_id"]}
+        refused = await bob.call_tool("apply_file_modification", hunk)
+        assert refused.is_error
+        assert fields_of(refused)["error"] == "WRONG_OWNER"
+        with pytest.raises(MCPError):
+            await bob.call_tool("team_mgmt_list_dir", {"path": "."})
+        assert not (await ann.call_tool("apply_file_modification", hunk)).is_error
+
+
+def test_a_connection_belongs_to_the_bearer_of_a_token(guarded: str) -> None:
+    ann = Raw(guarded, "legacy", Authorization="Bearer token-of-ann")
+    response = ann.post(request(2, "tools/list", {}), Authorization="Bearer token-of-bob")
+    assert response.status_code == 404
+
+
+async def test_a_token_tells_its_member() -> None:
+    verifier = MemberTokens({"a": "ann", "b": "bob"})
+    found = {token: await verifier.verify_token(token) for token in ("a", "b", "", "ab", "\udc80")}
+    assert {key: value and value.client_id for key, value in found.items()} == {
+        "a": "ann",
+        "b": "bob",
+        "": None,
+        "ab": None,
+        "\udc80": None,
+    }
+
+
+def test_two_members_cannot_share_a_token(opened: Opened, tmp_path: Path) -> None:
+    members = {"ann": MemberConfig(token="x"), "bob": MemberConfig(token="x")}
+    with opened_at(tmp_path, members=members) as found, pytest.raises(ConfigError):
+        tokens_of(found.config)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "desk.example"])
+def test_without_tokens_only_this_machine_is_served(opened: Opened, host: str) -> None:
+    with pytest.raises(ConfigError):
+        build_app(opened, {}, host, 0, TOOLSETS, "en", True)
+    build_app(opened, {"x": "ann"}, host, 0, TOOLSETS, "en", True)
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/"])
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [
+        ("Host", "evil.example", 421),
+        ("Host", "evil.example:80", 421),
+        ("Host", "localhost.evil.example", 421),
+        ("Host", "192.0.2.1", 421),
+        ("Host", "", 421),
+        ("Origin", "http://evil.example", 403),
+        ("Origin", "http://localhost.evil.example:80", 403),
+        ("Origin", "null", 403),
+    ],
+)
+def test_a_rebound_name_is_refused(
+    address: str, path: str, header: str, value: str, status: int
+) -> None:
+    for method in ("GET", "POST"):
+        response = httpx2.request(method, f"{address}{path}", headers={header: value})
+        assert response.status_code == status
+        assert "access-control-allow-origin" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1:8427", 200),
+        ("127.0.0.1", "localhost", 200),
+        ("127.0.0.1", "LOCALHOST:1", 200),
+        ("127.0.0.1", "[::1]:8427", 200),
+        ("127.0.0.1", "desk.example", 200),
+        ("127.0.0.1", "192.0.2.1", 421),
+        ("127.0.0.1", "user@evil.example", 421),
+        ("127.0.0.1", "127.0.0.1@evil.example", 421),
+        ("127.0.0.1", "[::1", 421),
+        ("0.0.0.0", "192.0.2.1:8427", 200),
+        ("0.0.0.0", "evil.example", 421),
+        ("192.0.2.1", "192.0.2.1", 200),
+        ("named.example", "named.example", 200),
+        ("named.example", "evil.example", 421),
+    ],
+)
+async def test_hosts_that_are_taken(host: str, given: str, status: int) -> None:
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    sent: list[int] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("status", 0))
+
+    scope = {"type": "http", "method": "GET", "headers": [(b"host", given.encode())]}
+    await HostGuard(inner, host, ["desk.example"])(scope, anyio.sleep_forever, send)
+    assert sent[0] == status
+
+
+def test_loopback_hosts() -> None:
+    assert [
+        host for host in ("localhost", "127.0.0.1", "127.8.8.8", "::1") if not is_loopback(host)
+    ] == []
+    assert [
+        host for host in ("0.0.0.0", "::", "192.0.2.1", "a.example", "") if is_loopback(host)
+    ] == []
+
+
+def test_the_page_says_where_the_server_is(guarded: str) -> None:
+    response = httpx2.get(f"{guarded}/")
+    assert response.status_code == 200
+    assert "/mcp" in response.text
+    assert "token-of" not in response.text
+    assert "default-src 'none'" in response.headers["content-security-policy"]

@@ -1,0 +1,128 @@
+"""What every message passes: the door for what comes in, the check of what goes out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import mcp_types as t
+import pytest
+
+from copydesk.app.inbound import ARGUMENTS, Admitted, Turned, admit, too_large
+from copydesk.app.outgoing import MOST_BYTES, capped, tool_result
+from copydesk.tools.report import Report
+from mcp_calls import text_of
+
+# What goes out
+
+
+def test_a_text_is_cut_at_the_cap() -> None:
+    most = MOST_BYTES - 2  # the quotes
+    assert capped("a" * most, "en") == "a" * most
+    for character in "aé中😀\n\1":
+        size = len(json.dumps(character, ensure_ascii=False).encode()) - 2
+        text = capped(character * (MOST_BYTES // size + 1), "zh")
+        kept = text.rpartition("\n\n[")[0]
+        assert set(kept) == {character}
+        assert most - 20 < len(kept) * size <= most
+
+
+def test_no_lone_surrogate_goes_out() -> None:
+    report = Report({"status": "ok", "a\udc80": ["x\ud800"], "f": 1}, next_steps=("\udfff",))
+    result = tool_result(report, "en", structured=True)
+    sent = result.model_dump_json(by_alias=True)
+    assert "\\\\ud800" in sent
+    assert result.structured_content == {"status": "ok", "a\\udc80": ["x\\ud800"], "f": 1}
+
+
+def test_what_is_above_the_cap_goes_out_as_text_only() -> None:
+    report = Report({"status": "ok", "big": "x" * (MOST_BYTES + 1)})
+    result = tool_result(report, "en", structured=True)
+    assert result.structured_content is None
+    assert len(text_of(result)) < MOST_BYTES + 200
+
+
+# What comes in
+
+CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+
+
+def line(**changes: Any) -> bytes:
+    return json.dumps({**CALL, **changes}).encode()
+
+
+def reply(raw: bytes) -> dict[str, Any]:
+    found = admit(raw)
+    assert isinstance(found, Turned), found
+    return json.loads(found.reply)
+
+
+@pytest.mark.parametrize(
+    ("raw", "request_id"),
+    [
+        (b"", None),
+        (b"{", None),
+        (b"nonsense", None),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "x"', 7),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", ]', 7),
+        (b'{"jsonrpc": "2.0", "id": "a-1", "method": "x", ]', "a-1"),
+        (b'{"id": 7, "params": {"id": 8}, ]', None),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "a\0b"}', 7),
+        (b"[" * 100_000, None),
+        (b'{"id": 3, "a": ' + b"[" * 100_000, 3),
+        (b'{"id": 3, "a": ' + b"9" * 10_000 + b"}", 3),
+        (b"\xef\xbb\xbf{}", None),
+        ("{}".encode("utf-16"), None),
+    ],
+)
+def test_what_is_no_json_is_answered(raw: bytes, request_id: object) -> None:
+    answer = reply(raw)
+    assert answer["error"]["code"] == t.PARSE_ERROR
+    assert answer["id"] == request_id
+
+
+@pytest.mark.parametrize(
+    ("raw", "request_id"),
+    [
+        (b"[]", None),
+        (b"1", None),
+        (b'"\\udc80"', None),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": 3}', 7),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": []}', 7),
+        (b'{"jsonrpc": "1.0", "id": 7, "method": "x"}', 7),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "x"}', None),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "x"}', None),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "x"}', None),
+        (b'{"jsonrpc": "2.0", "id": 7}', None),
+        (b'{"jsonrpc": "2.0", "id": "\\udc80", "method": "x"}', "\udc80"),
+    ],
+)
+def test_what_is_no_request_is_answered(raw: bytes, request_id: object) -> None:
+    answer = reply(raw)
+    assert answer["error"]["code"] == t.INVALID_REQUEST
+    assert answer["id"] == request_id
+
+
+def test_a_good_message_passes_as_it_is() -> None:
+    raw = line(params={"name": "x", "arguments": {"content": "😀\u2028 \0"}})
+    found = admit(raw)
+    assert isinstance(found, Admitted)
+    assert found.body is raw
+    assert found.mended is None
+
+
+@pytest.mark.parametrize("bad", [b"\\udc80", b"\\ud83d", b"\xff", b"\xed\xa0\x80"])
+def test_a_text_that_is_none_is_mended_and_kept(bad: bytes) -> None:
+    raw = b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"name":"%s","arguments":{"%s":"%s"}}}'
+    found = admit(raw % (bad, bad, bad))
+    assert isinstance(found, Admitted)
+    assert found.mended is not None
+    (pair,) = found.mended[ARGUMENTS].items()
+    assert all(any("\ud800" <= c <= "\udfff" for c in text) for text in pair)
+    assert "\ufffd" in json.loads(found.body)["params"]["name"]
+    assert json.loads(found.body)["id"] == 7
+
+
+def test_a_line_that_is_too_long_is_answered() -> None:
+    answer = json.loads(too_large(line(params={"a": 1}), 10).reply)
+    assert (answer["id"], answer["error"]["code"]) == (7, t.INVALID_REQUEST)
