@@ -97,9 +97,7 @@ class Text:
 
     def line_count(self) -> int:
         """How many lines the text has."""
-        whole = self.size // _volume_bytes()
-        rest = _cut(_template(), self.size - whole * _volume_bytes())
-        return whole * len(_template()) + len(rest)
+        return _line_count(self.size)
 
     def marks(self, wanted: int) -> list[LineEdit]:
         """`wanted` marked lines, evenly spread, as edits that change nothing yet."""
@@ -136,6 +134,12 @@ class Text:
                 lines[edit.line - first] = b"".join(line.encode() + b"\n" for line in edit.new)
             yield b"".join(lines).replace(_SLOT, b"%05d" % number)
             first += len(lines)
+
+
+@cache
+def _line_count(size: int) -> int:
+    whole = size // _volume_bytes()
+    return whole * len(_template()) + len(_cut(_template(), size - whole * _volume_bytes()))
 
 
 def _line(volume: int, at: int) -> str:

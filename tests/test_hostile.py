@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from copydesk.app.config import Config
+from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.store import _os
+from copydesk.store.protocol import Document
+from copydesk.text.relpath import RelPath
 from processes import Facts, code, outcome
 
 SWAP = """
@@ -273,3 +275,34 @@ def test_a_link_put_in_the_place_of_the_file_is_not_followed_out(tmp_path: Path)
         fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert code(fields) == "ok"
     assert outside.read_text() == "anchor\n"
+
+
+def test_a_link_that_turns_while_the_file_is_read_is_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has two names, so it is read twice; between that its path leads elsewhere."""
+    for folder in ("open", "private"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "f").write_text("anchor\n")
+        os.link(tmp_path / folder / "f", tmp_path / folder / "g")
+    (tmp_path / "link").symlink_to("open/f")
+    members = {"local": MemberConfig({"no_write_dirs": ("private",)})}
+    config = Config(durability="fast", members=members)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        plan = outcome(opened, "prepare_file_append", path="link", content="x\n")
+        read = opened.files.read
+
+        def turning(path: RelPath) -> Document:
+            found = read(path)
+            if path.name == "link":
+                (tmp_path / "link").unlink()
+                (tmp_path / "link").symlink_to("private/f")
+            return found
+
+        monkeypatch.setattr(opened.files, "read", turning)
+        fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+    assert code(fields) == "ACCESS_DENIED"
+    assert [(tmp_path / folder / "f").read_text() for folder in ("open", "private")] == [
+        "anchor\n",
+        "anchor\n",
+    ]

@@ -127,7 +127,9 @@ def test_as_brute_force(text: str, wanted: list[str]) -> None:
 
 @pytest.mark.usefixtures("way")
 @given(SMALL, NEEDLES, st.data())
-def test_as_brute_force_with_any_line_ends(text: str, wanted: list[str], data: st.DataObject) -> None:
+def test_as_brute_force_with_any_line_ends(
+    text: str, wanted: list[str], data: st.DataObject
+) -> None:
     ends = [data.draw(st.sampled_from(("\n", "\r\n"))) for _ in range(text.count("\n"))]
     parts = text.split("\n")
     raw = parts[0] + "".join(a + b for a, b in zip(ends, parts[1:], strict=True))
@@ -137,7 +139,9 @@ def test_as_brute_force_with_any_line_ends(text: str, wanted: list[str], data: s
     for found, one in zip(find_all(Snapshot.of(raw.encode()), wanted), wanted, strict=True):
         starts = brute(text, one)
         assert found.count == len(starts)
-        assert list(found.spans) == [(way_there[at], way_there[at + len(one)]) for at in starts[:SHOWN]]
+        assert list(found.spans) == [
+            (way_there[at], way_there[at + len(one)]) for at in starts[:SHOWN]
+        ]
 
 
 def _ends(text: str, ends: list[str]) -> list[str]:
@@ -162,12 +166,15 @@ def test_as_brute_force_in_any_encoding(name: str, data: st.DataObject) -> None:
 def test_a_text_across_the_border_of_two_chunks(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(match, "_CHUNK", 64)
     text = "".join(chr(0x4E00 + i) for i in range(200))
-    wanted = [text[at : at + size] for at in range(0, 200 - size)]
+    wanted = [text[at : at + size] for at in range(200 - size)]
     for at, found in enumerate(find_all(Snapshot.of(text.encode()), wanted)):
         assert found.spans == ((3 * at, 3 * (at + size)),)
 
 
-@given(st.text(st.sampled_from("ab"), max_size=200), st.text(st.sampled_from("ab"), min_size=1, max_size=6))
+@given(
+    st.text(st.sampled_from("ab"), max_size=200),
+    st.text(st.sampled_from("ab"), min_size=1, max_size=6),
+)
 def test_the_many_places_of_one_text_are_all_counted(text: str, wanted: str) -> None:
     """Those beyond the ones shown are counted otherwise."""
     assert find_all(Snapshot.of(text.encode()), [wanted])[0].count == len(brute(text, wanted))

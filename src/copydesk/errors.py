@@ -185,13 +185,18 @@ class ContentRequired(Refusal):
 
 @dataclass(eq=False)
 class AnchorNotFound(Refusal):
-    """No line matches the anchor; `closest` are the lines most like it, if any are close."""
+    """No line matches the anchor; `closest` are the lines most like it, if any are close.
+
+    `before_start`: lines match the end anchor, but none of them after a start
+    anchor; `closest` are lines of both then.
+    """
 
     code: ClassVar[str] = "ANCHOR_NOT_FOUND"
     argument: str
     anchor: str
     match: str
     closest: tuple[LineShown, ...] | None = None
+    before_start: bool | None = None
 
 
 @dataclass(eq=False)

@@ -31,9 +31,16 @@ _LISTS = (
     "no_read_file_ext_names",
     "no_write_file_ext_names",
 )
-_NUMBERS = ("ttl_seconds", "limit_bytes", "bases_bytes", "journal_days", "journal_bytes")
-_MOST = 1 << 50
-_FROM_ENVIRONMENT = ("member", "lang", "durability", "toolsets", "state", *_NUMBERS)
+_MOST = {
+    "ttl_seconds": 10 * 366 * 86_400,
+    "limit_bytes": 1 << 50,
+    "bases_bytes": 1 << 50,
+    "journal_days": 36_600,
+    "journal_bytes": 1 << 50,
+}
+"""The settings that are numbers, and the highest of each."""
+
+_FROM_ENVIRONMENT = ("member", "lang", "durability", "toolsets", "state", *_MOST)
 
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
 """The variables of the environment that are settings."""
@@ -45,11 +52,15 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
-    """One member: its access lists, its bearer token, whether it has team_mgmt."""
+    """One member: its access lists, its bearer token, whether it has team_mgmt.
+
+    `auto_lines`: the most lines of an edit that it writes without showing it first.
+    """
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     token: str | None = None
     team_mgmt: bool = False
+    auto_lines: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,7 @@ def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
     digits = text.isascii() and text.isdigit() and len(text) < 20
-    return int(text) if key in _NUMBERS and digits else text
+    return int(text) if key in _MOST and digits else text
 
 
 def _table(path: Path) -> Mapping[str, object] | None:
@@ -153,9 +164,9 @@ def _value(key: str, value: object, source: str) -> object:
         return _one_of(value, ("full", "fast"), key, source)
     if key == "toolsets":
         return tuple(_one_of(v, TOOLSETS, key, source) for v in _texts(value, key, source))
-    if key in _NUMBERS:
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST:
-            raise ConfigError(f"{source}: {key} must be a whole number from 1 to {_MOST}")
+    if key in _MOST:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST[key]:
+            raise ConfigError(f"{source}: {key} must be a whole number from 1 to {_MOST[key]}")
         return value
     if key == "encodings":
         pairs = _mapping(value, key, source).items()
@@ -184,6 +195,7 @@ def _member(value: object, key: str, source: str) -> MemberConfig:
     lists: dict[str, tuple[str, ...]] = {}
     token: str | None = None
     team_mgmt = False
+    auto_lines: int | None = None
     for name, item in _mapping(value, key, source).items():
         if name in _LISTS:
             lists[name] = _texts(item, f"{key}.{name}", source)
@@ -193,10 +205,14 @@ def _member(value: object, key: str, source: str) -> MemberConfig:
             if not isinstance(item, bool):
                 raise ConfigError(f"{source}: {key}.team_mgmt must be true or false")
             team_mgmt = item
+        elif name == "auto_lines":
+            if not isinstance(item, int) or isinstance(item, bool) or item < 0:
+                raise ConfigError(f"{source}: {key}.auto_lines must be a whole number, 0 or more")
+            auto_lines = item
         else:
-            close = perhaps(name, (*_LISTS, "token", "team_mgmt"))
+            close = perhaps(name, (*_LISTS, "token", "team_mgmt", "auto_lines"))
             raise ConfigError(f"{source}: there is no key {key}.{name}{close}")
-    return MemberConfig(lists, token, team_mgmt)
+    return MemberConfig(lists, token, team_mgmt, auto_lines)
 
 
 def _codec(value: object, key: str, source: str) -> str:

@@ -22,6 +22,7 @@ from copydesk.desk.desk import Desk
 from copydesk.desk.journal import Entry, Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.member import Member
+from copydesk.desk.recovery import Recovery
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Writer
@@ -86,9 +87,16 @@ class Opened:
             bases = MemoryBases(config.bases_bytes)
             lanes = Lanes()
         named = EditorConfig(self.files)
+        told = _Told(self.registry, self._tell)
+        recovery = Recovery(self.files, lanes, self.journal, told)
+        if shared:
+            recovery.run(_now_ms())
+            before_ms = _now_ms() - config.journal_days * 86_400_000
+            self.journal.prune(before_ms, config.journal_bytes)
         setting = Setting(
             files=self.files,
-            registry=_Told(self.registry, self._tell),
+            registry=told,
+            recovery=recovery,
             journal=self.journal,
             bases=bases,
             lanes=lanes,
@@ -153,7 +161,7 @@ class Opened:
             else:
                 lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
                 rules = Rules(**lists, state_dir=self.config.state)
-            self._members[key] = Member(name, rules, toolset)
+            self._members[key] = Member(name, rules, toolset, settings.auto_lines)
         return self._members[key]
 
     def pending(self, member: str) -> tuple[Plan, ...]:

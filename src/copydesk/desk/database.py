@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Literal
 
+from copydesk.errors import Failed
+
 BUSY_SECONDS = 30.0
 
 
@@ -25,11 +27,14 @@ class Database:
 
     def __init__(self, path: str, schema: str, synchronous: Literal["FULL", "OFF"]) -> None:
         self._lock = RLock()
-        self._connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        self._connection.execute("PRAGMA journal_mode = DELETE")
-        self._connection.execute(f"PRAGMA synchronous = {synchronous}")
+        try:
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+            self._connection.execute(f"PRAGMA synchronous = {synchronous}")
+        except sqlite3.Error as error:
+            raise _failed(error) from error
         with self.writing() as connection:
             for statement in filter(str.strip, schema.split(";")):
                 connection.execute(statement)
@@ -38,22 +43,36 @@ class Database:
     def writing(self) -> Generator[sqlite3.Connection, None, None]:
         """A transaction that writes; committed at the end, rolled back by an exception."""
         with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
                 self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise _failed(error) from error
             except BaseException:
-                if self._connection.in_transaction:  # SQLite may have rolled back by itself
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
                 raise
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection, None, None]:
         """The connection, for statements that read."""
         with self._lock:
-            yield self._connection
+            try:
+                yield self._connection
+            except sqlite3.Error as error:
+                raise _failed(error) from error
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # SQLite may have rolled back by itself
+            self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
             self._connection.close()
+
+
+def _failed(error: sqlite3.Error) -> Failed:
+    """What SQLite, or the disk below it, refused."""
+    return Failed("use the state folder", f"SQLite: {error}")

@@ -33,6 +33,7 @@ from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
     FileNotFound,
+    HunkNotFound,
     InvalidArgs,
     Refusal,
     StatsMismatch,
@@ -77,15 +78,17 @@ class Desk:
             created_ms=now_ms,
             expires_ms=now_ms + self._set.ttl_ms,
         )
+        plan = self._reserved(plan, existing)
         declined: str | None = None
         if terms.auto:
-            declined = _uncertain(draft, terms)
+            declined = _uncertain(draft, terms, member)
             if declined is None:
-                outcome = self._write(member, plan, existing, draft.base)
+                outcome = self._write(member, plan, draft.base)
                 if isinstance(outcome, Applied):
                     return outcome
                 declined = outcome.refusal.code
-        return Planned(self._keep(plan, draft, existing is not None), draft, declined)
+        self._set.bases.keep(draft.base)
+        return Planned(plan, draft, declined)
 
     def read(
         self, member: Member, path: RelPath, range_text: str = "", most_lines: int = MOST_LINES
@@ -115,7 +118,7 @@ class Desk:
             raise WrongOwner(hunk_id)
         if plan.toolset != member.toolset:
             raise WrongMode(hunk_id, plan.tool, tool)
-        return self._write(member, plan, plan)
+        return self._write(member, plan)
 
     def discard(self, member: Member, hunk_id: str) -> Plan:
         """Let the plan go; raises InvalidHunkId, HunkNotFound, WrongOwner."""
@@ -258,10 +261,11 @@ class Desk:
         document = self._set.files.read(path)
         return Snapshot.of(document.data, self._set.named(document.real))
 
-    def _keep(self, plan: Plan, draft: Draft, existing: bool) -> Plan:
-        self._set.bases.keep(draft.base)
-        if existing:
-            with self._turn(plan):
+    def _reserved(self, plan: Plan, existing: Plan | None) -> Plan:
+        """The plan in the registry, under an id of its own or in the place of `existing`."""
+        if existing is not None:
+            with self._turn(existing):
+                self._check_waits(existing)
                 self._set.registry.put(plan)
             return plan
         while not self._set.registry.add(plan):
@@ -276,10 +280,27 @@ class Desk:
             real = plan.request.path  # it leads nowhere, so nobody can be writing there
         return self._set.lanes.turn(str(real), (plan.created_ms, plan.id))
 
+    def _check_waits(self, plan: Plan) -> None:
+        """Raise unless the plan waits as it is, and was not written; call it in its turn."""
+        now_ms = self._set.clock()
+        if self._set.registry.get(plan.id, now_ms) != plan:
+            raise ContentChanged(
+                "the hunk was prepared anew in the meantime",
+                planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
+            )
+        entry = self._set.journal.of_hunk(plan.id)
+        if entry is None or entry.state == "failed" or entry.time_ms < plan.created_ms:
+            return
+        was_open = entry.state == "open"  # who wrote it was ended before it could say so
+        state = self._set.recovery.settle(entry, now_ms) if was_open else entry.state
+        if state != "failed":
+            self._set.registry.end(plan.id, "applied", now_ms)
+            raise HunkNotFound(plan.id, "applied")
+
     def _write(
-        self, member: Member, plan: Plan, waiting: Plan | None, base: Snapshot | None = None
+        self, member: Member, plan: Plan, base: Snapshot | None = None
     ) -> Applied | Rejected:
-        """Write the plan in its turn, if `waiting` waits in the registry then, as it is.
+        """Write the plan in its turn, if it waits then, as it is.
 
         `base` is the text planned on, where it is at hand; else it is looked up.
         """
@@ -293,19 +314,15 @@ class Desk:
             return compose(plan.request, now, _place(plan, known, now))
 
         def still() -> None:
-            if waiting and self._set.registry.get(waiting.id, self._set.clock()) != waiting:
-                raise ContentChanged(
-                    "the hunk was prepared anew in the meantime",
-                    planned_lines=f"{waiting.place.start + 1}~{waiting.place.stop}",
-                )
+            self._check_waits(plan)
 
         def then() -> None:
             self._set.registry.end(plan.id, "applied", self._set.clock())
 
         path = plan.request.path
-        named = self._set.named(self._set.files.resolve(path))
         job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         try:
+            named = self._set.named(self._set.files.resolve(path))
             creates = None if plan.base_digest else lambda: self._draft_of_new(plan.request)
             draft, edit_id = self._writer.write(job, make, creates, still, then)
         except Refusal as refusal:
@@ -331,7 +348,7 @@ def _place(plan: Plan, base: Snapshot | None, now: Snapshot) -> Place:
     return relocate(plan.place, base, now)
 
 
-def _uncertain(draft: Draft, terms: Terms) -> str | None:
+def _uncertain(draft: Draft, terms: Terms, member: Member) -> str | None:
     """Why an edit may not be made without being shown first; None when it may."""
     place = draft.place
     seen = terms.version is not None or terms.expected_old is not None
@@ -340,6 +357,9 @@ def _uncertain(draft: Draft, terms: Terms) -> str | None:
     guarded = not isinstance(draft.request, RangeEdit | BlockReplace) or place.foot is None
     if not guarded and not seen:
         return "neither version nor expected_old says what is replaced"
+    most = member.auto_lines
+    if most is not None and max(draft.old_count, draft.new_count) > most:
+        return "more lines than may be written without being shown first"
     return None
 
 

@@ -8,14 +8,16 @@ settled by comparing digests.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from threading import Lock
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
-State = Literal["open", "done", "failed"]
+State = Literal["open", "done", "failed", "unsure"]
 Kind = Literal["edit", "create"]
 
 
@@ -68,9 +70,66 @@ class Journal(Protocol):
         """One entry."""
         ...
 
+    def chain(
+        self, path: RelPath, base_digest: str, now_digest: str
+    ) -> tuple[ChangeSet, ...] | None:
+        """The inverses of the writes that made one text of another, the first write first.
+
+        None when they did not, or others wrote in between, or it was more than
+        `CHAIN_LENGTH` entries ago.
+        """
+        ...
+
+    def of_hunk(self, hunk_id: str) -> Entry | None:
+        """The newest entry that was written for a plan."""
+        ...
+
+    def next_of(self, entry: Entry) -> Entry | None:
+        """The next entry of the same path."""
+        ...
+
+    def in_doubt(self) -> tuple[Entry, ...]:
+        """The open entries, the oldest first."""
+        ...
+
+    def whole_of(self, edit_id: int) -> bytes | None:
+        """All old bytes of a file that was written in place, while the entry is open."""
+        ...
+
+    def prune(self, before_ms: int, most_bytes: int) -> int:
+        """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
+        ...
+
     def close(self) -> None:
         """Let go of what the journal holds."""
         ...
+
+
+CHAIN_LENGTH = 1_000
+"""How many entries of a path are looked through for a chain."""
+
+T = TypeVar("T")
+
+
+def linked(
+    links: Iterable[tuple[str, str, State, T]], base_digest: str, now_digest: str
+) -> tuple[T, ...] | None:
+    """What the entries from one text to the other hold, the oldest first.
+
+    `links` are (before, after, state, what it holds), the newest first. It is
+    the digests that link them; what failed was not written, and what is still
+    open may not have been.
+    """
+    found: list[T] = []
+    for before, after, state, held in islice(links, CHAIN_LENGTH):
+        if after == now_digest and state != "failed":
+            found.append(held)
+            now_digest = before
+            if now_digest == base_digest:
+                return tuple(reversed(found))
+        elif found and state == "done":
+            return None  # another program wrote in between
+    return None
 
 
 class MemoryJournal:
@@ -116,6 +175,40 @@ class MemoryJournal:
         """One entry."""
         with self._lock:
             return self._entries.get(edit_id)
+
+    def of_hunk(self, hunk_id: str) -> Entry | None:
+        """The newest entry that was written for a plan."""
+        with self._lock:
+            found = (e for e in reversed(self._entries.values()) if e.hunk_id == hunk_id)
+            return next(found, None)
+
+    def chain(
+        self, path: RelPath, base_digest: str, now_digest: str
+    ) -> tuple[ChangeSet, ...] | None:
+        """The inverses of the writes that made one text of another, the first write first."""
+        with self._lock:
+            own = (e for e in reversed(self._entries.values()) if e.path == path)
+            links = ((e.before, e.after, e.state, e.inverse) for e in own)
+            return linked(links, base_digest, now_digest)
+
+    def next_of(self, entry: Entry) -> Entry | None:
+        """The next entry of the same path."""
+        with self._lock:
+            later = (e for e in self._entries.values() if e.edit_id > entry.edit_id)
+            return next((e for e in later if e.path == entry.path), None)
+
+    def in_doubt(self) -> tuple[Entry, ...]:
+        """The open entries, the oldest first."""
+        with self._lock:
+            return tuple(e for e in self._entries.values() if e.state == "open")
+
+    def whole_of(self, edit_id: int) -> bytes | None:
+        """Nothing was kept."""
+        return None
+
+    def prune(self, before_ms: int, most_bytes: int) -> int:
+        """It is bounded by itself."""
+        return 0
 
     def close(self) -> None:
         """Nothing is held."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 from copydesk.desk.database import Database
-from copydesk.desk.journal import Entry, Kind, State
+from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
 from copydesk.desk.records import packed, unpacked
+from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 _SCHEMA = """
@@ -26,6 +28,7 @@ CREATE TABLE IF NOT EXISTS edits (
     hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB
 );
 CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
+CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
 CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open'
 """
 
@@ -97,9 +100,59 @@ class SqliteJournal:
             ).fetchone()
         return None if row is None else _entry(row)
 
+    def of_hunk(self, hunk_id: str) -> Entry | None:
+        """The newest entry that was written for a plan."""
+        found = self._select("hunk_id = ? AND hunk_id <> '' ORDER BY edit_id DESC LIMIT 1", hunk_id)
+        return found[0] if found else None
+
+    def chain(
+        self, path: RelPath, base_digest: str, now_digest: str
+    ) -> tuple[ChangeSet, ...] | None:
+        """The inverses of the writes that made one text of another, the first write first."""
+        select = (
+            "SELECT before, after, state, edit_id, inverse FROM edits WHERE path = ?"
+            " ORDER BY edit_id DESC LIMIT ?"
+        )
+        with (
+            self._db.reading() as db,
+            closing(db.execute(select, (str(path), CHAIN_LENGTH))) as rows,
+        ):
+            links = (
+                (before, after, self._ended.get(edit_id, state), inverse)
+                for before, after, state, edit_id, inverse in rows
+            )
+            found = linked(links, base_digest, now_digest)
+        return None if found is None else tuple(unpacked(_full(each)) for each in found)
+
+    def next_of(self, entry: Entry) -> Entry | None:
+        """The next entry of the same path."""
+        found = self._select(
+            "path = ? AND edit_id > ? ORDER BY edit_id LIMIT 1", str(entry.path), entry.edit_id
+        )
+        return found[0] if found else None
+
+    def in_doubt(self) -> tuple[Entry, ...]:
+        """The open entries, the oldest first."""
+        self._settle()
+        return self._select("state = 'open' ORDER BY edit_id")
+
+    def whole_of(self, edit_id: int) -> bytes | None:
+        """All old bytes of a file that was written in place, while the entry is open."""
+        with self._db.reading() as db:
+            row = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
+        return None if row is None or row[0] is None else _full(row[0])
+
     def prune(self, before_ms: int, most_bytes: int) -> int:
         """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
         self._settle()
+        with self._db.reading() as db:
+            pages = db.execute("SELECT page_count FROM pragma_page_count").fetchone()[0]
+            size = pages * db.execute("SELECT page_size FROM pragma_page_size").fetchone()[0]
+            oldest = db.execute(
+                "SELECT min(time_ms) FROM edits WHERE edit_id = (SELECT min(edit_id) FROM edits)"
+            ).fetchone()[0]
+        if size <= most_bytes and (oldest is None or oldest >= before_ms):
+            return 0  # the usual case, without a transaction that writes
         with self._db.writing() as db:
             gone = db.execute(
                 "DELETE FROM edits WHERE state <> 'open' AND (time_ms < ?1 OR edit_id <="
@@ -114,6 +167,14 @@ class SqliteJournal:
         """Record what has ended and close the file."""
         self._settle()
         self._db.close()
+
+    def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
+        """The entries; those that have ended in this process are shown so."""
+        with self._db.reading() as db:
+            rows = db.execute(f"SELECT {_COLUMNS} FROM edits WHERE {where}", values).fetchall()
+            ended = dict(self._ended)
+        found = (_entry(row) for row in rows)
+        return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
 
     def _settle(self) -> None:
         if self._ended:

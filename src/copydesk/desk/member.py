@@ -35,8 +35,13 @@ class Permission(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A caller: its name, which plans are kept under, and its permission for one toolset."""
+    """A caller: its name, which plans are kept under, and its permission for one toolset.
+
+    `auto_lines`: so many lines, old or new, may an edit have that it writes
+    without showing it first; None for any number, 0 for none.
+    """
 
     name: str
     permission: Permission
     toolset: str = "ws_mod"
+    auto_lines: int | None = None

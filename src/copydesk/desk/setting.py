@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from copydesk.desk.bases import Bases
 from copydesk.desk.journal import Journal
 from copydesk.desk.lanes import Lanes
+from copydesk.desk.recovery import Recovery
 from copydesk.desk.registry import Registry
 from copydesk.store.protocol import Files
 from copydesk.text.relpath import RelPath
@@ -28,6 +29,7 @@ class Setting:
 
     files: Files
     registry: Registry
+    recovery: Recovery
     journal: Journal
     bases: Bases
     lanes: Lanes

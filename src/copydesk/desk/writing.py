@@ -10,7 +10,7 @@ were written.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -102,7 +102,8 @@ class Writer:
                     written = self._write_in_turn(job, real, make, make_new)
                 except TargetMoved:
                     continue
-                then()
+                with suppress(Refusal):  # it is written, and the journal settles the rest
+                    then()
                 return written
         raise Failed("write", "the file is changed by another program again and again")
 

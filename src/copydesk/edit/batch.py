@@ -43,6 +43,11 @@ from copydesk.text.snapshot import Snapshot
 SHOWN_FAILURES = 20
 """So many failing edits are shown with their nearest place; all are named."""
 
+SHOWN_LINES = 60
+"""So many line numbers of places are shown, of all edits with several; of each, a few."""
+
+_LEAST_LINES = 3
+
 SHOWN_COLLISIONS = 1_000
 """So many pairs are shown; texts nested in one another make millions."""
 
@@ -251,11 +256,12 @@ def _failure(
     missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing])
     near_of = dict(zip(missing, nears, strict=True))
+    most = max(SHOWN_LINES // len(failing), _LEAST_LINES)
     failures: list[FailedEdit] = []
     for index in failing:
         matches, near = found[index], near_of.get(index)
         if matches.count:
-            lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans)
+            lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans[:most])
             failures.append(FailedEdit(index, "several matches", matches.count, lines))
         elif near is None:
             failures.append(FailedEdit(index, "no match", 0, ()))

@@ -22,7 +22,7 @@ from copydesk.edit.request import (
     RangeEdit,
     Request,
 )
-from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
+from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused, InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
@@ -134,6 +134,8 @@ def compose(request: Request, base: Snapshot, place: Place, *, created: bool = F
     may_be_empty = isinstance(request, RangeEdit) and place.foot is not None
     if not request.content and not may_be_empty:
         raise ContentRequired()
+    if request.content.endswith("\r"):
+        raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
     lines, converted, closed = _split(request.content, base.newline_near(place.start, place.stop))
     newline = base.newline_near(place.start, place.stop)
     new = b"".join(base.encoding.encode(line) + newline for line in lines)

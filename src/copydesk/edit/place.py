@@ -137,7 +137,8 @@ def _block(request: BlockReplace, base: Snapshot) -> Place:
             pairs.append((start, ends[at]))
     if not pairs:
         anchor = request.end_anchor
-        raise AnchorNotFound(anchor.argument, anchor.text, anchor.match, shown(base, ends, 3))
+        found = shown(base, sorted({*starts[:2], *ends[:2]}))
+        raise AnchorNotFound(anchor.argument, anchor.text, anchor.match, found, before_start=True)
     heads = [start for start, _ in pairs]
     loose = not (request.strict and request.require_unique)
     first_taken = loose and request.occurrence is None and len(pairs) > 1

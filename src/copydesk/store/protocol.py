@@ -212,6 +212,10 @@ class Files(Protocol):
         """
         ...
 
+    def sweep(self, path: RelPath, before_ns: int) -> int:
+        """Remove copydesk's own temporary files in a directory that are older; how many."""
+        ...
+
     def similar(self, path: RelPath) -> tuple[str, ...]:
         """Up to three names beside a missing one that are close to it, closest first."""
         ...

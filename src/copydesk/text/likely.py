@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from copydesk.text.match import places
 
-_SIZES = (32, 16, 8)
-"""Bytes of a piece: long ones tell more, short ones stand nearer to what differs."""
+_SIZES = (32, 16, 8, 4)
+"""Bytes of a piece, at most half of the text: long ones tell more, short ones stand nearer
+to what differs. The largest three that fit are used."""
 
 _PIECES = 240
 """Pieces of one text; of several texts, so many of all of them."""
 
-_LEAST_PIECES = 12
+_LEAST_PIECES = 48
 _PLACES = 1_000
 _LEAST_PLACES = 50
 _FIRST = 8
@@ -31,13 +32,14 @@ _NEAR = 10
 class Spot:
     """Where a text would start, in plain text: in line `line`, 0-based, at about byte `at`.
 
-    The byte `seen_at`, `seen_below` lines further down, is where a piece of it stands.
+    The byte `seen_at`, `seen_below` lines further down, is where its rarest piece stands.
     """
 
     line: int
     at: int
     seen_at: int
     seen_below: int
+    rarest: float
     weight: float = 0.0
 
 
@@ -77,14 +79,19 @@ def _voted(
         weight = _TINY if popular else 1 / max(len(starts), 1)
         for place in starts[:_FIRST] if popular else starts:
             start, at = max(lines[place] - line, 0), max(place - offset, 0)
-            seen = Spot(start, at, place, lines[place] - start)
-            spots.setdefault((start, at >> _NEAR), seen).weight += weight
+            spot = spots.get((start, at >> _NEAR))
+            votes = spot.weight if spot else 0.0
+            if spot is None or spot.rarest < weight:
+                spot = Spot(start, at, place, lines[place] - start, weight)
+                spots[start, at >> _NEAR] = spot
+            spot.weight = votes + weight
     return sorted(spots.values(), key=lambda spot: (-spot.weight, spot.at))
 
 
 def _pieces(text: bytes, most: int) -> Iterator[tuple[int, bytes]]:
     """Pieces of the text with their offsets, evenly spread; also as they are in lower case."""
-    sizes = [size for size in _SIZES if size <= len(text)] or [(len(text) + 1) // 2]
+    fitting = [size for size in _SIZES if 2 * size <= len(text)]
+    sizes = fitting[:3] or [(len(text) + 1) // 2]
     count = max(most // len(sizes), 1)
     for size in sizes:
         room = len(text) - size

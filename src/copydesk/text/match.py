@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import islice
 
 from copydesk.text.align import same_after
@@ -64,9 +65,7 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
         ]
     )
     rest = iter(spans)
-    return tuple(
-        Matches(places.count, tuple(islice(rest, len(places.starts)))) for places in found
-    )
+    return tuple(Matches(places.count, tuple(islice(rest, len(places.starts)))) for places in found)
 
 
 def find_apart(base: Snapshot, wanted: str) -> list[Span]:
@@ -219,11 +218,7 @@ def _keyed(needles: list[bytes]) -> Iterator[tuple[bytes, int, int]]:
 
 def _installed() -> bool:
     """Whether there is an automaton; without one each text is sought by itself."""
-    try:
-        import ahocorasick_rs  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return find_spec("ahocorasick_rs") is not None
 
 
 def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[int]]:

@@ -22,22 +22,25 @@ from copydesk.text.snapshot import Snapshot
 _WORTH = 0.45
 _SPOTS = 12
 _SPOTS_OF_LONG = 3
-_LONG = 4_000
+_LONG = 2_000
 """Bytes; longer texts are compared at fewer spots."""
 
-_PAIRS = 16
-"""So many lines that differ are compared within; beyond, they count as different."""
+_PAIRS = 40
+"""So many lines that differ are compared within; beyond, by their common start alone."""
 
+_SURE = 0.95
 _WITHIN = 200
-_TOKENS = 1_000
-_SLACK = 400
-_DIFF_LINES = 8
-_SHOWN = 400
+_TOKENS = 500
+_SLACK = 80
+_DIFF_LINES = 6
+_SHOWN = 200
 """Characters of a diff, all its lines together; one beyond ASCII counts as three."""
 
-_SHOWN_OF_MANY = 2_400
-_LEAST_SHOWN = 120
+_SHOWN_OF_MANY = 1_600
+_LEAST_SHOWN = 80
 _LEAST_WIDTH = 24
+_HEADS = (32, 16, 8)
+"""Characters at its start by which a line is found within a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +83,26 @@ def _best(data: bytes, sought: str, spots: list[Spot], room: int) -> Near | None
         likeness = _likeness(lines, have)
         if found is None or likeness > found[0]:
             found = (likeness, spot, have)
+        if size > _LONG and likeness > _SURE:
+            break
     if found is None or found[0] < _WORTH:
         return None
     likeness, spot, have = found
-    percent = min(round(100 * likeness), 99)
-    return Near(spot.line, spot.line + len(have), percent, _diff(lines, have, room))
+    above, have = _trimmed(lines, have)
+    start, percent = spot.line + above, min(round(100 * likeness), 99)
+    return Near(start, start + len(have), percent, _diff(lines, have, room))
+
+
+def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
+    """What stands there without lines at its ends that have nothing to do with what was sought."""
+    gaps = list(align([line.strip() for line in sought], [line.strip() for line in have]).gaps())
+    above, stop = 0, len(have)
+    for gap in gaps:
+        if gap.base_start == gap.base_stop == 0:
+            above = gap.now_stop
+        elif gap.base_start == gap.base_stop == len(sought):
+            stop = gap.now_start
+    return above, have[above:stop]
 
 
 def _window(data: bytes, spot: Spot, count: int, size: int) -> list[str]:
@@ -94,13 +112,16 @@ def _window(data: bytes, spot: Spot, count: int, size: int) -> list[str]:
         start = data.rfind(b"\n", 0, start - 1) + 1
     stop = start - 1
     for _ in range(count):
-        stop = data.find(b"\n", stop + 1)
-        if stop < 0:
-            stop = len(data)
+        end = data.find(b"\n", stop + 1)
+        if end < 0:
+            stop = max(stop, len(data) - data.endswith(b"\n"))
             break
-    if spot.at - start > 2 * _SLACK:
+        stop = end
+    if spot.at - start > 8 * _SLACK:
         start = spot.at - _SLACK
-    stop = max(min(stop, spot.at + 2 * size + 2 * _SLACK), start)
+    most = size + size // 4
+    if stop - spot.at > most + 8 * _SLACK:
+        stop = max(spot.at + most + _SLACK, start)
     while start < stop and data[start] & 0xC0 == 0x80:
         start += 1
     return data[start:stop].decode("utf-8", "backslashreplace").split("\n")
@@ -124,7 +145,7 @@ def _likeness(sought: list[str], have: list[str]) -> float:
     for gap in alignment.gaps():
         for mine, theirs in _paired(gap, sought, have):
             pairs += 1
-            alike, stretch = _within(mine, theirs) if pairs <= _PAIRS else (0, len(theirs))
+            alike, stretch = (_within if pairs <= _PAIRS else _at_the_start)(mine, theirs)
             same += 2 * alike
             total += len(mine) + stretch
     return same / total if total else 0.0
@@ -148,13 +169,19 @@ def _within(mine: str, theirs: str) -> tuple[int, int]:
             return 0, len(theirs)
         stretch = told[-1].b + told[-1].size - told[0].b
         return sum(block.size for block in told), stretch
-    ours, others = _tokens(mine), _tokens(theirs)
+    at, there = _first_difference(mine, theirs)
+    ours, others = _tokens(mine[at:]), _tokens(theirs[there:])
     pairs = list(longest(ours, others))
-    if not pairs:
-        return 0, len(theirs)
-    stretch = sum(map(len, others[pairs[-1][1] : pairs[0][1] + 1]))
-    left = len(mine) - sum(map(len, ours))
-    return sum(len(ours[i]) for i, _ in pairs) + left, stretch + left
+    left = len(mine) - at - sum(map(len, ours))
+    alike = sum(len(ours[i]) for i, _ in pairs)
+    stretch = sum(map(len, others[: pairs[0][1] + 1])) if pairs else 0
+    return at + alike + left, at + stretch + left
+
+
+def _at_the_start(mine: str, theirs: str) -> tuple[int, int]:
+    """`_within`, of what is the same up to the first difference."""
+    at, _ = _first_difference(mine, theirs)
+    return at, len(mine)
 
 
 def _tokens(line: str) -> list[str]:
@@ -177,13 +204,19 @@ def _diff(sought: list[str], have: list[str], room: int) -> tuple[str, ...]:
         places = [_first_difference(*pair) for pair in pairs[:_DIFF_LINES]]
         removed = gap.base_stop - gap.base_start
         added = gap.now_stop - gap.now_start
-        for (mine, _), (at, _) in zip(pairs[:removed], places, strict=False):
-            lines.append(f"- {_cut(mine, at, width)}")
-        for (_, theirs), (_, at) in zip(pairs[:added], places, strict=False):
-            lines.append(f"+ {_cut(theirs, at, width)}")
+        for i, (at, there) in enumerate(places):
+            if i < removed:
+                lines.append(f"- {_cut(pairs[i][0], at, width)}")
+            if i < added:
+                lines.append(f"+ {_cut(pairs[i][1], there, width)}")
         if len(lines) >= _DIFF_LINES:
             break
-    shown = lines[:_DIFF_LINES]
+    shown: list[str] = []
+    for line in lines[:_DIFF_LINES]:
+        room -= len(line) + 2 * sum(char > "\x7f" for char in line)
+        if room < 0 and len(shown) > 1:
+            break
+        shown.append(line)
     if count > len(shown):
         shown.append(f"… ({count - len(shown)} more lines differ)")
     return tuple(shown)
@@ -191,7 +224,8 @@ def _diff(sought: list[str], have: list[str], room: int) -> tuple[str, ...]:
 
 def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
     """Where each line first differs from the other; `mine` may stand within `theirs`."""
-    offset = max(theirs.find(mine[:_LEAST_WIDTH]), 0) if mine else 0
+    heads = (mine[:size] for size in _HEADS)
+    offset = next((at for head in heads if (at := theirs.find(head)) >= 0), 0)
     low, high = 0, min(len(mine), len(theirs) - offset)
     while low < high:
         middle = (low + high + 1) // 2
@@ -206,6 +240,6 @@ def _cut(line: str, at: int, width: int) -> str:
     """What is around character `at`, as wide as may be shown."""
     if not line.isascii():
         width = max(width // 3, _LEAST_WIDTH)
-    start = max(min(at - width // 3, len(line) - width), 0)
+    start = max(min(at - width // 3, len(line) - width), 0) if at > width // 2 else 0
     shown = line[start : start + width]
     return "…" * (start > 0) + shown + "…" * (start + width < len(line))

@@ -18,7 +18,7 @@ from copydesk.desk.batching import Batching
 from copydesk.desk.desk import Desk
 from copydesk.desk.looking import Looking, Progress
 from copydesk.desk.member import Member
-from copydesk.errors import InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
+from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import describe, reports
 from copydesk.tools.envelope import Envelope
@@ -166,7 +166,8 @@ class Catalog:
         except Exception:  # the one broad catch: a bug must not end the server
             crash = secrets.token_hex(4)
             _log.exception("call %s of %s", crash, name)
-            answer = crashed(name, crash, context.lang)
+            path = _path_given(arguments)
+            answer = tool.refuse(name, arguments, path, Crashed(crash), context.lang)
         if isinstance(answer, Envelope):
             return answer.timed(round(1000 * (time.perf_counter() - began)))
         return answer

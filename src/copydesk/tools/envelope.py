@@ -40,10 +40,10 @@ _SAME = frozenset(
 _DENIED = ("EACCES", "EPERM", "EROFS")
 _TIMED_OUT = ("ETIMEDOUT", "ETIME")
 
-_SHOWN = 120
-"""Characters of one text among the arguments, as far as a model is shown it again."""
+_SHOWN = 48
+"""Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
 
-_SHOWN_ITEMS = 3
+_SHOWN_ITEMS = 2
 """Items of one list among them."""
 
 
@@ -115,7 +115,8 @@ def refused(
     words = refusal_words(refusal, lang)
     error: Fields = {"code": code_of(refusal), "message": words}
     where = context_of(arguments, _resolved(refusal, path))
-    return Envelope("error", {**applied, **facts_of(refusal)}, words, {}, where, error)
+    facts = {name: _known(fact) for name, fact in facts_of(refusal).items()}
+    return Envelope("error", {**applied, **facts}, words, {}, where, error)
 
 
 def code_of(refusal: Refusal) -> str:
@@ -146,6 +147,15 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
         return None
 
 
+def _known(fact: Value) -> Value:
+    """The fact without those of its parts that are not known."""
+    if isinstance(fact, Mapping):
+        return {name: _known(part) for name, part in fact.items() if part is not None}
+    if isinstance(fact, Sequence) and not isinstance(fact, str):
+        return [_known(part) for part in fact]
+    return fact
+
+
 def _clean(value: object) -> Value:
     """The value as JSON has it, with every text fit for output."""
     if isinstance(value, str):
@@ -165,7 +175,7 @@ def _clean(value: object) -> Value:
 def _cut(value: Value) -> Value:
     """The value with every long text cut, and every long list."""
     if isinstance(value, str):
-        return cut(value, _SHOWN)
+        return cut(value, _SHOWN if value.isascii() else _SHOWN // 3)
     if isinstance(value, Mapping):
         return {key: _cut(item) for key, item in value.items()}
     if isinstance(value, Sequence):

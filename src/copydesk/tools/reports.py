@@ -15,8 +15,9 @@ from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
 from copydesk.errors import Crashed, Refusal
 from copydesk.tools import evidence, parts
+from copydesk.tools.reasons import why
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
-from copydesk.tools.words import names, say, why
+from copydesk.tools.words import names, say
 from copydesk.tools.yaml import Value
 
 _LONGEST_FACT = 2_000
@@ -221,8 +222,9 @@ def refusal_words(refusal: Refusal, lang: Lang) -> str:
     name = "CRASH" if isinstance(refusal, Crashed) else refusal.code
     if name == "HUNK_NOT_FOUND":
         name = f"{name}.{facts['reason']}"
-    if facts.get("nested"):
-        name = f"{name}.nested"
+    for special in ("nested", "before_start"):
+        if facts.get(special):
+            name = f"{name}.{special}"
     reason = f"reason.{facts.get('reason')}"
     if reason in names():
         return say(name, lang, {**facts, "reason": say(reason, lang)})

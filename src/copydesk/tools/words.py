@@ -203,6 +203,10 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "{candidates_count} places match the anchor ({argument}). Choose one with occurrence (1 to {candidates_count}, or last), or give a longer anchor.",
         "有 {candidates_count} 处与锚点（{argument}）匹配。请用 occurrence（1 到 {candidates_count}，或 last）选择，或给出更长的锚点。",
     ),
+    "ANCHOR_NOT_FOUND.before_start": (
+        "No line that matches the end anchor stands after one that matches the start anchor (both are shown). Swap the anchors, or give others.",
+        "没有与结束锚点匹配的行位于起始锚点之后（两者均已列出）。请交换锚点或改用其他锚点。",
+    ),
     "ANCHOR_AMBIGUOUS.nested": (
         "The chosen block holds other start anchors (see candidates). Choose an inner one with occurrence, give longer anchors, or say strict: false.",
         "所选块内还有其他起始锚点（见 candidates）。请用 occurrence 选择内层的块、给出更长的锚点，或设 strict: false。",
@@ -316,33 +320,6 @@ def say(name: str, lang: Lang, facts: Mapping[str, object] | None = None) -> str
     if known.lacked and f"{name}.less" in _SAYINGS:
         return say(f"{name}.less", lang, facts)
     return words
-
-
-_REASONS_ZH = {
-    "neither version nor expected_old says what is replaced": "未给出 version 或 expected_old，不能确定被替换的内容",
-    "several places match the anchor; give version to be certain of one": "有多处与锚点匹配；给出 version 方可确定",
-    "path leaves the workspace": "路径超出工作区",
-    "absolute path": "绝对路径",
-    "NUL in path": "路径含有 NUL",
-    "lone surrogate in path": "路径含有孤立代理项",
-    "lines are counted from 1": "行号从 1 开始",
-    "the first line is after the last": "首行在末行之后",
-    "not one of N, N~M, N~, ~M, ~": "不是 N、N~M、N~、~M、~ 之一",
-    "is required": "必须给出",
-    "must not be empty": "不能为空",
-    "holds a lone surrogate": "含有孤立代理项",
-    "holds a NUL character": "含有 NUL 字符",
-    "must be an object": "必须是对象",
-    "expected_old is not what stands there": "expected_old 与实际内容不符",
-    "that version is not remembered": "未保留该版本的内容",
-    "ambiguous": "对应位置不唯一",
-    "this tool replaces no lines; leave it out": "此工具不替换任何行，请勿给出",
-}
-
-
-def why(reason: str, lang: Lang) -> str:
-    """A reason in `lang`; as it is where there are no other words for it."""
-    return _REASONS_ZH.get(reason, reason) if lang == "zh" else reason
 
 
 def names() -> frozenset[str]:

@@ -1,0 +1,124 @@
+"""The physical limits: the least that the system must do for what is measured.
+
+What lives here: contestants that write the expected bytes, copy a file, count
+line ends, or read an end, and nothing else; they edit nothing. What must not:
+tools. They are measured as all others are, in the same rounds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Callable
+
+from bench.contestant import FILE, Contestant, Job
+
+STEP = 1 << 20
+
+
+class Rewrite(Contestant):
+    """Write all bytes to a new file and rename it; option `fsync`: flush it before."""
+
+    def edit(self, job: Job) -> Callable[[], object]:
+        """The same bytes again: what is written does not matter to the disk."""
+        path, temp = self.root / FILE, self.root / "f.tmp"
+        data = path.read_bytes()
+        flush = self.options["fsync"] == "yes"
+
+        def call() -> None:
+            fd = os.open(temp, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if flush:
+                os.fsync(fd)
+            os.close(fd)
+            os.rename(temp, path)
+
+        return call
+
+
+class Copy(Contestant):
+    """`cp` and a flush: read all, write all, in the kernel; option `fsync`."""
+
+    def edit(self, job: Job) -> Callable[[], object]:
+        """The file beside itself, then renamed."""
+        path, temp = self.root / FILE, self.root / "f.tmp"
+        flush = self.options["fsync"] == "yes"
+
+        def call() -> None:
+            source = os.open(path, os.O_RDONLY)
+            fd = os.open(temp, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+            while os.copy_file_range(source, fd, 1 << 30):
+                pass
+            if flush:
+                os.fsync(fd)
+            os.close(fd)
+            os.close(source)
+            os.rename(temp, path)
+
+        return call
+
+
+class CountLines(Contestant):
+    """Count line ends over a memory map."""
+
+    def read(self, first: int, last: int, total: int) -> Callable[[], str]:
+        """The count alone."""
+
+        def call() -> str:
+            with (self.root / FILE).open("rb") as file:
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+                    view.madvise(mmap.MADV_SEQUENTIAL)
+                    size, found = len(view), 0
+                    for at in range(0, size, STEP):
+                        found += view[at : at + STEP].count(b"\n")
+            return str(found)
+
+        return call
+
+
+class RawTail(Contestant):
+    """Read the last bytes and cut them into lines."""
+
+    def read_end(self, lines: int) -> Callable[[], str]:
+        """From a window that is surely wide enough."""
+
+        def call() -> str:
+            fd = os.open(self.root / FILE, os.O_RDONLY)
+            size = os.fstat(fd).st_size
+            data = os.pread(fd, 200 * lines, max(size - 200 * lines, 0))
+            os.close(fd)
+            return b"\n".join(data.split(b"\n")[-lines - 1 :]).decode()
+
+        return call
+
+
+class FlockLoop(Contestant):
+    """A lock file, read, replace in memory, write, rename; option `fsync`."""
+
+    def replace(self, path: str, old: str, new: str) -> Callable[[], object]:
+        """Right, and nothing else: no check, no journal, no plan."""
+        where, lock = self.root / path, self.root / f"{path}.lock"
+        flush = self.options["fsync"] == "yes"
+        before, after = old.encode(), new.encode()
+
+        def call() -> None:
+            held = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            try:
+                data = where.read_bytes().replace(before, after, 1)
+                temp = self.root / f"{path}.{os.getpid()}.tmp"
+                fd = os.open(temp, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+                os.write(fd, data)
+                if flush:
+                    os.fsync(fd)
+                os.close(fd)
+                os.rename(temp, where)
+            finally:
+                os.close(held)
+
+        return call
+
+

@@ -1,0 +1,36 @@
+"""The reasons that refusals give, in Chinese; in English they are their own words.
+
+What lives here: the fixed ones. What must not: reasons of the operating system,
+which stay as they are.
+"""
+
+from __future__ import annotations
+
+from copydesk.tools.report import Lang
+
+_REASONS_ZH = {
+    "neither version nor expected_old says what is replaced": "未给出 version 或 expected_old，不能确定被替换的内容",
+    "several places match the anchor; give version to be certain of one": "有多处与锚点匹配；给出 version 方可确定",
+    "path leaves the workspace": "路径超出工作区",
+    "more lines than may be written without being shown first": "行数超出可不经展示直接写入的上限",
+    "absolute path": "绝对路径",
+    "NUL in path": "路径含有 NUL",
+    "lone surrogate in path": "路径含有孤立代理项",
+    "lines are counted from 1": "行号从 1 开始",
+    "the first line is after the last": "首行在末行之后",
+    "not one of N, N~M, N~, ~M, ~": "不是 N、N~M、N~、~M、~ 之一",
+    "is required": "必须给出",
+    "must not be empty": "不能为空",
+    "holds a lone surrogate": "含有孤立代理项",
+    "holds a NUL character": "含有 NUL 字符",
+    "must be an object": "必须是对象",
+    "expected_old is not what stands there": "expected_old 与实际内容不符",
+    "that version is not remembered": "未保留该版本的内容",
+    "ambiguous": "对应位置不唯一",
+    "this tool replaces no lines; leave it out": "此工具不替换任何行，请勿给出",
+}
+
+
+def why(reason: str, lang: Lang) -> str:
+    """A reason in `lang`; as it is where there are no other words for it."""
+    return _REASONS_ZH.get(reason, reason) if lang == "zh" else reason

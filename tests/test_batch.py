@@ -1,0 +1,386 @@
+"""A batch of string edits as one change set: what it makes of any text, and what it refuses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.edit.batch import (
+    SHOWN_COLLISIONS,
+    SHOWN_FAILURES,
+    Batch,
+    compile_batch,
+    compile_parts,
+    part_lines,
+    replace_everywhere,
+)
+from copydesk.edit.request import BatchEdit, StringEdit
+from copydesk.errors import (
+    CollisionDetected,
+    DuplicateEdits,
+    EncodingRefused,
+    InvalidArgs,
+    PartialMatchFail,
+    Refusal,
+)
+from copydesk.text.snapshot import Snapshot
+from texts import PATH
+
+Pair = tuple[str, str]
+
+
+def edits_of(pairs: Sequence[Pair]) -> list[StringEdit]:
+    return [StringEdit(old, new) for old, new in pairs]
+
+
+def made(data: bytes, *pairs: Pair, named: str | None = None) -> bytes:
+    """The file after the batch."""
+    base = Snapshot.of(data, named)
+    return compile_batch(base, edits_of(pairs)).change.apply(data)
+
+
+BOM = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize(
+    ("data", "pairs", "after"),
+    [
+        (b"a b c", [("a", "x"), ("c", "z")], b"x b z"),
+        (b"a b c", [("c", "z"), ("a", "x")], b"x b z"),
+        (b"abc", [("a", "1"), ("b", "2"), ("c", "3")], b"123"),
+        (b"abc", [("b", "")], b"ac"),
+        (b"abc", [("abc", "")], b""),
+        # what one edit puts in, no other one sees
+        (b"a b", [("a", "b"), ("b", "a")], b"b a"),
+        (b"a b", [("a", "a"), ("b", "c")], b"a c"),
+        # new line ends are those of the place, old ones stay
+        (b"a\r\nb\r\n", [("a\nb", "a\nx\nb")], b"a\r\nx\r\nb\r\n"),
+        (b"a\r\nb\r\n", [("b", "b\nc")], b"a\r\nb\r\nc\r\n"),
+        (b"a\r\nb", [("b", "b\nc")], b"a\r\nb\r\nc"),
+        (b"a\r\nb\nc\n", [("a", "x\ny")], b"x\r\ny\r\nb\nc\n"),
+        (b"a\r\nb\nc\n", [("c", "x\ny")], b"a\r\nb\nx\ny\n"),
+        (b"a\r\nb\n", [("a\n", "a\nx\n")], b"a\r\nx\r\nb\n"),
+        (b"a\nb\r\n", [("a\n", "a\nx\n")], b"a\nx\nb\r\n"),
+        (b"a\r\nb\nc", [("a\nb\nc", "x\nb\ny")], b"x\nb\ny".replace(b"x\n", b"x\r\n")),
+        (b"a\nb", [("a", "x\r\ny")], b"x\ny\nb"),
+        (b"ab", [("a", "x\r\ny")], b"x\nyb"),
+        (b"a\r\nb", [("a\r\nb", "c")], b"c"),
+        (b"a\rb\n", [("a\rb", "a\rc")], b"a\rc\n"),
+        # the last line end: as the edit says, no other rule
+        (b"a\nb", [("b", "c")], b"a\nc"),
+        (b"a\nb\n", [("b\n", "b")], b"a\nb"),
+        (b"a\nb", [("b", "b\n")], b"a\nb\n"),
+        # all that is not sought stays
+        (BOM + b"a\n", [("a", "b")], BOM + b"b\n"),
+        (BOM + b"a", [("a", "")], BOM),
+        (b"a\xff\xfe b", [("a", "x"), (" b", "")], b"x\xff\xfe"),
+        ("é漢🎉".encode(), [("é漢", "é字")], "é字🎉".encode()),
+        ("a\u2028b\x0cc\x85d".encode(), [("c\x85d", "c\x85")], "a\u2028b\x0cc\x85".encode()),
+    ],
+)
+def test_what_comes_of_it(data: bytes, pairs: list[Pair], after: bytes) -> None:
+    assert made(data, *pairs) == after
+
+
+@pytest.mark.parametrize(
+    ("named", "data", "pairs", "after"),
+    [
+        ("gb18030", "中文\r\n字".encode("gb18030"), [("文", "文\n新")], "中文\r\n新\r\n字".encode("gb18030")),
+        ("shift_jis", "日本\n語".encode("shift_jis"), [("本\n", "本\nの\n")], "日本\nの\n語".encode("shift_jis")),
+        # of two spellings of one character the one that stays is the one that was
+        ("cp932", b"\xfa\x4a1\r\n\x87\x54", [("Ⅰ1", "Ⅰ2")], b"\xfa\x4a2\r\n\x87\x54"),
+        ("gb18030", b"\xff" + "中".encode("gb18030"), [("中", "国")], b"\xff" + "国".encode("gb18030")),
+        (None, b"\xff\xfe" + "a\r\n漢b".encode("utf-16-le"), [("漢", "字\n🎉")], b"\xff\xfe" + "a\r\n字\r\n🎉b".encode("utf-16-le")),
+        (None, b"\xfe\xff" + "ab".encode("utf-16-be") + b"\0", [("a", "c")], b"\xfe\xff" + "cb".encode("utf-16-be") + b"\0"),
+        ("latin-1", b"caf\xe9\n", [("caf\xe9", "th\xe9")], b"th\xe9\n"),
+    ],
+)  # fmt: skip
+def test_other_encodings(named: str | None, data: bytes, pairs: list[Pair], after: bytes) -> None:
+    assert made(data, *pairs, named=named) == after
+
+
+@pytest.mark.parametrize(
+    ("data", "named", "pairs", "character", "index"),
+    [
+        (b"caf\xe9", None, [("caf", "th\xe9")], "\xe9", 2),
+        (b"caf\xe9", None, [("\xe9", "e")], "\xe9", 0),
+        (b"a\xff", None, [("a", "a"), ("x", "漢")], "漢", 0),
+        ("日本".encode("shift_jis"), "shift_jis", [("日本", "日本🎉")], "🎉", 2),
+        (b"abc", "shift_jis", [("c", "x\n\xa5")], "\xa5", 2),
+    ],
+)
+def test_text_that_the_file_cannot_hold(
+    data: bytes, named: str | None, pairs: list[Pair], character: str, index: int
+) -> None:
+    """The index is that in the string that was given."""
+    with pytest.raises(EncodingRefused) as refused:
+        made(data, *pairs, named=named)
+    assert (refused.value.character, refused.value.character_index) == (character, index)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "indices"),
+    [
+        ([("a", "x"), ("b", "y"), ("a", "x")], (0, 2)),
+        ([("a\nb", "x"), ("a\r\nb", "x")], (0, 1)),
+        ([("no", "x"), ("no", "x")], (0, 1)),
+        ([("a", "a"), ("a", "a")], (0, 1)),
+    ],
+)
+def test_duplicates(pairs: list[Pair], indices: tuple[int, int]) -> None:
+    with pytest.raises(DuplicateEdits) as refused:
+        made(b"a b c", *pairs)
+    assert refused.value.indices == indices
+
+
+@pytest.mark.parametrize("pairs", [[("a", "a")], [("no", "no"), ("a\n", "a\r\n")]])
+def test_a_batch_of_nothing(pairs: list[Pair]) -> None:
+    with pytest.raises(InvalidArgs) as refused:
+        made(b"a b c", *pairs)
+    assert refused.value.argument == "edits"
+
+
+def test_what_changes_nothing_is_counted_and_has_its_place() -> None:
+    base = Snapshot.of(b"a b c")
+    batch = compile_batch(base, edits_of([("a", "a"), ("b", "x"), ("c", "c")]))
+    assert (batch.no_op_count, batch.spans) == (2, ((0, 1), (2, 3), (4, 5)))
+    assert str(batch.change) == "2 1:1 2"
+    with pytest.raises(PartialMatchFail):
+        compile_batch(base, edits_of([("no", "no"), ("b", "x")]))
+
+
+def test_all_that_fail_are_named() -> None:
+    text = "one = 1\ntwo = 2\ntwo = 2\nthree = 3\naaa\n"
+    pairs = [("one = 1", "x"), ("two = 2", "x"), ("three = 4", "x"), ("aa", "x"), ("zzzzz", "x")]
+    with pytest.raises(PartialMatchFail) as refused:
+        made(text.encode(), *pairs)
+    failures = refused.value.failures
+    assert refused.value.failed_index == 1
+    assert [(f.index, f.matches_count, f.lines) for f in failures] == [
+        (1, 2, (2, 3)),
+        (2, 0, ()),
+        (3, 2, (5, 5)),
+        (4, 0, ()),
+    ]
+    assert [(f.nearest_lines, f.difference) for f in failures] == [
+        (None, None),
+        ("4~4", ("- three = 4", "+ three = 3")),
+        (None, None),
+        (None, None),
+    ]
+    assert failures[1].similarity == 89
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs", "clashes"),
+    [
+        ("abcd\n", [("abc", "x"), ("bcd", "y")], [(0, 1, "1~1", "1~1")]),
+        ("abcd\n", [("abc", "x"), ("abc", "y")], [(0, 1, "1~1", "1~1")]),
+        ("abcd\n", [("abcd", "x"), ("b", "y")], [(0, 1, "1~1", "1~1")]),
+        ("abcd\n", [("abcd", "abcd"), ("b", "y")], [(0, 1, "1~1", "1~1")]),
+        ("a\nb\nc\n", [("b\nc", "x"), ("a\nb", "y")], [(0, 1, "2~3", "1~2")]),
+        ("a\nb\nc\n", [("a\nb", "x"), ("\nb\n", "y"), ("b\nc", "z")],
+         [(0, 1, "1~2", "1~2"), (0, 2, "1~2", "2~3"), (1, 2, "1~2", "2~3")]),
+        ("abc", [("a", "x"), ("b", "y"), ("c", "z")], []),
+        ("a\r\nb", [("a\n", "x"), ("b", "y")], []),
+        ("a\r\nb", [("a\n", "x"), ("\nb", "y")], [(0, 1, "1~1", "1~2")]),
+    ],
+)  # fmt: skip
+def test_collisions(text: str, pairs: list[Pair], clashes: list[tuple[int, int, str, str]]) -> None:
+    if not clashes:
+        assert made(text.encode(), *pairs)
+        return
+    with pytest.raises(CollisionDetected) as refused:
+        made(text.encode(), *pairs)
+    found = refused.value.collisions
+    assert [(c.first, c.second, c.first_lines, c.second_lines) for c in found] == clashes
+
+
+@pytest.mark.parametrize(
+    ("text", "pair", "after"),
+    [
+        ("aaa", ("aa", "b"), "ba"),
+        ("aaaa", ("aa", "b"), "bb"),
+        ("abab", ("ab", "abab"), "abababab"),
+        ("a\r\nb\na\r\n", ("a\n", "c\n"), "c\r\nb\nc\r\n"),
+        ("x y x", ("x", ""), " y "),
+    ],
+)
+def test_everywhere(text: str, pair: Pair, after: str) -> None:
+    base = Snapshot.of(text.encode())
+    batch = replace_everywhere(base, StringEdit(*pair))
+    assert batch.change.apply(base.data) == after.encode()
+
+
+def test_everywhere_is_nowhere() -> None:
+    with pytest.raises(PartialMatchFail) as refused:
+        replace_everywhere(Snapshot.of(b"value = 1\n"), StringEdit("valve = 1", "x"))
+    assert refused.value.failures[0].nearest_lines == "1~1"
+
+
+# laws: the naive definition, on texts in which everything meets
+
+
+def naive(text: str, pairs: Sequence[Pair]) -> str | tuple[type[Refusal], object]:
+    """The text after the edits, or the refusal and what it names; LF alone."""
+    for j, pair in enumerate(pairs):
+        if pair in pairs[:j]:
+            return DuplicateEdits, (pairs.index(pair), j)
+    if all(old == new for old, new in pairs):
+        return InvalidArgs, "edits"
+    starts = [[at for at in range(len(text)) if text.startswith(old, at)] for old, _ in pairs]
+    failing = [(i, len(found)) for i, found in enumerate(starts) if len(found) != 1]
+    if failing:
+        return PartialMatchFail, failing
+    spans = [(found[0], found[0] + len(old)) for found, (old, _) in zip(starts, pairs, strict=True)]
+    clashes = [
+        (i, j)
+        for i, (a, b) in enumerate(spans)
+        for j, (c, d) in enumerate(spans)
+        if i < j and a < d and c < b
+    ]
+    if clashes:
+        return CollisionDetected, clashes
+    for (start, stop), (_, new) in sorted(zip(spans, pairs, strict=True), reverse=True):
+        text = text[:start] + new + text[stop:]
+    return text
+
+
+def outcome(base: Snapshot, pairs: Sequence[Pair]) -> Batch | tuple[type[Refusal], object]:
+    try:
+        return compile_batch(base, edits_of(pairs))
+    except DuplicateEdits as refusal:
+        return DuplicateEdits, refusal.indices
+    except InvalidArgs as refusal:
+        return InvalidArgs, refusal.argument
+    except PartialMatchFail as refusal:
+        assert refusal.failed_index == refusal.failures[0].index
+        return PartialMatchFail, [(f.index, f.matches_count) for f in refusal.failures]
+    except CollisionDetected as refusal:
+        return CollisionDetected, [(c.first, c.second) for c in refusal.collisions]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[str, list[Pair]]:
+    """A text, and edits of it; most of them of what stands there once."""
+    letters = draw(st.sampled_from(("ab\n", "abcdefgh\n", "aé漢\n")))
+    text = draw(st.text(st.sampled_from(letters), max_size=30))
+    new = st.text(st.sampled_from(letters), max_size=4)
+    pairs: list[Pair] = []
+    for _ in range(draw(st.integers(1, 8))):
+        start = draw(st.integers(0, max(len(text) - 1, 0)))
+        old = text[start : start + draw(st.integers(1, 6))] or "a"
+        if draw(st.integers(0, 3)) and text.count(old) != 1:
+            continue
+        kept = draw(st.integers(0, 2))
+        pairs.append((old, old[:kept] + draw(new) + old[len(old) - kept :] if kept else draw(new)))
+    return text, pairs or [("a", "b")]
+
+
+@given(cases())
+def test_as_the_naive_definition(case: tuple[str, list[Pair]]) -> None:
+    text, pairs = case
+    for newline in ("\n", "\r\n"):
+        base = Snapshot.of(text.replace("\n", newline).encode())
+        given = [(old.replace("\n", newline), new) for old, new in pairs]
+        expected, found = naive(text, pairs), outcome(base, given)
+        if isinstance(found, Batch):
+            style = newline if "\n" in text else "\n"
+            assert isinstance(expected, str)
+            assert found.change.apply(base.data).decode() == expected.replace("\n", style)
+        else:
+            assert found == expected
+
+
+@given(cases(), st.data())
+def test_mixed_line_ends_stay_where_text_stays(
+    case: tuple[str, list[Pair]], data: st.DataObject
+) -> None:
+    text, pairs = case
+    raw = "".join(data.draw(st.sampled_from(("\n", "\r\n"))) if c == "\n" else c for c in text)
+    base = Snapshot.of(raw.encode())
+    expected, found = naive(text, pairs), outcome(base, pairs)
+    if not isinstance(found, Batch):
+        assert found == expected
+        return
+    assert found.change.apply(base.data).decode().replace("\r\n", "\n") == expected
+    allowed: set[int] = set()
+    for (start, stop), (old, new) in zip(found.spans, pairs, strict=True):
+        region = base.data[start:stop].decode()
+        assert region.replace("\r\n", "\n") == old
+        head = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
+        head = min(len(old), len(new)) if head is None else head
+        most = min(len(old), len(new)) - head
+        tail = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
+        first, last = _raw_length(region, head), _raw_length(region, len(old) - tail)
+        allowed |= set(range(start + first, start + last))
+    for edit in found.change.edits:
+        assert set(range(edit.start, edit.stop)) <= allowed
+
+
+def _raw_length(region: str, characters: int) -> int:
+    """The bytes of the first so many characters of a text, a line end being one."""
+    size = at = 0
+    for _ in range(characters):
+        unit = "\r\n" if region.startswith("\r\n", at) else region[at]
+        size, at = size + len(unit.encode()), at + len(unit)
+    return size
+
+
+@given(cases())
+def test_each_edit_in_its_own_lines_comes_to_the_same(case: tuple[str, list[Pair]]) -> None:
+    text, pairs = case
+    base = Snapshot.of(text.encode())
+    found = outcome(base, pairs)
+    if isinstance(found, Batch):
+        request = BatchEdit(PATH, tuple(edits_of(pairs)))
+        parts = part_lines(base, found.spans)
+        assert compile_parts(base, request, parts).change == found.change
+
+
+@given(st.text(st.sampled_from("ab\n"), max_size=30), st.text(st.sampled_from("ab\n"), min_size=1, max_size=3), st.text(st.sampled_from("ab\n"), max_size=3))  # fmt: skip
+def test_everywhere_is_what_str_replace_does(text: str, old: str, new: str) -> None:
+    base = Snapshot.of(text.encode())
+    if old in text and old != new:
+        after = replace_everywhere(base, StringEdit(old, new)).change.apply(base.data)
+        assert after.decode() == text.replace(old, new)
+
+
+# bounds
+
+
+@pytest.mark.parametrize("count", [SHOWN_FAILURES, 300])
+def test_of_many_failures_all_are_named_and_some_shown(count: int) -> None:
+    text = "".join(f"value_{i:05d} = {i * 7919 % 1000}\n" for i in range(5_000))
+    pairs = [(f"valeu_{i * 10:05d} = ", "x") for i in range(count)]
+    start = time.process_time()
+    with pytest.raises(PartialMatchFail) as refused:
+        made(text.encode(), *pairs)
+    assert time.process_time() - start < 5
+    failures = refused.value.failures
+    assert [f.index for f in failures] == list(range(count))
+    shown = [f.nearest_lines for f in failures if f.nearest_lines]
+    assert shown == [f"{i * 10 + 1}~{i * 10 + 1}" for i in range(SHOWN_FAILURES)]
+
+
+def test_of_very_many_collisions_some_are_shown() -> None:
+    text = "".join(chr(0x4E00 + i) for i in range(2_000))
+    pairs = [(text[i : 2_000 - i], str(i)) for i in range(300)]
+    with pytest.raises(CollisionDetected) as refused:
+        made(text.encode(), *pairs)
+    assert len(refused.value.collisions) == SHOWN_COLLISIONS
+
+
+def test_many_edits_of_a_large_file() -> None:
+    lines = [f"line {i:06d} value = compute({i % 977:05d})\n" for i in range(100_000)]
+    pairs = [(f"line {i:06d} value", f"line {i:06d} result") for i in range(0, 100_000, 50)]
+    start = time.process_time()
+    after = made("".join(lines).encode(), *pairs).decode().splitlines(keepends=True)
+    assert time.process_time() - start < 5
+    for i in range(0, 100_000, 50):
+        lines[i] = lines[i].replace("value", "result")
+    assert after == lines

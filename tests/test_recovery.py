@@ -1,0 +1,191 @@
+"""Killed at any line of a write: the next start settles what was under way, and nothing twice."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import open_workspace
+from copydesk.store.workspace import Workspace
+
+BEFORE = "a\nb\nc\n"
+AFTER = "a\nb\nNEW\nc\n"
+
+CHILD = """
+import os, signal, sys
+from copydesk.app.opening import open_workspace
+root, where, hunk = sys.argv[1:]
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+opened = open_workspace(root)
+if where == "before the journal":
+    opened.journal.open = die
+if where == "before the rename":
+    opened.files.replace = die
+if where == "after the rename":
+    real = opened.files.replace
+    def replace(*args, **named):
+        real(*args, **named)
+        die()
+    opened.files.replace = replace
+if where == "before the plan ends":
+    opened.registry.end = die
+if where == "in the middle of a write in place":
+    from copydesk.store import pieces
+    from copydesk.store import _os
+    def write(fd, data):
+        os.write(fd, bytes(data)[:7])
+        os.fsync(fd)
+        die()
+    _os.write = write
+opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+"""
+
+
+def plan(root: Path) -> str:
+    with open_workspace(str(root)) as opened:
+        arguments = {"path": "f.txt", "anchor": "b", "content": "NEW"}
+        report = opened.call("local", "prepare_file_insert_after", arguments)
+        return str(report.fields["hunk_id"])
+
+
+def kill_at(root: Path, where: str, hunk: str) -> None:
+    code = textwrap.dedent(CHILD)
+    done = subprocess.run([sys.executable, "-c", code, str(root), where, hunk], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def check(root: Path, hunk: str, left: str, code: str | None, after: str) -> None:
+    """What the killed process left, how the plan is answered then, and the file in the end."""
+    assert (root / "f.txt").read_text() == left
+    with open_workspace(str(root)) as opened:
+        assert (root / "f.txt").read_text() in (BEFORE, AFTER)
+        assert not opened.journal.in_doubt()
+        report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+        assert report.fields.get("error") == code, report.text
+        if code is not None:
+            assert report.fields["reason"] == "applied"
+    assert (root / "f.txt").read_text() == after
+
+
+@pytest.mark.parametrize(
+    ("where", "left", "code"),
+    [
+        ("before the journal", BEFORE, None),
+        ("before the rename", BEFORE, None),
+        ("after the rename", AFTER, "HUNK_NOT_FOUND"),
+        ("before the plan ends", AFTER, "HUNK_NOT_FOUND"),
+    ],
+)
+def test_killed(tmp_path: Path, where: str, left: str, code: str | None) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    hunk = plan(tmp_path)
+    kill_at(tmp_path, where, hunk)
+    check(tmp_path, hunk, left, code, AFTER)
+
+
+def test_a_torn_file_with_two_names_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    os.link(tmp_path / "f.txt", tmp_path / "g.txt")
+    hunk = plan(tmp_path)
+    kill_at(tmp_path, "in the middle of a write in place", hunk)
+    assert (tmp_path / "f.txt").read_text() not in (BEFORE, AFTER)
+    with open_workspace(str(tmp_path)) as opened:
+        assert (tmp_path / "g.txt").read_text() == BEFORE
+        assert (tmp_path / "f.txt").stat().st_nlink == 2
+        report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+        assert report.fields["changed"] is True, report.text
+    assert (tmp_path / "g.txt").read_text() == AFTER
+
+
+def test_another_live_process_settles_it_too(tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    hunk = plan(tmp_path)
+    with open_workspace(str(tmp_path)) as opened:  # it was open before the other one died
+        kill_at(tmp_path, "after the rename", hunk)
+        report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+        assert report.fields["error"] == "HUNK_NOT_FOUND"
+    assert (tmp_path / "f.txt").read_text() == AFTER
+
+
+def test_when_the_plan_cannot_be_ended_the_edit_is_still_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    hunk = plan(tmp_path)
+    with open_workspace(str(tmp_path)) as opened:
+        from copydesk.errors import Failed
+
+        def full(*_: object) -> None:
+            raise Failed("use the state folder", "SQLite: database or disk is full")
+
+        monkeypatch.setattr(opened.registry, "end", full)
+        report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+        assert report.fields["changed"] is True
+        monkeypatch.undo()
+        again = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+        assert again.fields["error"] == "HUNK_NOT_FOUND"
+    assert (tmp_path / "f.txt").read_text() == AFTER
+
+
+def test_an_auto_edit_never_takes_the_id_of_a_waiting_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    hunk = plan(tmp_path)
+    ids = iter([hunk, "0badcafe"])
+    real = secrets.token_hex
+    monkeypatch.setattr(secrets, "token_hex", lambda n: next(ids) if n == 4 else real(n))
+    with open_workspace(str(tmp_path)) as opened:
+        arguments = {"path": "f.txt", "content": "end", "apply": "auto"}
+        report = opened.call("local", "prepare_file_append", arguments)
+        assert report.fields["hunk_id"] == "0badcafe"
+        kept = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+        assert not kept.is_error
+
+
+def test_a_member_may_write_so_many_lines_unseen(tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    config = Config(members={"local": MemberConfig(auto_lines=1)})
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        two = {"path": "f.txt", "content": "x\ny", "apply": "auto"}
+        report = opened.call("local", "prepare_file_append", two)
+        assert report.fields["auto_apply"] == "declined"
+        one = opened.call("local", "prepare_file_append", {**two, "content": "x"})
+        assert one.fields["changed"] is True
+
+
+def test_what_the_database_refuses_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sqlite3
+
+    monkeypatch.setattr("copydesk.desk.database.BUSY_SECONDS", 0.1)
+    with open_workspace(str(tmp_path)) as opened:
+        other = sqlite3.connect(tmp_path / ".copydesk" / "journal.sqlite", isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        report = opened.call("local", "create_new_file", {"path": "n.txt", "content": "x"})
+        other.execute("ROLLBACK")
+        other.close()
+        assert report.fields["error"] == "FAILED"
+        assert "log_id" not in report.fields
+        assert "locked" in str(report.fields["reason"])
+    assert not (tmp_path / "n.txt").exists()
+
+
+def test_the_sweep_is_of_our_own_leftovers(tmp_path: Path) -> None:
+    (tmp_path / ".copydesk-0123456789ab.tmp").write_text("left over")
+    os.utime(tmp_path / ".copydesk-0123456789ab.tmp", (1, 1))
+    with Workspace(str(tmp_path)) as files:
+        from copydesk.text.relpath import RelPath
+
+        assert files.sweep(RelPath(()), 10**18) == 1
+    assert not list(tmp_path.iterdir())
