@@ -13,6 +13,7 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -92,11 +93,9 @@ class Worker:
 
     def kill(self) -> None:
         """End it and what it started: its own group, nothing else."""
-        try:
-            os.killpg(self._process.pid, 9)
-        except ProcessLookupError:
-            pass
-        self._process.wait()
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def _answer(self, seconds: float) -> Reply:
         assert self._process.stdout is not None
@@ -220,9 +219,7 @@ def _turned(names: list[str], turn: int) -> list[str]:
     return names[at:] + names[:at]
 
 
-def _turn(
-    workers: dict[str, Worker], cell: Cell, one: Round, limits: Limits, expects: str
-) -> None:
+def _turn(workers: dict[str, Worker], cell: Cell, one: Round, limits: Limits, expects: str) -> None:
     """One contestant's turn; whoever fails takes no further part in the row."""
     worker = workers[cell.name]
     if sum(cell.seconds) > limits.cell_seconds:

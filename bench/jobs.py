@@ -25,8 +25,7 @@ def _sed(how: How, edit: LineEdit) -> str:
     """By number, or after the line with the text; marked lines have no special characters."""
     if how == "line":
         return f"{edit.line}c\\\n{_sed_text(edit.new)}\n"
-    mark = edit.old[0].strip().replace("(", "(").replace("*", r"\*")
-    return f"/{mark}/a\\\n{_sed_text(edit.new[1:])}\n"
+    return f"/{edit.old[0].strip()}/a\\\n{_sed_text(edit.new[1:])}\n"
 
 
 def _sed_text(lines: Sequence[str]) -> str:

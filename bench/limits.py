@@ -120,5 +120,3 @@ class FlockLoop(Contestant):
                 os.close(held)
 
         return call
-
-

@@ -185,6 +185,6 @@ def test_which_directories_may_be_walked(lists: dict[str, Any], yes: str, no: st
 
 
 def test_team_mgmt_reaches_its_directory_only() -> None:
-    rules = Rules.team_mgmt()
+    rules = Rules().team_mgmt()
     assert allowed(rules, "write", ".minds/team.yaml")
     assert not allowed(rules, "write", "src/a")

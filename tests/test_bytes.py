@@ -20,7 +20,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
-from copydesk.tools.report import Report
+from copydesk.tools.catalog import Answer
 
 DOCS = Path(__file__).parent.parent / "docs" / "bytes.md"
 NAME = "the file.txt"
@@ -252,7 +252,7 @@ def attributes(kind: Kind, root: Path, real: Path) -> dict[str, object]:
     }
 
 
-def prepared(opened: Opened, change: Change, args: dict[str, Any]) -> Report:
+def prepared(opened: Opened, change: Change, args: dict[str, Any]) -> Answer:
     """The report of the tool, or of the apply of what it prepared."""
     report = opened.call("local", change.tool, args)
     if report.is_error or "expires_at_ms" not in report.fields:
@@ -264,14 +264,14 @@ def prepared(opened: Opened, change: Change, args: dict[str, Any]) -> Report:
     return done
 
 
-def at_once(opened: Opened, change: Change, args: dict[str, Any]) -> Report:
+def at_once(opened: Opened, change: Change, args: dict[str, Any]) -> Answer:
     """The report of the tool that writes in the same call."""
     report = opened.call("local", change.tool, {**args, "apply": "auto"})
     assert "auto_apply" not in report.fields, report.text
     return report
 
 
-Way = Callable[[Opened, Change, dict[str, Any]], Report]
+Way = Callable[[Opened, Change, dict[str, Any]], Answer]
 
 
 def check(kind: Kind, change: Change, way: Way) -> str:

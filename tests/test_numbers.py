@@ -76,8 +76,8 @@ def expected(case: Case, drifts: int) -> str:
     lines = list(case.lines)
     changes = [(p.first - 1, p.last, p.new) for p in case.puts]
     for place in {d.after for d in case.drifts[:drifts]}:
-        new = [line for d in reversed(case.drifts[:drifts]) if d.after == place for line in d.new]
-        changes.append((place, place, tuple(new)))
+        added = [line for d in reversed(case.drifts[:drifts]) if d.after == place for line in d.new]
+        changes.append((place, place, tuple(added)))
     for start, stop, new in sorted(changes, reverse=True):
         lines[start:stop] = new
     return "".join(f"{line}\n" for line in lines)

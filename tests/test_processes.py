@@ -116,7 +116,8 @@ def test_without_its_base_a_plan_is_applied_to_an_unchanged_file_only(tmp_path: 
     (tmp_path / "f").write_text(BASE)
     (told,) = results(tmp_path, ("prepare", EDIT))
     for base in (tmp_path / ".copydesk" / "bases").iterdir():
-        base.write_bytes(b"damaged")
+        if base.is_file():
+            base.write_bytes(b"damaged")
     (tmp_path / "f").write_text(f"top\n{BASE}")
     apply = ("apply", {"hunk_ids": [told[0]["hunk_id"]]})
     assert results(tmp_path, apply)[0][0]["code"] == "CONTENT_CHANGED"

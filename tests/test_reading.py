@@ -43,9 +43,7 @@ def check(desk: Opened, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPat
     for answer in large:
         left_out = {k for k in small.fields if k not in answer.fields}
         if not small.is_error and str(arguments.get("range", "")).startswith("-"):
-            assert left_out <= {
-                "newline_style", "total_lines", "version", "file_eof_has_newline"
-            }
+            assert left_out <= {"newline_style", "total_lines", "version", "file_eof_has_newline"}
             assert "total_lines" not in answer.fields
             assert answer.data["content"] == small.data["content"]
             continue

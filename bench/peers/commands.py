@@ -12,7 +12,9 @@ class Patch(Command):
 
     def edit(self, job: Job) -> Callable[[], object]:
         """The job's diff."""
-        return lambda: self.run("patch", "-p1", "-s", "--no-backup-if-mismatch", "-i", str(job.patch))
+        return lambda: self.run(
+            "patch", "-p1", "-s", "--no-backup-if-mismatch", "-i", str(job.patch)
+        )
 
 
 class GitApply(Command):

@@ -123,9 +123,7 @@ class FilesystemServer(Server):
 
     def edit(self, job: Job) -> Callable[[], object]:
         """All edits in one call."""
-        edits = [
-            {"oldText": "\n".join(c.old), "newText": "\n".join(c.new)} for c in job.changes
-        ]
+        edits = [{"oldText": "\n".join(c.old), "newText": "\n".join(c.new)} for c in job.changes]
         where = str(self.root.resolve() / FILE)
         return lambda: self.call("edit_file", path=where, edits=edits)
 

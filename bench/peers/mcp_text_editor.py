@@ -53,7 +53,10 @@ class TextEditor(Contestant):
         patches = [
             {**one, "line_start": at["start"], "line_end": at["end"], "contents": text}
             for one, at, text in zip(
-                ({"range_hash": r["range_hash"]} for r in seen["ranges"]), ranges, texts, strict=True
+                ({"range_hash": r["range_hash"]} for r in seen["ranges"]),
+                ranges,
+                texts,
+                strict=True,
             )
         ]
         await self._write(where, seen["file_hash"], patches)

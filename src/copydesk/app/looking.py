@@ -6,8 +6,13 @@ not: how rg is run, what a member may do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+
 from copydesk.desk.looking import Entry, Question, Watch
 from copydesk.desk.member import Member
+from copydesk.errors import InvalidPath, NotAFile, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.ripgrep import Counts, Files, Query, Raw, Search, Snippets, glob_roots
 from copydesk.store.workspace import Workspace
@@ -21,14 +26,21 @@ class WorkspaceLooking:
 
     def __init__(self, files: Workspace) -> None:
         self._files = files
-        self._rg = ripgrep.find_rg()
+
+    @cached_property
+    def _rg(self) -> ripgrep.Rg | None:
+        return ripgrep.find_rg()  # it runs a program, which most commands need not wait for
 
     def list_dir(self, member: Member, path: RelPath) -> tuple[Entry, ...]:
-        """The entries of a directory that the member may read."""
+        """The entries of a directory that the member may read.
+
+        Links are entries by what they lead to; one out of the workspace has no target.
+        """
         self._check(member, path)
         entries = self._files.list_dir(path)
         real = self._files.resolve(path)
-        return tuple(e for e in entries if _visible(member, e, path / e.name, real / e.name))
+        shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
+        return tuple(entry for entry in shown if entry is not None)
 
     def files(self, member: Member, question: Question, most: int, watch: Watch) -> Files:
         """The files with a match."""
@@ -49,13 +61,46 @@ class WorkspaceLooking:
         return ripgrep.search_snippets(search, query, most, before, after)
 
     def raw(
-        self, member: Member, pattern: str, path: RelPath, rg_args: tuple[str, ...], watch: Watch
+        self,
+        member: Member,
+        pattern: str,
+        path: RelPath,
+        rg_args: tuple[str, ...],
+        watch: Watch,
+        meant: Callable[[str], str],
     ) -> Raw:
         """What ripgrep finds with options of its own, those that are safe."""
-        args = ripgrep.parse_rg_args(rg_args)
+        args = ripgrep.parse_rg_args(rg_args, meant)
         self._check(member, path)
         self._check_globs(member, args.globs)
         return ripgrep.search_raw(self._search(member, watch), pattern, path, args, MOST_ROWS)
+
+    def _shown(
+        self, member: Member, entry: Entry, spelled: RelPath, standing: RelPath
+    ) -> Entry | None:
+        """The entry as the member may see it; `standing` is its real directory and its name."""
+        if entry.kind != "symlink":
+            seen = _visible(member, entry.kind == "dir", spelled, standing)
+            return entry if seen else None
+        try:
+            real = self._files.resolve(standing)
+        except InvalidPath:
+            real = standing  # it leads out of the workspace
+        except Refusal:
+            return None
+        if not _visible(member, self._is_dir(real), spelled, standing, real):
+            return None
+        # A link that leads to itself was not found under this spelling of its name.
+        return replace(entry, link_target=None) if real == standing else entry
+
+    def _is_dir(self, real: RelPath) -> bool:
+        try:
+            self._files.stat(real)
+        except NotAFile as refusal:
+            return refusal.kind == "directory"
+        except Refusal:
+            return False
+        return False
 
     def _query(self, member: Member, question: Question) -> Query:
         self._check(member, question.path)
@@ -94,8 +139,6 @@ class WorkspaceLooking:
                 member.permission.check_walk(one)
 
 
-def _visible(member: Member, entry: Entry, *paths: RelPath) -> bool:
-    allowed = (
-        member.permission.allows_walk if entry.kind == "dir" else member.permission.allows_read
-    )
-    return all(allowed(path) for path in paths)
+def _visible(member: Member, is_dir: bool, *paths: RelPath) -> bool:
+    allowed = member.permission.allows_walk if is_dir else member.permission.allows_read
+    return all(map(allowed, paths))

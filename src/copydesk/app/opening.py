@@ -156,11 +156,10 @@ class Opened:
         key = (name, toolset)
         if key not in self._members:
             settings = self.config.of_member(name)
+            lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
+            rules = Rules(**lists, state_dir=self.config.state)
             if toolset == "team_mgmt":
-                rules = Rules.team_mgmt(self.config.state)
-            else:
-                lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
-                rules = Rules(**lists, state_dir=self.config.state)
+                rules = rules.team_mgmt()
             self._members[key] = Member(name, rules, toolset, settings.auto_lines)
         return self._members[key]
 

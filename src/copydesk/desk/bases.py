@@ -1,5 +1,8 @@
 """The texts that plans and reads are based on: kept once by content, compressed, bounded.
 
+Where a text was seen is remembered with it: who names a version of one file
+learns nothing of another one.
+
 What lives here: the protocol and the memory of one process. What must not: any
 promise that a text is still there; who asks must do without it. Invariant: what
 is given for a digest has that digest.
@@ -13,6 +16,7 @@ from threading import Lock
 from typing import Protocol
 
 from copydesk.errors import BinaryFile
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 
 MEMORY_BYTES = 64 << 20
@@ -21,18 +25,22 @@ MEMORY_BYTES = 64 << 20
 LARGEST = 8 << 20
 """A larger text is not kept."""
 
+MOST_SEEN = 1 << 16
+"""Of how many pairs of a text and a path it is known that the text was seen there."""
+
 
 class Bases(Protocol):
     """Texts by digest. All methods are safe to call from many threads."""
 
-    def keep(self, base: Snapshot) -> None:
-        """Remember the text, if it is not too large."""
+    def keep(self, base: Snapshot, at: RelPath) -> None:
+        """Remember the text, if it is not too large, and that it was seen at the real path."""
         ...
 
-    def find(self, digest: str, named: str | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it is still remembered.
+    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it is remembered to have been seen there.
 
-        `named` is the encoding that configuration names for the file.
+        `at` is a real path, `named` is the encoding that configuration names for the file. Without
+        `at` it may have been seen anywhere: that is for digests that no caller gave.
         """
         ...
 
@@ -43,14 +51,16 @@ class MemoryBases:
     def __init__(self, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST) -> None:
         self._most, self._largest = most_bytes, largest
         self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, RelPath], None] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
-    def keep(self, base: Snapshot) -> None:
-        """Remember the text, if it is not too large."""
+    def keep(self, base: Snapshot, at: RelPath) -> None:
+        """Remember the text, if it is not too large, and where it was seen."""
         if len(base.data) > self._largest:
             return
         with self._lock:
+            self._saw(base.version, at)
             if base.version in self._kept:
                 self._kept.move_to_end(base.version)
                 return
@@ -63,9 +73,13 @@ class MemoryBases:
                 _, (_, gone) = self._kept.popitem(last=False)
                 self._bytes -= len(gone)
 
-    def find(self, digest: str, named: str | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it is still remembered."""
+    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it was seen there."""
         with self._lock:
+            if at is not None:
+                if (digest[:VERSION_LENGTH], at) not in self._seen:
+                    return None
+                self._saw(digest[:VERSION_LENGTH], at)
             kept = self._kept.get(digest[:VERSION_LENGTH])
             if kept is None or not kept[0].startswith(digest):
                 return None
@@ -74,3 +88,10 @@ class MemoryBases:
             return Snapshot.of(zlib.decompress(kept[1]), named)
         except BinaryFile:  # kept for a file that has another encoding
             return None
+
+    def _saw(self, version: str, at: RelPath) -> None:
+        """Note the pair as the one used last; call it with the lock held."""
+        self._seen[version, at] = None
+        self._seen.move_to_end((version, at))
+        if len(self._seen) > MOST_SEEN:
+            self._seen.popitem(last=False)

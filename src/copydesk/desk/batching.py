@@ -15,7 +15,7 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.request import BatchEdit, StringEdit
-from copydesk.errors import Conflict, FileNotFound, InvalidArgs
+from copydesk.errors import Conflict, FileExists, FileNotFound, InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
@@ -128,33 +128,36 @@ class Batching:
         """
         real = self._set.files.resolve(path)
         member.permission.check("write", path, real)
-        there = self._there(path) if overwrite or not expected.nothing else False
-        if there and overwrite and expected.nothing:
-            raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
-        if not there and not expected.nothing:
-            raise FileNotFound()
-        if not (there and overwrite):
+        size = self._size(path)
+        if size is None:
+            if not expected.nothing:
+                raise FileNotFound()
             return self._create(member, tool, path, content)
+        if not overwrite:
+            raise FileExists(size if member.permission.allows_read(real) else None)
+        if expected.nothing:
+            raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
         def made(base: Snapshot) -> Batch:
             return _whole(base, base.start(0), _styled(base, content))
 
         return self._rewrite(member, tool, path, expected, made, dry=False)
 
-    def _there(self, path: RelPath) -> bool:
+    def _size(self, path: RelPath) -> int | None:
+        """The size of the file, in bytes; None when there is none."""
         try:
-            self._set.files.stat(path)
+            return self._set.files.stat(path)[1].size
         except FileNotFound:
-            return False
-        return True
+            return None
 
     def _create(self, member: Member, tool: str, path: RelPath, content: str) -> Rewrite:
-        encoding = of_new_file(self._set.named(self._set.files.resolve(path)))
+        real = self._set.files.resolve(path)
+        encoding = of_new_file(self._set.named(real))
         nothing = Snapshot(b"", encoding)
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
         job = Job(member, tool, path, (self._set.clock(), tool))
         _, edit_id = self._writer.create(job, lambda: made)
-        self._set.bases.keep(made.after)
+        self._set.bases.keep(made.after, real)
         return replace(made, edit_id=edit_id)
 
     def _rewrite(
@@ -181,7 +184,7 @@ class Batching:
             return make(Snapshot.of(document.data, self._set.named(document.real)))
         job = Job(member, tool, path, (self._set.clock(), tool))
         made, edit_id = self._writer.write(job, make)
-        self._set.bases.keep(made.after)
+        self._set.bases.keep(made.after, real)
         return replace(made, edit_id=edit_id)
 
 

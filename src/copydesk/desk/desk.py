@@ -21,20 +21,23 @@ from copydesk.desk.outcome import (
     Revision,
 )
 from copydesk.desk.reading import LARGE, MOST_LINES, read_large, read_lines
+from copydesk.desk.seeing import may_read, missing
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
 from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.place import Place, end_of, locate
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
-from copydesk.edit.relocate import relocate, stale
+from copydesk.edit.relocate import place_of, relocate, stale
 from copydesk.edit.request import Append, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
+    FileExists,
     FileNotFound,
     HunkNotFound,
     InvalidArgs,
+    NotAFile,
     Refusal,
     StatsMismatch,
     WrongMode,
@@ -87,7 +90,7 @@ class Desk:
                 if isinstance(outcome, Applied):
                     return outcome
                 declined = outcome.refusal.code
-        self._set.bases.keep(draft.base)
+        self._set.bases.keep(draft.base, self._real(request.path))
         return Planned(plan, draft, declined)
 
     def read(
@@ -105,7 +108,8 @@ class Desk:
             raise self.missing(member, path) from None
         base = Snapshot.of(document.data, self._set.named(document.real))
         mtime_ms = document.stamp.mtime_ns // 1_000_000
-        return read_lines(path, base, mtime_ms, range_text, most_lines, self._set.bases)
+        self._set.bases.keep(base, document.real)
+        return read_lines(path, base, mtime_ms, range_text, most_lines)
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
         """Write the plan, on the file as it is now, once.
@@ -133,7 +137,7 @@ class Desk:
     def waiting(self, member: Member) -> tuple[Plan, ...]:
         """The plans of all members on files that this one may read, the oldest first."""
         plans = self._set.registry.waiting(self._set.clock())
-        return tuple(p for p in plans if member.permission.allows_read(p.request.path))
+        return tuple(p for p in plans if may_read(self._set.files, member, p.request.path))
 
     def show(self, member: Member, hunk_id: str) -> Planned:
         """The plan as it was shown; the draft is made again from what it was based on.
@@ -141,17 +145,21 @@ class Desk:
         When that text is no longer remembered, it is made on the file as it is.
         """
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-        member.permission.check("read", plan.request.path)
+        real = self._set.files.resolve(plan.request.path)
+        member.permission.check("read", plan.request.path, real)
         if plan.base_digest is None:
             return Planned(plan, self._draft_of_new(plan.request))
-        base = self._set.bases.find(plan.base_digest, self._set.named(plan.request.path))
+        base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
         if base is None:
             now = self._read(member, plan.request.path)
-            return Planned(plan, compose(plan.request, now, _place(plan, None, now)))
+            return Planned(plan, compose(plan.request, now, place_of(plan, None, now)))
         return Planned(plan, compose(plan.request, base, plan.place))
 
     def create(self, member: Member, tool: str, path: RelPath, content: str) -> Created:
-        """Write a new file; a last line without newline gets one."""
+        """Write a new file; a last line without newline gets one.
+
+        Raises FileExists and NotAFile; of what the member may not read only that it is there.
+        """
         added = bool(content) and not content.endswith("\n")
         nothing = self._new(path)
         new = nothing.encoding.encode(content + "\n" * added)
@@ -161,8 +169,13 @@ class Desk:
         made = Revision(nothing, change, after, diff)
         now_ms = self._set.clock()
         job = Job(member, tool, path, (now_ms, tool))
-        _, edit_id = self._writer.create(job, lambda: made)
-        self._set.bases.keep(after)
+        try:
+            _, edit_id = self._writer.create(job, lambda: made)
+        except (FileExists, NotAFile):
+            if may_read(self._set.files, member, path):
+                raise
+            raise FileExists() from None
+        self._set.bases.keep(after, self._real(path))
         return Created(path, after, added, edit_id, diff)
 
     def overwrite(
@@ -195,8 +208,11 @@ class Desk:
             return Revision(base, change, after, unified(base, change, str(path)))
 
         job = Job(member, tool, path, (self._set.clock(), tool))
-        made, edit_id = self._writer.write(job, make)
-        self._set.bases.keep(made.after)
+        try:
+            made, edit_id = self._writer.write(job, make)
+        except FileNotFound:
+            raise self.missing(member, path) from None
+        self._set.bases.keep(made.after, self._real(path))
         return Overwritten(path, made.base, made.after, added, edit_id, made.diff)
 
     def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
@@ -240,21 +256,20 @@ class Desk:
     ) -> Place:
         if version is None or version == now.version:
             return locate(request, now)
-        base = self._set.bases.find(version, self._set.named(real))
+        base = self._set.bases.find(version, self._set.named(real), real)
         if base is None:
             raise stale(version, None, now, "that version is not remembered")
         place = locate(request, base)
         try:
-            return relocate(place, base, now)
+            known = self._set.journal.chain(real, base.digest, now.digest) if place.foot else None
+            return relocate(place, base, now, known)
         except (ContentChanged, AmbiguousMatch) as refusal:
             reason = refusal.reason if isinstance(refusal, ContentChanged) else "ambiguous"
             raise stale(version, base, now, reason) from None
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with the names beside it that are close to its own."""
-        close = (path.parent / name for name in self._set.files.similar(path))
-        seen = tuple(str(other) for other in close if member.permission.allows_read(other))
-        return FileNotFound(seen or None)
+        return missing(self._set.files, member, path)
 
     def _read(self, member: Member, path: RelPath) -> Snapshot:
         member.permission.check("read", path, self._set.files.resolve(path))
@@ -274,11 +289,15 @@ class Desk:
 
     def _turn(self, plan: Plan) -> AbstractContextManager[None]:
         """The lane of the plan's file: within it no apply of the plan is under way."""
-        try:
-            real = self._set.files.resolve(plan.request.path)
-        except Refusal:
-            real = plan.request.path  # it leads nowhere, so nobody can be writing there
+        real = self._real(plan.request.path)
         return self._set.lanes.turn(str(real), (plan.created_ms, plan.id))
+
+    def _real(self, path: RelPath) -> RelPath:
+        """The real path; when it leads nowhere, the path, since nobody can be writing there."""
+        try:
+            return self._set.files.resolve(path)
+        except Refusal:
+            return path
 
     def _check_waits(self, plan: Plan) -> None:
         """Raise unless the plan waits as it is, and was not written; call it in its turn."""
@@ -310,8 +329,11 @@ class Desk:
             seen[:] = [now]
             known = base
             if known is None and plan.base_digest not in (None, now.digest):
-                known = self._set.bases.find(plan.base_digest or "", named)
-            return compose(plan.request, now, _place(plan, known, now))
+                known = self._set.bases.find(plan.base_digest or "", named, None)
+            since = None
+            if known is not None and plan.place.foot and known.digest != now.digest:
+                since = self._set.journal.chain(real, known.digest, now.digest)
+            return compose(plan.request, now, place_of(plan, known, now, since))
 
         def still() -> None:
             self._check_waits(plan)
@@ -322,30 +344,16 @@ class Desk:
         path = plan.request.path
         job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         try:
-            named = self._set.named(self._set.files.resolve(path))
+            named = self._set.named(real := self._set.files.resolve(path))
             creates = None if plan.base_digest else lambda: self._draft_of_new(plan.request)
             draft, edit_id = self._writer.write(job, make, creates, still, then)
         except Refusal as refusal:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
             return Rejected(plan, refusal, seen[0] if seen else None)
-        self._set.bases.keep(draft.after)
+        self._set.bases.keep(draft.after, real)
         context: ContextMatch = "exact" if _digest(draft.diff) == plan.diff_digest else "fuzz"
         return Applied(plan, draft, context, edit_id)
-
-
-def _place(plan: Plan, base: Snapshot | None, now: Snapshot) -> Place:
-    """The plan's place in `now`; `base` is what it was planned on, if that is remembered."""
-    if plan.place.foot is None:
-        return end_of(now)
-    if plan.base_digest == now.digest:
-        return plan.place
-    if base is None:
-        raise ContentChanged(
-            "the file changed, and the text that was planned on is no longer remembered",
-            planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
-        )
-    return relocate(plan.place, base, now)
 
 
 def _uncertain(draft: Draft, terms: Terms, member: Member) -> str | None:

@@ -112,7 +112,7 @@ T = TypeVar("T")
 
 
 def linked(
-    links: Iterable[tuple[str, str, State, T]], base_digest: str, now_digest: str
+    links: Iterable[tuple[str, str, str, T]], base_digest: str, now_digest: str
 ) -> tuple[T, ...] | None:
     """What the entries from one text to the other hold, the oldest first.
 

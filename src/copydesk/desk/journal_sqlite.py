@@ -118,7 +118,7 @@ class SqliteJournal:
             closing(db.execute(select, (str(path), CHAIN_LENGTH))) as rows,
         ):
             links = (
-                (before, after, self._ended.get(edit_id, state), inverse)
+                (before, after, str(self._ended.get(edit_id, state)), cast(bytes, inverse))
                 for before, after, state, edit_id, inverse in rows
             )
             found = linked(links, base_digest, now_digest)

@@ -76,7 +76,16 @@ class Looking(Protocol):
         ...
 
     def raw(
-        self, member: Member, pattern: str, path: RelPath, rg_args: tuple[str, ...], watch: Watch
+        self,
+        member: Member,
+        pattern: str,
+        path: RelPath,
+        rg_args: tuple[str, ...],
+        watch: Watch,
+        meant: Callable[[str], str],
     ) -> Raw:
-        """What ripgrep finds with options of its own, those that are safe."""
+        """What ripgrep finds with options of its own, those that are safe.
+
+        `meant` gives the glob, relative to the root, that one among the options stands for.
+        """
         ...

@@ -7,7 +7,6 @@ what was cut is said.
 
 from __future__ import annotations
 
-from copydesk.desk.bases import Bases
 from copydesk.desk.outcome import Reading
 from copydesk.edit import ranges
 from copydesk.errors import RangeOutOfBounds
@@ -28,10 +27,8 @@ def read_lines(
     mtime_ms: int,
     range_text: str,
     most_lines: int,
-    bases: Bases,
 ) -> Reading:
     """The lines that `range_text` names ("" is the whole file), as many as may be shown."""
-    bases.keep(base)
     start, stop = _wanted(range_text, base.line_count)
     lines, cut = _shown(base, start, min(stop, start + most_lines))
     return Reading(

@@ -67,10 +67,9 @@ def _plain(value: object) -> object:
     return value
 
 
-def _typed(value: object) -> Any:
+def _typed(value: Any) -> Any:
     if not isinstance(value, tuple):
         return value
-    parts: tuple[Any, ...] = value
-    name, *items = parts
-    made = [_typed(item) for item in items]
-    return tuple(made) if name is None else _TYPES[name](*made)
+    parts: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]  # of anything
+    made = [_typed(item) for item in parts[1:]]
+    return tuple(made) if parts[0] is None else _TYPES[parts[0]](*made)

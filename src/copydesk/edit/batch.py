@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import add
 
 from copydesk.edit.request import BatchEdit, StringEdit
 from copydesk.errors import (
@@ -33,6 +34,7 @@ from copydesk.errors import (
     InvalidArgs,
     PartialMatchFail,
 )
+from copydesk.text.align import align
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
 from copydesk.text.match import Matches, find_all, find_apart, overlapping
@@ -161,9 +163,29 @@ class _Replacement:
         start, stop = self._ends(base, span)
         if "\n" not in self.new:
             return Edit(start, stop, self._encoded(base.encoding, self.new))
+        lines = self.new.split("\n")
+        last = self._encoded(base.encoding, lines.pop())
+        raw = [self._encoded(base.encoding, line) for line in lines]
+        ends = self._line_ends(base, start, lines)
+        return Edit(start, stop, b"".join(map(add, raw, ends)) + last)
+
+    def _line_ends(self, base: Snapshot, start: int, lines: list[str]) -> list[bytes]:
+        """How each of the new lines is ended; where the old ones differ, as its old one was."""
         newline = _newline(base, start, after_line=self.old.endswith("\n", 0, self.head))
-        lines = (self._encoded(base.encoding, line) for line in self.new.split("\n"))
-        return Edit(start, stop, newline.join(lines))
+        old = self.old[self.head : self.tail].split("\n")[:-1]
+        first = base.line_at(start) if old else 0
+        there = [base.terminator(first + index) for index in range(len(old))]
+        if len(set(there)) < 2:
+            return [newline] * len(lines)
+        ends = [newline] * len(lines)
+        alignment = align(old, lines)
+        pairs = [(run.base_start, run.now_start, run.length) for run in alignment.runs]
+        for gap in alignment.gaps():
+            size = min(gap.base_stop - gap.base_start, gap.now_stop - gap.now_start)
+            pairs.append((gap.base_start, gap.now_start, size))
+        for was, now, size in pairs:
+            ends[now : now + size] = there[was : was + size]
+        return ends
 
     def _ends(self, base: Snapshot, span: Span) -> Span:
         low, high = span

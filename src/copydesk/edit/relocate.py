@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from copydesk.edit.place import Place, end_of, of_parts
+from copydesk.edit.plan import Plan
 from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
 from copydesk.text.align import align
 from copydesk.text.carry import Ambiguous, Carried, Keys, Reason, Relocation
@@ -49,12 +50,29 @@ def relocate(
     return moved
 
 
+def place_of(
+    plan: Plan,
+    base: Snapshot | None,
+    now: Snapshot,
+    known: tuple[ChangeSet, ...] | None = None,
+) -> Place:
+    """The plan's place in `now`; `base` is what it was planned on, if that is remembered."""
+    if plan.place.foot is None:
+        return end_of(now)
+    if plan.base_digest == now.digest:
+        return plan.place
+    if base is None:
+        raise ContentChanged(
+            "the file changed, and the text that was planned on is no longer remembered",
+            planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
+        )
+    return relocate(plan.place, base, now, known)
+
+
 class _Drift:
     """What lies between two texts, for any number of footprints."""
 
-    def __init__(
-        self, base: Snapshot, now: Snapshot, known: tuple[ChangeSet, ...] | None
-    ) -> None:
+    def __init__(self, base: Snapshot, now: Snapshot, known: tuple[ChangeSet, ...] | None) -> None:
         self._base, self._now, self._known = base, now, known
 
     def shift(self, foot: tuple[int, int]) -> int:
@@ -82,30 +100,34 @@ class _Drift:
         """
         base, now = self._base, self._now
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
-        start = base.start(low) if foot[0] >= 0 else -1
-        if foot[1] > base.line_count:
-            stop = len(base.data) + 1
-        else:  # what follows the last line's text, its terminator too, may change
-            stop = base.start(high)
-            stop -= len(base.terminator(high - 1)) if base.key(high - 1) else 0
-        found = follow(start, stop, known)
+        found = follow(*self._span(foot), known)
         if not isinstance(found, Followed):
             if found.old > base.start(high) - base.start(low) and found.new:
                 return None
             inserted = not found.old and foot[1] - foot[0] > 1
             raise self._changed(foot, "parted" if inserted else "gone")
-        if foot[0] < 0:
-            return -1 if now.line_count == high else self._torn(foot)
-        at = now.line_at(found.start)
-        count = high - low
-        if at + count > now.line_count or now.start(at) != found.start:
-            return self._torn(foot)
-        same = all(base.key(low + k) == now.key(at + k) for k in range(count))
-        return at if same else self._torn(foot)
+        at = now.line_at(found.start) if foot[0] >= 0 else 0
+        end = at + high - low
+        whole = end <= now.line_count if foot[1] <= base.line_count else end == now.line_count
+        if foot[0] >= 0:
+            whole = whole and now.start(at) == found.start
+        if not whole or any(base.key(low + k) != now.key(at + k) for k in range(high - low)):
+            raise self._changed(foot, "gone")  # the bytes are there, but in longer lines
+        return at if foot[0] >= 0 else -1
 
-    def _torn(self, foot: tuple[int, int]) -> int:
-        """The bytes are there, but the lines are longer now."""
-        raise self._changed(foot, "gone")
+    def _span(self, foot: tuple[int, int]) -> tuple[int, int]:
+        """The footprint's bytes, without the last terminator, which may change.
+
+        A blank line is its terminator.
+        """
+        base, (first, last) = self._base, foot
+        start = base.start(first) if first >= 0 else -1
+        if last > base.line_count:
+            return start, len(base.data) + 1
+        if last == 0:
+            return start, 0
+        end = base.start(last)
+        return start, end - len(base.terminator(last - 1)) if base.key(last - 1) else end
 
     def _changed(self, foot: tuple[int, int], reason: Reason) -> ContentChanged:
         old = self._base.texts(max(foot[0], 0), min(foot[1], self._base.line_count))

@@ -8,7 +8,7 @@ an empty allow list allows all; what is reserved stays so whatever the lists say
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from copydesk.errors import AccessDenied
@@ -19,7 +19,10 @@ from copydesk.text.relpath import RelPath
 Operation = Literal["read", "write"]
 
 TEAM_DIR = ".minds"
-_RESERVED = (TEAM_DIR, ".dialogs", "**/*.tsk", f"**/{GLOB}")
+CONFIG = "copydesk.toml"
+"""The configuration at the root: it holds tokens and rights."""
+
+_RESERVED = (CONFIG, TEAM_DIR, ".dialogs", "**/*.tsk", f"**/{GLOB}")
 # Where the file system may fold case, `Secret` names what a rule forbids as `secret`.
 _DENY_FOLDS = sys.platform in ("darwin", "win32")
 
@@ -47,10 +50,16 @@ class Rules:
     state_dir: str = ".copydesk"
     within: str = ""
 
-    @staticmethod
-    def team_mgmt(state_dir: str = ".copydesk") -> Rules:
-        """The rules of the team_mgmt toolset: all below `.minds`, nothing else."""
-        return Rules(state_dir=state_dir, within=TEAM_DIR)
+    def team_mgmt(self) -> Rules:
+        """The same member's rules for team_mgmt: `.minds` less what the deny lists name."""
+        return replace(
+            self,
+            read_dirs=(),
+            write_dirs=(),
+            read_file_ext_names=(),
+            write_file_ext_names=(),
+            within=TEAM_DIR,
+        )
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied, naming the rule, unless every one of the files is allowed."""
@@ -105,7 +114,7 @@ class Rules:
         for pattern in (*_RESERVED, self.state_dir):
             # The own directory of a toolset is not reserved for itself.
             if pattern != self.within and covers(pattern, path, fold=True):
-                return f"reserved: {pattern}/**"
+                return f"reserved: {pattern}" + "/**" * (pattern != CONFIG)
         return ""
 
     def _extension(self, operation: Operation, path: RelPath) -> str:

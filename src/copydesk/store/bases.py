@@ -1,8 +1,9 @@
 """The texts that plans and reads are based on, in files of the state folder.
 
 What lives here: a cache shared by all processes of a workspace: one compressed
-file for each content, named by its digest. What must not: anything that cannot
-be lost. Invariant: what is given for a digest has that digest, or nothing is.
+file for each content, named by its digest, and an empty one in `seen/` for each
+path where it was seen. What must not: anything that cannot be lost. Invariant:
+what is given for a digest has that digest, or nothing is.
 """
 
 from __future__ import annotations
@@ -15,23 +16,30 @@ from pathlib import Path
 from threading import Lock
 
 from copydesk.errors import BinaryFile
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 
 _PRUNE_AFTER = 8
 """Each process prunes after it has written one part in so many of the bound."""
+
+MOST_SEEN = 1 << 15
+"""Of how many pairs of a text and a path it is known that the text was seen there."""
 
 
 class FileBases:
     """Texts by digest in a folder, the ones used longest ago removed beyond `most_bytes`."""
 
     def __init__(self, folder: str, most_bytes: int, largest: int = 8 << 20) -> None:
-        self._folder = Path(folder)
+        self._folder, self._seen = Path(folder), Path(folder) / "seen"
         self._most, self._largest = most_bytes, largest
-        self._written = 0
+        self._written = self._noted = 0
         self._lock = Lock()
 
-    def keep(self, base: Snapshot) -> None:
-        """Remember the text, if it is not too large; a full disk only means that it is not."""
+    def keep(self, base: Snapshot, at: RelPath) -> None:
+        """Remember the text and where it was seen, if it is not too large.
+
+        A full disk only means that it is not remembered.
+        """
         if len(base.data) > self._largest:
             return
         path = self._folder / base.digest
@@ -41,11 +49,17 @@ class FileBases:
             self._write(path, zlib.compress(base.data, 1))
         except OSError:
             return
+        self._note(self._mark(base.digest, at))
 
-    def find(self, digest: str, named: str | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it is still remembered."""
+    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it was seen there."""
         if len(digest) < VERSION_LENGTH or not digest.isalnum():
             return None
+        if at is not None:
+            try:
+                os.utime(self._mark(digest, at))
+            except OSError:
+                return None
         for path in self._folder.glob(f"{digest}*"):
             data = _content(path)
             if data is not None:
@@ -54,6 +68,31 @@ class FileBases:
                 except BinaryFile:  # kept for a file that has another encoding
                     return None
         return None
+
+    def _mark(self, digest: str, at: RelPath) -> Path:
+        """The file that says that the text was seen at the path."""
+        name = hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return self._seen / f"{name}-{digest[:VERSION_LENGTH]}"
+
+    def _note(self, mark: Path) -> None:
+        try:
+            os.utime(mark)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return
+        else:
+            return
+        try:
+            self._seen.mkdir(mode=0o700, exist_ok=True)
+            mark.touch(mode=0o600)
+        except OSError:
+            return
+        with self._lock:
+            self._noted += 1
+            prune = self._noted * _PRUNE_AFTER > MOST_SEEN
+        if prune:
+            self.prune()
 
     def _write(self, path: Path, packed: bytes) -> None:
         temp = self._folder / f"{secrets.token_hex(8)}.tmp"
@@ -72,21 +111,45 @@ class FileBases:
             self.prune()
 
     def prune(self) -> None:
-        """Remove the texts used longest ago until the folder is within its bound."""
-        found: list[tuple[int, int, str]] = []
-        with os.scandir(self._folder) as entries:
-            for entry in entries:
-                try:
-                    stat = entry.stat()
-                except OSError:
-                    continue
-                found.append((stat.st_mtime_ns, stat.st_size, entry.path))
+        """Remove the texts used longest ago until the folder is within its bound.
+
+        With them goes where they were seen, and of that also what is beyond its own bound.
+        """
+        marks, found = _listed(self._seen), _listed(self._folder)  # a text is there before its mark
         left = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
+        gone = 0
+        for _, size, path in found:
             if left <= self._most:
                 break
             Path(path).unlink(missing_ok=True)
             left -= size
+            gone += 1
+        texts = {Path(path).name[:VERSION_LENGTH] for _, _, path in found[gone:]}
+        with self._lock:
+            self._noted = 0
+        known = [path for _, _, path in marks if path[-VERSION_LENGTH:] in texts]
+        kept = set(known[max(len(known) - MOST_SEEN // 2, 0) :])
+        for _, _, path in marks:
+            if path not in kept:
+                Path(path).unlink(missing_ok=True)
+
+
+def _listed(folder: Path) -> list[tuple[int, int, str]]:
+    """Time of last use, size and path of each file in the folder, the oldest first."""
+    found: list[tuple[int, int, str]] = []
+    try:
+        entries = os.scandir(folder)
+    except OSError:
+        return []
+    with entries:
+        for entry in entries:
+            try:
+                stat = entry.stat()
+            except OSError:
+                continue
+            if entry.is_file():
+                found.append((stat.st_mtime_ns, stat.st_size, entry.path))
+    return sorted(found)
 
 
 def _content(path: Path) -> bytes | None:

@@ -41,9 +41,10 @@ class RgArgs:
     max_columns: int | None = None
 
 
-def parse_rg_args(rg_args: Sequence[str]) -> RgArgs:
+def parse_rg_args(rg_args: Sequence[str], meant: Callable[[str], str] = str) -> RgArgs:
     """The options, one token each: `-inw`, `-A3`, `-A` `3`, `--context=2`.
 
+    `meant` gives what a glob among them stands for, relative to the root.
     Options about the look of a terminal (`-n`, `--heading`, `--color=never`) are
     taken and change nothing. Raises InvalidArgs("rg_args") for an option that is
     not in the list or not safe, a value out of its domain, and anything that is
@@ -54,10 +55,10 @@ def parse_rg_args(rg_args: Sequence[str]) -> RgArgs:
     for token in rg_args:
         if "\0" in token or not is_unicode(token):
             raise _refused(f"{token[:40]!r}: NUL or lone surrogate")
-    return _fold(list(_options(rg_args)))
+    return _fold(list(_options(rg_args)), meant)
 
 
-def _fold(options: list[tuple[str, str | None]]) -> RgArgs:
+def _fold(options: list[tuple[str, str | None]], meant: Callable[[str], str]) -> RgArgs:
     flags: list[str] = []
     globs: list[str] = []
     mode: Mode = "lines"
@@ -73,7 +74,7 @@ def _fold(options: list[tuple[str, str | None]]) -> RgArgs:
         if name == "max-columns" and value is not None:
             max_columns = int(value) or None
         elif name in ("glob", "iglob") and value is not None:
-            (glob,) = checked_globs([value], "rg_args")
+            (glob,) = checked_globs([meant(value)], "rg_args")
             globs.append(glob)
             flags.append(f"--{name}={glob}")
         elif name in _SEARCHING or (name in _VALUES and name not in _LOOKS_VALUES):

@@ -100,6 +100,18 @@ class Context:
             raise NotAFile("directory")
         return RelPath((MINDS, *inner.parts))
 
+    def glob(self, text: str) -> str:
+        """The glob, relative to the root of the workspace, that such a caller means.
+
+        One that is matched at any depth stays as it is.
+        """
+        if self.member.toolset != "team_mgmt" or "/" not in text.removeprefix("!").rstrip("/"):
+            return text
+        sign = "!" * text.startswith("!")
+        inner = text.removeprefix("!").removeprefix("./").lstrip("/")
+        below = inner == MINDS or inner.startswith(f"{MINDS}/")
+        return f"{sign}/{inner}" if below else f"{sign}/{MINDS}/{inner}"
+
     def tool(self, name: str) -> str:
         """The name that a tool of the ws_mod vocabulary has in the member's toolset."""
         return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
@@ -158,16 +170,18 @@ class Catalog:
         """
         tool = self.tools[name]
         began = time.perf_counter()
+        answer: Answer | None = None
+        refusal: Refusal = Crashed("")
         try:
             answer = tool.run(context, name, checked(tool.schema, arguments))
-        except Refusal as refusal:
+        except Refusal as found:
+            refusal = found
+        except Exception:  # the one broad catch: a bug must not end the server
+            refusal = Crashed(secrets.token_hex(4))
+            _log.exception("call %s of %s", refusal.log_id, name)
+        if answer is None:
             path = _path_given(arguments)
             answer = tool.refuse(name, arguments, path, refusal, context.lang)
-        except Exception:  # the one broad catch: a bug must not end the server
-            crash = secrets.token_hex(4)
-            _log.exception("call %s of %s", crash, name)
-            path = _path_given(arguments)
-            answer = tool.refuse(name, arguments, path, Crashed(crash), context.lang)
         if isinstance(answer, Envelope):
             return answer.timed(round(1000 * (time.perf_counter() - began)))
         return answer
@@ -181,7 +195,7 @@ def crashed(mode: str, crash: str, lang: Lang) -> Report:
             "mode": mode,
             "error": "FAILED",
             "log_id": crash,
-            "summary": say("CRASH", lang, {"id": crash}),
+            "summary": say("CRASH", lang, {"log_id": crash}),
         }
     )
 

@@ -13,10 +13,10 @@ from math import isfinite
 from typing import Literal, cast
 
 from copydesk.edit.place import cut
-from copydesk.errors import Crashed, Failed, InvalidPath, NotAFile, Refusal
+from copydesk.errors import Crashed, Failed, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Fields, Lang
-from copydesk.tools.reports import facts_of, refusal_words
+from copydesk.tools.reports import LONGEST, facts_of, refusal_words
 from copydesk.tools.yaml import Value
 
 Status = Literal["success", "partial", "error"]
@@ -141,8 +141,10 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
     """The path as a success would show it; None when it is none of the workspace."""
     if not path or isinstance(refusal, InvalidPath):
         return None
+    if isinstance(refusal, InvalidArgs) and refusal.argument == "path":
+        return None
     try:
-        return str(RelPath.parse(path))
+        return cut(str(RelPath.parse(path)), LONGEST)
     except Refusal:
         return None
 
@@ -157,9 +159,9 @@ def _known(fact: Value) -> Value:
 
 
 def _clean(value: object) -> Value:
-    """The value as JSON has it, with every text fit for output."""
+    """The value as JSON has it, with every text fit for output and not longer than LONGEST."""
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return cut(value.encode("utf-8", "backslashreplace").decode(), LONGEST)
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {str(_clean(str(key))): _clean(item) for key, item in items}

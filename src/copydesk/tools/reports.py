@@ -20,7 +20,8 @@ from copydesk.tools.report import Fields, Lang, Report, shown_diff
 from copydesk.tools.words import names, say
 from copydesk.tools.yaml import Value
 
-_LONGEST_FACT = 2_000
+LONGEST = 2_000
+"""Characters of one text that a caller is told back, or of one fact."""
 
 
 def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> Report:
@@ -117,7 +118,7 @@ def refused(mode: str, path: str | None, refusal: Refusal, lang: Lang) -> Report
     """The report of a refusal."""
     fields: Fields = {"status": "error", "mode": mode}
     if path is not None:
-        fields["path"] = path
+        fields["path"] = cut(path, LONGEST)
     fields |= {"error": refusal.code, **facts_of(refusal)}
     fields["summary"] = refusal_words(refusal, lang)
     return Report(fields)
@@ -218,9 +219,10 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
 
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
     """What happened and what to do, in words."""
-    facts = refusal.facts()
+    given = refusal.facts().items()
+    facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
     name = "CRASH" if isinstance(refusal, Crashed) else refusal.code
-    if name == "HUNK_NOT_FOUND":
+    if f"{name}.{facts.get('reason')}" in names():
         name = f"{name}.{facts['reason']}"
     for special in ("nested", "before_start"):
         if facts.get(special):
@@ -254,7 +256,7 @@ def facts_of(refusal: Refusal) -> Fields:
 
 def _value(fact: object) -> Value:
     if isinstance(fact, str):
-        return cut(fact, _LONGEST_FACT)
+        return cut(fact, LONGEST)
     if isinstance(fact, bool | int) or fact is None:
         return fact
     if isinstance(fact, tuple):

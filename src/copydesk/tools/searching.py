@@ -102,6 +102,7 @@ def ripgrep_search(context: Context, name: str, args: Args) -> Report:
         context.path(args.text("path", "."), folder=True),
         args.texts("rg_args"),
         _watch(context),
+        context.glob,
     )
     if isinstance(found, Files):
         return _files(context, name, pattern, found)
@@ -144,7 +145,7 @@ def _question(context: Context, args: Args) -> Question:
     return Question(
         args.text("pattern") if literal is None else literal,
         context.path(args.text("path", "."), folder=True),
-        args.texts("globs"),
+        tuple(map(context.glob, args.texts("globs"))),
         case,
         literal is not None or args.flag("fixed_strings", False),
         args.flag("include_hidden", False),

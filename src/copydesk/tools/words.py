@@ -151,6 +151,10 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "This path cannot be used here: {reason}. Paths are relative to the root of the workspace.",
         "此处不能使用该路径：{reason}。路径须相对于工作区根目录。",
     ),
+    "INVALID_PATH.not a directory": (
+        "This path is a file and not a directory. read_file reads it; to list, give the directory that it is in.",
+        "该路径是文件，不是目录。请用 read_file 读取；如需列出，请给出其所在目录。",
+    ),
     "INVALID_RANGE": (
         'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~ (read_file also takes -N~); the file has {total_lines:line|lines}.',
         "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~（read_file 还可用 -N~）；文件共 {total_lines} 行。",

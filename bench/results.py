@@ -1,0 +1,114 @@
+"""What a workload comes to: tables, bars, lines of a plot.
+
+What lives here: the values. What must not: Markdown, SVG, measuring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.arena import Cell
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that was asked for, what was measured, and whether that is enough.
+
+    `met` is None when it could not be measured.
+    """
+
+    asked: str
+    measured: str
+    met: bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of one row of a workload, against a limit.
+
+    `extra` are columns of texts, by contestant; `rate` shows edits a second and
+    not times.
+    """
+
+    caption: str
+    cells: Sequence[Cell]
+    limit: str | None = None
+    extra: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    memory: bool = True
+
+
+@dataclass
+class Section:
+    """A workload's results."""
+
+    name: str
+    title: str
+    notes: list[str] = field(default_factory=list[str])
+    tables: list[Table] = field(default_factory=list[Table])
+    bars: list[Bar] = field(default_factory=list[Bar])
+    plain: list[str] = field(default_factory=list[str])
+    points: dict[str, dict[str, list[tuple[float, float]]]] = field(
+        default_factory=dict[str, dict[str, list[tuple[float, float]]]]
+    )
+    """By plot, by contestant: where and how much."""
+
+    def plot(self, name: str, x: float, cells: Sequence[Cell], *, memory: bool = False) -> None:
+        """Add a point for every contestant that has one."""
+        lines = self.points.setdefault(name, {})
+        for cell in cells:
+            y = cell.peak_mb if memory else cell.median
+            if y and not (memory and cell.kind == "limit"):
+                lines.setdefault(cell.name, []).append((x, y))
+
+
+def cell_of(cells: Sequence[Cell], name: str) -> Cell | None:
+    """The cell of a contestant, if it was measured."""
+    return next((c for c in cells if c.name == name and c.median is not None), None)
+
+
+def ratio_bar(asked: str, cells: Sequence[Cell], name: str, limit: str, most: float) -> Bar:
+    """The bar that one contestant takes at most `most` times as long as another."""
+    return between(asked, cell_of(cells, name), cell_of(cells, limit), most)
+
+
+def between(asked: str, cell: Cell | None, limit: Cell | None, most: float) -> Bar:
+    """The same for two cells."""
+    if cell is None or limit is None or not cell.median or not limit.median:
+        return Bar(asked, "not measured", None)
+    ratio = cell.median / limit.median
+    shown = f"{ratio:.2f} × ({duration(cell.median)} against {duration(limit.median)})"
+    return Bar(asked, shown, ratio <= most)
+
+
+def under_bar(asked: str, cell: Cell | None, most_seconds: float) -> Bar:
+    """The bar that a contestant takes less than so long."""
+    if cell is None or cell.median is None:
+        return Bar(asked, "not measured", None)
+    return Bar(asked, duration(cell.median), cell.median < most_seconds)
+
+
+def memory_bar(asked: str, cell: Cell | None, most_mb: float) -> Bar:
+    """The bar that a contestant takes less than so much memory above what it held before."""
+    if cell is None or cell.above_idle_mb is None:
+        return Bar(asked, "not measured", None)
+    return Bar(asked, f"{cell.above_idle_mb:.0f} MB", cell.above_idle_mb < most_mb)
+
+
+def ahead_bar(asked: str, cells: Sequence[Cell], name: str) -> Bar:
+    """The bar that a contestant is faster than every peer."""
+    own = cell_of(cells, name)
+    peers = [c for c in cells if c.kind == "peer" and c.median is not None]
+    if own is None or not own.median or not peers:
+        return Bar(asked, "not measured", None)
+    best = min(peers, key=lambda c: c.median or 0.0)
+    assert best.median is not None
+    shown = f"{duration(own.median)}; the first peer, {best.name}, {duration(best.median)}"
+    return Bar(asked, shown, own.median < best.median)
+
+
+def duration(seconds: float) -> str:
+    """Three significant digits, with a unit."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

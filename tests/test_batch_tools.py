@@ -1,0 +1,726 @@
+"""Read, Edit, Write, BatchEdit, MultiEdit and prepare_batch_edit, as a caller meets them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bpe_openai import get_encoding  # type: ignore[import-untyped]
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+
+ENCODINGS = (("*.gb", "gb18030"), ("*.sjis", "shift_jis"), ("*.u16", "utf-16-le"))
+MEMBERS = {"guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)})}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Opened]:
+    config = Config(encodings=ENCODINGS, members=MEMBERS, durability="fast")
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        yield opened
+
+
+def call(desk: Opened, name: str, **arguments: Any) -> dict[str, Any]:
+    """The envelope, which is of the right form whatever happens."""
+    answer = desk.call("local", name, arguments)
+    fields: dict[str, Any] = answer.fields
+    assert answer.is_error == (fields["status"] == "error")
+    return fields
+
+
+def put(desk: Opened, path: str, data: bytes | str) -> Path:
+    target = Path(desk.root, path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data.encode() if isinstance(data, str) else data)
+    return target
+
+
+def pairs(*edits: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"old_string": old, "new_string": new} for old, new in edits]
+
+
+def refused(
+    desk: Opened, code: str, target: Path | None, name: str, **arguments: Any
+) -> dict[str, Any]:
+    """The call is refused with this code; bytes, times and journal stay as they are."""
+    before = None if target is None else (target.read_bytes(), target.stat().st_mtime_ns)
+    entries = desk.journal.entries()
+    found = call(desk, name, **arguments)
+    assert found["error"]["code"] == code, found
+    assert found["data"].get("applied", False) is False
+    assert desk.journal.entries() == entries
+    if target is not None:
+        assert before == (target.read_bytes(), target.stat().st_mtime_ns)
+    return found
+
+
+def batch_refused(
+    desk: Opened, code: str, data: bytes | str, *edits: tuple[str, str], **more: Any
+) -> dict[str, Any]:
+    target = put(desk, "a.txt", data)
+    return refused(desk, code, target, "BatchEdit", path="a.txt", edits=pairs(*edits), **more)
+
+
+# BatchEdit
+
+
+@pytest.mark.parametrize("name", ["BatchEdit", "MultiEdit"])
+def test_a_batch(desk: Opened, name: str) -> None:
+    target = put(desk, "src/a.py", "var a = 1;\nb\nfunction c() {}\nd\n")
+    found = call(
+        desk,
+        name,
+        path="src/a.py",
+        edits=pairs(("function c", "export function c"), ("d\n", "d\n"), ("var a", "const a")),
+    )
+    assert target.read_text() == "const a = 1;\nb\nexport function c() {}\nd\n"
+    assert found["status"] == "success"
+    assert found["data"] == {
+        "applied": True,
+        "replacements_count": 2,
+        "no_op_count": 1,
+        "diff_preview": (
+            "diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1,4 +1,4 @@\n"
+            "-var a = 1;\n+const a = 1;\n b\n-function c() {}\n+export function c() {}\n d\n"
+        ),
+        "diff_truncated": False,
+        "collisions": [],
+        "edit_id": 1,
+        "version": hashlib.sha256(target.read_bytes()).hexdigest()[:12],
+    }
+    assert {**found["stats"], "time_ms": 0} == {
+        "time_ms": 0,
+        "bytes_written": 40,
+        "original_size": 31,
+        "new_size": 40,
+        "lines_added": 2,
+        "lines_removed": 2,
+    }
+    assert found["context"]["path_resolved"] == "src/a.py"
+    entry = desk.journal.get(1)
+    assert entry is not None
+    assert (entry.tool, entry.member, entry.state, str(entry.path)) == (
+        name,
+        "local",
+        "done",
+        "src/a.py",
+    )
+    assert entry.inverse.apply(target.read_bytes()) == b"var a = 1;\nb\nfunction c() {}\nd\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "edits"),
+    [
+        (b"a\nb\nc\n", [("a", "x\ny"), ("c", "")]),
+        (b"\xef\xbb\xbfa\r\nb", [("a\nb", "b\na")]),
+        (b"a\xff\nb", [("b", "c")]),
+        (
+            b"".join(b"%d\n" % i for i in range(1000)),
+            [(f"\n{i}11\n", "\nx\n") for i in range(1, 10)],
+        ),
+    ],
+)
+def test_a_dry_run_tells_what_the_real_one_does(
+    desk: Opened, data: bytes, edits: list[tuple[str, str]]
+) -> None:
+    target = put(desk, "a.txt", data)
+    mtime = target.stat().st_mtime_ns
+    dry = call(desk, "BatchEdit", path="a.txt", edits=pairs(*edits), dry_run=True)
+    assert (dry["status"], dry["data"]["applied"]) == ("partial", False)
+    assert "edit_id" not in dry["data"]
+    assert dry["stats"]["bytes_written"] == 0
+    assert (target.read_bytes(), target.stat().st_mtime_ns) == (data, mtime)
+    assert desk.journal.entries() == ()
+    real = call(desk, "BatchEdit", path="a.txt", edits=pairs(*edits))
+    assert real["data"]["diff_preview"] == dry["data"]["diff_preview"]
+    assert {**real["stats"], "time_ms": 0, "bytes_written": 0} == {**dry["stats"], "time_ms": 0}
+    entry = desk.journal.get(1)
+    assert entry is not None
+    if b"\xff" not in data:
+        assert entry.diff.decode() == real["data"]["diff_preview"]
+
+
+def test_the_diff_is_one_that_patch_takes(desk: Opened, tmp_path: Path) -> None:
+    patch = shutil.which("patch")
+    if patch is None:
+        pytest.skip("GNU patch is not installed")
+    text = "".join(f"line {i}\n" for i in range(60))
+    put(desk, "a.txt", text)
+    Path(tmp_path, "copy").write_text(text)
+    found = call(
+        desk, "BatchEdit", path="a.txt", edits=pairs(("line 7\n", ""), ("line 50", "x\ny"))
+    )
+    diff = found["data"]["diff_preview"].encode()
+    subprocess.run([patch, "-s", "copy"], input=diff, cwd=tmp_path, check=True)
+    assert Path(tmp_path, "copy").read_bytes() == Path(tmp_path, "a.txt").read_bytes()
+
+
+@pytest.mark.parametrize("width", [10, 300, 30_000])
+def test_a_long_diff_is_cut(desk: Opened, width: int) -> None:
+    lines = [f"<{i} {'x' * width}" for i in range(300)]
+    put(desk, "a.txt", "".join(f"{line}\n" for line in lines))
+    edits = [(f"{line}\n", f"{line} y\n") for line in lines[::2]]
+    data = call(desk, "BatchEdit", path="a.txt", edits=pairs(*edits[:2]))["data"]
+    assert data["diff_truncated"] == (width == 30_000)
+    data = call(desk, "BatchEdit", path="a.txt", edits=pairs(*edits[2:]))["data"]
+    assert data["diff_truncated"] is True
+    assert data["replacements_count"] == 148
+    assert len(data["diff_preview"].encode()) <= 10 << 10
+    assert data["diff_preview"].count("\n") <= 100
+    assert data["diff_preview"].endswith("\n")
+    assert (data["diff_preview"].count("\n") == 100) == (width == 10)
+
+
+def test_no_match(desk: Opened) -> None:
+    text = "def one():\n    return 1\n\ndef two():\n    return 2\n    return 2\n"
+    found = batch_refused(
+        desk, "PARTIAL_MATCH_FAIL", text, ("def one", "x"), ("def too():", "x"), ("return 2", "x")
+    )
+    assert found["data"] == {
+        "applied": False,
+        "failed_index": 1,
+        "failures": [
+            {
+                "index": 1,
+                "reason": "no match",
+                "matches_count": 0,
+                "lines": [],
+                "nearest_lines": "4~4",
+                "similarity": found["data"]["failures"][0]["similarity"],
+                "difference": ["- def too():", "+ def two():"],
+            },
+            {"index": 2, "reason": "several matches", "matches_count": 2, "lines": [5, 6]},
+        ],
+    }
+
+
+def test_overlapping_places_count(desk: Opened) -> None:
+    found = batch_refused(desk, "PARTIAL_MATCH_FAIL", "aaa", ("aa", "b"))
+    assert found["data"]["failures"][0]["matches_count"] == 2
+
+
+def test_a_collision(desk: Opened) -> None:
+    found = batch_refused(
+        desk, "COLLISION_DETECTED", "a\nb\nc\n", ("c", "x"), ("a\nb", "x"), ("b\n", "y")
+    )
+    assert found["data"]["collisions"] == [
+        {"first": 1, "second": 2, "first_lines": "1~2", "second_lines": "2~2"}
+    ]
+
+
+def test_duplicates(desk: Opened) -> None:
+    found = batch_refused(desk, "DUPLICATE_EDITS", "a b", ("a", "x"), ("b", "y"), ("a", "x"))
+    assert found["data"]["indices"] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("data", "edit"),
+    [(b"caf\xe9", ("caf", "th\xe9")), (b"caf\xe9", ("\xe9", "e")), (b"\xff\xff\xff", ("\xff", ""))],
+)
+def test_text_beyond_ascii_in_unknown_bytes(
+    desk: Opened, data: bytes, edit: tuple[str, str]
+) -> None:
+    found = batch_refused(desk, "ENCODING_ERROR", data, edit)
+    assert found["data"]["encoding"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("a.gb", "gb18030"), ("a.sjis", "shift_jis"), ("a.u16", "utf-16-le")]
+)
+def test_a_configured_encoding(desk: Opened, path: str, name: str) -> None:
+    target = put(desk, path, "一行\r\n日本\r\n".encode(name))
+    found = call(desk, "BatchEdit", path=path, edits=pairs(("日本\n", "日本\n中\n"), ("一", "a")))
+    assert target.read_bytes() == "a行\r\n日本\r\n中\r\n".encode(name)
+    assert "+a行\r\n" in found["data"]["diff_preview"]
+    if name == "shift_jis":
+        refused(desk, "ENCODING_ERROR", target, "BatchEdit", path=path, edits=pairs(("a", "🎉")))
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("missing.txt", "NOT_FOUND"),
+        ("no/such/folder.txt", "NOT_FOUND"),
+        ("folder", "IS_DIRECTORY"),
+        (".", "IS_DIRECTORY"),
+        ("nul", "BINARY_FILE"),
+        ("pipe", "EXECUTION_ERROR"),
+        ("../a", "ACCESS_DENIED"),
+        ("/etc/passwd", "ACCESS_DENIED"),
+        ("folder/../../a", "ACCESS_DENIED"),
+        ("out", "ACCESS_DENIED"),
+        ("", "INVALID_PARAM"),
+        ("a\0b", "INVALID_PARAM"),
+        ("\ud800", "INVALID_PARAM"),
+        (5, "INVALID_PARAM"),
+    ],
+)
+@pytest.mark.parametrize("name", ["Read", "Edit", "BatchEdit", "prepare_batch_edit"])
+def test_paths(desk: Opened, name: str, path: object, code: str) -> None:
+    put(desk, "folder/file", "a")
+    put(desk, "nul", b"a\0b")
+    os.mkfifo(Path(desk.root, "pipe"))
+    Path(desk.root, "out").symlink_to("/etc")
+    arguments: dict[str, Any] = {"path": path}
+    if name == "Edit":
+        arguments |= {"old_string": "a", "new_string": "b"}
+    elif name != "Read":
+        arguments |= {"edits": pairs(("a", "b"))}
+    if name == "prepare_batch_edit":
+        assert desk.call("local", name, arguments).is_error
+        return
+    found = refused(desk, code, None, name, **arguments)
+    assert ("path_resolved" in found["context"]) == (code not in ("ACCESS_DENIED", "INVALID_PARAM"))
+
+
+def test_a_missing_file_with_a_name_close_to_it(desk: Opened) -> None:
+    put(desk, "src/words.py", "a")
+    for name, more in (
+        ("BatchEdit", {"edits": pairs(("a", "b"))}),
+        ("Edit", {"old_string": "a", "new_string": "b"}),
+        ("Read", {}),
+    ):
+        found = refused(desk, "NOT_FOUND", None, name, path="src/word.py", **more)
+        assert found["data"]["similar"] == ["src/words.py"]
+
+
+def test_access_lists(desk: Opened) -> None:
+    for path in ("secret/a", "dark/a"):
+        put(desk, path, "a")
+        edits = {"path": path, "edits": pairs(("a", "b"))}
+        for name, arguments in (
+            ("BatchEdit", edits),
+            ("BatchEdit", {**edits, "dry_run": True}),
+            ("Edit", {"path": path, "old_string": "a", "new_string": "b"}),
+            ("Write", {"path": path, "content": "b", "overwrite": True}),
+        ):
+            fields: Mapping[str, Any] = desk.call("guest", name, arguments).fields
+            expected = "FILE" if (name, path) == ("Write", "dark/a") else "ACCESS_DENIED"
+            if expected == "ACCESS_DENIED":
+                assert fields["error"]["code"] == expected, (name, path)
+        assert Path(desk.root, path).read_text() == "a"
+
+
+# arguments
+
+
+@pytest.mark.parametrize(
+    ("edits", "named"),
+    [
+        ([], ["edits"]),
+        ("a", ["edits"]),
+        (None, ["edits"]),
+        ([5], ["edits[0]"]),
+        ([{"old_string": "a", "new_string": "b"}, {"old_string": "", "new_string": "b"}], ["edits[1].old_string"]),
+        ([{"old_string": 1, "new_string": "b"}], ["edits[0].old_string"]),
+        ([{"old_string": "a", "new_string": None}], ["edits[0].new_string"]),
+        ([{"old_string": "a"}], ["edits[0]", "new_string"]),
+        ([{"old_string": "a", "new_string": "b", "foo": 1}], ["edits[0]", "foo"]),
+        ([{"old_string": "a", "new_string": "b", "replace_all": True}], ["edits[0]", "replace_all"]),
+        ([{"old_string": "a", "new_string": "b\0"}], ["edits[0].new_string"]),
+        ([{"old_string": "\ud800", "new_string": "b"}], ["edits[0].old_string"]),
+        ([{"old_string": "a", "new_string": "a"}], ["edits"]),
+    ],
+)  # fmt: skip
+def test_wrong_edits(desk: Opened, edits: object, named: list[str]) -> None:
+    target = put(desk, "a.txt", "a\n")
+    found = refused(desk, "INVALID_PARAM", target, "BatchEdit", path="a.txt", edits=edits)
+    said = found["data"]["argument"] + " " + found["data"]["reason"]
+    assert said.startswith(named[0])
+    assert all(word in said for word in named)
+    assert named[0] in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "named"),
+    [
+        ("BatchEdit", {"edits": pairs(("a", "b")), "foo": 1}, "foo"),
+        ("BatchEdit", {"edits": pairs(("a", "b")), "dry_run": "yes"}, "dry_run"),
+        ("BatchEdit", {"edits": pairs(("a", "b")), "expected_mtime_ms": "1"}, "expected_mtime_ms"),
+        (
+            "BatchEdit",
+            {"edits": pairs(("a", "b")), "expected_size_bytes": -1},
+            "expected_size_bytes",
+        ),
+        ("BatchEdit", {"edits": pairs(("a", "b")), "expected_sha256": 5}, "expected_sha256"),
+        ("Edit", {"old_string": "", "new_string": "b"}, "old_string"),
+        ("Edit", {"old_string": "a", "new_string": "a"}, "new_string"),
+        ("Edit", {"old_string": "a\n", "new_string": "a\r\n"}, "new_string"),
+        ("Edit", {"old_string": "a"}, "new_string"),
+        ("Read", {"start_line": "x"}, "start_line"),
+        ("Read", {"start_line": -1}, "start_line"),
+        ("Read", {"start_line": 9}, "start_line"),
+        ("Read", {"limit": -1}, "limit"),
+        ("Write", {}, "content"),
+        ("Write", {"content": "b", "overwrite": True}, "overwrite"),
+    ],
+)
+def test_wrong_arguments(desk: Opened, name: str, arguments: dict[str, Any], named: str) -> None:
+    target = put(desk, "a.txt", "a\n")
+    found = refused(desk, "INVALID_PARAM", target, name, path="a.txt", **arguments)
+    assert found["data"]["argument"] == named
+
+
+# expectations
+
+
+def test_what_read_tells_is_what_the_others_expect(desk: Opened) -> None:
+    target = put(desk, "a.txt", "a\nb\n")
+    stats = call(desk, "Read", path="a.txt")["stats"]
+    known = {
+        "expected_mtime_ms": stats["file_mtime_ms"],
+        "expected_size_bytes": stats["file_size_bytes"],
+        "expected_sha256": stats["file_sha256"],
+    }
+    assert call(desk, "BatchEdit", path="a.txt", edits=pairs(("a", "c")), **known)["data"][
+        "applied"
+    ]
+    assert target.read_text() == "c\nb\n"
+    stale = {**known, "expected_mtime_ms": None, "expected_size_bytes": None}
+    found = refused(
+        desk, "CONFLICT", target, "Edit", path="a.txt", old_string="b", new_string="d", **stale
+    )
+    assert found["data"]["expectation"] == "expected_sha256"
+    assert found["data"]["expected"] == known["expected_sha256"]
+    assert found["data"]["actual"] == hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("expectation", "wrong"),
+    [("expected_mtime_ms", 1), ("expected_size_bytes", 0), ("expected_sha256", "0" * 64)],
+)
+@pytest.mark.parametrize("dry", [False, True])
+def test_an_expectation_that_does_not_hold(
+    desk: Opened, expectation: str, wrong: Any, dry: bool
+) -> None:
+    more = {expectation: wrong, "dry_run": dry}
+    found = batch_refused(desk, "CONFLICT", "a\n", ("no such text", "b"), **more)
+    target = Path(desk.root, "a.txt")
+    actual = {
+        "expected_mtime_ms": target.stat().st_mtime_ns // 1_000_000,
+        "expected_size_bytes": 2,
+        "expected_sha256": hashlib.sha256(b"a\n").hexdigest(),
+    }
+    assert found["data"] == {
+        "applied": False,
+        "expectation": expectation,
+        "expected": wrong,
+        "actual": actual[expectation],
+    }
+
+
+def test_a_digest_may_be_in_capitals(desk: Opened) -> None:
+    put(desk, "a.txt", "a\n")
+    digest = hashlib.sha256(b"a\n").hexdigest().upper()
+    assert call(desk, "BatchEdit", path="a.txt", edits=pairs(("a", "b")), expected_sha256=digest)[
+        "data"
+    ]["applied"]
+
+
+# Edit
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new", "after", "count"),
+    [
+        ("aaa", "aa", "b", "ba", 1),
+        ("a a a", "a", "b", "b b b", 3),
+        ("a\r\na\r\n", "a\n", "b\nc\n", "b\r\nc\r\nb\r\nc\r\n", 2),
+        ("a", "a", "", "", 1),
+    ],
+)
+def test_edit_everywhere(
+    desk: Opened, data: str, old: str, new: str, after: str, count: int
+) -> None:
+    target = put(desk, "a.txt", data)
+    found = call(desk, "Edit", path="a.txt", old_string=old, new_string=new, replace_all=True)
+    assert target.read_bytes() == after.encode()
+    assert found["data"]["replacements_count"] == count
+
+
+def test_edit_once(desk: Opened) -> None:
+    target = put(desk, "a.txt", "aaa b")
+    refused(
+        desk, "PARTIAL_MATCH_FAIL", target, "Edit", path="a.txt", old_string="aa", new_string="x"
+    )
+    refused(
+        desk,
+        "PARTIAL_MATCH_FAIL",
+        target,
+        "Edit",
+        path="a.txt",
+        old_string="z",
+        new_string="x",
+        replace_all=True,
+    )
+    dry = call(desk, "Edit", path="a.txt", old_string="b", new_string="c", dry_run=True)
+    assert (dry["status"], target.read_text()) == ("partial", "aaa b")
+    assert call(desk, "Edit", path="a.txt", old_string="b", new_string="c")["status"] == "success"
+    assert target.read_text() == "aaa c"
+
+
+# Write
+
+
+def test_write_a_new_file(desk: Opened) -> None:
+    found = call(desk, "Write", path="new/a.txt", content="a\r\nb")
+    assert Path(desk.root, "new/a.txt").read_bytes() == b"a\r\nb"
+    assert found["data"]["diff_preview"].startswith(
+        "diff --git a/new/a.txt b/new/a.txt\nnew file mode"
+    )
+    assert (found["stats"]["original_size"], found["stats"]["bytes_written"]) == (0, 4)
+    entry = desk.journal.get(1)
+    assert entry is not None
+    assert entry.kind == "create"
+
+
+def test_write_does_not_overwrite_by_itself(desk: Opened) -> None:
+    target = put(desk, "a.txt", "a\n")
+    refused(desk, "FILE_EXISTS", target, "Write", path="a.txt", content="b\n")
+    refused(
+        desk, "FILE_EXISTS", target, "Write", path="a.txt", content="b\n", expected_size_bytes=2
+    )
+    refused(
+        desk,
+        "CONFLICT",
+        target,
+        "Write",
+        path="a.txt",
+        content="b\n",
+        overwrite=True,
+        expected_size_bytes=3,
+    )
+    refused(
+        desk,
+        "IS_DIRECTORY",
+        None,
+        "Write",
+        path=".",
+        content="b\n",
+        overwrite=True,
+        expected_size_bytes=3,
+    )
+    done = call(desk, "Write", path="a.txt", content="b\n", overwrite=True, expected_size_bytes=2)
+    assert (done["status"], target.read_text()) == ("success", "b\n")
+    again = call(desk, "Write", path="a.txt", content="b\n", overwrite=True, expected_size_bytes=2)
+    assert (again["stats"]["bytes_written"], again["data"]["edit_id"]) == (0, 0)
+
+
+def test_write_expects_nothing_of_a_file_that_is_not_there(desk: Opened) -> None:
+    refused(
+        desk,
+        "NOT_FOUND",
+        None,
+        "Write",
+        path="a.txt",
+        content="b",
+        overwrite=True,
+        expected_size_bytes=2,
+    )
+    assert not Path(desk.root, "a.txt").exists()
+    assert call(desk, "Write", path="a.txt", content="b", overwrite=True)["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"a\r\nb\r\n", "c\nd\n", b"c\r\nd\r\n"),
+        (b"a\nb\n", "c\r\nd", b"c\nd"),
+        (b"a", "c\r\nd", b"c\r\nd"),
+        (b"\xef\xbb\xbfa\n", "c\n", b"\xef\xbb\xbfc\n"),
+        (b"a\n", "", b""),
+        (b"", "a", b"a"),
+    ],
+)
+def test_write_keeps_the_style_of_the_file(
+    desk: Opened, before: bytes, content: str, after: bytes
+) -> None:
+    target = put(desk, "a.txt", before)
+    size = len(before)
+    call(desk, "Write", path="a.txt", content=content, overwrite=True, expected_size_bytes=size)
+    assert target.read_bytes() == after
+
+
+# Read
+
+
+@pytest.mark.parametrize(
+    ("more", "content", "truncated"),
+    [
+        ({}, "1\n2\n3\n4\n5", False),
+        ({"start_line": 4}, "4\n5", False),
+        ({"start_line": 2, "limit": 2}, "2\n3\n", True),
+        ({"start_line": 4, "limit": 2}, "4\n5", False),
+        ({"start_line": 0, "limit": 0}, "1\n2\n3\n4\n5", False),
+        ({"limit": 1}, "1\n", True),
+    ],
+)
+def test_read(desk: Opened, more: dict[str, int], content: str, truncated: bool) -> None:
+    target = put(desk, "a.txt", "1\n2\r\n3\n4\n5")
+    found = call(desk, "Read", path="a.txt", **more)
+    assert found["data"] == {"content": content, "truncated": truncated}
+    assert found["status"] == ("partial" if truncated else "success")
+    assert {**found["stats"], "time_ms": 0} == {
+        "time_ms": 0,
+        "total_lines": 5,
+        "lines_read": len(content.splitlines()),
+        "file_mtime_ms": target.stat().st_mtime_ns // 1_000_000,
+        "file_size_bytes": 10,
+        "file_sha256": hashlib.sha256(target.read_bytes()).hexdigest(),
+    }
+
+
+def test_read_an_empty_file_and_many_lines(desk: Opened) -> None:
+    put(desk, "empty.txt", "")
+    assert call(desk, "Read", path="empty.txt")["data"] == {"content": "", "truncated": False}
+    put(desk, "a.txt", "".join(f"{i}\n" for i in range(501)))
+    found = call(desk, "Read", path="a.txt")
+    assert found["data"]["truncated"]
+    assert found["stats"]["lines_read"] == 500
+
+
+# prepare_batch_edit
+
+
+TEXT = "".join(f"line {i}\n" for i in range(1, 41))
+
+
+def prepared(desk: Opened, *edits: tuple[str, str], **more: Any) -> dict[str, Any]:
+    answer = desk.call(
+        "local", "prepare_batch_edit", {"path": "a.txt", "edits": pairs(*edits), **more}
+    )
+    fields: dict[str, Any] = answer.fields
+    assert not answer.is_error, answer.text
+    return fields
+
+
+def applied(desk: Opened, hunk_id: str) -> dict[str, Any]:
+    fields: dict[str, Any] = desk.call(
+        "local", "apply_file_modification", {"hunk_id": hunk_id}
+    ).fields
+    return fields
+
+
+TWO = (("line 10\n", "ten\n"), ("line 30", "thirty\n30"))
+
+
+def test_a_planned_batch(desk: Opened) -> None:
+    target = put(desk, "a.txt", TEXT)
+    plan = prepared(desk, *TWO)
+    assert target.read_text() == TEXT
+    assert plan["regions"] == [
+        {"index": 0, "start_line": 10, "end_line": 10},
+        {"index": 1, "start_line": 30, "end_line": 30},
+    ]
+    done = applied(desk, plan["hunk_id"])
+    assert (done["status"], done["context_match"]) == ("ok", "exact")
+    assert target.read_text() == TEXT.replace("line 10\n", "ten\n").replace("line 30", "thirty\n30")
+    again = applied(desk, plan["hunk_id"])
+    assert (again["error"], again["reason"]) == ("HUNK_NOT_FOUND", "applied")
+
+
+def test_the_parts_are_carried_each_on_its_own(desk: Opened) -> None:
+    target = put(desk, "a.txt", TEXT)
+    plan = prepared(desk, *TWO)
+    now = "first\n" + TEXT.replace("line 20\n", "line 20\nmore\nand more\n")
+    target.write_text(now)
+    done = applied(desk, plan["hunk_id"])
+    assert done["context_match"] == "fuzz", done
+    assert target.read_text() == now.replace("line 10\n", "ten\n").replace("line 30", "thirty\n30")
+
+
+@pytest.mark.parametrize("gone", ["line 10\n", "line 30\n"])
+def test_one_part_changed_and_nothing_is_written(desk: Opened, gone: str) -> None:
+    target = put(desk, "a.txt", TEXT)
+    plan = prepared(desk, *TWO)
+    target.write_text(TEXT.replace(gone, "another\n"))
+    before = target.stat().st_mtime_ns
+    done = applied(desk, plan["hunk_id"])
+    assert (done["error"], done["context_match"]) == ("CONTENT_CHANGED", "rejected")
+    assert (target.read_text(), target.stat().st_mtime_ns) == (
+        TEXT.replace(gone, "another\n"),
+        before,
+    )
+    target.write_text(TEXT)
+    assert applied(desk, plan["hunk_id"])["status"] == "ok"
+
+
+def test_a_planned_batch_on_the_version_that_was_read(desk: Opened) -> None:
+    target = put(desk, "a.txt", TEXT)
+    version = desk.call("local", "read_file", {"path": "a.txt"}).fields["version"]
+    target.write_text("first\n" + TEXT)
+    plan = prepared(desk, *TWO, version=version)
+    assert plan["regions"][0]["start_line"] == 11
+    target.write_text(TEXT.replace("line 10\n", ""))
+    answer = desk.call(
+        "local", "prepare_batch_edit", {"path": "a.txt", "edits": pairs(*TWO), "version": version}
+    )
+    assert answer.fields["error"] == "STALE_READ"
+
+
+def test_a_planned_batch_made_anew_and_at_once(desk: Opened) -> None:
+    target = put(desk, "a.txt", TEXT)
+    plan = prepared(desk, *TWO)
+    other = prepared(desk, ("line 5\n", "five\n"), existing_hunk_id=plan["hunk_id"])
+    assert other["hunk_id"] == plan["hunk_id"]
+    assert applied(desk, plan["hunk_id"])["status"] == "ok"
+    assert target.read_text() == TEXT.replace("line 5\n", "five\n")
+    done = prepared(desk, ("line 6\n", "six\n"), apply="auto")
+    assert done["changed"] is True
+    assert "six\n" in target.read_text()
+
+
+def test_a_planned_batch_adds_no_newline_at_the_end(desk: Opened) -> None:
+    target = put(desk, "a.txt", "a\r\nb\nc")
+    plan = prepared(desk, ("a", "x\ny"), ("c", "z"))
+    assert applied(desk, plan["hunk_id"])["status"] == "ok"
+    assert target.read_bytes() == b"x\r\ny\r\nb\nz"
+
+
+@pytest.mark.parametrize(
+    ("edits", "code"),
+    [
+        (pairs(("no such text", "x")), "PARTIAL_MATCH_FAIL"),
+        (pairs(("line 40", "x"), ("40\n", "y")), "COLLISION_DETECTED"),
+        (pairs(("line 40", "x"), ("line 40", "x")), "DUPLICATE_EDITS"),
+        (pairs(("line 40", "line 40")), "INVALID_ARGS"),
+    ],
+)
+def test_a_batch_that_cannot_be_planned(desk: Opened, edits: object, code: str) -> None:
+    put(desk, "a.txt", TEXT)
+    answer = desk.call("local", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
+    assert answer.fields["error"] == code
+    assert desk.pending("local") == ()
+
+
+# what a refusal costs
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("the same line\n" * 70_000, "the some line"),
+        ("ab cd " * 170_000, "ab cd ab xd ab"),
+        ("这是一行中文文本,含有标点。\n" * 10_000, "这是一行英文文本,含有标点。\n" * 30),
+        ("".join(f"    line {i:06d} = compute({i})\n" for i in range(20_000)), "\n".join(f"line {i:06d} = compute({i})" for i in range(500, 530))),
+        ("".join(f"{i * i}\n" for i in range(100_000)), "".join(f"{i * i}\n" for i in range(10_000)) + "x"),
+        ("".join(f"{i * i}\n" for i in range(100_000)), "".join(f"{i * 7 + i * i}" for i in range(80_000))),
+        ("a\n\n\nb\n", "\n\n\n\n\n\n"),
+    ],
+    ids=["equal lines", "one line", "Chinese", "indentation", "long", "other and long", "blank"],
+)  # fmt: skip
+def test_a_refusal_is_short_and_quick(desk: Opened, text: str, old: str) -> None:
+    put(desk, "a.txt", text)
+    start = time.process_time()
+    answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": pairs((old, "x"))})
+    assert time.process_time() - start < 5
+    assert answer.fields["error"]["code"] == "PARTIAL_MATCH_FAIL"
+    assert len(get_encoding("cl100k_base").encode(answer.text)) < 300

@@ -1,0 +1,148 @@
+"""The Standard Envelope: its keys, its codes, and that it can always be sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk import errors
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.tools import envelope
+from copydesk.tools.envelope import Envelope, code_of
+
+CODES = {
+    *("NOT_FOUND", "ACCESS_DENIED", "PERMISSION_DENIED", "INVALID_PARAM", "TIMEOUT", "INTERNAL_ERROR"),
+    *("EXECUTION_ERROR", "CONFLICT", "IS_DIRECTORY", "BINARY_FILE", "FILE_EXISTS", "ENCODING_ERROR"),
+    *("COLLISION_DETECTED", "PARTIAL_MATCH_FAIL", "DUPLICATE_EDITS"),
+}  # fmt: skip
+TOOLS = ("Read", "Edit", "Write", "BatchEdit", "MultiEdit")
+
+
+def check(answer: Any) -> dict[str, Any]:
+    """The answer is an envelope, and its text can be read back."""
+    assert isinstance(answer, Envelope)
+    fields: dict[str, Any] = answer.fields
+    assert set(fields) - {"error"} == {"status", "data", "text", "stats", "context"}
+    assert fields["status"] in ("success", "partial", "error")
+    assert ("error" in fields) == (fields["status"] == "error")
+    assert isinstance(fields["data"], dict)
+    assert fields["text"]
+    assert isinstance(fields["stats"]["time_ms"], int)
+    assert fields["context"]["cwd"] == "."
+    assert isinstance(fields["context"]["params_input"], dict)
+    assert set(fields["context"]) <= {"cwd", "params_input", "path_resolved"}
+    if "error" in fields:
+        assert set(fields["error"]) == {"code", "message"}
+        assert fields["error"]["code"] in CODES
+        assert fields["error"]["message"]
+    told = json.loads(answer.text.encode(), parse_constant=pytest.fail)
+    assert {**told, "context": 0} == {**json.loads(json.dumps(fields)), "context": 0}
+    assert answer.data == fields
+    return fields
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Opened]:
+    Path(tmp_path, "a.txt").write_text("a\nb\n")
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(None, [], "text", 5, {}, {"path": None}, {"\ud800": "\ud800"}),
+        *({"path": "a.txt", "edits": float("nan")}, {"path": "a.txt", "content": float("inf")}),
+        {"path": "a.txt", "content": b"bytes", "edits": ({"old_string": {1, 2}},)},
+        {"path": "\ud800"},
+    ],
+)
+def test_any_arguments(desk: Opened, name: str, arguments: object) -> None:
+    fields = check(desk.call("local", name, arguments))
+    assert fields["status"] == "error"
+    assert fields["error"]["code"] == "INVALID_PARAM"
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("Read", {}),
+        ("Read", {"limit": 1}),
+        ("Edit", {"old_string": "a", "new_string": "c"}),
+        ("Edit", {"old_string": "z", "new_string": "c"}),
+        ("Write", {"content": "x"}),
+        ("BatchEdit", {"edits": [{"old_string": "a", "new_string": "c"}], "dry_run": True}),
+        ("MultiEdit", {"edits": [{"old_string": "a", "new_string": "c"}]}),
+    ],
+)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_arguments_as_given(desk: Opened, name: str, more: dict[str, Any], lang: Any) -> None:
+    arguments = {"path": "./a.txt", **more}
+    answer = desk.call("local", name, arguments, lang=lang)
+    fields = check(answer)
+    assert fields["context"] == {"cwd": ".", "params_input": arguments, "path_resolved": "a.txt"}
+    assert json.loads(answer.text)["context"] == fields["context"]
+
+
+def test_a_model_is_not_shown_again_what_it_has_written(desk: Opened) -> None:
+    edits = [{"old_string": "x" * 1_000, "new_string": "漢" * 1_000}] * 50
+    answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": edits})
+    assert check(answer)["context"]["params_input"]["edits"] == edits
+    assert len(answer.text) < 1_500
+
+
+def test_read_has_nothing_to_apply(desk: Opened) -> None:
+    assert "applied" not in check(desk.call("local", "Read", {"path": "no"}))["data"]
+    assert (
+        check(desk.call("local", "Write", {"path": "a.txt", "content": ""}))["data"]["applied"]
+        is False
+    )
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (errors.FileNotFound(), "NOT_FOUND"),
+        (errors.NotAFile("directory"), "IS_DIRECTORY"),
+        (errors.NotAFile("socket"), "EXECUTION_ERROR"),
+        (errors.InvalidPath("path leaves the workspace"), "ACCESS_DENIED"),
+        (errors.InvalidPath("NUL in path"), "INVALID_PARAM"),
+        (errors.AccessDenied("write", "no_write_dirs"), "ACCESS_DENIED"),
+        (errors.FileTooLarge(5, 4), "EXECUTION_ERROR"),
+        (errors.Failed("write", "EACCES: Permission denied"), "PERMISSION_DENIED"),
+        (errors.Failed("write", "EROFS: Read-only file system"), "PERMISSION_DENIED"),
+        (errors.Failed("write", "ENOSPC: No space left on device"), "EXECUTION_ERROR"),
+        (errors.Failed("read", "ETIMEDOUT: Connection timed out"), "TIMEOUT"),
+        (errors.PathRequired(), "INVALID_PARAM"),
+        (errors.ContentRequired(), "INVALID_PARAM"),
+        (errors.BinaryFile(5), "BINARY_FILE"),
+        (errors.EncodingRefused("unknown", "é", 0), "ENCODING_ERROR"),
+        (errors.Conflict("expected_size_bytes", 1, 2), "CONFLICT"),
+        (errors.FileExists(5), "FILE_EXISTS"),
+        (errors.DuplicateEdits((0, 1)), "DUPLICATE_EDITS"),
+        (errors.HunkNotFound("00000000", "unknown"), "EXECUTION_ERROR"),
+    ],
+)
+def test_codes(refusal: errors.Refusal, code: str) -> None:
+    assert code_of(refusal) == code
+    check(envelope.refused(refusal, {}, None, "en", writes=True).timed(0))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())) | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3) | st.tuples(inner),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=4), st.text() | st.none())
+def test_whatever_is_given_can_be_sent(arguments: dict[str, object], path: str | None) -> None:
+    check(envelope.refused(errors.PathRequired(), arguments, path, "en", writes=True).timed(1))

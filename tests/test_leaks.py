@@ -1,0 +1,366 @@
+"""What a member may not read does not come out by a side door either.
+
+Each row is a call and what its answer holds (`shows`) or does not (`hides`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.edit.place import cut
+from copydesk.errors import Refusal
+from copydesk.tools.catalog import Answer
+from copydesk.tools.report import Lang
+
+HIDDEN = "no_read_dirs"
+MEMBERS = {
+    "local": MemberConfig({HIDDEN: ("secret",)}, team_mgmt=True),
+    "all": MemberConfig(),
+    "lead": MemberConfig(
+        {
+            HIDDEN: ("**/private",),
+            "no_write_dirs": (".minds/fixed",),
+            "no_read_file_ext_names": ("key",),
+        },
+        team_mgmt=True,
+    ),
+    "guest": MemberConfig({"no_write_dirs": ("**",), "read_dirs": ("src",)}, team_mgmt=True),
+    "blind": MemberConfig({HIDDEN: ("**",)}),
+    "suffix": MemberConfig({"no_read_file_ext_names": ("key",)}),
+}
+FILES = {
+    "a.txt": "needle\n",
+    "copydesk.toml": "# needle: a token\n",
+    "sub/copydesk.toml": "# needle\n",
+    "pub/a.txt": "needle\n",
+    "pub/b.key": "needle\n",
+    "secret/plan.txt": "needle one\n",
+    "secret/planned.txt": "needle two\n",
+    ".minds/a.md": "needle\n",
+    ".minds/skills/b.md": "needle\n",
+    ".minds/private/c.md": "needle\n",
+    ".minds/fixed/d.md": "needle\n",
+    ".minds/e.key": "needle\n",
+}
+LINKS = {
+    "to_file": "secret/plan.txt",
+    "to_dir": "secret",
+    "to_minds": ".minds",
+    "to_pub": "pub",
+    "to_a": "a.txt",
+    "to_key": "pub/b.key",
+    "to_etc": "/etc",
+    "to_nothing": "none",
+    "to_hidden_nothing": "secret/plam.txt",
+    "loop": "loop",
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Opened]:
+    """A workspace with things that some may not see, and links to them."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    for name, target in LINKS.items():
+        os.symlink(target, tmp_path / name)
+    with open_workspace(
+        str(tmp_path), Config(members=MEMBERS, durability="fast"), shared=False
+    ) as d:
+        yield d
+
+
+def check(
+    desk: Opened,
+    who: str,
+    tool: str,
+    arguments: dict[str, Any],
+    error: str | None = None,
+    *,
+    shows: str = "",
+    hides: str = "",
+) -> Answer:
+    """The call is refused with this code, or not at all; its answer holds these words."""
+    answer = desk.call(who, tool, arguments)
+    assert answer.data.get("error") == error, answer.text
+    text = json.dumps(answer.data, ensure_ascii=False)
+    for word in shows.split():
+        assert word in text, (word, text)
+    for word in hides.split():
+        assert word not in text, (word, text)
+    return answer
+
+
+def listed(desk: Opened, who: str, path: str = ".", toolset: str = "") -> dict[str, Any]:
+    """The names of a directory, with the targets of links."""
+    entries: Any = desk.call(who, f"{toolset}list_dir", {"path": path}).data["entries"]
+    return {entry["name"]: entry.get("target") for entry in entries}
+
+
+PLAN = {"path": "moved/x.txt", "content": "needle three"}
+
+
+def test_a_plan_is_hidden_when_its_path_has_come_to_lead_elsewhere(
+    desk: Opened, tmp_path: Path
+) -> None:
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "moved" / "x.txt").write_text("old\n")
+    plan = check(desk, "all", "prepare_file_append", PLAN).data["hunk_id"]
+    assert [p.id for p in desk.pending("local")] == [plan]
+    assert desk.pending_report("local", str(plan)).fields["path"] == "moved/x.txt"
+    (tmp_path / "moved").rename(tmp_path / "secret" / "moved")
+    os.symlink("secret/moved", tmp_path / "moved")
+    assert desk.pending("local") == ()
+    with pytest.raises(Refusal) as caught:
+        desk.pending_report("local", str(plan))
+    assert caught.value.code == "ACCESS_DENIED"
+    assert [p.id for p in desk.pending("all")] == [plan]
+    (tmp_path / "moved").unlink()
+    os.symlink("/etc", tmp_path / "moved")
+    assert desk.pending("all") == ()
+
+
+@pytest.mark.parametrize(
+    ("who", "shown", "hidden"),
+    [
+        ("local", "to_pub to_a to_key", "to_file to_dir to_minds to_hidden_nothing secret .minds"),
+        ("all", "to_pub to_a to_key to_file to_dir", "to_minds .minds"),
+        ("suffix", "to_pub to_a to_file", "to_key to_minds"),
+        ("guest", "", "to_file to_dir to_a to_pub to_etc"),
+    ],
+)
+def test_links_are_listed_as_far_as_what_they_lead_to(
+    desk: Opened, who: str, shown: str, hidden: str
+) -> None:
+    found = listed(desk, who)
+    for name in shown.split():
+        assert found[name] == LINKS[name]
+    assert not set(hidden.split()) & set(found)
+
+
+def test_a_link_out_of_the_workspace_has_no_target(desk: Opened) -> None:
+    found = listed(desk, "all")
+    assert (found["to_etc"], found["to_nothing"]) == (None, "none")
+    assert found.get("loop") is None
+
+
+def test_a_link_whose_name_is_not_utf_8_has_no_target(desk: Opened, tmp_path: Path) -> None:
+    try:
+        os.symlink(b"secret/plan.txt", os.fsencode(tmp_path) + b"/odd\xff")
+    except OSError:
+        pytest.skip("names are UTF-8 here")
+    assert listed(desk, "local")["odd\\xff"] is None
+
+
+@pytest.mark.parametrize(
+    ("who", "path", "shows", "hides"),
+    [
+        ("all", "to_fil", "to_file", ""),
+        ("local", "to_fil", "", "to_file"),
+        ("local", "to_di", "", "to_dir"),
+        ("local", "to_et", "", "to_etc"),
+        ("all", "copydesk.tom", "", "copydesk.toml"),
+        ("all", "to_hidden_nothing", "secret/plan.txt", "similar/plan"),
+        ("suffix", "pub/b.ky", "", "b.key"),
+        ("local", "pub/a.txtt", "pub/a.txt", ""),
+        ("local", "to_pub/a.txtt", "to_pub/a.txt", ""),
+    ],
+)
+def test_names_close_to_a_missing_one(
+    desk: Opened, who: str, path: str, shows: str, hides: str
+) -> None:
+    answer = desk.call(who, "read_file", {"path": path})
+    assert answer.data["error"] == "FILE_NOT_FOUND"
+    similar = answer.data.get("similar") or []
+    assert isinstance(similar, list)
+    assert set(shows.split()) <= set(similar)
+    assert not set(hides.split()) & set(similar)
+
+
+KNOWN = {"known_old_total_lines": 1, "known_old_total_bytes": 1, "content": "x"}
+
+
+def test_overwrite_names_what_is_close(desk: Opened) -> None:
+    missing = {"path": "pub/a.tx", **KNOWN}
+    check(desk, "all", "overwrite_entire_file", missing, "FILE_NOT_FOUND", shows="pub/a.txt")
+    missing = {"path": "to_fil", **KNOWN}
+    check(desk, "local", "overwrite_entire_file", missing, "FILE_NOT_FOUND", hides="to_file")
+
+
+@pytest.mark.parametrize(
+    ("who", "tool", "path", "error"),
+    [
+        ("lead", "read_file", "a.md", None),
+        ("lead", "read_file", "private/c.md", "ACCESS_DENIED"),
+        ("lead", "read_file", "e.key", "ACCESS_DENIED"),
+        ("lead", "read_file", "fixed/d.md", None),
+        ("lead", "create_new_file", "fixed/new.md", "ACCESS_DENIED"),
+        ("lead", "create_new_file", "new.md", None),
+        ("lead", "list_dir", "private", "ACCESS_DENIED"),
+        ("guest", "read_file", "a.md", None),
+        ("guest", "create_new_file", "new.md", "ACCESS_DENIED"),
+    ],
+)
+def test_deny_lists_win_in_team_mgmt_too(
+    desk: Opened, who: str, tool: str, path: str, error: str | None
+) -> None:
+    check(desk, who, f"team_mgmt_{tool}", {"path": path}, error)
+
+
+def test_what_is_denied_in_team_mgmt_is_not_found(desk: Opened) -> None:
+    found = check(desk, "lead", "team_mgmt_ripgrep_files", {"pattern": "needle"}).data["files"]
+    assert found == [".minds/a.md", ".minds/fixed/d.md", ".minds/skills/b.md"]
+    assert set(listed(desk, "lead", ".", "team_mgmt_")) == {"a.md", "fixed", "skills"}
+
+
+@pytest.mark.parametrize("path", ["copydesk.toml", "COPYDESK.TOML", "./copydesk.toml", "to_conf"])
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("read_file", {}),
+        ("overwrite_entire_file", KNOWN),
+        ("create_new_file", {}),
+        ("prepare_file_append", {"content": "x"}),
+        ("ripgrep_files", {"pattern": "needle"}),
+    ],
+)
+def test_the_configuration_is_reserved(
+    desk: Opened, tmp_path: Path, path: str, tool: str, more: dict[str, Any]
+) -> None:
+    os.symlink("copydesk.toml", tmp_path / "to_conf")
+    check(desk, "all", tool, {"path": path, **more}, "ACCESS_DENIED", hides="size_bytes token")
+
+
+def test_the_configuration_is_not_shown(desk: Opened) -> None:
+    assert "copydesk.toml" not in listed(desk, "all")
+    found = check(desk, "all", "ripgrep_files", {"pattern": "needle"}).data["files"]
+    assert isinstance(found, list)
+    assert "copydesk.toml" not in found
+    assert "sub/copydesk.toml" in found
+    glob = {"pattern": "needle", "globs": ["/copydesk.toml"]}
+    check(desk, "all", "ripgrep_files", glob, "ACCESS_DENIED", hides="token")
+
+
+@pytest.mark.parametrize(
+    ("who", "path", "error", "shows"),
+    [
+        ("blind", "a.txt", "FILE_EXISTS", ""),
+        ("blind", "pub", "FILE_EXISTS", ""),
+        ("blind", "to_a", "FILE_EXISTS", ""),
+        ("local", "secret/plan.txt", "FILE_EXISTS", ""),
+        ("suffix", "pub/b.key", "FILE_EXISTS", ""),
+        ("local", "to_file", "FILE_EXISTS", ""),
+        ("all", "a.txt", "FILE_EXISTS", "size_bytes"),
+        ("all", "pub", "NOT_A_FILE", "directory"),
+        ("all", "to_a", "NOT_A_FILE", "symlink"),
+    ],
+)
+def test_what_has_the_name_of_a_new_file(
+    desk: Opened, who: str, path: str, error: str, shows: str
+) -> None:
+    hides = "" if shows else "size_bytes kind"
+    check(desk, who, "create_new_file", {"path": path}, error, shows=shows, hides=hides)
+
+
+TOP, INNER = ".minds/a.md", ".minds/skills/b.md"
+
+
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [
+        ("a.md", [TOP]),
+        ("skills/*.md", [INNER]),
+        ("/skills/*.md", [INNER]),
+        ("./skills/*.md", [INNER]),
+        ("/a.md", [TOP]),
+        ("/*.md", [TOP]),
+        (".minds/skills/*.md", [INNER]),
+        ("/.minds/skills/*.md", [INNER]),
+        (".minds/skills/**", [INNER]),
+        ("**/b.md", [INNER]),
+        ("!skills/*", [TOP]),
+        ("!/a.md", [INNER]),
+        ("!.minds/a.md", [INNER]),
+        ("!b.md", [TOP]),
+        ("none/*.md", []),
+    ],
+)
+def test_globs_of_team_mgmt_are_relative_to_its_folder(
+    desk: Opened, glob: str, found: list[str]
+) -> None:
+    ask = {"pattern": "needle"}
+    files = check(desk, "lead", "team_mgmt_ripgrep_files", {**ask, "globs": [glob, "!fixed"]})
+    assert files.data["files"] == found
+    for spelled in (
+        [f"--glob={glob}"],
+        ["--glob", glob],
+        ["-g", glob],
+        [f"-g{glob}"],
+        ["-ng", glob],
+        [f"--iglob={glob}"],
+    ):
+        options = ["-l", *spelled, "-g!fixed"]
+        raw = check(desk, "lead", "team_mgmt_ripgrep_search", {**ask, "rg_args": options})
+        assert raw.data["files"] == found, spelled
+
+
+@pytest.mark.parametrize("glob", ["../a.txt", "skills/../../a.txt", "/../a.txt"])
+def test_no_glob_of_team_mgmt_leads_out(desk: Opened, glob: str) -> None:
+    for tool, more in (
+        ("ripgrep_files", {"globs": [glob]}),
+        ("ripgrep_search", {"rg_args": ["-g", glob]}),
+    ):
+        answer = desk.call("lead", f"team_mgmt_{tool}", {"pattern": "needle", **more})
+        assert answer.data["error"] in ("ACCESS_DENIED", "INVALID_ARGS", "INVALID_PATH")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("path", ["a.txt", "to_a"])
+def test_a_file_is_not_listed_but_read(desk: Opened, path: str, lang: Lang) -> None:
+    answer = desk.call("all", "list_dir", {"path": path}, lang=lang)
+    assert (answer.data["error"], answer.data["reason"]) == ("INVALID_PATH", "not a directory")
+    said = str(answer.data["summary"])
+    assert "read_file" in said
+    assert {"en": "is a file", "zh": "是文件"}[lang] in said
+
+
+LONG = "x" * 10_000
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_file", {"path": LONG}),
+        ("read_file", {"path": "a.txt", "range": LONG}),
+        ("read_file", {"path": "a.txt", LONG: 1}),
+        ("prepare_file_insert_after", {"path": "a.txt", "anchor": LONG, "content": "x"}),
+        ("apply_file_modification", {"hunk_id": LONG}),
+        ("ripgrep_files", {"pattern": "(" + LONG}),
+        ("Read", {"path": LONG}),
+        ("Read", {"path": "a.txt", LONG: [LONG]}),
+    ],
+)
+def test_a_huge_argument_does_not_come_back_whole(
+    desk: Opened, tool: str, arguments: dict[str, Any]
+) -> None:
+    answer = desk.call("all", tool, arguments)
+    assert answer.is_error
+    text = json.dumps(answer.data)
+    assert "x" * 2_001 not in text
+    assert "x" * 2_001 not in answer.text
+
+
+def test_the_arguments_in_an_envelope(desk: Opened) -> None:
+    given = {"path": "a.txt", "odd": [float("inf"), float("-inf"), float("nan"), 1.5, LONG]}
+    context = desk.call("all", "Read", given).data["context"]
+    assert isinstance(context, dict)
+    shown = [None, None, None, 1.5, cut(LONG, 2_000)]
+    assert context["params_input"] == {"path": "a.txt", "odd": shown}
