@@ -47,3 +47,13 @@ pins: $(VENV)/bin/pip
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# make bench        the benchmark against peers and limits, about 25 minutes; writes bench/RESULTS.md
+# make bench-quick  the same with small sizes, about 3 minutes
+.PHONY: bench bench-quick
+
+bench: $(VENV)/.run
+	$(BIN)/python -m bench.run
+
+bench-quick: $(VENV)/.run
+	$(BIN)/python -m bench.run --quick

@@ -31,6 +31,9 @@ START_SECONDS = 120.0
 SETTLE_SECONDS = 0.03
 """After a file was put in place: a file is seldom edited in the instant it was written."""
 
+LARGE_KB = 300 << 10
+"""A process that held more than so much starts anew, to be idle again."""
+
 Reply = dict[str, Any]
 
 
@@ -56,6 +59,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(root.parent)},
             start_new_session=True,
         )
         self._buffer = b""
@@ -167,50 +171,77 @@ class Limits:
     given_up: dict[str, str] = field(default_factory=dict[str, str])
 
 
+class Pool:
+    """The workers, each started once; one that failed or grew large starts anew."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._workers: dict[str, Worker] = {}
+        self._started = 0
+
+    def get(self, entrant: Entrant) -> Worker:
+        """The worker of a contestant; raises OSError when it does not start."""
+        if entrant.name not in self._workers:
+            self._started += 1
+            root = self._home / f"{self._started:03d}"
+            root.mkdir(parents=True)
+            self._workers[entrant.name] = Worker(entrant, root)
+        return self._workers[entrant.name]
+
+    def drop(self, name: str) -> None:
+        """End a worker and remove its folder."""
+        worker = self._workers.pop(name, None)
+        if worker is not None:
+            worker.kill()
+            shutil.rmtree(worker.root, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let all workers end."""
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+
 def compete(
     rows: Sequence[Entrant],
-    home: Path,
+    pool: Pool,
     rounds: Iterable[Round],
     limits: Limits,
-    warm: Round | None = None,
+    warm: Round,
     expects: str = "success",
 ) -> list[Cell]:
     """Let all contestants do each round in turn, the first one first in every other round.
 
-    `expects` "refusal": a contestant does right when it refuses.
+    `warm` is done before, so that nothing is loaded in a measured call. `expects`
+    "refusal": a contestant does right when it refuses.
     """
     cells = {row.name: Cell(row.name, row.kind) for row in rows}
     workers: dict[str, Worker] = {}
-    for number, row in enumerate(rows):
+    for row in rows:
         cell = cells[row.name]
         if row.name in limits.given_up:
             cell.failed = limits.given_up[row.name]
             continue
-        root = home / f"{number}"
-        root.mkdir(parents=True)
         try:
-            if warm is not None and warm.restore is not None:
-                warm.restore(root)
-            workers[row.name] = Worker(row, root)
-            if warm is not None:
-                workers[row.name].ask(warm.request, limits.call_seconds)
+            worker = pool.get(row)
+            if warm.restore is not None:
+                warm.restore(worker.root)
+            worker.ask(warm.request, limits.call_seconds)
+            workers[row.name] = worker
         except (OSError, TimedOut) as error:
             cell.failed = f"does not start: {error}"
-            if row.name in workers:
-                workers.pop(row.name).kill()
-    try:
-        for turn, one in enumerate(rounds):
-            for name in _turned(list(workers), turn):
-                _turn(workers, cells[name], one, limits, expects)
-            if not workers:
-                break
-    finally:
-        for worker in workers.values():
-            worker.close()
-        shutil.rmtree(home, ignore_errors=True)
+            pool.drop(row.name)
+    for turn, one in enumerate(rounds):
+        for name in _turned(list(workers), turn):
+            if not _turn(workers[name], cells[name], one, limits, expects):
+                del workers[name]
     for name, cell in cells.items():
         if cell.failed.startswith("over "):
             limits.given_up.setdefault(name, f"left out: {cell.failed} on a smaller one")
+        if cell.failed or max(cell.peak_kb, default=0) > LARGE_KB:
+            pool.drop(name)
+    for worker in workers.values():
+        (worker.root / FILE).unlink(missing_ok=True)
     return list(cells.values())
 
 
@@ -219,11 +250,10 @@ def _turned(names: list[str], turn: int) -> list[str]:
     return names[at:] + names[:at]
 
 
-def _turn(workers: dict[str, Worker], cell: Cell, one: Round, limits: Limits, expects: str) -> None:
-    """One contestant's turn; whoever fails takes no further part in the row."""
-    worker = workers[cell.name]
+def _turn(worker: Worker, cell: Cell, one: Round, limits: Limits, expects: str) -> bool:
+    """One contestant's turn; whether it takes further part in the row."""
     if sum(cell.seconds) > limits.cell_seconds:
-        return
+        return False
     if one.restore is not None:
         one.restore(worker.root)
         time.sleep(SETTLE_SECONDS)
@@ -231,12 +261,10 @@ def _turn(workers: dict[str, Worker], cell: Cell, one: Round, limits: Limits, ex
         reply = worker.ask(one.request, limits.call_seconds)
     except TimedOut:
         cell.failed = f"over {limits.call_seconds:.0f} s"
-        workers.pop(cell.name).kill()
-        return
+        return False
     except OSError:
         cell.failed = "its process died"
-        workers.pop(cell.name).kill()
-        return
+        return False
     cell.text = reply.get("text", "")
     failed = reply.get("failed", "")
     if expects == "refusal" and cell.kind != "limit":
@@ -245,11 +273,11 @@ def _turn(workers: dict[str, Worker], cell: Cell, one: Round, limits: Limits, ex
         failed = "wrong"
     if failed:
         cell.failed = failed
-        workers.pop(cell.name).close()
-        return
+        return False
     cell.seconds.append(reply["seconds"])
     cell.peak_kb.append(reply["peak_kb"])
     cell.idle_kb.append(reply["idle_kb"])
+    return True
 
 
 def _right(root: Path, one: Round, reply: Reply) -> bool:

@@ -66,8 +66,10 @@ def _python(found: Installed, name: str, package: str) -> None:
         _run([sys.executable, "-m", "venv", str(folder)])
         _run(
             # the pins are complete, and one of the peers asks for a newer Python than it needs
-            [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-            + ["--ignore-requires-python", "-r", str(pins)]
+            [
+                *(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"),
+                *("--no-deps", "--ignore-requires-python", "-r", str(pins)),
+            ]
         )
         stamp.write_text(pins.read_text())
     wanted = [line for line in pins.read_text().splitlines() if line.startswith(f"{package}==")]

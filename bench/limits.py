@@ -68,12 +68,12 @@ class CountLines(Contestant):
         """The count alone."""
 
         def call() -> str:
-            with (self.root / FILE).open("rb") as file:
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                    view.madvise(mmap.MADV_SEQUENTIAL)
-                    size, found = len(view), 0
-                    for at in range(0, size, STEP):
-                        found += view[at : at + STEP].count(b"\n")
+            with (
+                (self.root / FILE).open("rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view,
+            ):
+                view.madvise(mmap.MADV_SEQUENTIAL)
+                found = sum(view[at : at + STEP].count(b"\n") for at in range(0, len(view), STEP))
             return str(found)
 
         return call

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import field as names
-from bench.arena import PROJECT, say
+from bench.arena import PROJECT, Pool, say
 from bench.contestant import memory_kb
 from bench.field import entrants
 from bench.installing import install
@@ -72,7 +72,8 @@ def main() -> None:
     home = Path(tempfile.mkdtemp(prefix="copydesk-bench-"))
     scale = QUICK if options.quick else FULL
     known = drift if (drift / "real.jsonl.xz").exists() else None
-    bench = Setting(scale, found, entrants(found), home, known)
+    pool = Pool(home / "pool")
+    bench = Setting(scale, found, entrants(found), home, known, pool)
     sections: list[Section] = []
     try:
         for name in wanted:
@@ -82,6 +83,7 @@ def main() -> None:
                 verdict = {True: "met", False: "MISSED", None: "-"}[bar.met]
                 say(f"  {verdict:6} {bar.asked}: {bar.measured}")
     finally:
+        pool.close()
         shutil.rmtree(home, ignore_errors=True)
     minutes = (time.monotonic() - began_measuring) / 60
     out = Path(options.out)

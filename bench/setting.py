@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.arena import Limits, Round, placed, say
+from bench.arena import Limits, Pool, Round, placed, say
 from bench.contestant import How
 from bench.data import Text, revised, with_line_after
 from bench.field import Entrant
@@ -44,11 +44,11 @@ class Scale:
 
 QUICK = Scale(
     name="quick",
-    rounds=60,
+    rounds=40,
     batches=((10, 100 * KB), (100, MB), (1_000, 10 * MB)),
-    batch_edits=(1, 100),
-    sizes=(10 * KB, MB, 10 * MB, 100 * MB),
-    reading=(10 * MB, 100 * MB),
+    batch_edits=(1, 100, 1_000),
+    sizes=(10 * KB, 100 * KB, MB, 10 * MB),
+    reading=(10 * MB,),
     trials=3,
     call_seconds=6,
     cell_seconds=2,
@@ -85,6 +85,7 @@ class Setting:
     entrants: dict[str, Entrant]
     home: Path
     drift: Path | None
+    pool: Pool
     _count: int = field(default=0)
 
     def folder(self, name: str) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -45,8 +46,8 @@ def _answer(contestant: Contestant, request: Reply) -> Reply:
                 return _timed(contestant, call)
             case "read_end":
                 return _timed(contestant, contestant.read_end(request["lines"]))
-            case "many":
-                return _many(contestant, request)
+            case "race":
+                return _race(contestant, request)
             case other:
                 raise ValueError(other)
     except Unsupported:
@@ -75,31 +76,64 @@ def _timed(contestant: Contestant, call: Callable[[], object]) -> Reply:
     return reply | {"seconds": seconds, "peak_kb": contestant.peak_kb(), "idle_kb": idle}
 
 
-def _many(contestant: Contestant, request: Reply) -> Reply:
-    """So many edits of one file, one after the other, from a given moment on.
+def _race(contestant: Contestant, request: Reply) -> Reply:
+    """So many processes at once, each with a contestant of its own; what each of them did.
 
-    Each puts a line `token` after the marked line. One that is refused is tried
-    again; what counts as done is what the tool reported as done.
+    They are forked, so that what a tool loads is loaded already.
+    """
+    context = multiprocessing.get_context("fork")
+    paths: list[str] = request["paths"]
+    barrier = context.Barrier(len(paths))
+    told: Any = context.SimpleQueue()
+
+    def run(number: int) -> None:
+        own = type(contestant)(contestant.options)
+        own.open(Path(request["root"]))
+        barrier.wait(60)
+        told.put(_many(own, request, paths[number], number))
+        own.close()
+
+    children = [context.Process(target=run, args=(number,)) for number in range(len(paths))]
+    for child in children:
+        child.start()
+    replies: list[Reply] = []
+    while len(replies) < len(children):
+        if told.empty():
+            if not any(child.is_alive() for child in children) and told.empty():
+                return {"failed": "error", "text": "its processes ended"}
+            time.sleep(0.005)
+            continue
+        replies.append(told.get())
+    for child in children:
+        child.join(20)
+    return {"replies": replies}
+
+
+def _many(contestant: Contestant, request: Reply, path: str, number: int) -> Reply:
+    """So many edits of one file, one after the other.
+
+    Each puts a line of its own after the marked line. One that is refused is
+    tried again; what counts as done is what the tool reported as done.
     """
     done: list[str] = []
     refused = 0
-    while time.time() < request["at"]:
-        time.sleep(0.001)
+    mark = request["marks"][number]
     began = time.time()
+    until = began + request["seconds"]
     for index in range(request["count"]):
-        token = f"{request['token']}-{index:05d}."
-        mark = request["mark"]
+        token = f"token-{number}-{index:05d}."
         for _ in range(request["tries"]):
-            if time.time() > request["until"]:
+            if time.time() > until:
                 break
             try:
-                contestant.replace(request["path"], mark, f"{mark}\n{token}")()
+                contestant.replace(path, mark, f"{mark}\n{token}")()
             except Exception:  # refused, or fell over a file that another one is writing
                 refused += 1
                 continue
             done.append(token)
             break
-    return {"began": began, "ended": time.time(), "done": done, "refused": refused}
+    ended = time.time()
+    return {"number": number, "began": began, "ended": ended, "done": done, "refused": refused}
 
 
 if __name__ == "__main__":

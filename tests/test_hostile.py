@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,7 @@ def test_nothing_is_written_outside_of_the_root(
     succeeded = 0
     config = Config(durability="fast")
     with open_workspace(str(root), config, shared=shared) as opened, running(SWAP, str(root)):
-        for i in count():
+        for i in range(500 * applies):
             kind, fields = write(opened, i)
             assert "secret" not in str(fields)
             if fields.get("auto_apply") == "declined":
@@ -160,6 +159,7 @@ def test_nothing_is_written_outside_of_the_root(
     assert len([path for path in inside.iterdir() if path.name.startswith("new")]) == created
     assert {c for _, c in told} <= REFUSALS | {"ok"}, told
     assert {kind for kind, c in told if c == "ok"} == set(KINDS)
+    assert succeeded >= applies, told
 
 
 def parts(text: str) -> tuple[set[str], list[str]]:
@@ -191,9 +191,9 @@ def check(text: str, fields: Any, mine: str, way: str) -> bool:
 
 
 @pytest.mark.parametrize("way", ["rename", "in place"])
-@pytest.mark.parametrize("rounds", [150, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("applies", [50, pytest.param(2000, marks=pytest.mark.slow)])
 def test_what_another_program_writes_is_never_mixed_with_ours(
-    tmp_path: Path, way: str, rounds: int
+    tmp_path: Path, way: str, applies: int
 ) -> None:
     root, file = tmp_path / "root", tmp_path / "root" / "f"
     root.mkdir()
@@ -204,7 +204,7 @@ def test_what_another_program_writes_is_never_mixed_with_ours(
         open_workspace(str(root), config, shared=False) as opened,
         running(REWRITE, str(file), way),
     ):
-        for i in range(rounds):
+        for i in range(500 * applies):
             arguments = {"path": "f", "anchor": "anchor", "content": f"new {i}\n"}
             plan = outcome(opened, "prepare_file_insert_before", **arguments)
             if plan["status"] == "error":
@@ -217,10 +217,12 @@ def test_what_another_program_writes_is_never_mixed_with_ours(
                 found["seen"] += check(text, fields, f"new {i}", way)
             elif text:
                 assert f"new {i}" not in parts(text)[1]
+            if found["seen"] and found["ok"] >= applies:
+                break
     allowed = {"ok", "seen", "CONTENT_CHANGED", "ANCHOR_NOT_FOUND", "FAILED", "AMBIGUOUS_MATCH"}
     assert found.keys() <= allowed, found
-    assert found["ok"] > rounds // 20, found
     assert found["seen"], found
+    assert found["ok"] >= applies, found
 
 
 @pytest.mark.parametrize("way", ["rename", "in place"])

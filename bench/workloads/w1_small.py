@@ -25,7 +25,7 @@ def run(bench: Setting) -> Section:
         names.STDIO_TWO,
     )
     warm = bench.warm("line")
-    cells = compete(rows, bench.folder("w1"), _rounds(bench), bench.limits(), warm)
+    cells = compete(rows, bench.pool, _rounds(bench), bench.limits(), warm)
     section = Section("W1", f"One small edit of a 10 KB file, {bench.scale.rounds} times")
     section.notes.append(
         "Prepare and apply, the journal included. The peers flush nothing; commands pay for "

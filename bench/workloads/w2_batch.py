@@ -52,7 +52,7 @@ def _compete(bench: Setting, count: int, size: int, limits: Limits) -> list[Cell
     rows = [row for row in rows if row.name not in ("OpenHands editor", "GNU sed")]
     one = bench.edit_round(Text(size), "batch", count)
     rounds = [one] * bench.scale.trials
-    return compete(rows, bench.folder("w2"), rounds, limits, bench.warm("batch"))
+    return compete(rows, bench.pool, rounds, limits, bench.warm("batch"))
 
 
 def _plots(bench: Setting, section: Section) -> None:

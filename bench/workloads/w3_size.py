@@ -31,7 +31,7 @@ def run(bench: Setting) -> Section:
             one = bench.edit_round(Text(size), how)
             rounds = [one] * (bench.scale.trials if size <= 100 * MB else LARGE_TRIALS)
             warm = bench.warm(how)
-            cells = compete(rows, bench.folder("w3"), rounds, limits, warm)
+            cells = compete(rows, bench.pool, rounds, limits, warm)
             caption = f"{size / MB:g} MB, {words}"
             section.tables.append(Table(caption, cells, names.COPY))
             if how == "line":

@@ -32,7 +32,7 @@ def run(bench: Setting) -> Section:
         peers = ["mcp-text-editor", "OpenHands editor", "GNU sed"]
         rows = bench.rows(names.COUNT, names.FULL, peers=peers)
         rounds = [Round(by_number, None, None, right)] * trials
-        cells = compete(rows, bench.folder("w4"), rounds, counting, warm)
+        cells = compete(rows, bench.pool, rounds, counting, warm)
         caption = f"{size / MB:g} MB, with the count of lines"
         section.tables.append(Table(caption, cells, names.COUNT))
         asked = f"{caption}: within 1.5 × of counting"
@@ -42,7 +42,7 @@ def run(bench: Setting) -> Section:
 
         rows = bench.rows(names.TAIL, names.FULL, peers=["MCP filesystem server"])
         rounds = [Round(from_end, None, None, right)] * trials
-        cells = compete(rows, bench.folder("w4"), rounds, tail, warm)
+        cells = compete(rows, bench.pool, rounds, tail, warm)
         caption = f"{size / MB:g} MB, from the end"
         section.tables.append(Table(caption, cells, names.TAIL))
         own = cell_of(cells, names.FULL)

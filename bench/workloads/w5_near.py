@@ -15,8 +15,8 @@ from bench.setting import MB, Setting
 MOST_TOKENS = 300
 _COUNTING = """
 import json, sys, bpe_openai
-count = bpe_openai.get_encoding("o200k_base").count
-print(json.dumps([count(text) for text in json.load(sys.stdin)]))
+encode = bpe_openai.get_encoding("o200k_base").encode
+print(json.dumps([len(encode(text)) for text in json.load(sys.stdin)]))
 """
 
 
@@ -48,8 +48,7 @@ def run(bench: Setting) -> Section:
 def _compete(bench: Setting, one: Round, limits: Limits) -> list[Cell]:
     rows = [row for row in bench.rows(names.FULL) if row.name != "GNU sed"]
     rounds = [one] * bench.scale.trials
-    folder = bench.folder("w5")
-    return compete(rows, folder, rounds, limits, bench.warm("line"), expects="refusal")
+    return compete(rows, bench.pool, rounds, limits, bench.warm("line"), expects="refusal")
 
 
 def _bars(
@@ -90,10 +89,9 @@ def _hostile(bench: Setting) -> list[Bar]:
         edit = LineEdit(1, (wanted,), ("other",), (), ())
         job = write_job(bench.folder("job"), "batch", [edit])
         one = Round({"do": "edit", "job": str(job)}, placed(master), digest_of(master))
-        folder = bench.folder("w5")
         cells = compete(
             bench.rows(names.FULL, peers=()),
-            folder,
+            bench.pool,
             [one] * bench.scale.trials,
             bench.limits(),
             bench.warm("line"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import field as names
-from bench.arena import Cell, Reply, TimedOut, Worker, placed, say
+from bench.arena import Cell, Reply, TimedOut, placed, say
 from bench.data import Text
 from bench.field import Entrant
 from bench.results import Bar, Section, Table
@@ -79,31 +78,25 @@ def _race(bench: Setting, row: Entrant, *, same: bool) -> Race:
     for path in paths:
         if path != "f.txt":
             shutil.copyfile(master, root / path)
-    workers: list[Worker] = []
+    request = {
+        "do": "race",
+        "root": str(root),
+        "paths": paths,
+        "marks": marks,
+        "count": scale.edits_each,
+        "tries": TRIES,
+        "seconds": scale.race_seconds,
+    }
     try:
-        for _ in paths:
-            workers.append(Worker(row, root))
-        at = time.time() + 0.2
-        for number, (worker, path) in enumerate(zip(workers, paths, strict=True)):
-            worker.send(
-                {
-                    "do": "many",
-                    "path": path,
-                    "mark": marks[number],
-                    "token": f"token-{number}",
-                    "count": scale.edits_each,
-                    "tries": TRIES,
-                    "at": at,
-                    "until": at + scale.race_seconds,
-                }
-            )
-        replies = [worker.reply(scale.race_seconds + 60) for worker in workers]
-        for worker in workers:
-            worker.close()
+        reply = bench.pool.get(row).ask(request, scale.race_seconds + 60)
+        if "replies" not in reply:
+            raise OSError(reply.get("text", "failed"))
+        replies = sorted(reply["replies"], key=lambda one: one["number"])
         return _judged(root, paths, replies, master)
+    except (OSError, TimedOut):
+        bench.pool.drop(row.name)
+        raise
     finally:
-        for worker in workers:
-            worker.kill()
         shutil.rmtree(root, ignore_errors=True)
 
 

@@ -89,7 +89,8 @@ def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
     order = sorted((start, stop, index) for index, (start, stop) in enumerate(spans))
     starts = [start for start, _, _ in order]
     for place, (_, stop, index) in enumerate(order):
-        for _, _, other in islice(order, place + 1, bisect_left(starts, stop)):
+        for after in range(place + 1, bisect_left(starts, stop)):
+            other = order[after][2]
             yield min(index, other), max(index, other)
 
 
