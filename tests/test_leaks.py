@@ -364,3 +364,14 @@ def test_the_arguments_in_an_envelope(desk: Opened) -> None:
     assert isinstance(context, dict)
     shown = [None, None, None, 1.5, cut(LONG, 2_000)]
     assert context["params_input"] == {"path": "a.txt", "odd": shown}
+
+
+def test_a_write_shows_nothing_to_who_may_not_read(tmp_path: Path) -> None:
+    (tmp_path / "k.txt").write_text("password\n")
+    config = Config(members={"w": MemberConfig({"no_read_dirs": ("k.txt",)})})
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        known = {"known_old_total_lines": 9, "known_old_total_bytes": 9, "content": "x"}
+        report = opened.call("w", "overwrite_entire_file", {"path": "k.txt", **known})
+        assert report.fields["error"] == "ACCESS_DENIED", report.text
+        assert report.fields["operation"] == "read"
+        assert "actual_total_bytes" not in report.fields

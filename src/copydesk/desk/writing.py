@@ -96,6 +96,7 @@ class Writer:
         for _ in range(ATTEMPTS):
             real = self._files.resolve(job.path)
             job.member.permission.check("write", job.path, real)
+            job.member.permission.check("read", job.path, real)  # every answer shows content
             with self._lanes.turn(str(real), job.ticket):
                 still()
                 try:
