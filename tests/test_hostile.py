@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.store import _os
-from copydesk.store.protocol import Document
+from copydesk.store.protocol import Named, OpenText
 from copydesk.text.relpath import RelPath
 from processes import Facts, code, outcome
 
@@ -291,16 +291,16 @@ def test_a_link_that_turns_while_the_file_is_read_is_checked_again(
     config = Config(durability="fast", members=members)
     with open_workspace(str(tmp_path), config, shared=False) as opened:
         plan = outcome(opened, "prepare_file_append", path="link", content="x\n")
-        read = opened.files.read
+        text = opened.files.text
 
-        def turning(path: RelPath) -> Document:
-            found = read(path)
-            if path.name == "link":
+        @contextmanager
+        def turning(path: RelPath, named: Named) -> Generator[OpenText]:
+            with text(path, named) as found:
                 (tmp_path / "link").unlink()
                 (tmp_path / "link").symlink_to("private/f")
-            return found
+                yield found
 
-        monkeypatch.setattr(opened.files, "read", turning)
+        monkeypatch.setattr(opened.files, "text", turning)
         fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
     assert code(fields) == "ACCESS_DENIED"
     assert [(tmp_path / folder / "f").read_text() for folder in ("open", "private")] == [

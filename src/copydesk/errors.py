@@ -168,11 +168,16 @@ class EncodingRefused(Refusal):
 
 @dataclass(eq=False)
 class FileTooLarge(Refusal):
-    """The file is above the configured limit for this operation."""
+    """The file is above the configured limit for this operation.
+
+    `setting` is the key of the configuration that sets the limit, when it is not
+    `limit_bytes`.
+    """
 
     code: ClassVar[str] = "FILE_TOO_LARGE"
     size_bytes: int
     limit_bytes: int
+    setting: str | None = None
 
 
 @dataclass(eq=False)

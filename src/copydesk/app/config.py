@@ -17,6 +17,7 @@ from typing import Literal, cast
 from copydesk.app.usage import perhaps
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.store.globs import covers
+from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
 
@@ -34,6 +35,7 @@ _LISTS = (
 _MOST = {
     "ttl_seconds": 10 * 366 * 86_400,
     "limit_bytes": 1 << 50,
+    "whole_bytes": 1 << 50,
     "bases_bytes": 1 << 50,
     "journal_days": 36_600,
     "journal_bytes": 1 << 50,
@@ -67,6 +69,9 @@ class MemberConfig:
 class Config:
     """All settings. `ttl_seconds` of plans, `limit_bytes` of a file that is edited.
 
+    `whole_bytes` bounds a file that must be loaded whole: a batch of edits, an
+    overwrite, a file with several names, an edit of very many or very long lines.
+
     `member` is who calls where nothing else says so. `encodings` are pairs of a
     glob and a codec name. `state` is the folder of copydesk's own files, below
     the root. `bases_bytes` bounds what is remembered of texts.
@@ -78,7 +83,8 @@ class Config:
     lang: Literal["en", "zh"] = "en"
     durability: Literal["full", "fast"] = "full"
     ttl_seconds: int = 3600
-    limit_bytes: int = 256 << 20
+    limit_bytes: int = 8 << 30
+    whole_bytes: int = sizes.WHOLE
     bases_bytes: int = 64 << 20
     journal_days: int = 90
     journal_bytes: int = 512 << 20

@@ -63,7 +63,12 @@ class Opened:
 
     def __init__(self, root: str, config: Config, *, shared: bool) -> None:
         self.config = config
-        self.files = Workspace(root, durability=config.durability, limit_bytes=config.limit_bytes)
+        self.files = Workspace(
+            root,
+            durability=config.durability,
+            limit_bytes=config.limit_bytes,
+            whole_bytes=config.whole_bytes,
+        )
         self.root = self.files.root
         self.catalog = Catalog((*ws_mod(), *batch(), *team_mgmt()))
         self._listeners: list[Callable[[], None]] = []

@@ -16,13 +16,14 @@ from threading import Lock
 from typing import Protocol
 
 from copydesk.errors import BinaryFile
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 
 MEMORY_BYTES = 64 << 20
 """How many compressed bytes are kept, by default."""
 
-LARGEST = 8 << 20
+LARGEST = sizes.LARGE
 """A larger text is not kept."""
 
 MOST_SEEN = 1 << 16
@@ -57,7 +58,7 @@ class MemoryBases:
 
     def keep(self, base: Snapshot, at: RelPath) -> None:
         """Remember the text, if it is not too large, and where it was seen."""
-        if len(base.data) > self._largest:
+        if base.size > self._largest:
             return
         with self._lock:
             self._saw(base.version, at)

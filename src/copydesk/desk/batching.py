@@ -20,6 +20,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Source
 from copydesk.text.unified import unified
 
 
@@ -38,8 +39,8 @@ class Expected:
 
     def check(self, base: Snapshot, mtime_ms: int) -> None:
         """Raise Conflict for the first thing that is otherwise."""
-        if self.size_bytes is not None and self.size_bytes != len(base.data):
-            raise Conflict("expected_size_bytes", self.size_bytes, len(base.data))
+        if self.size_bytes is not None and self.size_bytes != base.size:
+            raise Conflict("expected_size_bytes", self.size_bytes, base.size)
         if self.mtime_ms is not None and self.mtime_ms != mtime_ms:
             raise Conflict("expected_mtime_ms", self.mtime_ms, mtime_ms)
         if self.sha256 is not None and self.sha256.lower() != base.digest:
@@ -67,7 +68,7 @@ class Rewrite:
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
         """What the batch makes of `base`."""
         change = batch.change
-        after = Snapshot(change.apply(base.data), base.encoding)
+        after = base.edited(change)
         diff = unified(base, change, str(path), created=created)
         made = len(batch.spans) - batch.no_op_count
         return Rewrite(path, base, change, after, diff, made, batch.no_op_count, created)
@@ -156,9 +157,9 @@ class Batching:
         nothing = Snapshot(b"", encoding)
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
         job = Job(member, tool, path, (self._set.clock(), tool))
-        _, edit_id = self._writer.create(job, lambda: made)
+        written = self._writer.create(job, lambda: made)
         self._set.bases.keep(made.after, real)
-        return replace(made, edit_id=edit_id)
+        return replace(made, edit_id=written.edit_id)
 
     def _rewrite(
         self,
@@ -170,7 +171,8 @@ class Batching:
         *,
         dry: bool,
     ) -> Rewrite:
-        def make(base: Snapshot) -> Rewrite:
+        def make(now: Source) -> Rewrite:
+            base = now.whole()
             if not expected.nothing:
                 _, stamp = self._set.files.stat(path)
                 expected.check(base, stamp.mtime_ns // 1_000_000)
@@ -180,19 +182,18 @@ class Batching:
         member.permission.check("write", path, real)
         member.permission.check("read", path, real)
         if dry:
-            document = self._set.files.read(path)
-            return make(Snapshot.of(document.data, self._set.named(document.real)))
+            with self._set.files.text(path, self._set.named) as opened:
+                return make(opened.source)
         job = Job(member, tool, path, (self._set.clock(), tool))
-        made, edit_id = self._writer.write(job, make)
-        self._set.bases.keep(made.after, real)
-        return replace(made, edit_id=edit_id)
+        written = self._writer.write(job, make)
+        self._set.bases.keep(written.made.after, real)
+        return replace(written.made, edit_id=written.edit_id)
 
 
 def _whole(base: Snapshot, start: int, content: str) -> Batch:
     """The batch of one edit that puts `content` in the place of all bytes from `start` on."""
-    stop = len(base.data)
-    edit = Edit(start, stop, base.encoding.encode(content))
-    return Batch(ChangeSet.of(stop, [edit]), ((start, stop),), 0)
+    edit = Edit(start, base.size, base.encoding.encode(content))
+    return Batch(ChangeSet.of(base.size, [edit]), ((start, base.size),), 0)
 
 
 def _styled(base: Snapshot, content: str) -> str:

@@ -13,7 +13,7 @@ from copydesk.edit.plan import ContextMatch, Plan
 from copydesk.errors import Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Rejected:
 
     plan: Plan
     refusal: Refusal
-    current: Snapshot | None
+    current: Text | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ from copydesk.edit import ranges
 from copydesk.errors import RangeOutOfBounds
 from copydesk.store.protocol import Files
 from copydesk.text.encoding import Encoding
+from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
 
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000
-LARGE = 8 << 20
-"""A file of more bytes is never held as a whole to be read."""
 
 
 def read_lines(
@@ -35,7 +34,7 @@ def read_lines(
         path=path,
         first_line=start + 1,
         lines=lines,
-        size_bytes=len(base.data),
+        size_bytes=base.size,
         encoding=base.encoding.label,
         total_lines=base.line_count,
         version=base.version,
@@ -59,33 +58,40 @@ def read_large(
     if last is not None and last > most_lines:
         wanted = last
     found = files.window(path, wanted, most_bytes, named, last=last is not None)
-    unmarked = Encoding(found.encoding.name, b"", found.encoding.unit)
-    window = Snapshot(found.data, unmarked)
-    have = window.line_count
-    if found.total_lines is None:
+    facts, encoding = found.facts, found.encoding
+    window = Snapshot(found.data, Encoding(encoding.name, b"", encoding.unit))
+    have, digest = window.line_count, None if facts is None else facts.digest
+    if facts is None:
         start, stop = 0, last or 0
         stop = min(stop, have) if not found.more else stop
     else:
-        start, stop = _wanted(range_text, found.total_lines)
+        start, stop = _wanted(range_text, facts.line_count)
     most = min(stop - start, most_lines)
     lines, cut = _shown(window, 0, min(most, have))
     short = found.more and not cut and len(lines) < most
     return Reading(
         path=path,
-        first_line=None if found.total_lines is None else start + 1,
+        first_line=None if facts is None else start + 1,
         lines=lines,
         size_bytes=found.stamp.size,
-        encoding=Encoding(found.encoding.name, found.encoding.bom, found.encoding.unit).label,
-        total_lines=found.total_lines,
-        version=found.sha256 and found.sha256[:VERSION_LENGTH],
-        newline_style=None,
-        ends_with_newline=None if found.more else window.ends_with_newline,
+        encoding=encoding.label,
+        total_lines=None if facts is None else facts.line_count,
+        version=None if digest is None else digest[:VERSION_LENGTH],
+        newline_style=None if facts is None else newline_style(*facts.newline_counts),
+        ends_with_newline=_closed(window, facts, more=found.more),
         cut_by_lines=not (cut or short) and stop - start > len(lines),
         cut_by_characters=cut or short,
         last_wanted=stop,
         mtime_ms=found.stamp.mtime_ns // 1_000_000,
-        digest=found.sha256,
+        digest=digest,
     )
+
+
+def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None:
+    """Whether the file ends with a newline, if that is known."""
+    if facts is not None:
+        return facts.ends_with_newline
+    return None if more else window.ends_with_newline
 
 
 def _shown(base: Snapshot, start: int, stop: int) -> tuple[tuple[str, ...], bool]:

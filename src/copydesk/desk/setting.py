@@ -13,8 +13,7 @@ from copydesk.desk.journal import Journal
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.recovery import Recovery
 from copydesk.desk.registry import Registry
-from copydesk.store.protocol import Files
-from copydesk.text.relpath import RelPath
+from copydesk.store.protocol import Files, Named
 
 HOUR_MS = 3_600_000
 
@@ -35,5 +34,5 @@ class Setting:
     lanes: Lanes
     clock: Callable[[], int]
     ids: Callable[[], str]
-    named: Callable[[RelPath], str | None] = lambda path: None
+    named: Named = lambda path: None
     ttl_ms: int = HOUR_MS

@@ -9,29 +9,31 @@ were written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from copydesk.desk.journal import Entry, Journal
 from copydesk.desk.lanes import Lanes, Ticket
 from copydesk.desk.member import Member
 from copydesk.errors import Failed, FileNotFound, Refusal
-from copydesk.store.protocol import Document, Files, InPlaceTorn, TargetMoved
+from copydesk.store.protocol import Files, InPlaceTorn, Kept, Named, OpenText, Piece, TargetMoved
+from copydesk.store.stamp import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Text, whole
+from copydesk.text.source import Source
 
 ATTEMPTS = 10
 """How often a write starts again when another program wrote in the meantime."""
 
 
 class Made(Protocol):
-    """What is to be written: a change of a snapshot, and its diff."""
+    """What is to be written: a change of a text, and its diff."""
 
     @property
-    def base(self) -> Snapshot:
+    def base(self) -> Text:
         """The text before."""
         ...
 
@@ -41,7 +43,7 @@ class Made(Protocol):
         ...
 
     @property
-    def after(self) -> Snapshot:
+    def after(self) -> Text:
         """The text after."""
         ...
 
@@ -52,6 +54,18 @@ class Made(Protocol):
 
 
 M = TypeVar("M", bound=Made)
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[M]):
+    """What was made and written; `edit_id` is 0 when nothing changed, and nothing was written.
+
+    `digest` is the SHA-256 of the file after, in hex.
+    """
+
+    made: M
+    edit_id: int
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +88,7 @@ class Writer:
         lanes: Lanes,
         journal: Journal,
         clock: Callable[[], int],
-        named: Callable[[RelPath], str | None],
+        named: Named,
     ) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
         self._clock, self._named = clock, named
@@ -82,14 +96,13 @@ class Writer:
     def write(
         self,
         job: Job,
-        make: Callable[[Snapshot], M],
+        make: Callable[[Source], M],
         make_new: Callable[[], M] | None = None,
         still: Callable[[], None] = lambda: None,
         then: Callable[[], None] = lambda: None,
-    ) -> tuple[M, int]:
-        """Write what `make` makes of the file as it is in its turn; with the edit's id.
+    ) -> Written[M]:
+        """Write what `make` makes of the file as it is in its turn.
 
-        The id is 0 when nothing changed, and then nothing is written.
         `make_new` is asked when there is no file. `still` is called in the turn
         before anything else and may refuse; `then` after the write, in the turn.
         """
@@ -108,7 +121,7 @@ class Writer:
                 return written
         raise Failed("write", "the file is changed by another program again and again")
 
-    def create(self, job: Job, make_new: Callable[[], M]) -> tuple[M, int]:
+    def create(self, job: Job, make_new: Callable[[], M]) -> Written[M]:
         """Write a file that does not exist; raises FileExists and NotAFile."""
         for _ in range(ATTEMPTS):
             real = self._files.resolve(job.path)
@@ -124,65 +137,83 @@ class Writer:
         self,
         job: Job,
         real: RelPath,
-        make: Callable[[Snapshot], M],
+        make: Callable[[Source], M],
         make_new: Callable[[], M] | None,
-    ) -> tuple[M, int]:
-        try:
-            document = self._files.read(job.path)
-        except FileNotFound:
-            if make_new is None:
-                raise
-            return self._create_in_turn(job, real, make_new())
-        _require(document.real == real)
-        with self._linked(document, job.ticket):
-            if document.stamp.nlink > 1:
-                lane, document = document.stamp, self._files.read(job.path)
-                _require(document.real == real)
-                _require((document.stamp.dev, document.stamp.ino) == (lane.dev, lane.ino))
-            made = make(Snapshot.of(document.data, self._named(real)))
-            return made, self._replace(job, document, made)
+    ) -> Written[M]:
+        with ExitStack() as held:
+            try:
+                opened = held.enter_context(self._files.text(job.path, self._named))
+            except FileNotFound:
+                if make_new is None:
+                    raise
+                return self._create_in_turn(job, real, make_new())
+            _require(opened.real == real)
+            if opened.stamp.nlink > 1:
+                opened = held.enter_context(self._linked(job, opened))
+            return self._replace(job, opened, make(opened.source))
 
     @contextmanager
-    def _linked(self, document: Document, ticket: Ticket) -> Generator[None, None, None]:
+    def _linked(self, job: Job, named: OpenText) -> Generator[OpenText]:
         """A file with several names has a lane of its own besides that of the name."""
-        if document.stamp.nlink <= 1:
-            yield
-            return
-        with self._lanes.turn(f"inode {document.stamp.dev} {document.stamp.ino}", ticket):
-            yield
+        lane = named.stamp
+        with (
+            self._lanes.turn(f"inode {lane.dev} {lane.ino}", job.ticket),
+            self._files.text(job.path, self._named) as opened,
+        ):
+            _require(opened.real == named.real)
+            _require((opened.stamp.dev, opened.stamp.ino) == (lane.dev, lane.ino))
+            yield opened
 
-    def _replace(self, job: Job, document: Document, made: Made) -> int:
-        if made.after.data == document.data:
-            return 0
-        edit_id = self._journal.open(self._entry(job, document.real, made, created=False))
-        try:
-            self._files.replace(
+    def _replace(self, job: Job, opened: OpenText, made: M) -> Written[M]:
+        if made.base.unchanged_by(made.change):
+            return Written(made, 0, made.base.digest)
+        ids: list[int] = []
+        digests: list[str] = []
+
+        def record(after: str) -> None:
+            digests.append(after)
+            entry = self._entry(job, opened.real, made, after, created=False)
+            ids.append(self._journal.open(entry))
+
+        def replaced(pieces: Iterable[Piece], before_rename: Callable[[str], None] | None) -> Stamp:
+            return self._files.replace(
                 job.path,
-                document.stamp,
+                opened.stamp,
                 made.base.digest,
-                made.change.pieces(document.data),
-                before_in_place=lambda old: self._journal.keep_whole(edit_id, old),
-                expected_real=document.real,
+                pieces,
+                before_in_place=lambda old: self._journal.keep_whole(ids[0], old),
+                before_rename=before_rename,
+                expected_real=opened.real,
             )
+
+        try:
+            if isinstance(made.base, Snapshot):
+                record(made.after.digest)
+                replaced(made.change.pieces(made.base.data), None)
+            else:
+                replaced(_kept_and_new(made.change), record)
         except InPlaceTorn as torn:
             raise Failed("write in place", f"{torn}; the journal has the old bytes") from None
         except (Refusal, TargetMoved):
-            self._journal.close_entry(edit_id, "failed")
+            for edit_id in ids:
+                self._journal.close_entry(edit_id, "failed")
             raise
-        self._journal.close_entry(edit_id, "done")
-        return edit_id
+        self._journal.close_entry(ids[0], "done")
+        return Written(made, ids[0], digests[0])
 
-    def _create_in_turn(self, job: Job, real: RelPath, made: M) -> tuple[M, int]:
-        edit_id = self._journal.open(self._entry(job, real, made, created=True))
+    def _create_in_turn(self, job: Job, real: RelPath, made: M) -> Written[M]:
+        after = whole(made.after)
+        entry = self._entry(job, real, made, after.digest, created=True)
+        edit_id = self._journal.open(entry)
         try:
-            self._files.create(job.path, made.after.data, expected_real=real)
+            self._files.create(job.path, after.data, expected_real=real)
         except (Refusal, TargetMoved):
             self._journal.close_entry(edit_id, "failed")
             raise
         self._journal.close_entry(edit_id, "done")
-        return made, edit_id
+        return Written(made, edit_id, after.digest)
 
-    def _entry(self, job: Job, real: RelPath, made: Made, *, created: bool) -> Entry:
+    def _entry(self, job: Job, real: RelPath, made: Made, after: str, *, created: bool) -> Entry:
         return Entry(
             time_ms=self._clock(),
             member=job.member.name,
@@ -190,11 +221,21 @@ class Writer:
             path=real,
             kind="create" if created else "edit",
             before="" if created else made.base.digest,
-            after=made.after.digest,
-            inverse=made.change.invert(made.base.data),
+            after=after,
+            inverse=made.change.inverse(made.base.slice),
             diff=made.diff,
             hunk_id=job.hunk_id,
         )
+
+
+def _kept_and_new(change: ChangeSet) -> Iterator[Piece]:
+    """The new content, what is kept of the old one being left to the store to copy."""
+    at = 0
+    for edit in change.edits:
+        yield Kept(at, edit.start)
+        yield edit.new
+        at = edit.stop
+    yield Kept(at, change.length)
 
 
 def _require(still: bool) -> None:

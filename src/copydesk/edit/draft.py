@@ -24,7 +24,8 @@ from copydesk.edit.request import (
 )
 from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused, InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.excerpt import Excerpt
+from copydesk.text.snapshot import Text, whole
 from copydesk.text.unified import unified
 
 
@@ -47,15 +48,19 @@ class Normalized:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a request comes to in `base`. Make one with `compose`."""
+    """What a request comes to in `base`. Make one with `compose`.
+
+    `after_digest` is the SHA-256 of the text after, where the writing has told it.
+    """
 
     request: Request
-    base: Snapshot
+    base: Text
     place: Place
     change: ChangeSet
     new_lines: tuple[str, ...]
     normalized: Normalized
     created: bool = False
+    after_digest: str | None = None
 
     @property
     def action(self) -> Action:
@@ -77,7 +82,7 @@ class Draft:
         return len(self.new_lines)
 
     @property
-    def after(self) -> Snapshot:
+    def after(self) -> Text:
         """The text after the change."""
         return self._after
 
@@ -87,8 +92,11 @@ class Draft:
         return self._diff
 
     @cached_property
-    def _after(self) -> Snapshot:
-        return Snapshot(self.change.apply(self.base.data), self.base.encoding)
+    def _after(self) -> Text:
+        after = self.base.edited(self.change)
+        if self.after_digest is not None and isinstance(after, Excerpt):
+            return after.known_as(self.after_digest)
+        return after
 
     @cached_property
     def _diff(self) -> bytes:
@@ -97,7 +105,7 @@ class Draft:
     @property
     def replaces_nothing(self) -> bool:
         """Whether the file after the change is the file before it."""
-        return not self.created and self.after.data == self.base.data
+        return not self.created and self.base.unchanged_by(self.change)
 
     @property
     def bad_character(self) -> bool:
@@ -123,7 +131,7 @@ def action_of(request: Request, place: Place) -> Action:
     return "replace" if request.content else "delete"
 
 
-def compose(request: Request, base: Snapshot, place: Place, *, created: bool = False) -> Draft:
+def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """The request at `place` in `base`.
 
     Raises ContentRequired for an empty text where only a deletion of lines may
@@ -147,7 +155,7 @@ def compose(request: Request, base: Snapshot, place: Place, *, created: bool = F
         edits.append(Edit(start, start, newline))
     edits.append(Edit(start, stop, new))
     if unclosed and place.stop < last:
-        edits.append(Edit(len(base.data), len(base.data), base.newline_near(last - 1, last)))
+        edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
     added = unclosed and (place.stop < last or place.start == last or bool(new))
     if base.ragged and (place.stop < last or place.start == last):
         raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
@@ -155,7 +163,7 @@ def compose(request: Request, base: Snapshot, place: Place, *, created: bool = F
         request,
         base,
         place,
-        ChangeSet.of(len(base.data), edits),
+        ChangeSet.of(base.size, edits),
         tuple(lines),
         Normalized(
             file_eof_has_newline=not unclosed,
@@ -169,16 +177,16 @@ def compose(request: Request, base: Snapshot, place: Place, *, created: bool = F
     )
 
 
-def _compose_batch(request: BatchEdit, base: Snapshot, place: Place) -> Draft:
+def _compose_batch(request: BatchEdit, base: Text, place: Place) -> Draft:
     """A batch has no rule for the end of the file: what it keeps stays as it is."""
-    batch = compile_parts(base, request, place.parts)
+    batch = compile_parts(whole(base), request, place.parts)
     closed = base.line_count == 0 or base.ends_with_newline
     style = base.newline_name(base.dominant_newline)
     kept = Normalized(closed, True, False, False, style, 0)
     return Draft(request, base, place, batch.change, (), kept)
 
 
-def check_expected(expected_old: str, base: Snapshot, place: Place) -> None:
+def check_expected(expected_old: str, base: Text, place: Place) -> None:
     """Raise ContentChanged unless the lines to be replaced read as `expected_old`.
 
     Line ends are not compared, nor whether the last line has one.

@@ -7,6 +7,7 @@ the replaced lines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from copydesk.edit import ranges
@@ -26,8 +27,9 @@ from copydesk.errors import (
     LineShown,
     OccurrenceOutOfRange,
 )
-from copydesk.text.find import closest_lines, matching_lines
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.seek import Hits, Sought
+from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.source import Source, Whole
 
 SHOWN_CANDIDATES = 10
 SHOWN_LENGTH = 200
@@ -59,12 +61,14 @@ class Place:
         return replace(self, start=self.start + by, stop=self.stop + by, foot=foot)
 
 
-def locate(request: Request, base: Snapshot) -> Place:
-    """The place of the request in `base`; raises the refusals of its kind."""
+def locate(request: Request, text: Snapshot | Source) -> Place:
+    """The place of the request in the text; raises the refusals of its kind."""
+    base = Whole(text) if isinstance(text, Snapshot) else text
     if isinstance(request, Append):
         return end_of(base)
     if isinstance(request, BatchEdit):
-        return of_parts(part_lines(base, compile_batch(base, request.edits).spans))
+        snapshot = base.whole()
+        return of_parts(part_lines(snapshot, compile_batch(snapshot, request.edits).spans))
     if isinstance(request, Insert):
         return _insertion(request, base)
     if isinstance(request, BlockReplace):
@@ -75,20 +79,39 @@ def locate(request: Request, base: Snapshot) -> Place:
     return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
 
 
+def sought_by(request: Request) -> tuple[Sought, ...]:
+    """What `locate` seeks for the request, so that a source may find it in its first pass."""
+    if isinstance(request, Insert):
+        return (_sought(request.anchor),)
+    if isinstance(request, BlockReplace):
+        end = _sought(request.end_anchor)
+        return _sought(request.start_anchor), replace(end, ends=True)
+    return ()
+
+
+def text_for(request: Request, base: Source, place: Place) -> Text:
+    """The text with the lines at hand that `compose` needs for the request at its place."""
+    if isinstance(request, BatchEdit):
+        return base.whole()
+    return base.around(place.start, place.stop)
+
+
 def of_parts(parts: tuple[tuple[int, int], ...]) -> Place:
     """The place of a batch whose edits stand in these lines."""
     span = (min(start for start, _ in parts), max(stop for _, stop in parts))
     return Place(*span, span, parts=parts)
 
 
-def end_of(base: Snapshot) -> Place:
+def end_of(base: Text | Source) -> Place:
     """The end of the text, wherever that is when it is written."""
     return Place(base.line_count, base.line_count, None)
 
 
-def shown(base: Snapshot, lines: list[int], most: int = SHOWN_CANDIDATES) -> tuple[LineShown, ...]:
+def shown(
+    base: Source, lines: Sequence[int], most: int = SHOWN_CANDIDATES
+) -> tuple[LineShown, ...]:
     """The first of `lines` (0-based) with their numbers from 1 and their texts, cut."""
-    return tuple(LineShown(i + 1, cut(base.text(i))) for i in lines[:most])
+    return tuple(LineShown(i + 1, cut(base.around(i, i + 1).text(i))) for i in lines[:most])
 
 
 def cut(text: str, length: int = SHOWN_LENGTH) -> str:
@@ -96,38 +119,53 @@ def cut(text: str, length: int = SHOWN_LENGTH) -> str:
     return text if len(text) <= length else f"{text[:length]}… (+{len(text) - length} characters)"
 
 
-def _insertion(request: Insert, base: Snapshot) -> Place:
-    lines = _found(request.anchor, base)
-    index = _chosen(request.occurrence, lines, base, request.anchor)
-    line = lines[index]
+def _sought(anchor: Anchor) -> Sought:
+    return Sought(anchor.text, anchor.match == "equals")
+
+
+def _insertion(request: Insert, base: Source) -> Place:
+    (hits,) = base.seek(sought_by(request))
+    _require(hits, request.anchor, base)
+    lines, count = hits.lines, hits.count
+    index = _chosen(request.occurrence, lines, count, base, request.anchor)
+    line = hits.last if index == count - 1 else lines[index]
     at = line + (request.position == "after")
-    return Place(at, at, (line, line + 1), len(lines), index + 1)
+    return Place(at, at, (line, line + 1), count, index + 1)
 
 
-def _found(anchor: Anchor, base: Snapshot) -> list[int]:
-    lines = matching_lines(base, anchor.text, whole=anchor.match == "equals")
-    if not lines:
-        close = shown(base, closest_lines(base, anchor.text), 3)
+def _require(hits: Hits, anchor: Anchor, base: Source) -> None:
+    if not hits.count:
+        close = shown(base, base.close_to(anchor.text), 3)
         raise AnchorNotFound(anchor.argument, anchor.text, anchor.match, close or None)
-    return lines
 
 
-def _chosen(occurrence: Occurrence | None, lines: list[int], base: Snapshot, anchor: Anchor) -> int:
-    """The index of the candidate asked for; without an occurrence there must be only one."""
-    if occurrence is None:
-        if len(lines) > 1:
-            raise AnchorAmbiguous(anchor.argument, anchor.text, len(lines), shown(base, lines))
-        return 0
+def _chosen(
+    occurrence: Occurrence | None, lines: Sequence[int], count: int, base: Source, anchor: Anchor
+) -> int:
+    """The index of the candidate asked for; without an occurrence there must be only one.
+
+    `lines` are the first of `count` candidates; one that is neither among them
+    nor the last cannot be asked for.
+    """
     if occurrence == "last":
-        return len(lines) - 1
-    if occurrence > len(lines):
-        raise OccurrenceOutOfRange(str(occurrence), len(lines), shown(base, lines))
-    return occurrence - 1
+        return count - 1
+    if occurrence is not None and occurrence > count:
+        raise OccurrenceOutOfRange(str(occurrence), count, shown(base, lines))
+    index = (occurrence or count) - 1
+    if (occurrence is None and count > 1) or len(lines) <= index < count - 1:
+        raise AnchorAmbiguous(anchor.argument, anchor.text, count, shown(base, lines))
+    return index
 
 
-def _block(request: BlockReplace, base: Snapshot) -> Place:
+def _block(request: BlockReplace, base: Source) -> Place:
     """Each start pairs with the first end after it; what is nested inside is ambiguous."""
-    starts, ends = _found(request.start_anchor, base), _found(request.end_anchor, base)
+    first, second = base.seek(sought_by(request))
+    _require(first, request.start_anchor, base)
+    _require(second, request.end_anchor, base)
+    starts, ends = first.lines, second.lines
+    if first.count > len(starts):
+        anchor = request.start_anchor
+        raise AnchorAmbiguous(anchor.argument, anchor.text, first.count, shown(base, starts))
     pairs: list[tuple[int, int]] = []
     at = 0
     for start in starts:
@@ -143,7 +181,7 @@ def _block(request: BlockReplace, base: Snapshot) -> Place:
     loose = not (request.strict and request.require_unique)
     first_taken = loose and request.occurrence is None and len(pairs) > 1
     wanted = 1 if first_taken else request.occurrence
-    index = _chosen(wanted, heads, base, request.start_anchor)
+    index = _chosen(wanted, heads, len(heads), base, request.start_anchor)
     start, end = pairs[index]
     nested = [line for line in starts if start < line < end]
     if nested and not loose:

@@ -13,11 +13,13 @@ from itertools import pairwise
 from copydesk.edit.place import Place, end_of, of_parts
 from copydesk.edit.plan import Plan
 from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
+from copydesk.text import sizes
 from copydesk.text.align import align
 from copydesk.text.carry import Ambiguous, Carried, Keys, Reason, Relocation
 from copydesk.text.change import ChangeSet
 from copydesk.text.follow import Followed, follow
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Source
 
 SHOWN_CHANGES = 5
 
@@ -53,7 +55,7 @@ def relocate(
 def place_of(
     plan: Plan,
     base: Snapshot | None,
-    now: Snapshot,
+    now: Source,
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Place:
     """The plan's place in `now`; `base` is what it was planned on, if that is remembered."""
@@ -61,12 +63,12 @@ def place_of(
         return end_of(now)
     if plan.base_digest == now.digest:
         return plan.place
-    if base is None:
+    if base is None or now.size > sizes.COMPARED:
         raise ContentChanged(
             "the file changed, and the text that was planned on is no longer remembered",
             planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
         )
-    return relocate(plan.place, base, now, known)
+    return relocate(plan.place, base, now.whole(), known)
 
 
 class _Drift:
@@ -138,9 +140,9 @@ class _Drift:
         return f"{max(foot[0] + 1, 1)}~{min(foot[1], self._base.line_count)}"
 
 
-def stale(version: str, base: Snapshot | None, now: Snapshot, reason: str) -> StaleRead:
+def stale(version: str, base: Snapshot | None, now: Source, reason: str) -> StaleRead:
     """The refusal of an edit made on a version that cannot be carried to `now`."""
-    changed = _changed(base, now) if base else ()
+    changed = _changed(base, now.whole()) if base else ()
     return StaleRead(version, now.version, now.line_count, reason, changed)
 
 

@@ -13,7 +13,7 @@ reads again and tries again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -22,7 +22,13 @@ from copydesk.store.rg_found import Counts, Lines, Raw, Snippets
 from copydesk.store.rg_found import Files as FoundFiles
 from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
+from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
+from copydesk.text.seek import Sought
+from copydesk.text.source import Source
+
+Named = Callable[[RelPath], str | None]
+"""The encoding that configuration names for a real path, if any."""
 
 __all__ = [
     "Counts",
@@ -79,6 +85,18 @@ class OpenFile:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenText:
+    """A file open as a text to be edited; `source` lives as long as the context that gave it.
+
+    Its methods raise TargetMoved when the file is changed meanwhile, and Failed.
+    """
+
+    real: RelPath
+    stamp: Stamp
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """Bytes `start` to `stop` (0-based, stop exclusive) of the file as it was before."""
 
@@ -93,17 +111,15 @@ Piece = bytes | memoryview | Kept
 class Window:
     """Whole lines of a file, from a place on, and what the pass over the file told.
 
-    `data` has no byte order mark. `first_line` is 0-based, None with
-    `total_lines` and `sha256` when only the end was looked at. `more`: the file
-    goes on after `data`.
+    `data` has no byte order mark. `first_line` is 0-based, None with `facts` when
+    only the end was looked at. `more`: the file goes on after `data`.
     """
 
     stamp: Stamp
     encoding: Encoding
     data: bytes
     first_line: int | None
-    total_lines: int | None
-    sha256: str | None
+    facts: Facts | None
     more: bool
 
 
@@ -142,6 +158,15 @@ class Files(Protocol):
         """The whole file; FileTooLarge above the limit."""
         ...
 
+    def text(
+        self, path: RelPath, named: Named, sought: Sequence[Sought] = ()
+    ) -> AbstractContextManager[OpenText]:
+        """The file as a text; a large one is held in parts only. FileTooLarge above the limit.
+
+        `sought` is what will be sought in it, so that one pass may find it.
+        """
+        ...
+
     def window(
         self, path: RelPath, first_line: int, most_bytes: int, named: str | None, *, last: bool
     ) -> Window:
@@ -164,6 +189,7 @@ class Files(Protocol):
         pieces: Iterable[Piece],
         *,
         before_in_place: Callable[[bytes], None],
+        before_rename: Callable[[str], None] | None = None,
         expected_real: RelPath | None = None,
     ) -> Stamp:
         """Put `pieces` in the place of the file's bytes; give the new stamp.
@@ -171,7 +197,9 @@ class Files(Protocol):
         `expected` and `expected_sha256` (64 lower-case hex digits, of the whole
         old content) are what was read; TargetMoved when that is not what stands
         there any more, or when the path does not lead to `expected_real`.
-        `pieces` is iterated at most once. A file with several links is
+        `pieces` is iterated at most once. `before_rename` gets the SHA-256 of the
+        new content when it is ready, before anything changes (a TargetMoved may
+        still follow the call; it is not called for a write in place). A file with several links is
         written in place, and `before_in_place` gets its old bytes first (a
         TargetMoved may still follow the call). InPlaceTorn when such a write
         broke off and the old bytes could not be put back.

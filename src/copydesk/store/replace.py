@@ -9,11 +9,12 @@ anything is raised it holds the old ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from copydesk.store import _os
 from copydesk.store.attributes import copy_attributes
 from copydesk.store.flush import DirFlush
+from copydesk.store.hashing import DigestBeside, States
 from copydesk.store.pieces import sha256_of, write_pieces
 from copydesk.store.place import Place
 from copydesk.store.protocol import Durability, Kept, Piece, TargetMoved
@@ -29,19 +30,32 @@ def replace(
     pieces: Iterable[Piece],
     *,
     durability: Durability,
+    before_rename: Callable[[str], None] | None = None,
+    states: States = (),
 ) -> Stamp:
     """Put the pieces in the place of the file open as `old_fd`; the new stamp.
 
     The new file has the old one's owner, mode, ACL and extended attributes as
-    far as the system allows. Raises TargetMoved when the name does not hold
-    what was expected right before the rename, OSError.
+    far as the system allows. `before_rename` gets the SHA-256 of the new bytes
+    when these are ready; it is made beside the copying, from the `states` of
+    the old file's digest where there are any. Raises TargetMoved when the name
+    does not hold what was expected right before the rename, OSError.
     """
     old = _os.fstat(old_fd)
     if not expected.stands_in(old):
         raise TargetMoved()
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
-        temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability)
+        if before_rename is None:
+            temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability)
+            digest = ""
+        else:
+            pieces = tuple(pieces)
+            with DigestBeside(pieces, old_fd, states) as beside:
+                temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability)
+                digest = _result(beside, place, temp)
         try:
+            if before_rename is not None:
+                before_rename(digest)
             check_target(place, old_fd, expected, expected_sha256)
             _os.rename(place.dir_fd, temp, place.name)
             temp = b""
@@ -54,6 +68,15 @@ def replace(
             _put_back(place, old_fd, old, ours)
             raise
     return stamp_of_ours(place, ours)
+
+
+def _result(beside: DigestBeside, place: Place, temp: bytes) -> str:
+    """The digest; nothing is left behind when there is none."""
+    try:
+        return beside.result()
+    except BaseException:
+        discard(place.dir_fd, temp)
+        raise
 
 
 def copy_beside(

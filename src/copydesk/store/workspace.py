@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -18,14 +18,18 @@ from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
 from copydesk.store import _os, listing, temp
 from copydesk.store.beneath import Root
 from copydesk.store.create import create, refuse_existing, remove
+from copydesk.store.hashing import States
 from copydesk.store.in_place import write_in_place
+from copydesk.store.large import Known, LargeFile
 from copydesk.store.pieces import read_at
 from copydesk.store.place import MadeParents, Place
 from copydesk.store.protocol import (
     Document,
     Durability,
     Entry,
+    Named,
     OpenFile,
+    OpenText,
     Piece,
     TargetMoved,
     Window,
@@ -33,18 +37,24 @@ from copydesk.store.protocol import (
 from copydesk.store.refused import failed, kind_of
 from copydesk.store.replace import replace
 from copydesk.store.stamp import Stamp
-from copydesk.store.window import Known, look
+from copydesk.store.window import from_line, last_lines
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
+from copydesk.text.seek import Sought
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Whole
 
 _READS_TRIED = 5
-_KNOWN = 256
+_SURVEYED = 64
+_CHANGING = "EBUSY: the file changes while it is read"
 
 
 class Workspace:
     """`Files` below the directory `root`; see `protocol` for what each method promises.
 
     Keeps the directory open until `close`, and may be used from many threads
-    until then. `limit_bytes` is the largest file that `read` loads whole.
+    until then. `limit_bytes` is the largest file that is edited, `whole_bytes`
+    the largest that is loaded whole.
     """
 
     def __init__(
@@ -53,11 +63,13 @@ class Workspace:
         *,
         durability: Durability = "full",
         limit_bytes: int = 64 << 20,
+        whole_bytes: int = sizes.WHOLE,
     ) -> None:
-        self._known: dict[Stamp, Known] = {}
+        self._surveyed: dict[tuple[Stamp, str | None], Known] = {}
         self._root = Root(os.fspath(root))
         self._durability: Durability = durability
         self._limit_bytes = limit_bytes
+        self._whole_bytes = whole_bytes
 
     def __enter__(self) -> Self:
         return self
@@ -103,24 +115,51 @@ class Workspace:
                 data = self._read_whole(file)
                 if data is not None:
                     return Document(file.real, data, file.stamp)
-        raise Failed("read", "EBUSY: the file changes while it is read")
+        raise Failed("read", _CHANGING)
 
     def window(
         self, path: RelPath, first_line: int, most_bytes: int, named: str | None, *, last: bool
     ) -> Window:
-        """Some lines of a file of any size, in bounded memory; as `Files.window`."""
-        with self.open_for_reading(path) as opened:
+        with self.open_for_reading(path) as file:
+            fd, stamp = file.fd, file.stamp
             try:
-                known = self._known.get(opened.stamp)
-                stamp = opened.stamp
-                found = look(opened.fd, stamp, first_line, most_bytes, named, known, last=last)
+                if last:
+                    return last_lines(fd, stamp, first_line, most_bytes, named)
+                return from_line(self._large(file, named), fd, stamp, first_line, most_bytes)
             except OSError as refused:
                 raise failed("read", refused) from refused
-            if stamp.settled and found.total_lines is not None and found.sha256 is not None:
-                if len(self._known) >= _KNOWN:
-                    self._known.clear()
-                self._known[stamp] = (found.total_lines, found.sha256)
-            return found
+            except TargetMoved:
+                raise Failed("read", _CHANGING) from None
+
+    @contextmanager
+    def text(
+        self, path: RelPath, named: Named, sought: Sequence[Sought] = ()
+    ) -> Generator[OpenText]:
+        for _ in range(_READS_TRIED):
+            with self.open_for_reading(path) as file:
+                real, stamp = file.real, file.stamp
+                if stamp.size > self._limit_bytes:
+                    raise FileTooLarge(stamp.size, self._limit_bytes)
+                if stamp.size > sizes.LARGE:
+                    yield OpenText(real, stamp, self._large(file, named(real), sought))
+                    return
+                data = self._read_whole(file)
+            if data is not None:
+                yield OpenText(real, stamp, Whole(Snapshot.of(data, named(real))))
+                return
+        raise Failed("read", _CHANGING)
+
+    def _large(self, file: OpenFile, named: str | None, sought: Sequence[Sought] = ()) -> LargeFile:
+        key = (file.stamp, named)
+
+        def keep(known: Known) -> None:
+            if file.stamp.settled:
+                if len(self._surveyed) >= _SURVEYED:
+                    self._surveyed.clear()
+                self._surveyed[key] = known
+
+        known = self._surveyed.get(key)
+        return LargeFile(file.fd, file.stamp, named, self._whole_bytes, sought, known, keep)
 
     @contextmanager
     def open_for_reading(self, path: RelPath) -> Generator[OpenFile]:
@@ -138,6 +177,7 @@ class Workspace:
         pieces: Iterable[Piece],
         *,
         before_in_place: Callable[[bytes], None],
+        before_rename: Callable[[str], None] | None = None,
         expected_real: RelPath | None = None,
     ) -> Stamp:
         durability = self._durability
@@ -145,7 +185,14 @@ class Workspace:
         try:
             if expected.nlink == 1:
                 return replace(
-                    place, old_fd, expected, expected_sha256, pieces, durability=durability
+                    place,
+                    old_fd,
+                    expected,
+                    expected_sha256,
+                    pieces,
+                    durability=durability,
+                    before_rename=before_rename,
+                    states=self._states(expected, expected_sha256),
                 )
             return write_in_place(
                 place,
@@ -232,6 +279,13 @@ class Workspace:
             raise TargetMoved()
         return place, fd
 
+    def _states(self, stamp: Stamp, sha256: str) -> States:
+        """The states of the digest of a file, where a pass over it has left any."""
+        for (known_stamp, _), known in list(self._surveyed.items()):
+            if known_stamp == stamp and known.survey.facts.digest == sha256:
+                return known.states
+        return ()
+
     def _create_with_parents(self, place: Place, data: bytes) -> Stamp:
         with MadeParents(place, flush=self._durability == "full") as parents:
             stamp = create(place, data, durability=self._durability)
@@ -243,6 +297,8 @@ class Workspace:
         size = file.stamp.size
         if size > self._limit_bytes:
             raise FileTooLarge(size, self._limit_bytes)
+        if size > self._whole_bytes:
+            raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
         try:
             data = read_at(file.fd, size, 0)
             found = _os.fstat(file.fd)

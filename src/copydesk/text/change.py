@@ -8,7 +8,7 @@ least one kept byte between neighbours, so that a change has one spelling.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -95,11 +95,15 @@ class ChangeSet:
         """The change that takes the new text back to `text`."""
         if len(text) != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
+        return self.inverse(lambda start, stop: text[start:stop])
+
+    def inverse(self, old: Callable[[int, int], bytes]) -> ChangeSet:
+        """The same for a text of which `old` gives the bytes [start, stop) that are replaced."""
         shift = 0
         back: list[Edit] = []
         for edit in self.edits:
             start = edit.start + shift
-            back.append(Edit(start, start + len(edit.new), text[edit.start : edit.stop]))
+            back.append(Edit(start, start + len(edit.new), old(edit.start, edit.stop)))
             shift += len(edit.new) - (edit.stop - edit.start)
         return ChangeSet.of(self.new_length, back)
 

@@ -6,11 +6,14 @@ must not: any choice among candidates, and no near miss is ever a match.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from difflib import SequenceMatcher
+from typing import AnyStr
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.common import Common
-from copydesk.text.encoding import UTF8
+from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.likely import likely
 from copydesk.text.plain import Plain
 from copydesk.text.snapshot import Snapshot
@@ -19,38 +22,80 @@ _CLOSE = 0.6
 _CANDIDATES = 64
 _COMPARED = 200
 _SCORED = 16
+_FEW = 300
 
 
 def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
     """The lines, 0-based, whose shown text equals `text` (`whole`) or contains it."""
-    if base.encoding == UTF8:
-        return _by_bytes(base, text.encode(), whole=whole)
-    shown = (base.text(line) for line in range(base.line_count))
-    if whole:
-        return [line for line, have in enumerate(shown) if have == text]
-    return [line for line, have in enumerate(shown) if text in have]
+    body = base.data[len(base.encoding.bom) :] if base.encoding.bom else base.data
+    return list(found_in(body, base.encoding, text, whole=whole))
+
+
+def found_in(data: bytes, encoding: Encoding, text: str, *, whole: bool) -> Iterator[int]:
+    """The same for whole lines of a text with this encoding, without its byte order mark.
+
+    Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the
+    text. A file with a byte order mark may hold anything after it, and is shown
+    otherwise.
+    """
+    if encoding == UTF8:
+        return _by_find(data, text.encode(), b"\n", b"\r", whole=whole)
+    try:
+        decoded = data.decode(encoding.name) if encoding.known else encoding.decode(data)
+    except UnicodeDecodeError:  # what is shown of a line depends on where it ends
+        lines = Snapshot(data, replace(encoding, bom=b""))
+        shown = enumerate(lines.text(line) for line in range(lines.line_count))
+        return (line for line, have in shown if (text == have if whole else text in have))
+    return _by_find(decoded, text, "\n", "\r", whole=whole)
 
 
 def closest_lines(base: Snapshot, text: str, most: int = 3) -> list[int]:
-    """Up to `most` lines, 0-based, that are most like `text`, the closest first.
+    """Up to `most` lines, 0-based, that are most like `text`, the closest first."""
+    close = Close(text)
+    close.take(base, 0)
+    return close.lines(most)
+
+
+class Close:
+    """The lines most like a text, of a file that comes in blocks of whole lines.
 
     Bounded on any file: candidates are the lines that share the rarest pieces
     of the text, only their first characters are compared, and only those with
     the longest common subsequence are compared by their blocks (which is cubic).
     """
-    wanted = text.strip()[:_COMPARED].casefold()
-    if not wanted:
-        return []
-    heads = {line: _head(base, line) for line in _candidates(base, text.strip()[:_COMPARED])}
-    likely = sorted(heads, key=lambda line: (-_bound(wanted, heads[line]), line))[:_SCORED]
-    scored: list[tuple[float, int]] = []
-    for line in likely:
-        matcher = SequenceMatcher(None, wanted, heads[line], autojunk=False)
-        size = sum(block.size for block in matcher.get_matching_blocks())
-        similarity = _similarity(size, wanted, heads[line])
-        if similarity >= _CLOSE:
-            scored.append((-similarity, line))
-    return [line for _, line in sorted(scored)[:most]]
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()[:_COMPARED]
+        self._wanted = self._text.casefold()
+        self._heads: dict[int, str] = {}
+        self._count = 0
+
+    def take(self, base: Snapshot, first_line: int) -> None:
+        """Look at the next lines, the first of which is `first_line` of the file."""
+        if not self._wanted:
+            return
+        self._count += base.line_count
+        few = self._count <= _FEW
+        for line in range(base.line_count) if few else _candidates(base, self._text):
+            self._heads[first_line + line] = _head(base, line)
+        if not few:
+            self._heads = {line: self._heads[line] for line in self._likely()}
+
+    def lines(self, most: int = 3) -> list[int]:
+        """Up to `most` lines, 0-based, the closest first."""
+        scored: list[tuple[float, int]] = []
+        for line in self._likely():
+            matcher = SequenceMatcher(None, self._wanted, self._heads[line], autojunk=False)
+            size = sum(block.size for block in matcher.get_matching_blocks())
+            similarity = _similarity(size, self._wanted, self._heads[line])
+            if similarity >= _CLOSE:
+                scored.append((-similarity, line))
+        return [line for _, line in sorted(scored)[:most]]
+
+    def _likely(self) -> list[int]:
+        """The lines that are worth a close look, the likeliest first."""
+        heads = self._heads
+        return sorted(heads, key=lambda at: (-_bound(self._wanted, heads[at]), at))[:_SCORED]
 
 
 def _head(base: Snapshot, line: int) -> str:
@@ -71,28 +116,26 @@ def _bound(wanted: str, have: str) -> float:
     return _similarity(common.length(), wanted, have)
 
 
-def _by_bytes(base: Snapshot, wanted: bytes, *, whole: bool) -> list[int]:
-    """Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the text.
-
-    A file with a byte order mark may hold anything after it, and is shown otherwise.
-    """
-    found: list[int] = []
-    data, at = base.data, 0
-    while (at := data.find(wanted, at)) >= 0:
-        line = base.line_at(at)
-        stop = base.start(line + 1)
-        if not whole or base.key(line) == wanted:
-            inside = at + len(wanted) <= stop - len(base.terminator(line))
-            if inside:
-                found.append(line)
-        at = stop
-    return found
+def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: bool) -> Iterator[int]:
+    """The lines of `text` that hold or are `wanted`, which has no line feed in it."""
+    line = at = 0
+    while (hit := text.find(wanted, at)) >= 0:
+        line += text.count(lf, at, hit)
+        begin = max(text.rfind(lf, at, hit) + 1, at)
+        end = text.find(lf, hit)
+        stop = len(text) if end < 0 else end
+        if end > begin and text[end - 1 : end] == cr:
+            stop -= 1
+        last = hit + len(wanted)
+        if (hit == begin and last == stop) if whole else last <= stop:
+            yield line
+        if end < 0:
+            return
+        at, line = end + 1, line + 1
 
 
 def _candidates(base: Snapshot, wanted: str) -> list[int]:
     """Lines that share pieces with `wanted`, in its own case or in lower case, rare ones first."""
-    if base.line_count <= 300:
-        return list(range(base.line_count))
     try:
         data = Plain.of(base).data
     except EncodingRefused:

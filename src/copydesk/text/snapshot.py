@@ -1,6 +1,7 @@
 """One immutable text: its bytes, how to read them, where its lines are.
 
-What lives here: `Snapshot`. What must not: paths, time, what an edit is.
+What lives here: `Text`, what an edit needs of one, and `Snapshot`, a whole one.
+What must not: paths, time, what an edit is.
 Invariants: a line ends with LF or CRLF and nothing else; the byte order mark
 belongs to no line; the spans of all lines, in order, cover all bytes after it.
 Line numbers in this package are 0-based and ranges half-open unless a name
@@ -10,20 +11,156 @@ says otherwise (`..._line` in reports is 1-based).
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
+from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
 
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
 
 
+class Text(ABC):
+    """A text as an edit sees it: whole, or those lines of it that the edit is about.
+
+    Lines and bytes are counted in the whole text. What is asked of lines that
+    are not at hand raises ValueError: that is a mistake of the program.
+    """
+
+    encoding: Encoding
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many bytes there are."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """The SHA-256 of the bytes, in hex."""
+
+    @property
+    @abstractmethod
+    def line_count(self) -> int:
+        """How many lines there are; 0 for a text without bytes after the byte order mark."""
+
+    @property
+    @abstractmethod
+    def ends_with_newline(self) -> bool:
+        """Whether the last line has a terminator; an empty text has no last line: False."""
+
+    @property
+    @abstractmethod
+    def newline_counts(self) -> tuple[int, int]:
+        """How many terminators there are, and how many of them are CRLF."""
+
+    @abstractmethod
+    def start(self, line: int) -> int:
+        """The byte where line `line` starts; `line_count` gives the end of the text."""
+
+    @abstractmethod
+    def line_at(self, byte: int) -> int:
+        """The line that holds the byte; `line_count` for the end after a terminator.
+
+        The end of a text whose last line has no terminator belongs to that line.
+        """
+
+    @abstractmethod
+    def slice(self, start: int, stop: int) -> bytes:
+        """The bytes [start, stop)."""
+
+    @abstractmethod
+    def reach(self, line: int) -> tuple[int, int]:
+        """The lines [start, stop) that are at hand without a gap around the start of `line`."""
+
+    @abstractmethod
+    def edited(self, change: ChangeSet) -> Text:
+        """The text after the change."""
+
+    @abstractmethod
+    def unmarked(self) -> Text:
+        """The same bytes with the byte order mark as the start of the first line."""
+
+    def unchanged_by(self, change: ChangeSet) -> bool:
+        """Whether the change replaces bytes by the same bytes alone."""
+        return all(self.slice(edit.start, edit.stop) == edit.new for edit in change.edits)
+
+    @property
+    def version(self) -> str:
+        """The short name of this content that callers hand back: 12 hex characters."""
+        return self.digest[:VERSION_LENGTH]
+
+    @property
+    def ragged(self) -> bool:
+        """Whether bytes at the end do not make a whole code unit (a broken UTF-16 file)."""
+        return (self.size - len(self.encoding.bom)) % self.encoding.unit != 0
+
+    def raw(self, start: int, stop: int) -> bytes:
+        """The bytes of lines [start, stop), terminators included."""
+        return self.slice(self.start(start), self.start(stop))
+
+    def terminator(self, line: int) -> bytes:
+        """The bytes that end the line: LF or CRLF in the file's encoding, or nothing."""
+        start, stop = self.start(line), self.start(line + 1)
+        if (stop - start) % self.encoding.unit:
+            return b""  # a broken last unit ends no line
+        lf, crlf = self._lf, self._crlf
+        end = self.slice(max(start, stop - len(crlf)), stop)
+        return crlf if end == crlf else lf if end.endswith(lf) else b""
+
+    def key(self, line: int) -> bytes:
+        """The bytes of the line without its terminator: what two lines are compared by."""
+        return self.slice(self.start(line), self.start(line + 1) - len(self.terminator(line)))
+
+    def text(self, line: int) -> str:
+        """The line as it is shown: without terminator, `\\xNN` for what does not decode."""
+        return self.encoding.decode(self.key(line))
+
+    def texts(self, start: int, stop: int) -> tuple[str, ...]:
+        """The shown texts of lines [start, stop)."""
+        return tuple(self.text(line) for line in range(start, stop))
+
+    def newline_near(self, start: int, stop: int) -> bytes:
+        """The terminator that lines put in the place of lines [start, stop) take.
+
+        That of the line before, else of the line after, else the file's
+        dominant one, else LF.
+        """
+        before = self.terminator(start - 1) if start > 0 else b""
+        after = self.terminator(stop) if stop < self.line_count else b""
+        return before or after or self.dominant_newline
+
+    @property
+    def dominant_newline(self) -> bytes:
+        """The terminator most lines have; LF when there is none or a tie."""
+        every, crlf = self.newline_counts
+        return self._crlf if 2 * crlf > every else self._lf
+
+    def newline_name(self, terminator: bytes) -> str:
+        """`lf` or `crlf`."""
+        return "crlf" if terminator == self._crlf else "lf"
+
+    @property
+    def newline_style(self) -> str:
+        """`lf`, `crlf`, `mixed`, or `none` for a text without any terminator."""
+        return newline_style(*self.newline_counts)
+
+    @cached_property
+    def _lf(self) -> bytes:
+        return self.encoding.encode("\n")
+
+    @cached_property
+    def _crlf(self) -> bytes:
+        return self.encoding.encode("\r\n")
+
+
 @dataclass(frozen=True)
-class Snapshot:
-    """The bytes of a file at one moment, with their encoding. Make one with `of`."""
+class Snapshot(Text):
+    """All bytes of a file at one moment, with their encoding. Make one with `of`."""
 
     data: bytes
     encoding: Encoding
@@ -36,70 +173,54 @@ class Snapshot:
         """
         return Snapshot(data, detect(data, named))
 
-    @cached_property
-    def digest(self) -> str:
-        """The SHA-256 of the bytes, in hex."""
-        return hashlib.sha256(self.data).hexdigest()
+    @property
+    def size(self) -> int:
+        return len(self.data)
 
     @property
-    def version(self) -> str:
-        """The short name of this content that callers hand back: 12 hex characters."""
-        return self.digest[:VERSION_LENGTH]
+    def digest(self) -> str:
+        return self._digest
 
     @property
     def line_count(self) -> int:
-        """How many lines there are; 0 for a text without bytes after the byte order mark."""
         return len(self._starts) - 1
 
-    @cached_property
+    @property
     def ends_with_newline(self) -> bool:
-        """Whether the last line has a terminator; an empty text has no last line: False."""
-        return self.line_count > 0 and self.terminator(self.line_count - 1) != b""
+        return self._ends_with_newline
 
     @property
-    def ragged(self) -> bool:
-        """Whether bytes at the end do not make a whole code unit (a broken UTF-16 file)."""
-        return (len(self.data) - len(self.encoding.bom)) % self.encoding.unit != 0
+    def newline_counts(self) -> tuple[int, int]:
+        return self._newline_counts
 
     def start(self, line: int) -> int:
-        """The byte where line `line` starts; `line_count` gives the end of the text."""
         return self._starts[line]
 
     def line_at(self, byte: int) -> int:
-        """The line that holds the byte; `line_count` for the end after a terminator.
-
-        The end of a text whose last line has no terminator belongs to that line.
-        """
         line = bisect_right(self._starts, byte) - 1
         if line == self.line_count and line > 0 and not self.ends_with_newline:
             return line - 1
         return line
 
-    def raw(self, start: int, stop: int) -> bytes:
-        """The bytes of lines [start, stop), terminators included."""
-        return self.data[self._starts[start] : self._starts[stop]]
+    def slice(self, start: int, stop: int) -> bytes:
+        return self.data[start:stop]
 
-    def terminator(self, line: int) -> bytes:
-        """The bytes that end the line: LF or CRLF in the file's encoding, or nothing."""
-        start, stop = self._starts[line], self._starts[line + 1]
-        if (stop - start) % self.encoding.unit:
-            return b""  # a broken last unit ends no line
-        lf, crlf = self._lf, self._crlf
-        if stop - start >= len(crlf) and self.data.endswith(crlf, start, stop):
-            return crlf
-        return lf if self.data.endswith(lf, start, stop) else b""
+    def reach(self, line: int) -> tuple[int, int]:
+        return 0, self.line_count
 
-    def key(self, line: int) -> bytes:
-        """The bytes of the line without its terminator: what two lines are compared by."""
-        return self.data[self._starts[line] : self._starts[line + 1] - len(self.terminator(line))]
+    def edited(self, change: ChangeSet) -> Snapshot:
+        return Snapshot(change.apply(self.data), self.encoding)
 
-    def text(self, line: int) -> str:
-        """The line as it is shown: without terminator, `\\xNN` for what does not decode."""
-        return self.encoding.decode(self.key(line))
+    def unmarked(self) -> Snapshot:
+        if not self.encoding.bom:
+            return self
+        return Snapshot(self.data, replace(self.encoding, bom=b""))
 
-    def texts(self, start: int, stop: int) -> tuple[str, ...]:
-        """The shown texts of lines [start, stop)."""
-        return tuple(self.text(line) for line in range(start, stop))
+    def unchanged_by(self, change: ChangeSet) -> bool:
+        """Whether the text after the change is this one."""
+        if change.new_length != len(self.data):
+            return False
+        return super().unchanged_by(change) or change.apply(self.data) == self.data
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
@@ -111,51 +232,20 @@ class Snapshot:
         keys = [part.removesuffix(b"\r") for part in parts]
         return (*keys, last) if last else tuple(keys)
 
-    def newline_near(self, start: int, stop: int) -> bytes:
-        """The terminator that lines put in the place of lines [start, stop) take.
-
-        That of the line before, else of the line after, else the file's
-        dominant one, else LF.
-        """
-        before = self.terminator(start - 1) if start > 0 else b""
-        after = self.terminator(stop) if stop < self.line_count else b""
-        return before or after or self.dominant_newline
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
 
     @cached_property
-    def dominant_newline(self) -> bytes:
-        """The terminator most lines have; LF when there is none or a tie."""
-        if self.encoding.unit > 1:
-            crlf = sum(self.terminator(i) == self._crlf for i in range(self.line_count))
-            every = sum(self.terminator(i) != b"" for i in range(self.line_count))
-        else:
-            crlf, every = self.data.count(b"\r\n"), self.data.count(b"\n")
-        return self._crlf if 2 * crlf > every else self._lf
-
-    def newline_name(self, terminator: bytes) -> str:
-        """`lf` or `crlf`."""
-        return "crlf" if terminator == self._crlf else "lf"
+    def _ends_with_newline(self) -> bool:
+        return self.line_count > 0 and self.terminator(self.line_count - 1) != b""
 
     @cached_property
-    def newline_style(self) -> str:
-        """`lf`, `crlf`, `mixed`, or `none` for a text without any terminator."""
-        if self.encoding.unit > 1:
-            found = {self.terminator(i) for i in range(self.line_count)} - {b""}
-            crlf, every = int(self._crlf in found), len(found)
-        else:
-            crlf, every = self.data.count(b"\r\n"), self.data.count(b"\n")
-        if not every:
-            return "none"
-        if not crlf:
-            return "lf"
-        return "crlf" if crlf == every else "mixed"
-
-    @cached_property
-    def _lf(self) -> bytes:
-        return self.encoding.encode("\n")
-
-    @cached_property
-    def _crlf(self) -> bytes:
-        return self.encoding.encode("\r\n")
+    def _newline_counts(self) -> tuple[int, int]:
+        if self.encoding.unit == 1:
+            return self.data.count(b"\n"), self.data.count(b"\r\n")
+        found = [self.terminator(line) for line in range(self.line_count)]
+        return len(found) - found.count(b""), found.count(self._crlf)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -171,6 +261,22 @@ class Snapshot:
         if len(starts) > 1 and starts[-1] == starts[-2]:
             starts.pop()
         return starts
+
+
+def newline_style(every: int, crlf: int) -> str:
+    """The name for so many terminators, of which so many are CRLF."""
+    if not every:
+        return "none"
+    if not crlf:
+        return "lf"
+    return "crlf" if crlf == every else "mixed"
+
+
+def whole(text: Text) -> Snapshot:
+    """The text, which is a whole one; raises ValueError for one that is not."""
+    if not isinstance(text, Snapshot):
+        raise ValueError("only some lines of the text are at hand")
+    return text
 
 
 def _wide_line_ends(data: bytes, first: int, lf: bytes) -> list[int]:

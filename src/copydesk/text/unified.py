@@ -2,7 +2,7 @@
 
 What lives here: hunks and the git-style text of them. What must not: paths on a
 disk, words. Law: `git apply` and GNU `patch` take the text made of `old` and
-`change` to exactly `change.apply(old.data)`, whatever the bytes; UTF-16 and
+`change` to exactly `old.edited(change)`, whatever the bytes; UTF-16 and
 UTF-32 are shown in UTF-8, and there the law holds of the texts in UTF-8.
 
 A byte order mark is no part of a line elsewhere; in a diff it is the start of
@@ -11,11 +11,11 @@ the first one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from copydesk.text.align import align
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Text
 
 CONTEXT = 3
 """Lines of context around a change."""
@@ -33,19 +33,19 @@ class Region:
     new: tuple[bytes, ...]
 
 
-def regions(old: Snapshot, change: ChangeSet) -> tuple[Region, ...]:
+def regions(old: Text, change: ChangeSet) -> tuple[Region, ...]:
     """The whole-line regions that `change` alters, in order, without lines that stay the same."""
-    old = _whole(old)
+    old = old.unmarked()
     found: list[Region] = []
     for start, stop, edits in _touched(old, change):
         low, high = old.start(start), old.start(stop)
         inner = ChangeSet.of(high - low, (Edit(e.start - low, e.stop - low, e.new) for e in edits))
-        new = Snapshot(inner.apply(old.data[low:high]), old.encoding)
+        new = Snapshot(inner.apply(old.slice(low, high)), old.encoding)
         found += _refine(old, start, stop, [new.raw(i, i + 1) for i in range(new.line_count)])
     return tuple(found)
 
 
-def unified(old: Snapshot, change: ChangeSet, path: str, *, created: bool = False) -> bytes:
+def unified(old: Text, change: ChangeSet, path: str, *, created: bool = False) -> bytes:
     """The git-style diff; empty when no line changes. `created`: the file did not exist before.
 
     Lines end with LF; the text of a line keeps its own CR. A last line without
@@ -62,7 +62,7 @@ def unified(old: Snapshot, change: ChangeSet, path: str, *, created: bool = Fals
             return head + b"index 0000000..e69de29\n"
     old_name = b"/dev/null" if created else before + _tab(before)
     head += b"--- " + old_name + b"\n+++ " + after + _tab(after) + b"\n"
-    return head + b"".join(_hunks(_whole(old), found))
+    return head + b"".join(_hunks(old.unmarked(), found))
 
 
 def quoted(name: str) -> bytes:
@@ -90,12 +90,7 @@ def _tab(name: bytes) -> bytes:
     return b"\t" if b" " in name else b""
 
 
-def _whole(old: Snapshot) -> Snapshot:
-    """The text with its byte order mark as the start of the first line."""
-    return Snapshot(old.data, replace(old.encoding, bom=b"")) if old.encoding.bom else old
-
-
-def _touched(old: Snapshot, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
+def _touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
     """Line ranges [start, stop) that hold the edits whole, those that share a line joined."""
     found: list[tuple[int, int, list[Edit]]] = []
     for edit in change.edits:
@@ -111,7 +106,7 @@ def _touched(old: Snapshot, change: ChangeSet) -> list[tuple[int, int, list[Edit
     return found
 
 
-def _closed(old: Snapshot, edit: Edit, start: int, stop: int) -> bool:
+def _closed(old: Text, edit: Edit, start: int, stop: int) -> bool:
     """Whether line `stop` is untouched by an edit that ends where it starts."""
     if edit.stop != old.start(stop):
         return False
@@ -121,7 +116,7 @@ def _closed(old: Snapshot, edit: Edit, start: int, stop: int) -> bool:
     return edit.start == old.start(start)
 
 
-def _refine(old: Snapshot, start: int, stop: int, new: list[bytes]) -> list[Region]:
+def _refine(old: Text, start: int, stop: int, new: list[bytes]) -> list[Region]:
     """The region without the lines that are the same before and after."""
     was = [old.raw(i, i + 1) for i in range(start, stop)]
     if len(was) + len(new) > _REFINED:
@@ -148,7 +143,7 @@ def _common(was: list[bytes], new: list[bytes]) -> int:
     return count
 
 
-def _hunks(old: Snapshot, found: tuple[Region, ...]) -> list[bytes]:
+def _hunks(old: Text, found: tuple[Region, ...]) -> list[bytes]:
     """The text of each hunk; regions whose contexts meet share one."""
     groups: list[list[Region]] = []
     for region in found:
@@ -169,7 +164,7 @@ def _hunks(old: Snapshot, found: tuple[Region, ...]) -> list[bytes]:
     return texts
 
 
-def _body(old: Snapshot, group: list[Region], first: int, last: int) -> bytes:
+def _body(old: Text, group: list[Region], first: int, last: int) -> bytes:
     out: list[bytes] = []
 
     def put(sign: bytes, raw: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from copydesk.edit.place import cut
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Text
 
 AROUND = 3
 MOST = 8
@@ -22,7 +22,7 @@ def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
     return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
 
 
-def lines_of(base: Snapshot, start: int, stop: int) -> list[str]:
+def lines_of(base: Text, start: int, stop: int) -> list[str]:
     """Lines [start, stop), 0-based, as far as the text has them; a long run is cut within."""
     start, stop = max(start, 0), min(stop, base.line_count)
     if stop - start <= MOST:
@@ -32,15 +32,15 @@ def lines_of(base: Snapshot, start: int, stop: int) -> list[str]:
     return [*_numbered(base, start, start + _HEAD), left_out, *_numbered(base, stop - tail, stop)]
 
 
-def before(base: Snapshot, line: int) -> list[str]:
+def before(base: Text, line: int) -> list[str]:
     """The few lines before line `line`, 0-based."""
     return lines_of(base, line - AROUND, line)
 
 
-def after(base: Snapshot, line: int) -> list[str]:
+def after(base: Text, line: int) -> list[str]:
     """The few lines from line `line` on, 0-based."""
     return lines_of(base, line, line + AROUND)
 
 
-def _numbered(base: Snapshot, start: int, stop: int) -> list[str]:
+def _numbered(base: Text, start: int, stop: int) -> list[str]:
     return numbered(start + 1, [cut(text, _WIDTH) for text in base.texts(start, stop)])

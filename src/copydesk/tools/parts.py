@@ -6,7 +6,8 @@ report (`reports`), words (`words`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import takewhile
 
 from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
@@ -131,7 +132,8 @@ def _blank_lines(draft: Draft, lang: Lang) -> Fields:
     base, place = draft.base, draft.place
     blank = [not line.strip() for line in draft.new_lines]
     leading = _run(blank)
-    before = _run([not base.text(i).strip() for i in range(place.start - 1, -1, -1)])
+    above = range(place.start - 1, base.reach(place.start)[0] - 1, -1)
+    before = _run(not base.text(i).strip() for i in above)
     if isinstance(draft.request, Append):
         style: Fields = {
             "file_trailing_blank_line_count": before,
@@ -140,7 +142,8 @@ def _blank_lines(draft: Draft, lang: Lang) -> Fields:
         meets = bool(before and leading)
     else:
         trailing = _run(blank[::-1])
-        after = _run([not base.text(i).strip() for i in range(place.stop, base.line_count)])
+        below = range(place.stop, base.reach(place.stop)[1])
+        after = _run(not base.text(i).strip() for i in below)
         style = {
             "blank_line_count_before": before,
             "content_leading_blank_line_count": leading,
@@ -152,9 +155,9 @@ def _blank_lines(draft: Draft, lang: Lang) -> Fields:
     return {"blankline_style": style, "style_warning": warning}
 
 
-def _run(flags: Sequence[bool]) -> int:
-    """How many flags at the start are set."""
-    return next((i for i, flag in enumerate(flags) if not flag), len(flags))
+def _run(flags: Iterable[bool]) -> int:
+    """How many flags at the start are set; the rest is not looked at."""
+    return sum(1 for _ in takewhile(bool, flags))
 
 
 def warnings(draft: Draft, lang: Lang) -> Fields:

@@ -195,6 +195,10 @@ _SAYINGS: dict[str, tuple[str, str]] = {
         "The file has {size_bytes} bytes; the limit is {limit_bytes}, which limit_bytes in the configuration can raise.",
         "文件有 {size_bytes} 字节，上限为 {limit_bytes}，可在配置中用 limit_bytes 提高。",
     ),
+    "FILE_TOO_LARGE.whole_bytes": (
+        "The file has {size_bytes} bytes, and this would need it as a whole, which is done up to {limit_bytes}; whole_bytes in the configuration can raise that. Edit fewer lines at once, by line numbers.",
+        "文件有 {size_bytes} 字节，而此操作需要读入整个文件，上限为 {limit_bytes}，可在配置中用 whole_bytes 提高。请按行号一次编辑较少的行。",
+    ),
     "CONTENT_REQUIRED": (
         "This tool needs text in {argument}; it was empty or missing.",
         "此工具需要在 {argument} 中给出正文；所给为空或缺失。",

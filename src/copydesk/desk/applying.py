@@ -1,0 +1,113 @@
+"""Applying plans: in the turn of the file, on the file as it is then, once.
+
+What lives here: the checks that a plan still waits, and the step to the writer.
+What must not: who may ask (the desk says that), reports. Invariant: a plan that
+was written is never written again, whoever was ended in between.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from copydesk.desk.drafting import Drafting
+from copydesk.desk.member import Member
+from copydesk.desk.outcome import Applied, Rejected
+from copydesk.desk.setting import Setting
+from copydesk.desk.writing import Job, Writer
+from copydesk.edit.draft import Draft, compose
+from copydesk.edit.place import text_for
+from copydesk.edit.plan import ContextMatch, Plan
+from copydesk.edit.relocate import place_of
+from copydesk.errors import ContentChanged, HunkNotFound, Refusal
+from copydesk.text.change import ChangeSet
+from copydesk.text.encoding import UTF8
+from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.source import Source
+
+
+class Applying:
+    """Writes the plans of one workspace."""
+
+    def __init__(self, setting: Setting, drafting: Drafting, writer: Writer) -> None:
+        self._set, self._drafting, self._writer = setting, drafting, writer
+
+    def write(self, member: Member, plan: Plan, base: Text | None = None) -> Applied | Rejected:
+        """Write the plan in its turn, if it waits then, as it is.
+
+        `base` is the text planned on, where it is at hand; else it is looked up.
+        """
+        seen: list[Text] = []
+
+        def make(now: Source) -> Draft:
+            known = base if isinstance(base, Snapshot) else None
+            if known is None and plan.base_digest not in (None, now.digest):
+                known = self._set.bases.find(plan.base_digest or "", named, None)
+            since = None
+            if known is not None and plan.place.foot and known.digest != now.digest:
+                since = self._set.journal.chain(real, known.digest, now.digest)
+            try:
+                return made(plan, now, known, since)
+            except Refusal:
+                last = now.line_count
+                seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]
+                raise
+
+        def still() -> None:
+            self.check_waits(plan)
+
+        def then() -> None:
+            self._set.registry.end(plan.id, "applied", self._set.clock())
+
+        path = plan.request.path
+        job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
+        try:
+            named = self._set.named(real := self._set.files.resolve(path))
+            creates = None if plan.base_digest else lambda: self._drafting.of_new(plan.request)
+            written = self._writer.write(job, make, creates, still, then)
+        except Refusal as refusal:
+            if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
+                raise
+            return Rejected(plan, refusal, seen[0] if seen else None)
+        draft = replace(written.made, after_digest=written.digest)
+        self._drafting.remember(draft.after, real)
+        context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
+        return Applied(plan, draft, context, written.edit_id)
+
+    def check_waits(self, plan: Plan) -> None:
+        """Raise unless the plan waits as it is, and was not written; call it in its turn."""
+        now_ms = self._set.clock()
+        if self._set.registry.get(plan.id, now_ms) != plan:
+            raise ContentChanged(
+                "the hunk was prepared anew in the meantime",
+                planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
+            )
+        entry = self._set.journal.of_hunk(plan.id)
+        if entry is None or entry.state == "failed" or entry.time_ms < plan.created_ms:
+            return
+        was_open = entry.state == "open"  # who wrote it was ended before it could say so
+        state = self._set.recovery.settle(entry, now_ms) if was_open else entry.state
+        if state != "failed":
+            self._set.registry.end(plan.id, "applied", now_ms)
+            raise HunkNotFound(plan.id, "applied")
+
+    def turn(self, plan: Plan) -> AbstractContextManager[None]:
+        """The lane of the plan's file: within it no apply of the plan is under way."""
+        real = self._drafting.real(plan.request.path)
+        return self._set.lanes.turn(str(real), (plan.created_ms, plan.id))
+
+
+def made(
+    plan: Plan,
+    now: Source,
+    base: Snapshot | None = None,
+    known: tuple[ChangeSet, ...] | None = None,
+) -> Draft:
+    """The plan's edit on the text as it is now."""
+    place = place_of(plan, base, now, known)
+    return compose(plan.request, text_for(plan.request, now, place), place)
+
+
+def digest_of(diff: bytes) -> str:
+    """The SHA-256 of a diff, in hex."""
+    return Snapshot(diff, UTF8).digest

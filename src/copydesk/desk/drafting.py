@@ -1,0 +1,115 @@
+"""Drafts on the file as it is: where the text comes from, and what is remembered of it.
+
+What lives here: from a request to its draft. What must not: plans, writing.
+Invariant: what a member is shown of a file it may read, by the path as it is
+spelled and by what it led to when it was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from copydesk.desk.member import Member
+from copydesk.desk.seeing import missing
+from copydesk.desk.setting import Setting
+from copydesk.desk.writing import ATTEMPTS
+from copydesk.edit.draft import Draft, check_expected, compose
+from copydesk.edit.place import Place, end_of, locate, sought_by, text_for
+from copydesk.edit.relocate import relocate, stale
+from copydesk.edit.request import Append, Insert, Request, Terms
+from copydesk.errors import (
+    AmbiguousMatch,
+    ContentChanged,
+    Failed,
+    FileNotFound,
+    InvalidArgs,
+    Refusal,
+)
+from copydesk.store.protocol import TargetMoved
+from copydesk.text import sizes
+from copydesk.text.encoding import of_new_file
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.source import Source
+
+
+class Drafting:
+    """Makes drafts for the members of one workspace."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._set = setting
+
+    def of(self, member: Member, request: Request, terms: Terms) -> Draft:
+        """The edit on the file as it is, its place understood in the version that was read."""
+        real = self._set.files.resolve(request.path)
+        member.permission.check("write", request.path, real)
+        member.permission.check("read", request.path, real)
+
+        def draft(now: Source) -> Draft:
+            place = self._place_now(request, now, real, terms.version)
+            text = text_for(request, now, place)
+            if terms.expected_old is not None:
+                if isinstance(request, Append | Insert):
+                    raise InvalidArgs("expected_old", "this tool replaces no lines; leave it out")
+                check_expected(terms.expected_old, text, place)
+            return compose(request, text, place)
+
+        try:
+            return self.at_hand(member, request, draft)
+        except FileNotFound:
+            if not (isinstance(request, Append) and request.create):
+                raise self.missing(member, request.path) from None
+            return self.of_new(request)
+
+    def at_hand(self, member: Member, request: Request, make: Callable[[Source], Draft]) -> Draft:
+        """What `make` makes of the file as it is; it is asked again when the file moves on."""
+        path = request.path
+        for _ in range(ATTEMPTS):
+            try:
+                with self._set.files.text(path, self._set.named, sought_by(request)) as opened:
+                    member.permission.check("read", path, opened.real)
+                    return make(opened.source)
+            except TargetMoved:
+                continue
+        raise Failed("read", "the file is changed by another program again and again")
+
+    def nothing_at(self, path: RelPath) -> Snapshot:
+        """The text of a file that is not there yet."""
+        return Snapshot(b"", of_new_file(self._set.named(self._set.files.resolve(path))))
+
+    def of_new(self, request: Request) -> Draft:
+        """The edit on a file that is not there yet."""
+        nothing = self.nothing_at(request.path)
+        return compose(request, nothing, end_of(nothing), created=True)
+
+    def _place_now(
+        self, request: Request, now: Source, real: RelPath, version: str | None
+    ) -> Place:
+        if version is None or version == now.version:
+            return locate(request, now)
+        base = self._set.bases.find(version, self._set.named(real), real)
+        if base is None or now.size > sizes.COMPARED:
+            raise stale(version, None, now, "that version is not remembered")
+        place = locate(request, base)
+        try:
+            known = self._set.journal.chain(real, base.digest, now.digest) if place.foot else None
+            return relocate(place, base, now.whole(), known)
+        except (ContentChanged, AmbiguousMatch) as refusal:
+            reason = refusal.reason if isinstance(refusal, ContentChanged) else "ambiguous"
+            raise stale(version, base, now, reason) from None
+
+    def missing(self, member: Member, path: RelPath) -> FileNotFound:
+        """The refusal for a missing file, with the names beside it that are close to its own."""
+        return missing(self._set.files, member, path)
+
+    def remember(self, text: Text, real: RelPath) -> None:
+        """Keep the text as a base; of a large one only some lines are at hand."""
+        if isinstance(text, Snapshot):
+            self._set.bases.keep(text, real)
+
+    def real(self, path: RelPath) -> RelPath:
+        """The real path; when it leads nowhere, the path, since nobody can be writing there."""
+        try:
+            return self._set.files.resolve(path)
+        except Refusal:
+            return path

@@ -1,0 +1,263 @@
+"""A large file as the source of a text: passed over in blocks, read in parts.
+
+What lives here: the pass, the search, and which lines are read. What must not:
+what is done with them. Invariant: what is given was read from the file in one
+state, the one of its stamp, or TargetMoved is raised; memory is bounded, but
+where a whole text is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from copydesk.errors import FileTooLarge
+from copydesk.store import _os
+from copydesk.store.blocks import after_nth, blocks
+from copydesk.store.hashing import Hashing, States
+from copydesk.store.pieces import read_at
+from copydesk.store.protocol import TargetMoved
+from copydesk.store.refused import failed
+from copydesk.store.stamp import Stamp
+from copydesk.text import sizes
+from copydesk.text.encoding import Encoding
+from copydesk.text.excerpt import Excerpt
+from copydesk.text.find import Close
+from copydesk.text.seek import Hits, Sought, hits_of
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
+from copydesk.text.source import Whole
+from copydesk.text.survey import Survey, Surveyor
+
+_MARGIN = 4
+_HEAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a pass over a file told, and the states of its digest on the way."""
+
+    survey: Survey
+    states: States
+
+
+class LargeFile:
+    """A `Source` over an open file; it lives as long as `fd` does.
+
+    `known` is what an earlier pass told of the same stamp, and `keep` is given
+    what this one tells. `sought` is what will be sought, so that the one pass
+    finds it too. A file of more than `whole_bytes` is never read as a whole.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        stamp: Stamp,
+        named: str | None,
+        whole_bytes: int,
+        sought: Sequence[Sought] = (),
+        known: Known | None = None,
+        keep: Callable[[Known], None] = lambda known: None,
+    ) -> None:
+        self._fd, self._stamp, self._named, self._whole_bytes = fd, stamp, named, whole_bytes
+        self._sought, self._known, self._keep = tuple(sought), known, keep
+        self._found: dict[tuple[Sought, ...], tuple[Hits, ...]] = {}
+
+    @property
+    def size(self) -> int:
+        return self._stamp.size
+
+    @property
+    def digest(self) -> str:
+        return self.survey.facts.digest or ""
+
+    @property
+    def version(self) -> str:
+        return self.digest[:VERSION_LENGTH]
+
+    @property
+    def line_count(self) -> int:
+        return self.survey.facts.line_count
+
+    @property
+    def survey(self) -> Survey:
+        """What the pass over the file tells; made when it is first asked for."""
+        if self._known is None:
+            with self._reading():
+                self._known = self._pass()
+            self._keep(self._known)
+        return self._known.survey
+
+    def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
+        wanted = tuple(sought)
+        if self._known is None:
+            self._sought = wanted
+        survey = self.survey
+        if wanted not in self._found:
+            with self._reading():
+                search = _Search(wanted, survey.encoding)
+                passed = blocks(self._fd, self.size, survey.encoding)
+                for (at, block), (_, line) in zip(passed, survey.marks, strict=False):
+                    search.take(block, line, last=at + len(block) >= self.size)
+                found = search.finish()
+            self._found[wanted] = found or Whole(self.whole()).seek(wanted)
+        return self._found[wanted]
+
+    def close_to(self, text: str) -> Sequence[int]:
+        survey, close = self.survey, Close(text)
+        encoding, bare = survey.encoding, replace(survey.encoding, bom=b"")
+        joined = _Joined(encoding)
+        with self._reading():
+            passed = blocks(self._fd, self.size, encoding)
+            for (at, block), (_, line) in zip(passed, survey.marks, strict=False):
+                if at >= sizes.NEAR:
+                    break
+                for first, lines in joined.take(block, line, last=at + len(block) >= self.size):
+                    close.take(Snapshot(lines, bare), first)
+        if joined.too_long and self.size <= min(sizes.NEAR, self._whole_bytes):
+            return Whole(self.whole()).close_to(text)
+        return close.lines()
+
+    def around(self, start: int, stop: int) -> Text:
+        if self._stamp.nlink > 1:
+            return self.whole()  # it will be written in place, from all that it holds
+        survey = self.survey
+        total = survey.facts.line_count
+        pieces: list[tuple[int, int, bytes]] = []
+        with self._reading():
+            wanted = [self._grown(survey, start, stop)]
+            if not survey.facts.ends_with_newline and total:
+                wanted.append((max(total - 1 - _MARGIN, 0), total))
+            for first, last in wanted:
+                begin, end = self.byte(first), self.byte(last)
+                if end - begin > sizes.WINDOW:
+                    break
+                pieces.append((first, begin, read_at(self._fd, end - begin, begin)))
+        if len(pieces) < len(wanted):
+            return self.whole()
+        return Excerpt.of(survey.encoding, survey.facts, pieces)
+
+    def whole(self) -> Snapshot:
+        """The text with all its lines; raises FileTooLarge when that is too much."""
+        if self.size > self._whole_bytes:
+            raise FileTooLarge(self.size, self._whole_bytes, "whole_bytes")
+        with self._reading():
+            data = read_at(self._fd, self.size, 0)
+        return Snapshot.of(data, self._named)
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        """What is read within is of the file as it was opened."""
+        try:
+            yield
+            stands = self._stamp.stands_in(_os.fstat(self._fd))
+        except OSError as refused:
+            raise failed("read", refused) from refused
+        if not stands:
+            raise TargetMoved()
+
+    def _pass(self) -> Known:
+        surveyor = Surveyor(read_at(self._fd, _HEAD, 0), self.size, self._named)
+        encoding = surveyor.encoding
+        search = _Search(self._sought, encoding)
+        with Hashing() as hashing:
+            for at, block in blocks(self._fd, self.size, encoding):
+                hashing.take(block)
+                line = surveyor.lines_before
+                surveyor.take(block)
+                search.take(block, line, last=at + len(block) >= self.size)
+            known = Known(surveyor.finish(hashing.hexdigest()), tuple(hashing.states))
+        found = search.finish()
+        if found is not None and known.survey.encoding == encoding:
+            self._found[self._sought] = found
+        return known
+
+    def byte(self, line: int) -> int:
+        """The byte where a line starts; the size for the end and what is beyond."""
+        survey = self.survey
+        if line == 0:
+            return len(survey.encoding.bom)
+        if line >= survey.facts.line_count:
+            return self.size
+        begin, end, nth = survey.block_of(line)
+        block = read_at(self._fd, end - begin, begin)
+        return begin + after_nth(block, survey.encoding.encode("\n"), nth)
+
+    def _grown(self, survey: Survey, start: int, stop: int) -> tuple[int, int]:
+        """Lines [start, stop) with a few around, and with the blank lines next to them.
+
+        A run of blank lines is followed as far as the window goes.
+        """
+        total, step = survey.facts.line_count, _MARGIN
+        first, last = max(start - step, 0), min(stop + step, total)
+        low, high = first > 0, last < total
+        while (low or high) and step < sizes.WINDOW:
+            low = low and self._blank(survey, first, start)
+            high = high and self._blank(survey, stop, last)
+            step *= 2
+            wider = (
+                max(start - step, 0) if low else first,
+                min(stop + step, total) if high else last,
+            )
+            if self.byte(wider[1]) - self.byte(wider[0]) > sizes.WINDOW:
+                break
+            first, last = wider
+            low, high = low and first > 0, high and last < total
+        return first, last
+
+    def _blank(self, survey: Survey, first: int, last: int) -> bool:
+        """Whether lines [first, last) are blank all."""
+        begin, end = self.byte(first), self.byte(last)
+        if end - begin > sizes.WINDOW:
+            return False
+        return not survey.encoding.decode(read_at(self._fd, end - begin, begin)).strip()
+
+
+class _Joined:
+    """Blocks as whole lines: the pieces of a line that is longer than a block are put together.
+
+    Those of a line that is longer than the window are not: `too_long` then.
+    """
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._newline = encoding.encode("\n")
+        self._mark = len(encoding.bom)
+        self._begun, self._line = b"", 0
+        self.too_long = False
+
+    def take(self, block: bytes, line: int, *, last: bool) -> Iterator[tuple[int, bytes]]:
+        """The lines that end with the next block, with the number of the first.
+
+        `line` is how many lines have ended before the block.
+        """
+        block, self._mark = block[self._mark :] if self._mark else block, 0
+        if not self._begun:
+            self._line = line
+        lines = self._begun + block if self._begun else block
+        self._begun = b""
+        if not last and not block.endswith(self._newline):
+            if len(lines) <= sizes.WINDOW:
+                self._begun = lines
+                return
+            self.too_long = True
+        yield self._line, lines
+
+
+class _Search:
+    """Hits gathered block by block."""
+
+    def __init__(self, sought: Sequence[Sought], encoding: Encoding) -> None:
+        self._hits, self._encoding = hits_of(sought), encoding
+        self._joined = _Joined(encoding)
+
+    def take(self, block: bytes, line: int, *, last: bool) -> None:
+        """The next block; `line` is how many lines have ended before it."""
+        if not self._hits or self._joined.too_long:
+            return
+        for first, lines in self._joined.take(block, line, last=last):
+            for hits in self._hits:
+                hits.take(lines, self._encoding, first)
+
+    def finish(self) -> tuple[Hits, ...] | None:
+        """The hits; None when a line was too long to be searched."""
+        return None if self._joined.too_long else self._hits

@@ -1,0 +1,25 @@
+"""From what size on a text is handled in parts, and how large the parts are, in bytes.
+
+What lives here: these numbers, for all rooms. Read them as `sizes.LARGE`, so that
+a test can set them.
+"""
+
+from __future__ import annotations
+
+LARGE = 8 << 20
+"""A file of more bytes is held in parts only, where that is possible."""
+
+WHOLE = 256 << 20
+"""A file of more bytes is never held as a whole."""
+
+COMPARED = 16 << 20
+"""A text of more bytes is not compared with another, line by line."""
+
+WINDOW = 4 << 20
+"""So many bytes of consecutive lines, around the place of one edit, are held at most."""
+
+BLOCK = 1 << 20
+"""A file is passed over in blocks of so many bytes."""
+
+NEAR = 64 << 20
+"""Lines close to a text that is not there are sought in the first so many bytes."""
