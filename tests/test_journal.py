@@ -311,3 +311,58 @@ def test_a_crash_in_the_middle_leaves_the_entry_open(tmp_path: Path, when: str, 
         assert opened.call("local", "prepare_file_append", arguments).fields["changed"] is True
         states = [e.state for e in opened.journal.entries()]
         assert states == ["done", "done" if when == "after" else "failed", "done"]
+
+
+def grouped(name: str, group: str, undoes: int = 0) -> Entry:
+    """An entry of a group."""
+    return replace(entry(name), group=group, undoes=undoes)
+
+
+def test_a_group_is_recorded_whole_and_found_by_its_files(opener: Open) -> None:
+    one, other = opener(), opener()
+    ids = one.open_all([grouped("a.txt", "g1"), grouped("b.txt", "g1")])
+    one.open(entry("a.txt"))
+    late = one.open_all([grouped("a.txt", "g2")])
+    assert [e.edit_id for e in other.of_group("g1")] == list(ids)
+    assert [str(e.path) for e in other.of_group("g1")] == ["a.txt", "b.txt"]
+    assert other.open_groups(RelPath.parse("a.txt")) == ("g1", "g2")
+    one.close_all(ids, "done")
+    assert other.open_groups(RelPath.parse("a.txt")) == ("g2",)
+    assert [e.state for e in other.of_group("g1")] == ["done", "done"]
+    assert other.open_groups(RelPath.parse("b.txt")) == ()
+    assert other.of_group("") == ()
+    one.close_all(late, "failed")
+    assert one.open_groups(RelPath.parse("a.txt")) == ()
+
+
+def test_what_takes_an_edit_back_is_known_unless_it_failed(journal: Journal) -> None:
+    edit = journal.open(entry())
+    assert journal.undone_by(edit) == 0
+    first = journal.open(grouped("a.txt", "", edit))
+    assert journal.undone_by(edit) == first
+    journal.close_entry(first, "failed")
+    assert journal.undone_by(edit) == 0
+    assert journal.undone_by(0) == 0
+
+
+def test_entries_go_on_before_an_id(journal: Journal) -> None:
+    ids = [journal.open(entry()) for _ in range(5)]
+    assert [e.edit_id for e in journal.entries(most=2, before=ids[3])] == [ids[2], ids[1]]
+    assert journal.entries(before=ids[0]) == ()
+
+
+def test_a_journal_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.sqlite")
+    made = SqliteJournal(path, durable=False)
+    kept = made.open(entry())
+    made.close()
+    with sqlite3.connect(path) as db:
+        for index in ("edits_by_group", "edits_undoing"):
+            db.execute(f"DROP INDEX {index}")
+        for column in ("group_id", "undoes"):
+            db.execute(f"ALTER TABLE edits DROP COLUMN {column}")
+    db.close()
+    journal = SqliteJournal(path, durable=False)
+    found = journal.get(kept)
+    journal.close()
+    assert found is not None and (found.group, found.undoes) == ("", 0)

@@ -8,9 +8,10 @@ What must not: tables. Invariant: rollback journal, never WAL (SQLite up to
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from threading import RLock
+from types import MappingProxyType
 from typing import Literal
 
 from copydesk.errors import Failed
@@ -22,10 +23,17 @@ class Database:
     """One connection, used by one thread at a time.
 
     `synchronous`: FULL flushes each transaction to the disk before it is
-    reported, OFF leaves that to the operating system.
+    reported, OFF leaves that to the operating system. `added` are columns, by
+    table and name, that a file of an earlier version may not have yet.
     """
 
-    def __init__(self, path: str, schema: str, synchronous: Literal["FULL", "OFF"]) -> None:
+    def __init__(
+        self,
+        path: str,
+        schema: str,
+        synchronous: Literal["FULL", "OFF"],
+        added: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
         self._lock = RLock()
         try:
             self._connection = sqlite3.connect(
@@ -36,6 +44,8 @@ class Database:
         except sqlite3.Error as error:
             raise _failed(error) from error
         with self.writing() as connection:
+            for table, columns in added.items():
+                _add(connection, table, columns)
             for statement in filter(str.strip, schema.split(";")):
                 connection.execute(statement)
 
@@ -71,6 +81,14 @@ class Database:
         """Close the connection."""
         with self._lock:
             self._connection.close()
+
+
+def _add(connection: sqlite3.Connection, table: str, columns: Mapping[str, str]) -> None:
+    """Give an existing table the columns that it does not have."""
+    have = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    for name, kind in columns.items():
+        if have and name not in have:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
 
 def _failed(error: sqlite3.Error) -> Failed:

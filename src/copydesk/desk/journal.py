@@ -8,7 +8,7 @@ settled by comparing digests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Lock
@@ -18,7 +18,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 State = Literal["open", "done", "failed", "unsure"]
-Kind = Literal["edit", "create"]
+Kind = Literal["edit", "create", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,10 @@ class Entry:
     """One write of one file.
 
     `edit_id` is 0 until the journal gives one. `before` and `after` are SHA-256
-    in hex, `before` empty for a creation. `inverse` takes the bytes after back
-    to the bytes before. `diff` is the one that was reported. `time_ms` is
-    milliseconds since 1970 (UTC).
+    in hex, `before` empty for a creation, `after` for a removal. `inverse` takes
+    the bytes after back to the bytes before. `diff` is the one that was reported.
+    `time_ms` is milliseconds since 1970 (UTC). Entries of one `group` are written
+    all or none. `undoes` is the edit that this one takes back, 0 for none.
     """
 
     time_ms: int
@@ -43,6 +44,8 @@ class Entry:
     hunk_id: str = ""
     edit_id: int = 0
     state: State = "open"
+    group: str = ""
+    undoes: int = 0
 
 
 class Journal(Protocol):
@@ -50,6 +53,10 @@ class Journal(Protocol):
 
     def open(self, entry: Entry) -> int:
         """Record what is about to be written, durably; the new id."""
+        ...
+
+    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """Record, durably, all of what is about to be written, or nothing; the new ids."""
         ...
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
@@ -60,10 +67,18 @@ class Journal(Protocol):
         """Record how the write ended."""
         ...
 
+    def close_all(self, edit_ids: Sequence[int], state: State) -> None:
+        """Record, durably and at once, how the writes of a group ended."""
+        ...
+
     def entries(
-        self, path: RelPath | None = None, member: str | None = None, most: int = 50
+        self,
+        path: RelPath | None = None,
+        member: str | None = None,
+        most: int = 50,
+        before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries, the newest first."""
+        """The last entries, the newest first; with `before` those of lower ids."""
         ...
 
     def get(self, edit_id: int) -> Entry | None:
@@ -86,6 +101,18 @@ class Journal(Protocol):
 
     def next_of(self, entry: Entry) -> Entry | None:
         """The next entry of the same path."""
+        ...
+
+    def of_group(self, group: str) -> tuple[Entry, ...]:
+        """The entries of a group, the oldest first."""
+        ...
+
+    def open_groups(self, path: RelPath) -> tuple[str, ...]:
+        """The groups that have open entries at the path, the oldest first."""
+        ...
+
+    def undone_by(self, edit_id: int) -> int:
+        """The newest entry that takes the edit back and has not failed; 0 when none does."""
         ...
 
     def in_doubt(self) -> tuple[Entry, ...]:
@@ -150,6 +177,10 @@ class MemoryJournal:
                 del self._entries[min(self._entries)]
             return self._count
 
+    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """Record all of what is about to be written; the new ids."""
+        return tuple(self.open(entry) for entry in entries)
+
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """A journal in memory cannot outlive a crash, so there is nothing to keep it for."""
 
@@ -159,15 +190,26 @@ class MemoryJournal:
             if edit_id in self._entries:
                 self._entries[edit_id] = replace(self._entries[edit_id], state=state)
 
+    def close_all(self, edit_ids: Sequence[int], state: State) -> None:
+        """Record how the writes of a group ended."""
+        for edit_id in edit_ids:
+            self.close_entry(edit_id, state)
+
     def entries(
-        self, path: RelPath | None = None, member: str | None = None, most: int = 50
+        self,
+        path: RelPath | None = None,
+        member: str | None = None,
+        most: int = 50,
+        before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries, the newest first."""
+        """The last entries, the newest first; with `before` those of lower ids."""
         with self._lock:
             found = [
                 e
                 for e in reversed(self._entries.values())
-                if path in (None, e.path) and member in (None, e.member)
+                if path in (None, e.path)
+                and member in (None, e.member)
+                and (before is None or e.edit_id < before)
             ]
         return tuple(found[:most])
 
@@ -196,6 +238,23 @@ class MemoryJournal:
         with self._lock:
             later = (e for e in self._entries.values() if e.edit_id > entry.edit_id)
             return next((e for e in later if e.path == entry.path), None)
+
+    def of_group(self, group: str) -> tuple[Entry, ...]:
+        """The entries of a group, the oldest first."""
+        with self._lock:
+            return tuple(e for e in self._entries.values() if e.group == group)
+
+    def open_groups(self, path: RelPath) -> tuple[str, ...]:
+        """The groups that have open entries at the path, the oldest first."""
+        with self._lock:
+            open_ = (e for e in self._entries.values() if e.state == "open" and e.group)
+            return tuple(dict.fromkeys(e.group for e in open_ if e.path == path))
+
+    def undone_by(self, edit_id: int) -> int:
+        """The newest entry that takes the edit back and has not failed; 0 when none does."""
+        with self._lock:
+            found = (e for e in reversed(self._entries.values()) if e.undoes == edit_id)
+            return next((e.edit_id for e in found if e.state != "failed"), 0)
 
     def in_doubt(self) -> tuple[Entry, ...]:
         """The open entries, the oldest first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -25,15 +25,25 @@ CREATE TABLE IF NOT EXISTS edits (
     edit_id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
     member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
     before TEXT NOT NULL, after TEXT NOT NULL, inverse BLOB NOT NULL, diff BLOB NOT NULL,
-    hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB
+    hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB,
+    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
 CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
-CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open'
+CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open';
+CREATE INDEX IF NOT EXISTS edits_by_group ON edits (group_id) WHERE group_id <> '';
+CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
 """
 
+_ADDED = {
+    "group_id": "TEXT NOT NULL DEFAULT ''",
+    "undoes": "INTEGER NOT NULL DEFAULT 0",
+}
+"""Columns that a journal of an earlier version does not have."""
+
 _COLUMNS = (
-    "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state"
+    "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
+    " group_id, undoes"
 )
 _SMALL = 256
 
@@ -42,31 +52,18 @@ class SqliteJournal:
     """The entries of all processes that work on the workspace."""
 
     def __init__(self, path: str, *, durable: bool = True) -> None:
-        self._db = Database(path, _SCHEMA, "FULL" if durable else "OFF")
+        self._db = Database(path, _SCHEMA, "FULL" if durable else "OFF", {"edits": _ADDED})
         self._ended: dict[int, State] = {}
 
     def open(self, entry: Entry) -> int:
         """Record what is about to be written; the new id."""
-        row = (
-            entry.time_ms,
-            entry.member,
-            entry.tool,
-            str(entry.path),
-            entry.kind,
-            entry.before,
-            entry.after,
-            _squeezed(packed(entry.inverse)),
-            _squeezed(entry.diff),
-            entry.hunk_id,
-            "open",
-        )
+        return self.open_all((entry,))[0]
+
+    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """Record, durably, all of what is about to be written, or nothing; the new ids."""
+        rows = [_row(entry) for entry in entries]
         with self._flushing() as db:
-            done = db.execute(
-                "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse,"
-                " diff, hunk_id, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-            return cast(int, done.lastrowid)
+            return tuple(cast(int, db.execute(_INSERT, row).lastrowid) for row in rows)
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record, durably, all old bytes of a file that is about to be written in place."""
@@ -78,16 +75,27 @@ class SqliteJournal:
         with self._db.reading():
             self._ended[edit_id] = state
 
+    def close_all(self, edit_ids: Sequence[int], state: State) -> None:
+        """Record, durably and at once, how the writes of a group ended."""
+        with self._db.reading():
+            self._ended.update(dict.fromkeys(edit_ids, state))
+        self._settle()
+
     def entries(
-        self, path: RelPath | None = None, member: str | None = None, most: int = 50
+        self,
+        path: RelPath | None = None,
+        member: str | None = None,
+        most: int = 50,
+        before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries, the newest first."""
+        """The last entries, the newest first; with `before` those of lower ids."""
         self._settle()
         with self._db.reading() as db:
             rows = db.execute(
                 f"SELECT {_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1)"
-                " AND (?2 IS NULL OR member = ?2) ORDER BY edit_id DESC LIMIT ?3",
-                (None if path is None else str(path), member, most),
+                " AND (?2 IS NULL OR member = ?2) AND (?4 IS NULL OR edit_id < ?4)"
+                " ORDER BY edit_id DESC LIMIT ?3",
+                (None if path is None else str(path), member, most, before),
             ).fetchall()
         return tuple(_entry(row) for row in rows)
 
@@ -130,6 +138,25 @@ class SqliteJournal:
             "path = ? AND edit_id > ? ORDER BY edit_id LIMIT 1", str(entry.path), entry.edit_id
         )
         return found[0] if found else None
+
+    def of_group(self, group: str) -> tuple[Entry, ...]:
+        """The entries of a group, the oldest first."""
+        return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", group)
+
+    def open_groups(self, path: RelPath) -> tuple[str, ...]:
+        """The groups that have open entries at the path, the oldest first."""
+        with self._db.reading() as db:
+            rows = db.execute(
+                "SELECT edit_id, group_id FROM edits WHERE state = 'open' AND group_id <> ''"
+                " AND path = ? ORDER BY edit_id",
+                (str(path),),
+            ).fetchall()
+            return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in self._ended))
+
+    def undone_by(self, edit_id: int) -> int:
+        """The newest entry that takes the edit back and has not failed; 0 when none does."""
+        found = self._select("undoes = ? AND undoes <> 0 ORDER BY edit_id DESC", edit_id)
+        return next((e.edit_id for e in found if e.state != "failed"), 0)
 
     def in_doubt(self) -> tuple[Entry, ...]:
         """The open entries, the oldest first."""
@@ -195,8 +222,31 @@ class SqliteJournal:
             self._ended.pop(edit_id, None)
 
 
+_INSERT = (
+    "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id,"
+    " state, group_id, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?, ?)"
+)
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    return (
+        entry.time_ms,
+        entry.member,
+        entry.tool,
+        str(entry.path),
+        entry.kind,
+        entry.before,
+        entry.after,
+        _squeezed(packed(entry.inverse)),
+        _squeezed(entry.diff),
+        entry.hunk_id,
+        entry.group,
+        entry.undoes,
+    )
+
+
 def _entry(row: tuple[Any, ...]) -> Entry:
-    time_ms, member, tool, path, kind, before, after, inverse, diff, hunk, edit_id, state = row
+    time_ms, member, tool, path, kind, before, after, inverse, diff, hunk, edit_id, state = row[:12]
     return Entry(
         time_ms=time_ms,
         member=member,
@@ -210,6 +260,8 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         hunk_id=hunk,
         edit_id=edit_id,
         state=cast(State, state),
+        group=row[12],
+        undoes=row[13],
     )
 
 
