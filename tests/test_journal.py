@@ -365,4 +365,5 @@ def test_a_journal_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -
     journal = SqliteJournal(path, durable=False)
     found = journal.get(kept)
     journal.close()
-    assert found is not None and (found.group, found.undoes) == ("", 0)
+    assert found is not None
+    assert (found.group, found.undoes) == ("", 0)

@@ -242,7 +242,7 @@ class MemoryJournal:
     def of_group(self, group: str) -> tuple[Entry, ...]:
         """The entries of a group, the oldest first."""
         with self._lock:
-            return tuple(e for e in self._entries.values() if e.group == group)
+            return tuple(e for e in self._entries.values() if group and e.group == group)
 
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
         """The groups that have open entries at the path, the oldest first."""
@@ -253,7 +253,7 @@ class MemoryJournal:
     def undone_by(self, edit_id: int) -> int:
         """The newest entry that takes the edit back and has not failed; 0 when none does."""
         with self._lock:
-            found = (e for e in reversed(self._entries.values()) if e.undoes == edit_id)
+            found = (e for e in reversed(self._entries.values()) if edit_id and e.undoes == edit_id)
             return next((e.edit_id for e in found if e.state != "failed"), 0)
 
     def in_doubt(self) -> tuple[Entry, ...]:
