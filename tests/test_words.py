@@ -29,7 +29,7 @@ SAMPLES: dict[object, object] = {
     FailedEdit: FailedEdit(0, "none", 0, ()),
     Clash: Clash(0, 1, "1~2", "2~3"),
 }
-SAYINGS: Mapping[str, tuple[str, str]] = vars(words)["_SAYINGS"]
+SAYINGS: Mapping[str, tuple[str, str]] = vars(words)["SAYINGS"]
 
 
 def placeholders(text: str) -> set[str]:
@@ -178,7 +178,7 @@ class Spoken(dict[str, tuple[str, str]]):
 def spoken(monkeypatch: pytest.MonkeyPatch) -> Spoken:
     """From now on a fact that is missing is an error, where no shorter saying is there."""
     found = Spoken(SAYINGS)
-    monkeypatch.setattr(words, "_SAYINGS", found)
+    monkeypatch.setattr(words, "SAYINGS", found)
     return found
 
 

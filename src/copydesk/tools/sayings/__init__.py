@@ -1,0 +1,15 @@
+"""All sayings by name, each in English and Chinese; one file for each part of the work.
+
+What lives here: the texts. What must not: how they are filled (`words`).
+"""
+
+from __future__ import annotations
+
+from copydesk.tools.sayings import cli, history, refusals, reports
+
+SAYINGS: dict[str, tuple[str, str]] = {
+    **reports.SAYINGS,
+    **refusals.SAYINGS,
+    **history.SAYINGS,
+    **cli.SAYINGS,
+}

@@ -1,0 +1,175 @@
+"""What a refusal says: what happened and what to do, by its code."""
+
+from __future__ import annotations
+
+SAYINGS: dict[str, tuple[str, str]] = {
+    # why a place is not found again
+    "reason.gone": ("its lines were edited or deleted", "相关行已被编辑或删除"),
+    "reason.parted": ("other lines stand between its lines now", "相关行之间插入了其他行"),
+    "reason.blanks": ("its lines differ in trailing blanks now", "相关行的行尾空白已改变"),
+    "reason.uncertain": (
+        "equal lines stand there, but they may be others",
+        "存在相同的行，但可能并非原来那些行",
+    ),
+    # refusals
+    "PATH_REQUIRED": (
+        "A path is needed: give one relative to the root of the workspace.",
+        "缺少 path：请给出相对于工作区根目录的路径。",
+    ),
+    "INVALID_ARGS": (
+        "The argument {argument} cannot be used: {reason}.",
+        "参数 {argument} 无法使用：{reason}。",
+    ),
+    "INVALID_PATH": (
+        "This path cannot be used here: {reason}. Paths are relative to the root of the workspace.",
+        "此处不能使用该路径：{reason}。路径须相对于工作区根目录。",
+    ),
+    "INVALID_PATH.not a directory": (
+        "This path is a file and not a directory. read_file reads it; to list, give the directory that it is in.",
+        "该路径是文件，不是目录。请用 read_file 读取；如需列出，请给出其所在目录。",
+    ),
+    "INVALID_RANGE": (
+        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~ (read_file also takes -N~); the file has {total_lines:line|lines}.',
+        "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~（read_file 还可用 -N~）；文件共 {total_lines} 行。",
+    ),
+    "INVALID_RANGE.less": (
+        'The range "{range}" has no meaning: {reason}. Use N, N~M, N~, ~M or ~.',
+        "范围 “{range}” 无效：{reason}。请使用 N、N~M、N~、~M 或 ~。",
+    ),
+    "RANGE_OUT_OF_BOUNDS": (
+        'The range "{range}" is outside of the file, which has {total_lines:line|lines}.',
+        "范围 “{range}” 超出文件，文件共 {total_lines} 行。",
+    ),
+    "INVALID_HUNK_ID": (
+        "A hunk id is eight lower-case hex characters, as a prepare tool gave it.",
+        "hunk id 为 8 位小写十六进制字符，由 prepare 工具给出。",
+    ),
+    "FILE_NOT_FOUND": (
+        "There is nothing at this path. Look with list_dir or ripgrep_files; create_new_file makes a file.",
+        "该路径处没有任何内容。可用 list_dir 或 ripgrep_files 查找；create_new_file 可创建文件。",
+    ),
+    "FILE_EXISTS": (
+        "The file exists already and was left as it is. Edit it with the prepare tools.",
+        "文件已存在，未改动。请用 prepare 工具编辑。",
+    ),
+    "NOT_A_FILE": (
+        "This is not a regular file but: {kind}. Give the path of a file; list_dir shows what is there.",
+        "这不是普通文件，而是：{kind}。请给出文件的路径；可用 list_dir 查看。",
+    ),
+    "BINARY_FILE": (
+        "The file holds NUL bytes (the first at byte {nul_at_byte}); it is not text and cannot be shown or edited here.",
+        "文件含有 NUL 字节（首个位于字节 {nul_at_byte}），不是文本，无法在此显示或编辑。",
+    ),
+    "ENCODING_ERROR": (
+        "The file's encoding ({encoding}) cannot hold {character}. Use text that it can hold, or name its encoding in the configuration.",
+        "文件编码（{encoding}）无法容纳 {character}。请改用其可容纳的文本，或在配置中指明编码。",
+    ),
+    "FILE_TOO_LARGE": (
+        "The file has {size_bytes} bytes; the limit is {limit_bytes}, which limit_bytes in the configuration can raise.",
+        "文件有 {size_bytes} 字节，上限为 {limit_bytes}，可在配置中用 limit_bytes 提高。",
+    ),
+    "FILE_TOO_LARGE.whole_bytes": (
+        "The file has {size_bytes} bytes, and this would need it as a whole, which is done up to {limit_bytes}; whole_bytes in the configuration can raise that. Edit fewer lines at once, by line numbers.",
+        "文件有 {size_bytes} 字节，而此操作需要读入整个文件，上限为 {limit_bytes}，可在配置中用 whole_bytes 提高。请按行号一次编辑较少的行。",
+    ),
+    "CONTENT_REQUIRED": (
+        "This tool needs text in {argument}; it was empty or missing.",
+        "此工具需要在 {argument} 中给出正文；所给为空或缺失。",
+    ),
+    "ANCHOR_NOT_FOUND": (
+        "No line matches the anchor ({argument}, {match}). Take a text from the closest lines shown, or search with ripgrep_snippets.",
+        "没有行与锚点（{argument}，{match}）匹配。请改用所示相近行中的文本，或用 ripgrep_snippets 查找。",
+    ),
+    "ANCHOR_AMBIGUOUS": (
+        "{candidates_count} places match the anchor ({argument}). Choose one with occurrence (1 to {candidates_count}, or last), or give a longer anchor.",
+        "有 {candidates_count} 处与锚点（{argument}）匹配。请用 occurrence（1 到 {candidates_count}，或 last）选择，或给出更长的锚点。",
+    ),
+    "ANCHOR_NOT_FOUND.before_start": (
+        "No line that matches the end anchor stands after one that matches the start anchor (both are shown). Swap the anchors, or give others.",
+        "没有与结束锚点匹配的行位于起始锚点之后（两者均已列出）。请交换锚点或改用其他锚点。",
+    ),
+    "ANCHOR_AMBIGUOUS.nested": (
+        "The chosen block holds other start anchors (see candidates). Choose an inner one with occurrence, give longer anchors, or say strict: false.",
+        "所选块内还有其他起始锚点（见 candidates）。请用 occurrence 选择内层的块、给出更长的锚点，或设 strict: false。",
+    ),
+    "OCCURRENCE_OUT_OF_RANGE": (
+        "There is no occurrence {occurrence}: choose from 1 to {candidates_count}, or last.",
+        "没有第 {occurrence} 处：只有 {candidates_count} 个候选；请在 1 到 {candidates_count} 或 last 中选择。",
+    ),
+    "STATS_MISMATCH": (
+        "The file has {actual_total_lines:line|lines} and {actual_total_bytes:byte|bytes}, which is not what you know. Read it again before you overwrite it.",
+        "文件实际为 {actual_total_lines} 行、{actual_total_bytes} 字节，与所给不符。覆盖前请重新读取。",
+    ),
+    "SUSPICIOUS_DIFF": (
+        "The content looks like a patch ({sign}, line {line}). Use the prepare tools to edit; if the file shall hold a patch, say content_format: diff.",
+        "内容疑似补丁（{sign}，第 {line} 行）。编辑请用 prepare 工具；若文件确应包含补丁，请给出 content_format: diff。",
+    ),
+    "STALE_READ": (
+        "The version {version} cannot be carried to the file as it is now: {reason}. Read the lines again; it has {total_lines:line|lines}.",
+        "版本 {version} 无法对应到文件当前内容：{reason}。请重新读取；文件共 {total_lines} 行。",
+    ),
+    "HUNK_NOT_FOUND.unknown": (
+        "There is no such plan. Prepare the edit again.",
+        "没有这个规划。请重新 prepare。",
+    ),
+    "HUNK_NOT_FOUND.applied": (
+        "The plan was applied already; it is not applied twice. For another edit, prepare anew.",
+        "该规划已应用，不会重复应用。如需再次编辑，请重新 prepare。",
+    ),
+    "HUNK_NOT_FOUND.discarded": (
+        "The plan was discarded. Prepare the edit again.",
+        "该规划已被丢弃。请重新 prepare。",
+    ),
+    "HUNK_NOT_FOUND.expired": (
+        "The plan has expired. Prepare the edit again.",
+        "该规划已过期。请重新 prepare。",
+    ),
+    "WRONG_OWNER": (
+        "The plan belongs to another member. Prepare the edit yourself.",
+        "该规划属于其他成员。请自行 prepare。",
+    ),
+    "WRONG_MODE": (
+        "The plan was made with {planned_with}; {called_with} cannot take it. Use the tools of the toolset that made it.",
+        "该规划由 {planned_with} 产生，{called_with} 不能使用。请用产生它的工具集。",
+    ),
+    "ACCESS_DENIED": (
+        "You may not {operation} here ({rule}). Work on another path, or ask for the right to this one.",
+        "无权在此处 {operation}（{rule}）。请改用其他路径，或申请权限。",
+    ),
+    "CONTENT_CHANGED": (
+        "What the edit relies on changed: {reason}. Read around {planned_lines:line|lines} again and prepare anew.",
+        "编辑所依据的内容已改变：{reason}。请重新读取第 {planned_lines} 行附近并再次 prepare。",
+    ),
+    "CONTENT_CHANGED.less": (
+        "What the edit relies on is not what stands there: {reason}. Read the file again and prepare anew.",
+        "编辑所依据的内容与现状不符：{reason}。请重新读取文件并再次 prepare。",
+    ),
+    "AMBIGUOUS_MATCH": (
+        "The target could now be in more than one place, at lines {candidate_lines}. Prepare anew on the one that is meant.",
+        "目标现在可能位于多处：第 {candidate_lines} 行。请针对所指位置重新 prepare。",
+    ),
+    "PARTIAL_MATCH_FAIL": (
+        "Edit {failed_index} (and perhaps others, see failures) does not have exactly one place; nothing was written. Take old_string from the lines shown, longer where there are several matches.",
+        "第 {failed_index} 项编辑（其余见 failures）并非恰有一处匹配；未写入任何内容。请按所示行修正 old_string，多处匹配时给出更长的文本。",
+    ),
+    "COLLISION_DETECTED": (
+        "Some edits overlap (see collisions); nothing was written. Join them into one edit.",
+        "部分编辑区域重叠（见 collisions）；未写入任何内容。请合并为一项编辑。",
+    ),
+    "DUPLICATE_EDITS": (
+        "The edits {indices} are the same; leave one of them out.",
+        "编辑 {indices} 完全相同；请去掉其中一项。",
+    ),
+    "CONFLICT": (
+        "The file is not as expected: {expectation} is {actual}, not {expected}. Read it again.",
+        "文件与预期不符：{expectation} 为 {actual}，而非 {expected}。请重新读取。",
+    ),
+    "FAILED": (
+        "The operating system refused ({operation}): {reason}. Nothing was changed; call again when that is mended.",
+        "操作系统拒绝（{operation}）：{reason}。未作任何更改；排除原因后请重新调用。",
+    ),
+    "CRASH": (
+        "An internal error; it is logged under {log_id}. Nothing is known to be written.",
+        "内部错误，日志编号 {log_id}。未确认有任何写入。",
+    ),
+}
