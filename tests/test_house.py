@@ -24,7 +24,7 @@ ROOMS = {
     "text": ("errors",),
     "edit": ("text", "errors"),
     "store": ("text", "errors"),
-    "desk": ("edit", "text", "errors", "store.protocol", "store.stamp"),
+    "desk": ("edit", "text", "errors", "store.protocol", "store.stamp", "store.notes.protocol"),
     "tools": ("desk", "edit", "text", "errors"),
     "app": ("tools", "desk", "store", "edit", "text", "errors", "__version__"),
 }

@@ -1,0 +1,1 @@
+"""Where notes live: a folder of Markdown files, or a SiYuan kernel."""

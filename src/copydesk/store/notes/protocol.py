@@ -1,0 +1,223 @@
+"""What the layers above see of notes, wherever they live: one protocol and its values.
+
+What lives here: `NoteStore`, blocks, changes of blocks. What must not: files,
+requests, the grammar of diffs. Invariant: what a store says it did can be read
+back from it; all changes of one call are made, or none is left.
+
+Kinds are those of SiYuan's blocks table: d document, h heading, p paragraph, l list,
+i list item, b quote, s super block, callout, c code, m math, t table, html, tb and so
+on. A document, a list, a list item, a quote, a super block and a callout are
+containers; a heading is none, but its section is read as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+from copydesk.text.change import ChangeSet
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
+"""Kinds that hold blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook; `closed` ones are listed but not read."""
+
+    id: str
+    name: str
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block at one moment.
+
+    `markdown` is its own source without the prefixes of its containers, outer
+    blank lines removed; of a document it is empty. `content` is what a person
+    reads (of a document its title). `parent_id` is the container, empty for a
+    document; `root_id` the document; `box` the notebook. `path` is the path of
+    ids in the notebook (of the file, in a folder), `hpath` that of titles.
+    `attributes` are name, alias, memo, bookmark and what is custom. `created`
+    and `updated` are yyyyMMddHHmmss.
+    """
+
+    id: str
+    kind: str
+    subtype: str
+    markdown: str
+    content: str
+    parent_id: str
+    root_id: str
+    box: str
+    path: str
+    hpath: str
+    attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    created: str = ""
+    updated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Where a block stands: its container and its neighbours there, empty where there is none."""
+
+    parent_id: str
+    previous_id: str
+    next_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of an outline, with those below it."""
+
+    id: str
+    text: str
+    subtype: str
+    below: tuple[Heading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """One step of the way from the notebook to a block; the notebook's has kind ""."""
+
+    id: str
+    kind: str
+    name: str
+
+
+Side = Literal["before", "after", "first_in", "last_in"]
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """New blocks beside a block or in a container, in the order of their text."""
+
+    markdown: str
+    side: Side
+    anchor_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Another text for a block; it keeps its id and its attributes.
+
+    The text is one block of any kind (a list item's is one item).
+    """
+
+    id: str
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A block goes, with what is in it; of a heading only its line."""
+
+    id: str
+
+
+Change = Insert | Update | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """What the changes come to in one file: a change of the very bytes of `base`."""
+
+    path: RelPath
+    base: Snapshot
+    change: ChangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Changes that a store has checked against what is there, nothing written yet.
+
+    `changes` in the order they are made. `before` and `after` are the texts of
+    the documents they touch, by path, for a diff. `files` is what has to be
+    written, all or none, where notes are files; a store that writes by itself
+    leaves it empty. `held` is the store's own.
+    """
+
+    changes: tuple[Change, ...]
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    files: tuple[FileEdit, ...] = ()
+    held: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was made and read back: for each change the ids it left, none for a deletion."""
+
+    ids: tuple[tuple[str, ...], ...]
+
+
+class NoteStore(Protocol):
+    """Notes by blocks. Safe to use from many threads.
+
+    Every method that takes an id raises BlockNotFound for one that is not there
+    (with what is known of where it went) and InvalidBlockId for one that cannot
+    be; all raise NotesUnavailable when the store cannot be reached.
+    """
+
+    def notebooks(self) -> tuple[Notebook, ...]:
+        """All notebooks."""
+        ...
+
+    def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
+        """The blocks that are there, as they are now; others are left out."""
+        ...
+
+    def children(self, block_id: str) -> tuple[Block, ...]:
+        """What a container holds, in order; of a heading its section without itself; else none."""
+        ...
+
+    def around(self, block_id: str) -> Around:
+        """Where the block stands."""
+        ...
+
+    def outline(self, document_id: str) -> tuple[Heading, ...]:
+        """The headings of a document, in order."""
+        ...
+
+    def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
+        """From the notebook by documents and headings to the block."""
+        ...
+
+    def search(self, query: str, most: int) -> tuple[Block, ...]:
+        """Blocks that hold all words of the query, the best first."""
+        ...
+
+    def prepare(self, changes: Sequence[Change]) -> Prepared:
+        """Check the changes, one after the other, against the blocks as they are now.
+
+        Raises the refusal of the first that cannot be made, or cannot be taken
+        back where the store has no transactions.
+        """
+        ...
+
+    def execute(self, prepared: Prepared) -> Done:
+        """Make the changes, and read them back; all or none.
+
+        Where `prepared.files` is not empty the files have been written by then,
+        and this learns their new ids. Raises NotesRolledBack when something
+        failed and was put back, NotesTorn when it could not be put back, and
+        ContentChanged when a block is no longer as it was prepared on.
+        """
+        ...
+
+    def create_document(self, box: str, parent_id: str, title: str, markdown: str) -> Block:
+        """A new document below another one, or at the top of the notebook when `parent_id` is ""."""
+        ...
+
+    def daily_note(self, box: str) -> Block:
+        """Today's note of a notebook, made when it is not there."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        ...
