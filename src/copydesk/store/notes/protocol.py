@@ -211,7 +211,7 @@ class NoteStore(Protocol):
         ...
 
     def create_document(self, box: str, parent_id: str, title: str, markdown: str) -> Block:
-        """A new document below another one, or at the top of the notebook when `parent_id` is ""."""
+        """A new document below another one; at the top of the notebook without `parent_id`."""
         ...
 
     def daily_note(self, box: str) -> Block:

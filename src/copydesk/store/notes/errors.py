@@ -1,0 +1,87 @@
+"""Why a store of notes refuses: codes and facts.
+
+What lives here: the refusals that every store raises. What must not: words.
+Invariant: after each of them the notes are as they were, but for `NotesTorn`,
+which says what is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from copydesk.errors import Refusal
+
+
+@dataclass
+class InvalidBlockId(Refusal):
+    """What was given cannot be the id of a block."""
+
+    code: ClassVar[str] = "INVALID_BLOCK_ID"
+    block_id: str
+
+
+@dataclass
+class BlockNotFound(Refusal):
+    """There is no such block. `lost`: it was there; `nearest` is what stands where it stood."""
+
+    code: ClassVar[str] = "BLOCK_NOT_FOUND"
+    block_id: str
+    lost: bool = False
+    nearest: str | None = None
+
+
+@dataclass
+class NotebookNotFound(Refusal):
+    """There is no such notebook, or it is closed."""
+
+    code: ClassVar[str] = "NOTEBOOK_NOT_FOUND"
+    notebook_id: str
+    closed: bool = False
+
+
+@dataclass
+class WrongBlockKind(Refusal):
+    """The block cannot take part in what was asked for: `wanted` names what can."""
+
+    code: ClassVar[str] = "INVALID_TARGET"
+    block_id: str
+    kind: str
+    wanted: str
+
+
+@dataclass
+class NotInvertible(Refusal):
+    """The change could not be taken back, so it is not made: `reason` says why."""
+
+    code: ClassVar[str] = "NOT_INVERTIBLE"
+    block_id: str
+    reason: str
+
+
+@dataclass
+class NotesUnavailable(Refusal):
+    """The store cannot be reached, or answers with nonsense; `detail` has its words."""
+
+    code: ClassVar[str] = "NOTES_UNAVAILABLE"
+    detail: str
+
+
+@dataclass
+class NotesRolledBack(Refusal):
+    """A change failed, and all were put back. `index`, from 0, is that change."""
+
+    code: ClassVar[str] = "ROLLED_BACK"
+    index: int
+    block_id: str
+    detail: str
+
+
+@dataclass
+class NotesTorn(Refusal):
+    """A change failed, and these blocks could not be put back as they were."""
+
+    code: ClassVar[str] = "NOT_ROLLED_BACK"
+    index: int
+    detail: str
+    left: tuple[str, ...]
