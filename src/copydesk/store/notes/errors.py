@@ -13,7 +13,7 @@ from typing import ClassVar
 from copydesk.errors import Refusal
 
 
-@dataclass
+@dataclass(eq=False)
 class InvalidBlockId(Refusal):
     """What was given cannot be the id of a block."""
 
@@ -21,7 +21,7 @@ class InvalidBlockId(Refusal):
     block_id: str
 
 
-@dataclass
+@dataclass(eq=False)
 class BlockNotFound(Refusal):
     """There is no such block. `lost`: it was there; `nearest` is what stands where it stood."""
 
@@ -31,7 +31,7 @@ class BlockNotFound(Refusal):
     nearest: str | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class NotebookNotFound(Refusal):
     """There is no such notebook, or it is closed."""
 
@@ -40,7 +40,7 @@ class NotebookNotFound(Refusal):
     closed: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class WrongBlockKind(Refusal):
     """The block cannot take part in what was asked for: `wanted` names what can."""
 
@@ -50,7 +50,7 @@ class WrongBlockKind(Refusal):
     wanted: str
 
 
-@dataclass
+@dataclass(eq=False)
 class NotInvertible(Refusal):
     """The change could not be taken back, so it is not made: `reason` says why."""
 
@@ -59,7 +59,7 @@ class NotInvertible(Refusal):
     reason: str
 
 
-@dataclass
+@dataclass(eq=False)
 class NotesUnavailable(Refusal):
     """The store cannot be reached, or answers with nonsense; `detail` has its words."""
 
@@ -67,7 +67,7 @@ class NotesUnavailable(Refusal):
     detail: str
 
 
-@dataclass
+@dataclass(eq=False)
 class NotesRolledBack(Refusal):
     """A change failed, and all were put back. `index`, from 0, is that change."""
 
@@ -77,7 +77,7 @@ class NotesRolledBack(Refusal):
     detail: str
 
 
-@dataclass
+@dataclass(eq=False)
 class NotesTorn(Refusal):
     """A change failed, and these blocks could not be put back as they were."""
 
