@@ -1,0 +1,126 @@
+"""What people decided on plans: approved for these very bytes, or rejected with a reason.
+
+What lives here: decisions, their protocol, and those of one process. What must
+not: who has to ask (`policy`), the plans themselves. Invariants: a plan as it
+was prepared is decided on once; an approval is for the bytes that were shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Literal, Protocol
+
+from copydesk.edit.plan import Plan
+
+Verdict = Literal["approved", "rejected"]
+
+Version = tuple[str, int]
+"""A plan as it was prepared: its id, and when (ms since 1970); prepared anew it is another."""
+
+
+def version_of(plan: Plan) -> Version:
+    """What a decision on the plan is about."""
+    return plan.id, plan.created_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision, by a person, at `time_ms` (ms since 1970).
+
+    `before` and `after` are the SHA-256 in hex of the file as it was shown and
+    as it would be (`before` empty for a new file). `owner` is the member whose
+    plan it is, `reason` what the person said. `told`: the owner has heard of it.
+    """
+
+    plan: Version
+    owner: str
+    path: str
+    verdict: Verdict
+    by: str
+    time_ms: int
+    before: str = ""
+    after: str = ""
+    reason: str = ""
+    told: bool = False
+
+
+class Decisions(Protocol):
+    """Decisions by plan. All methods are safe to call from many threads."""
+
+    def take(self, decision: Decision) -> Decision:
+        """Keep the decision, unless one is there: the one that is there then."""
+        ...
+
+    def of(self, plan: Version) -> Decision | None:
+        """The decision on a plan, if it was decided on."""
+        ...
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget a decision, so that the plan has to be shown anew; no other one."""
+        ...
+
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        """What the member has not heard of yet, the oldest first."""
+        ...
+
+    def tell(self, decision: Decision) -> None:
+        """The owner has heard of it."""
+        ...
+
+    def forget(self, before_ms: int) -> None:
+        """Drop the decisions that are older."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        ...
+
+
+class MemoryDecisions:
+    """The decisions of one process."""
+
+    def __init__(self) -> None:
+        self._taken: dict[Version, Decision] = {}
+        self._lock = Lock()
+
+    def take(self, decision: Decision) -> Decision:
+        """Keep the decision, unless one is there: the one that is there then."""
+        with self._lock:
+            return self._taken.setdefault(decision.plan, decision)
+
+    def of(self, plan: Version) -> Decision | None:
+        """The decision on a plan, if it was decided on."""
+        with self._lock:
+            return self._taken.get(plan)
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget a decision, so that the plan has to be shown anew; no other one."""
+        with self._lock:
+            found = self._taken.get(decision.plan)
+            if found is not None and found.time_ms == decision.time_ms:
+                del self._taken[decision.plan]
+
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        """What the member has not heard of yet, the oldest first."""
+        return self._found(lambda decision: decision.owner == owner and not decision.told)
+
+    def tell(self, decision: Decision) -> None:
+        """The owner has heard of it."""
+        with self._lock:
+            if decision.plan in self._taken:
+                self._taken[decision.plan] = replace(self._taken[decision.plan], told=True)
+
+    def forget(self, before_ms: int) -> None:
+        """Drop the decisions that are older."""
+        for decision in self._found(lambda decision: decision.time_ms < before_ms):
+            self.withdraw(decision)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _found(self, wanted: Callable[[Decision], bool]) -> tuple[Decision, ...]:
+        with self._lock:
+            found = [decision for decision in self._taken.values() if wanted(decision)]
+        return tuple(sorted(found, key=lambda decision: (decision.time_ms, decision.plan)))

@@ -1,0 +1,134 @@
+"""The contract of decisions, for both stores of them; who approves by the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
+from copydesk.desk.decisions_sqlite import SqliteDecisions
+from copydesk.desk.policy import Approver, Policy, Why
+from copydesk.text.relpath import RelPath
+
+Open = Callable[[], Decisions]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """What opens one more connection to one store; the memory has only the first."""
+    opened: list[Decisions] = []
+
+    def connect() -> Decisions:
+        if request.param == "memory":
+            made: Decisions = opened[0] if opened else MemoryDecisions()
+        else:
+            made = SqliteDecisions(str(tmp_path / "decisions.sqlite"))
+        opened.append(made)
+        return made
+
+    yield connect
+    for decisions in opened:
+        decisions.close()
+
+
+def decision(
+    hunk: str = "aaaaaaaa", prepared_ms: int = 1, by: str = "eve", time_ms: int = 10
+) -> Decision:
+    """An approval of ann's plan."""
+    return Decision((hunk, prepared_ms), "ann", "a.txt", "approved", by, time_ms, "b0", "a0", "ok")
+
+
+def test_the_first_decision_stands(opener: Open) -> None:
+    one, other = opener(), opener()
+    first = decision()
+    assert one.of(first.plan) is None
+    assert one.take(first) == first
+    assert other.take(replace(decision(by="bob"), verdict="rejected")) == first
+    assert other.of(first.plan) == first
+
+
+def test_of_many_that_decide_at_once_all_hear_of_the_same(opener: Open) -> None:
+    stores = [opener() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        took = list(pool.map(lambda k: stores[k].take(decision(by=f"p{k}")).by, range(8)))
+    assert len(set(took)) == 1
+
+
+def test_a_plan_prepared_anew_is_another(opener: Open) -> None:
+    decisions = opener()
+    decisions.take(decision())
+    assert decisions.of(("aaaaaaaa", 2)) is None
+
+
+def test_what_was_withdrawn_can_be_decided_on_again(opener: Open) -> None:
+    decisions = opener()
+    first = decisions.take(decision())
+    decisions.withdraw(first)
+    later = decisions.take(decision(time_ms=20, by="bob"))
+    decisions.withdraw(first)  # no longer the one that stands
+    assert decisions.of(first.plan) == later
+
+
+def test_the_owner_hears_of_each_once(opener: Open) -> None:
+    one, other = opener(), opener()
+    late, early = decision("bbbbbbbb", time_ms=20), decision("cccccccc", time_ms=5)
+    for each in (late, early, replace(decision("dddddddd"), owner="bob")):
+        one.take(each)
+    assert other.untold("ann") == (early, late)
+    other.tell(early)
+    assert one.untold("ann") == (late,)
+    assert one.of(early.plan) == replace(early, told=True)
+
+
+def test_old_decisions_are_forgotten(opener: Open) -> None:
+    decisions = opener()
+    decisions.take(decision(time_ms=5))
+    kept = decisions.take(decision("bbbbbbbb", time_ms=6))
+    decisions.forget(6)
+    assert (decisions.of(("aaaaaaaa", 1)), decisions.of(kept.plan)) == (None, kept)
+
+
+def below(folder: str) -> Callable[[RelPath], bool]:
+    """Whether a path is in a folder."""
+    return lambda path: path.parts[:1] == (folder,)
+
+
+MIXED = (below("src"), "human"), (below("docs"), "self")
+OVERRULED = (below("src"), "human"), (below("src"), "self")
+
+
+@pytest.mark.parametrize(
+    ("approval", "paths", "most_lines", "most_files", "path", "lines", "files", "why"),
+    [
+        ("self", (), None, None, "a", 10**6, 100, None),
+        ("human", (), None, None, "a", 0, 1, "member"),
+        ("self", MIXED, None, None, "src/a", 1, 1, "path"),
+        ("self", MIXED, None, None, "docs/a", 1, 1, None),
+        ("human", MIXED, None, None, "docs/a", 1, 1, None),
+        ("human", MIXED, None, None, "b", 1, 1, "member"),
+        ("self", OVERRULED, None, None, "src/a", 1, 1, None),
+        ("self", (), 10, None, "a", 10, 1, None),
+        ("self", (), 10, None, "a", 11, 1, "lines"),
+        ("self", (), 0, None, "a", 1, 1, "lines"),
+        ("self", (), None, 2, "a", 1, 2, None),
+        ("self", (), None, 2, "a", 1, 3, "files"),
+        ("human", MIXED, 5, None, "docs/a", 6, 1, "lines"),
+    ],
+)
+def test_who_approves(
+    approval: Approver,
+    paths: tuple[tuple[Callable[[RelPath], bool], Approver], ...],
+    most_lines: int | None,
+    most_files: int | None,
+    path: str,
+    lines: int,
+    files: int,
+    why: Why | None,
+) -> None:
+    policy = Policy(approval, paths, most_lines, most_files)
+    assert policy.why_human(RelPath.parse(path), lines, files) == why
+    assert not (policy.asks_nobody and why)
