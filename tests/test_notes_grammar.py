@@ -1,0 +1,468 @@
+"""The grammar of block diffs: every form, every error with its line, and any text at all.
+
+Names that hold `plugin_N` are of a bug of the plugin that this toolset comes
+from, by its number in the notes on it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.edit.notes.errors import BlockDiffRefused
+from copydesk.edit.notes.grammar import parse
+from copydesk.edit.notes.hunk import Hunk, is_block_id, is_siyuan_id
+from copydesk.edit.notes.render import render
+
+ID = "20260107143334-l5eqs5i"
+OTHER = "20260107143325-zbrtqup"
+
+Expected = list[Hunk] | list[tuple[str, int]]
+
+
+def check(diff: str, expected: Expected) -> None:
+    """The diff is these hunks, whatever its line ends, or has these problems (code, line)."""
+    for text, above in (
+        (diff, 0),
+        (diff.replace("\n", "\r\n"), 0),
+        (f"```diff\n{diff}\n```", 1),
+        (f"\n\n{diff}\n \n", 2),
+    ):
+        outcome = read(text)
+        found: Expected = (
+            [(problem.code, problem.line - above) for problem in outcome.problems]
+            if isinstance(outcome, BlockDiffRefused)
+            else list(outcome)
+        )
+        assert found == expected, text
+
+
+def read(diff: str) -> tuple[Hunk, ...] | BlockDiffRefused:
+    """The hunks, or why there are none."""
+    try:
+        return parse(diff)
+    except BlockDiffRefused as refused:
+        return refused
+
+
+def body(search: str, text: str, signs: int = 7) -> str:
+    """A SEARCH/REPLACE body."""
+    lines = ["<" * signs + " SEARCH", search, "=" * signs, text, ">" * signs + " REPLACE"]
+    return "\n".join(line for line in lines if line)
+
+
+def edit(search: str, text: str, block_id: str = ID) -> Hunk:
+    return Hunk("EDIT", block_id, text, search)
+
+
+S, D, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+S8, D8, R8 = "<<<<<<<< SEARCH", "========", ">>>>>>>> REPLACE"
+
+OPERATIONS: list[tuple[str, list[Hunk]]] = [
+    (f"@@{ID}@@\n{S}\nold\n{D}\nnew\n{R}", [edit("old", "new")]),
+    (f"@@{ID}@@\n{S}\nold\n{D}\n{R}", [edit("old", "")]),
+    (f"@@DELETE:{ID}@@", [Hunk("DELETE", ID)]),
+    (f"@@REPLACE:{ID}@@\nnew\n\nmore", [Hunk("REPLACE", ID, "new\n\nmore")]),
+    (f"@@BEFORE:{ID}@@\nnew", [Hunk("BEFORE", ID, "new")]),
+    (f"@@AFTER:{ID}@@\nnew", [Hunk("AFTER", ID, "new")]),
+    (f"@@PREPEND:{ID}@@\nnew", [Hunk("PREPEND", ID, "new")]),
+    (f"@@APPEND:{ID}@@\nnew", [Hunk("APPEND", ID, "new")]),
+    # several, one after the other, with and without blank lines between
+    (
+        f"@@{ID}@@\n\n{S}\na\n{D}\nb\n{R}\n@@DELETE:{OTHER}@@\n\n@@AFTER:{ID}@@\nx\n@@AFTER:{ID}@@\n\ny",
+        [edit("a", "b"), Hunk("DELETE", OTHER), Hunk("AFTER", ID, "x"), Hunk("AFTER", ID, "y")],
+    ),
+    # commands in any case, blanks within the signs, labels, short ids
+    ("@@delete:a-b_c@@", [Hunk("DELETE", "a-b_c")]),
+    ("@@After:x1@@ \nt", [Hunk("AFTER", "x1", "t")]),
+    ("@@ x1 @@\n" + body("a", "b"), [edit("a", "b", "x1")]),
+    ("@@ DELETE : x1 @@", [Hunk("DELETE", "x1")]),
+    (f"@@{ID}@@段落\n" + body("a", "b"), [edit("a", "b")]),
+    (f"@@{ID}@@ List item \n" + body("a", "b"), [edit("a", "b")]),
+    (f"@@AFTER:{ID}@@HTML块\nt", [Hunk("AFTER", ID, "t")]),
+    # a command may have its text in a body, which then may hold anything
+    (f"@@AFTER:{ID}@@\n" + body("", "t"), [Hunk("AFTER", ID, "t")]),
+    (
+        f"@@REPLACE:{ID}@@\n{S8}\n{D8}\n@@DELETE:{OTHER}@@\n{S}\na\n{D}\nb\n{R}\n{R8}",
+        [Hunk("REPLACE", ID, f"@@DELETE:{OTHER}@@\n{S}\na\n{D}\nb\n{R}")],
+    ),
+    # what looks like a header or a marker, but is content
+    (
+        f"@@{ID}@@\n{S}\n @@{OTHER}@@\n{D}\n@@DELETE:{OTHER}@@\n@@x\n{R}",
+        [edit(f" @@{OTHER}@@", f"@@DELETE:{OTHER}@@\n@@x")],
+    ),
+    (
+        f"@@AFTER:{ID}@@\n@@ -1,2 +1,2 @@ def f\n @@{OTHER}@@\n@@ivar += 1\n@@@@\nx @@{OTHER}@@",
+        [
+            Hunk(
+                "AFTER",
+                ID,
+                f"@@ -1,2 +1,2 @@ def f\n @@{OTHER}@@\n@@ivar += 1\n@@@@\nx @@{OTHER}@@",
+            )
+        ],
+    ),
+    (f"@@AFTER:{ID}@@\nTitle\n{D}\n\ntext", [Hunk("AFTER", ID, f"Title\n{D}\n\ntext")]),
+    (
+        f"@@AFTER:{ID}@@\n<<<<<<< HEAD\na\n{D}\nb\n>>>>>>> main",
+        [Hunk("AFTER", ID, f"<<<<<<< HEAD\na\n{D}\nb\n>>>>>>> main")],
+    ),
+    (
+        f"@@{ID}@@\n{S}\n {D}\n======\n{D} \n<<<<<< SEARCH\n{S} x\n{D}\n{R}.\n{R}",
+        [edit(f" {D}\n======\n{D} \n<<<<<< SEARCH\n{S} x", f"{R}.")],
+    ),
+    (
+        f"@@{ID}@@\n{S8}\n{S}\na\n{D}\nb\n{R}\n{D8}\nc\n{R8}",
+        [edit(f"{S}\na\n{D}\nb\n{R}", "c")],
+    ),
+    (f"@@{ID}@@\n{S}\n{S8}\n{D8}\n{R8}\n{D}\nc\n{R}", [edit(f"{S8}\n{D8}\n{R8}", "c")]),
+    # a fence at the end of a text is not that of the diff
+    (f"@@AFTER:{ID}@@\n```js\nx\n```", [Hunk("AFTER", ID, "```js\nx\n```")]),
+]
+
+
+@pytest.mark.parametrize(("diff", "hunks"), OPERATIONS)
+def test_operations(diff: str, hunks: list[Hunk]) -> None:
+    check(diff, hunks)
+    assert list(parse(render(hunks))) == hunks
+
+
+ERRORS: list[tuple[str, list[tuple[str, int]]]] = [
+    # nested
+    (f"@@{ID}@@\n{S}\na\n{S}\nb\n{D}\nc\n{R}", [("NESTED_SEARCH_REPLACE", 4)]),
+    (f"@@{ID}@@\n{S}\na\n{D}\n{S}\nb\n{D}\nc\n{R}\nd\n{R}", [("NESTED_SEARCH_REPLACE", 5)]),
+    (
+        f"@@{ID}@@\n{S8}\n{S8}\n{R8}\n{R8}\nx",
+        [("NESTED_SEARCH_REPLACE", 3), ("UNEXPECTED_TEXT", 6)],
+    ),
+    # not closed, or nothing to close
+    (f"@@{ID}@@\n{S}\na\n{D}\nb", [("UNMATCHED_MARKERS", 2)]),
+    (f"@@{ID}@@\n{S}", [("UNMATCHED_MARKERS", 2)]),
+    (f"@@{ID}@@\n{S8}\na\n{D}\nb\n{R}", [("UNMATCHED_MARKERS", 2)]),
+    (f"@@{ID}@@\n{S}\na\n{D}\nb\n{R} ", [("UNMATCHED_MARKERS", 2)]),
+    (f"@@{ID}@@\n{R}", [("INVALID_SEQUENCE", 1), ("UNMATCHED_MARKERS", 2)]),
+    (f"@@AFTER:{ID}@@\nx\n{R}\ny", [("UNMATCHED_MARKERS", 3)]),
+    (f"@@{ID}@@\n{S}\na\n{D}\nb\n{R}\n{R}", [("UNMATCHED_MARKERS", 7)]),
+    # the next hunk is read all the same
+    (
+        f"@@{ID}@@\n{S}\na\n{D}\nb\n\n@@{OTHER}@@\n{S}\na\n{R}",
+        [("UNMATCHED_MARKERS", 2), ("DELIMITER_ERROR", 10)],
+    ),
+    (
+        f"@@{ID}@@\n{S}\na\n\n@@AFTER:{OTHER}@@\n\n@@DELETE:{ID}@@\nx",
+        [("UNMATCHED_MARKERS", 2), ("EMPTY_CONTENT", 5), ("UNEXPECTED_TEXT", 8)],
+    ),
+    # the line of =
+    (f"@@{ID}@@\n{S}\na\n{R}", [("DELIMITER_ERROR", 4)]),
+    (f"@@{ID}@@\n{S}\na\n{D}\nb\n{D}\nc\n{R}", [("DELIMITER_ERROR", 6)]),
+    (f"@@{ID}@@\n{D}", [("INVALID_SEQUENCE", 1), ("DELIMITER_ERROR", 2)]),
+    (f"@@{ID}@@\n{S}\na\n{D}\nb\n{R}\n{D}\n{D8}", [("DELIMITER_ERROR", 7), ("DELIMITER_ERROR", 8)]),
+    (f"@@{ID}@@\n{S}\n{D}\nb\n{D}\n{R}", [("DELIMITER_ERROR", 5)]),
+    # out of order
+    (body("a", "b"), [("INVALID_SEQUENCE", 1)]),
+    (f"@@{ID}@@\n{body('a', 'b')}\n\n{body('c', 'd')}", [("INVALID_SEQUENCE", 8)]),
+    (f"@@{ID}@@", [("INVALID_SEQUENCE", 1)]),
+    (f"@@{ID}@@\n\n@@DELETE:{ID}@@", [("INVALID_SEQUENCE", 1)]),
+    (f"@@DELETE:{ID}@@\n{body('a', 'b')}", [("INVALID_SEQUENCE", 2)]),
+    (f"@@REPLACE:{ID}@@\n{body('a', 'b')}", [("INVALID_SEQUENCE", 2)]),
+    (f"@@AFTER:{ID}@@\ntext\n{body('a', 'b')}", [("INVALID_SEQUENCE", 3)]),
+    # ids and commands
+    ("@@bad.id@@\n" + body("a", "b"), [("INVALID_BLOCK_ID", 1)]),
+    ("@@bad id@@\n" + body("a", "b"), [("INVALID_BLOCK_ID", 1)]),
+    ("@@@@", [("INVALID_BLOCK_ID", 1)]),
+    ("@@DELETE:@@", [("INVALID_BLOCK_ID", 1)]),
+    ("@@DELETE:é@@", [("INVALID_BLOCK_ID", 1)]),
+    (f"@@DELETE:{'x' * 65}@@", [("INVALID_BLOCK_ID", 1)]),
+    (f"@@INSERT_AFTER:{ID}@@\ntext", [("INVALID_BLOCK_ID", 1)]),
+    (f"@@DELETE:{ID}", [("INVALID_BLOCK_ID", 1)]),
+    ("@@ -1,2 +1,2 @@\n-a\n+b", [("INVALID_BLOCK_ID", 1)]),
+    (f"@@AFTER:{ID}@@\ntext\n@@MOVE:{ID}@@\nmore", [("INVALID_BLOCK_ID", 3)]),
+    (f"@@AFTER:{ID}@@\ntext\n@@{ID}\nmore", [("INVALID_BLOCK_ID", 3)]),
+    (f"@@AFTER:{ID}@@\ntext\n@@delete:a b", [("INVALID_BLOCK_ID", 3)]),
+    # nothing there
+    (f"@@{ID}@@\n{S}\n{D}\nb\n{R}", [("EMPTY_CONTENT", 2)]),
+    (f"@@{ID}@@\n{S}\n \n\t\n{D}\n{R}", [("EMPTY_CONTENT", 2)]),
+    (f"@@REPLACE:{ID}@@", [("EMPTY_CONTENT", 1)]),
+    (f"@@BEFORE:{ID}@@\n \n@@DELETE:{ID}@@", [("EMPTY_CONTENT", 1)]),
+    (f"@@APPEND:{ID}@@\n{S}\n{D}\n{R}", [("EMPTY_CONTENT", 1)]),
+    # what would be ignored
+    (f"Here is the diff:\n\n@@DELETE:{ID}@@", [("UNEXPECTED_TEXT", 1)]),
+    (f" @@DELETE:{ID}@@", [("UNEXPECTED_TEXT", 1)]),
+    ("no diff\nat all", [("UNEXPECTED_TEXT", 1)]),
+    (f"```\n@@DELETE:{ID}@@", [("UNEXPECTED_TEXT", 1)]),
+    (f"```\n@@DELETE:{ID}@@\n```js", [("UNEXPECTED_TEXT", 1), ("UNEXPECTED_TEXT", 3)]),
+    (f"@@DELETE:{ID}@@\nwhy not\n\nat all", [("UNEXPECTED_TEXT", 2)]),
+    (f"@@{ID}@@\n{body('a', 'b')}\n\nDone.", [("UNEXPECTED_TEXT", 8)]),
+    (f"@@{ID}@@\nbecause\n{body('a', 'b')}", [("UNEXPECTED_TEXT", 2)]),
+    (f"@@{ID}@@\nnew text", [("INVALID_SEQUENCE", 1), ("UNEXPECTED_TEXT", 2)]),
+    (f"@@AFTER:{ID}@@ # A heading\ntext", [("UNEXPECTED_TEXT", 1)]),
+    (f"@@AFTER:{ID}@@the words of a sentence\ntext", [("UNEXPECTED_TEXT", 1)]),
+    # all at once
+    (
+        f"Look:\n@@bad.id@@\n{S}\na\n{R}\n{D}\n@@AFTER:{ID}@@\n\n@@{ID}@@\n{S}\n{D}\nb\n{R}\nso",
+        [
+            ("UNEXPECTED_TEXT", 1),
+            ("INVALID_BLOCK_ID", 2),
+            ("DELIMITER_ERROR", 5),
+            ("DELIMITER_ERROR", 6),
+            ("EMPTY_CONTENT", 7),
+            ("EMPTY_CONTENT", 10),
+            ("UNEXPECTED_TEXT", 14),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("diff", "problems"), ERRORS)
+def test_errors(diff: str, problems: list[tuple[str, int]]) -> None:
+    check(diff, problems)
+
+
+@pytest.mark.parametrize("diff", ["", "\n", " \r\n\t\n", "```\n```", "~~~diff\n\n~~~~"])
+def test_no_hunk_at_all(diff: str) -> None:
+    with pytest.raises(BlockDiffRefused) as refused:
+        parse(diff)
+    assert [(one.code, one.line) for one in refused.value.problems] == [("EMPTY_CONTENT", 1)]
+
+
+def test_lines_are_those_of_the_diff() -> None:
+    assert [hunk.line for hunk in parse(f"\n```\n@@DELETE:a@@\n\n@@AFTER:{ID}@@\nx\n```")] == [3, 5]
+
+
+def test_the_store_may_know_fewer_ids() -> None:
+    assert parse(f"@@DELETE:{ID}@@", is_siyuan_id) == (Hunk("DELETE", ID),)
+    with pytest.raises(BlockDiffRefused) as refused:
+        parse("@@DELETE:anchor@@", is_siyuan_id)
+    assert refused.value.problems[0].code == "INVALID_BLOCK_ID"
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "siyuan"),
+    [
+        (ID, True, True),
+        ("37066d", True, False),
+        ("my-anchor_2", True, False),
+        ("20260107143334-L5eqs5i", True, False),
+        ("20260107143334-l5eqs5i\n", False, False),
+        ("x" * 64, True, False),
+        *((text, False, False) for text in ("", "x" * 65, "a b", "a'b", "é", "a:b", "a.b", "١")),
+    ],
+)
+def test_ids(text: str, block: bool, siyuan: bool) -> None:
+    assert (is_block_id(text), is_siyuan_id(text)) == (block, siyuan)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("EDIT", ID, "x", None),
+        ("EDIT", ID, "x", ""),
+        ("EDIT", ID, "x", "\na"),
+        ("DELETE", ID, "x", None),
+        ("DELETE", ID, "", "a"),
+        ("AFTER", ID, "", None),
+        ("AFTER", ID, "x", "a"),
+        ("AFTER", ID, "x\n", None),
+        ("AFTER", ID, "x\r\ny", None),
+        ("DELETE", "a b", "", None),
+    ],
+)
+def test_a_wrong_hunk_cannot_be_made(arguments: tuple[object, ...]) -> None:
+    with pytest.raises(ValueError, match="no hunk"):
+        Hunk(*arguments)  # type: ignore[arg-type]
+
+
+# The bugs of the plugin.
+
+
+def test_plugin_1_an_empty_replace_deletes() -> None:
+    (hunk,) = parse(f"@@{ID}@@\n{S}\nold\n{D}\n\n{R}")
+    assert hunk.deletes
+    assert hunk.search == "old"
+
+
+def test_plugin_2_an_empty_search_is_an_error() -> None:
+    check(f"@@{ID}@@\n{S}\n{D}\nnew\n{R}", [("EMPTY_CONTENT", 2)])
+
+
+def test_plugin_4_commands_in_content_are_content() -> None:
+    text = f"use\n@@DELETE:{OTHER}@@\nhere, or @@DELETE:{OTHER}@@"
+    check(f"@@{ID}@@\n{S}\na\n{D}\n{text}\n{R}", [edit("a", text)])
+    inline = f"...use @@DELETE:{OTHER}@@ here"
+    check(f"@@REPLACE:{ID}@@\n{inline}", [Hunk("REPLACE", ID, inline)])
+
+
+@pytest.mark.parametrize("line", ["====", "a ==== b", "| ==== | ======= |", "======", "  ======="])
+def test_plugin_5_only_a_whole_line_of_seven_delimits(line: str) -> None:
+    check(f"@@{ID}@@\n{S}\nx\n{line}\ny\n{D}\nb\n{R}", [edit(f"x\n{line}\ny", "b")])
+
+
+@pytest.mark.parametrize("label", ["段落", "列表项", "Paragraph", "List item", " 标题", "h2"])
+def test_plugin_6_a_header_copied_with_its_label(label: str) -> None:
+    check(f"@@{ID}@@{label}\n{S}\na\n{D}\nb\n{R}", [edit("a", "b")])
+
+
+def test_plugin_7_a_text_holds_marker_lines_and_triples_do_not_slip_in() -> None:
+    check(f"@@REPLACE:{ID}@@\nTitle\n{D}", [Hunk("REPLACE", ID, f"Title\n{D}")])
+    check(f"@@REPLACE:{ID}@@\nsee\n{body('a', 'b')}", [("INVALID_SEQUENCE", 3)])
+    triple = body("a", "b")
+    check(f"@@REPLACE:{ID}@@\n{body('', triple, 8)}", [Hunk("REPLACE", ID, triple)])
+
+
+@pytest.mark.parametrize(
+    ("diff", "code"),
+    [
+        (f"@@REPLACE:{ID}@@\n", "EMPTY_CONTENT"),
+        (f"@@AFTER:{ID}@@\n", "EMPTY_CONTENT"),
+        (f"@@DELETE:{ID}@@\ntext", "UNEXPECTED_TEXT"),
+        (f"text\n@@DELETE:{ID}@@", "UNEXPECTED_TEXT"),
+        (f"@@{ID}@@\n{body('a', 'b')}\ntext", "UNEXPECTED_TEXT"),
+    ],
+)
+def test_plugin_8_nothing_is_ignored(diff: str, code: str) -> None:
+    with pytest.raises(BlockDiffRefused) as refused:
+        parse(diff)
+    assert [problem.code for problem in refused.value.problems] == [code]
+
+
+def test_plugin_8_a_fence_around_the_diff() -> None:
+    for opening, closing in (("```", "```"), ("```diff", "`````"), ("~~~~ text", "~~~~")):
+        assert parse(f"{opening}\n@@DELETE:{ID}@@\n{closing}\n") == (Hunk("DELETE", ID),)
+
+
+def test_plugin_9_line_ends_case_and_blanks() -> None:
+    assert parse(f"@@{ID}@@\r\n{S}\r\na\r\n{D}\r\nb\r\nc\r\n{R}\r\n") == (edit("a", "b\nc"),)
+    assert parse(f"@@ delete : {ID} @@") == (Hunk("DELETE", ID),)
+    check(f"@@INSERT_AFTER:{ID}@@\nx", [("INVALID_BLOCK_ID", 1)])
+
+
+def test_plugin_10_indentation_stays() -> None:
+    text = "\u3000\u3000first\n\n    indented \n\tx\u3000"
+    check(f"@@{ID}@@\n{S}\n  a\n\n{D}\n\n{text}\n\n{R}", [edit("  a", text)])
+    check(f"@@AFTER:{ID}@@\n\n{text}\n \n", [Hunk("AFTER", ID, text)])
+    check(f" {S}\n", [("UNEXPECTED_TEXT", 1)])
+    check("<<<<<< SEARCH", [("UNEXPECTED_TEXT", 1)])
+
+
+# Any text.
+
+PARTS = (
+    *("@@a@@", "@@DELETE:a@@", "@@AFTER:b-1@@", "@@replace:a@@段落", "@@ APPEND : c @@", "@@a.b@@"),
+    *("@@a@@ a b c d", "@@DELETE:a", "@@ -1 +1 @@", " @@a@@", "@@", "@@@@", "@@MOVE:a@@"),
+    *(S, D, R, S8, D8, R8, "<<<<<< SEARCH", "======", f" {S}", f"{R} ", "<<<<<<<", "=" * 9),
+    *(
+        "",
+        "",
+        " ",
+        "\t",
+        "text",
+        "  indented",
+        "\u3000",
+        "é\u2028x",
+        "\x0c",
+        "```",
+        "```diff",
+        "~~~",
+    ),
+)
+lines = st.sampled_from(PARTS) | st.text(st.characters(codec="utf-8"), max_size=12)
+STRUCTURES = tuple(
+    part.split("\n")
+    for part in (
+        f"@@a@@\n{S}\nx\n{D}\ny\n{R}",
+        f"@@b@@\n{S8}\nx\n{D8}\n{R8}",
+        "@@AFTER:a@@\ntext",
+        f"@@AFTER:a@@\n{S}\n{D}\n{S8}\n{R}",
+        "@@DELETE:a@@",
+    )
+)
+
+
+@st.composite
+def diffs(draw: st.DrawFn) -> str:
+    """Lines of a diff, sound ones and others, some left out, some put in."""
+    found: list[str] = []
+    for part in draw(st.lists(st.sampled_from(STRUCTURES), max_size=4)):
+        found += part
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(found)))
+        if draw(st.booleans()):
+            found.insert(at, draw(lines))
+        else:
+            del found[at : at + 1]
+    return draw(st.sampled_from(("\n", "\r\n"))).join(found)
+
+
+any_text = diffs() | st.lists(lines, max_size=14).map("\n".join) | st.text(max_size=60)
+
+
+def filled(text: str) -> int:
+    """How many lines are not blank."""
+    return sum(bool(line.strip(" \t\r")) for line in text.split("\n"))
+
+
+@given(any_text)
+def test_any_text_is_read_or_refused(diff: str) -> None:
+    hunks = read(diff)
+    if isinstance(hunks, BlockDiffRefused):
+        found = [problem.line for problem in hunks.problems]
+        assert found
+        assert found == sorted(found)
+        assert 1 <= found[0] <= found[-1] <= diff.count("\n") + 1
+        return
+    assert hunks
+    assert parse(render(hunks)) == hunks
+    # every line is a header, a marker, the fence, or content of a hunk
+    content = sum(filled(hunk.text) + filled(hunk.search or "") for hunk in hunks)
+    edits = sum(hunk.action == "EDIT" for hunk in hunks)
+    markers = filled(diff) - content - len(hunks) - 3 * edits
+    bodies = sum(hunk.action not in ("EDIT", "DELETE") for hunk in hunks)
+    assert markers in {3 * count + fence for count in range(bodies + 1) for fence in (0, 2)}
+
+
+@st.composite
+def hunks(draw: st.DrawFn) -> Hunk:
+    """Any hunk, its texts full of what could be taken for something else."""
+    block_id = draw(st.from_regex(r"\A[A-Za-z0-9_-]{1,64}\Z"))
+    action = draw(st.sampled_from(("EDIT", "DELETE", "REPLACE", "BEFORE", "AFTER", "APPEND")))
+    text = draw(st.lists(lines, min_size=1, max_size=6).map("\n".join))
+    search = draw(st.lists(lines, min_size=1, max_size=6).map("\n".join))
+    trimmed = [_trimmed(part) or "x" for part in (text, search)]
+    if action == "DELETE":
+        return Hunk("DELETE", block_id)
+    if action == "EDIT":
+        return Hunk("EDIT", block_id, draw(st.sampled_from((trimmed[0], ""))), trimmed[1])
+    return Hunk(action, block_id, trimmed[0])
+
+
+def _trimmed(text: str) -> str:
+    found = [line.rstrip("\r") for line in text.split("\n")]
+    while found and not found[0].strip(" \t"):
+        del found[0]
+    while found and not found[-1].strip(" \t"):
+        del found[-1]
+    return "\n".join(found)
+
+
+@given(st.lists(hunks(), min_size=1, max_size=4))
+def test_what_is_rendered_is_read_again(wanted: list[Hunk]) -> None:
+    assert list(parse(render(wanted))) == wanted
+
+
+def test_time_is_linear() -> None:
+    start = time.process_time()
+    for diff in (
+        f"@@a@@\n{S}\n" * 20_000,
+        f"@@AFTER:a@@\n{'x' * 50}\n" * 20_000,
+        f"{S}\n" * 40_000,
+        f"@@a@@\n{D}\n" * 20_000,
+        f"@@a@@\n{S}\n{S}\n" * 20_000,
+        "".join(f"@@a@@\n{'<' * n} SEARCH\n{'=' * n}\n" for n in range(7, 1_500)),
+        f"@@a@@\n{S}\n" + f"{D}\n" * 40_000,
+        "@@" * 1_000_000,
+        "=" * 2_000_000,
+    ):
+        read(diff)
+    assert time.process_time() - start < 10

@@ -1,0 +1,119 @@
+"""The words for refused block diffs and slices: all there are, in both languages, without gaps."""
+
+from __future__ import annotations
+
+import string
+from typing import get_args
+
+import pytest
+
+from copydesk.edit.notes.errors import (
+    BlockDiffRefused,
+    InvalidSlice,
+    Kind,
+    Problem,
+    SliceReason,
+    problem,
+)
+from copydesk.edit.notes.grammar import parse
+from copydesk.edit.notes.slices import select
+from copydesk.tools.notes_words import notes_refusal_words, problem_words
+from copydesk.tools.report import Lang
+from copydesk.tools.sayings import notes
+from test_notes_grammar import ERRORS
+from test_notes_working import REFUSED, planned
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+REASONS: tuple[SliceReason, ...] = get_args(SliceReason)
+LANGS: tuple[Lang, Lang] = ("en", "zh")
+SAYINGS = {
+    **notes.PROBLEMS,
+    **notes.SLICES,
+    **{name: getattr(notes, name) for name in ("REFUSED", "LINE", "SIMILAR", "SLICE")},
+}
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+def test_every_kind_has_its_saying() -> None:
+    assert set(notes.PROBLEMS) == set(KINDS)
+    assert set(notes.SLICES) == set(REASONS)
+
+
+def found_problems() -> list[Problem]:
+    """The problems of all diffs that the other tests have refused."""
+    found: list[Problem] = []
+    for diff, _ in (*ERRORS, ("", ()), *REFUSED):
+        try:
+            planned(diff)
+        except BlockDiffRefused as refused:
+            found += refused.problems
+    return found
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_every_kind_is_found_and_said_with_what_is_known_of_it(lang: Lang) -> None:
+    kinds: set[str] = set()
+    for found in found_problems():
+        check(found, lang)
+        kinds.add(f"{found.code}.{found.reason}" if found.reason else found.code)
+    assert kinds == set(KINDS)
+
+
+@pytest.mark.parametrize("name", sorted(SAYINGS))
+def test_both_languages_say_the_same(name: str) -> None:
+    english, chinese = SAYINGS[name]  # type: ignore[index]
+    assert placeholders(english) == placeholders(chinese)
+    assert any(ord(character) > 0x2E80 for character in chinese)
+    assert not any(ord(character) > 0x2E80 for character in english)
+
+
+def check(found: Problem, lang: Lang) -> None:
+    """The problem is said with its line and its code, and without a gap."""
+    said = problem_words(found, lang)
+    assert str(found.line) in said
+    assert f"[{found.code}]" in said
+    assert "None" not in said
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_a_difference_is_shown(lang: Lang) -> None:
+    found = problem(
+        "CONTENT_MISMATCH.text", 4, block_id="a", similarity=87, difference=("- a", "+ {b}")
+    )
+    check(found, lang)
+    assert problem_words(found, lang).endswith("\n- a\n+ {b}")
+    assert "87%" in problem_words(found, lang)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_all_problems_of_a_diff_are_said(lang: Lang) -> None:
+    diff = (
+        "{text} %s\n@@a.b@@\n@@x@@ # y\n<<<<<<< SEARCH\n>>>>>>> REPLACE\n=======\n@@REPLACE:x@@\n"
+        "@@AFTER:x@@\na\n<<<<<<< SEARCH\n@@DELETE:x@@\nmore\n>>>>>>> REPLACE\n@@z@@\n"
+        "@@z@@\n<<<<<<< SEARCH\na\n=======\n=======\n<<<<<<< SEARCH"
+    )
+    with pytest.raises(BlockDiffRefused) as refused:
+        parse(diff)
+    assert len({one.code for one in refused.value.problems}) == 7
+    said = notes_refusal_words(refused.value, lang)
+    assert "{text} %s" in said
+    for found in refused.value.problems:
+        check(found, lang)
+        assert problem_words(found, lang) in said
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize(
+    "text", ["", "a b", "begin:x", "nowhere", "id0:+0", "5:+3", "id1:id0", "x" * 5_000]
+)
+def test_slices_are_said(text: str, lang: Lang) -> None:
+    with pytest.raises(InvalidSlice) as refused:
+        select(text, ["id0", "id1"])
+    said = notes_refusal_words(refused.value, lang)
+    assert "2" in said
+    assert "None" not in said
+    assert len(said) < 600
+    assert refused.value.facts()["total"] == 2
