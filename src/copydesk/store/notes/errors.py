@@ -8,9 +8,14 @@ which says what is not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from copydesk.errors import Refusal
+from copydesk.errors import ContentChanged, Refusal
+
+Unavailable = Literal[
+    "unreachable", "timeout", "token", "forbidden", "booting", "version", "too_large", "answer"
+]
+"""Why a store cannot be used; `answer`: it says what it should not."""
 
 
 @dataclass(eq=False)
@@ -51,6 +56,14 @@ class WrongBlockKind(Refusal):
 
 
 @dataclass(eq=False)
+class BlockChanged(ContentChanged):
+    """A block is no longer what the changes were prepared on, or made for."""
+
+    reason: str = "block"
+    block_id: str = ""
+
+
+@dataclass(eq=False)
 class NotInvertible(Refusal):
     """The change could not be taken back, so it is not made: `reason` says why."""
 
@@ -65,6 +78,7 @@ class NotesUnavailable(Refusal):
 
     code: ClassVar[str] = "NOTES_UNAVAILABLE"
     detail: str
+    reason: Unavailable = "answer"
 
 
 @dataclass(eq=False)

@@ -106,21 +106,44 @@ class Insert:
 class Update:
     """Another text for a block; it keeps its id and its attributes.
 
-    The text is one block of any kind (a list item's is one item).
+    The text is one block of any kind (a list item's is one item, of the list's
+    subtype). `over` as in `Restore`.
     """
 
     id: str
     markdown: str
+    over: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A block goes, with what is in it; of a heading only its line."""
+    """A block goes, with what is in it; of a heading only its line. `over` as in `Restore`.
+
+    A list goes with its last item.
+    """
 
     id: str
+    over: str = ""
 
 
-Change = Insert | Update | Delete
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A block as it was, with its ids and attributes; only a store makes one, in `Done.undo`.
+
+    `image` is the store's own text of it, for no one else to write. Without
+    `side` the block is there and becomes again what it was; else it is gone,
+    and comes back beside the anchor or in it. `over` is the mark of the block
+    that the change is made for; ContentChanged when it is another one by now.
+    """
+
+    id: str
+    image: str
+    side: Side | None = None
+    anchor_id: str = ""
+    over: str = ""
+
+
+Change = Insert | Update | Delete | Restore
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +174,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was made and read back: for each change the ids it left, none for a deletion."""
+    """What was made and read back: for each change the ids it left, none for a deletion.
+
+    `undo` are the changes that take all of it back, in the order to make them,
+    ids included; they can be kept as text, and made later through `prepare`.
+    Empty where `Prepared.files` is not: files are taken back as files are.
+    """
 
     ids: tuple[tuple[str, ...], ...]
+    undo: tuple[Change, ...] = ()
 
 
 class NoteStore(Protocol):
@@ -193,10 +222,14 @@ class NoteStore(Protocol):
         ...
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
-        """Check the changes, one after the other, against the blocks as they are now.
+        """Check the changes, one after the other, each on the blocks as those before leave them.
 
-        Raises the refusal of the first that cannot be made, or cannot be taken
-        back where the store has no transactions.
+        A block that an earlier one deleted is not there any more, nor are the
+        blocks of a container that an earlier one updated. Raises the refusal of
+        the first that cannot be made, or cannot be taken back where the store
+        has no transactions: BlockNotFound; WrongBlockKind for a target that
+        cannot be one; ContentRequired for a text without a block; InvalidArgs
+        for a text that the block cannot take; ContentChanged; NotInvertible.
         """
         ...
 

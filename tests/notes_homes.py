@@ -1,0 +1,151 @@
+"""Stores of notes for the contract, each in a place of its own, and how blocks are told there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from copydesk.store.notes.kernel import KernelStore
+from copydesk.store.notes.kernel_http import Address, KernelHttp
+from copydesk.store.notes.kernel_settled import Pause
+from copydesk.store.notes.pieces import Split
+from copydesk.store.notes.protocol import (
+    CONTAINERS,
+    Block,
+    Change,
+    Delete,
+    Done,
+    Insert,
+    NoteStore,
+    Prepared,
+    Side,
+    Update,
+)
+from fake_kernel import FakeKernel
+from fake_kernel.split import split
+
+Op = tuple[str, ...]
+"""`update PATH TEXT`, `delete PATH`, or a side with the path of the anchor and a text."""
+
+SIDES = ("before", "after", "first_in", "last_in")
+
+
+@dataclass
+class Home:
+    """A store with an empty notebook.
+
+    `write` puts what was prepared into files, where notes are files. `back`
+    takes a change back.
+    """
+
+    store: NoteStore
+    box: str
+    write: Callable[[Prepared], None] = lambda prepared: None
+    back: Callable[[Prepared, Done], object] | None = None
+
+    def document(self, markdown: str, title: str = "One", parent: str = "") -> str:
+        """A new document; its id."""
+        return self.store.create_document(self.box, parent, title, markdown).id
+
+    def apply(self, changes: Sequence[Change]) -> tuple[Prepared, Done]:
+        """Prepare and make changes."""
+        prepared = self.store.prepare(changes)
+        return prepared, self.execute(prepared)
+
+    def execute(self, prepared: Prepared) -> Done:
+        """Make what was prepared."""
+        self.write(prepared)
+        return self.store.execute(prepared)
+
+    def take_back(self, prepared: Prepared, done: Done) -> None:
+        """Undo."""
+        if self.back is not None:
+            self.back(prepared, done)
+        else:
+            self.store.execute(self.store.prepare(done.undo))
+
+    def walk(self, document: str) -> list[tuple[str, Block]]:
+        """All blocks of a document with their places in it: `2.0` is the first of the third."""
+        found: list[tuple[str, Block]] = []
+
+        def inside(block_id: str, prefix: str) -> None:
+            for at, child in enumerate(self.store.children(block_id)):
+                found.append((f"{prefix}{at}", child))
+                if child.kind in CONTAINERS:
+                    inside(child.id, f"{prefix}{at}.")
+
+        inside(document, "")
+        return found
+
+    def paths(self, document: str) -> dict[str, str]:
+        """The ids of all blocks of a document by their places, and its own as `doc`."""
+        return {"doc": document} | {path: block.id for path, block in self.walk(document)}
+
+    def drawn(self, document: str, known: Mapping[str, str]) -> list[str]:
+        """The blocks as they are now: the place each had (`+` for a new one), kind, text of leaves."""
+        return drawn(self.walk(document), known)
+
+
+def drawn(blocks: Sequence[tuple[str, Block]], known: Mapping[str, str]) -> list[str]:
+    """Blocks as lines, indented by their depth."""
+    names = {block_id: path for path, block_id in known.items()}
+    return [
+        f"{'  ' * path.count('.')}{names.get(block.id, '+')} {block.kind}"
+        + (f" {block.markdown}" if block.kind not in CONTAINERS and block.markdown else "")
+        for path, block in blocks
+    ]
+
+
+def changes_of(ops: Sequence[Op], paths: Mapping[str, str]) -> list[Change]:
+    """The changes that a row of a table means."""
+    changes: list[Change] = []
+    for name, path, *text in ops:
+        block_id = paths.get(path, path)
+        if name == "delete":
+            changes.append(Delete(block_id))
+        elif name == "update":
+            changes.append(Update(block_id, text[0]))
+        else:
+            assert name in SIDES
+            changes.append(Insert(text[0], cast(Side, name), block_id))
+    return changes
+
+
+def quiet(seconds: float) -> None:
+    """Does not wait."""
+
+
+def store_of(
+    kernel: FakeKernel, timeout_s: float = 20.0, split: Split = split, pause: Pause = quiet
+) -> KernelStore:
+    """The store of a fake kernel; it never waits."""
+    http = KernelHttp(Address.of(kernel.url), kernel.token, timeout_s, most_bytes=1 << 19)
+    return KernelStore(http, split, pause)
+
+
+@contextmanager
+def fake_home(version: str) -> Iterator[Home]:
+    """A fake kernel of a version."""
+    with FakeKernel(version) as kernel:
+        store = store_of(kernel)
+        yield Home(store, kernel.box())
+        store.close()
+
+
+@contextmanager
+def live_home(url: str, token: str) -> Iterator[Home]:
+    """A notebook of its own in a real kernel, removed in the end."""
+    http = KernelHttp(Address.of(url), token)
+    made = http.ask("/api/notebook/createNotebook", {"name": "copydesk test"})
+    box = cast(dict[str, dict[str, str]], made)["notebook"]["id"]
+    store = KernelStore(http, split)
+    try:
+        yield Home(store, box)
+    finally:
+        http.ask("/api/notebook/removeNotebook", {"notebook": box})
+        store.close()
+
+
+Opening = Callable[[], AbstractContextManager[Home]]

@@ -1,0 +1,158 @@
+"""The fake kernel behaves as the real one was seen to: the findings that the store is made against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from copydesk.store.notes.kernel_http import Address, AnswerLost, KernelHttp, KernelRefused
+from fake_kernel import FakeKernel
+
+TEXT = "# H\n\na\n\n- x\n- y"
+
+
+class Talk:
+    """A kernel with one document, and a way to ask it."""
+
+    def __init__(self, kernel: FakeKernel) -> None:
+        self.kernel = kernel
+        self.document = kernel.document(kernel.box(), "T", TEXT)
+        self.ids = [child.id for child in kernel.node(self.document).children]
+        self.http = KernelHttp(Address.of(kernel.url), kernel.token)
+
+    def ask(self, call: str, **body: object) -> Any:
+        return self.http.ask(f"/api/{call}", body)
+
+    def write(self, call: str, **body: object) -> Any:
+        return self.ask(f"block/{call}", dataType="markdown", **body)
+
+    def texts(self) -> list[str]:
+        """The blocks of the document, as they are now."""
+        return [row["markdown"] for row in self.ask("block/getChildBlocks", id=self.document)]
+
+    def found(self, text: str) -> int:
+        """How many blocks the index has with this text."""
+        return len(self.ask("query/sql", stmt=f"SELECT id FROM blocks WHERE markdown = '{text}'"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeKernel]:
+    with FakeKernel() as kernel:
+        yield kernel
+
+
+@pytest.fixture(params=["3.1.4", "3.7.3"])
+def talk(server: FakeKernel, request: pytest.FixtureRequest) -> Iterator[Talk]:
+    server.reset(request.param)
+    made = Talk(server)
+    yield made
+    made.http.close()
+
+
+def test_an_update_keeps_the_first_block_and_no_attributes(talk: Talk) -> None:
+    talk.ask("attr/setBlockAttrs", id=talk.ids[1], attrs={"memo": "m"})
+    told = talk.write("updateBlock", id=talk.ids[1], data="b\n\nc")
+    assert told[0]["doOperations"][0]["id"] == talk.ids[1]
+    assert talk.texts() == ["# H", "b", "- x\n- y"]
+    assert "memo" not in talk.ask("attr/getBlockAttrs", id=talk.ids[1])
+
+
+def test_what_is_not_there_is_skipped_without_a_word(talk: Talk) -> None:
+    nowhere = "20200101000000-nowhere"
+    assert talk.write("insertBlock", previousID=nowhere, data="b")[0]["doOperations"][0]["id"] == ""
+    assert talk.write("deleteBlock", id=nowhere)
+    with pytest.raises(KernelRefused):
+        talk.write("updateBlock", id=nowhere, data="b")
+    assert talk.ask("block/getBlockKramdown", id=nowhere)["kramdown"] == ""
+    assert talk.ask("block/getChildBlocks", id=nowhere) == []
+
+
+def test_a_deletion_is_not_waited_for(talk: Talk) -> None:
+    talk.write("deleteBlock", id=talk.ids[1])
+    assert talk.texts() == ["# H", "a", "- x\n- y"]
+    talk.ask("sqlite/flushTransaction")
+    assert talk.texts() == ["# H", "- x\n- y"]
+
+
+def test_the_index_lags(talk: Talk) -> None:
+    talk.write("updateBlock", id=talk.ids[1], data="b")
+    assert (talk.found("a"), talk.found("b")) == (1, 0)
+    talk.ask("sqlite/flushTransaction")
+    assert (talk.found("a"), talk.found("b")) == (0, 1)
+
+
+def test_a_missing_field_is_a_panic_that_is_called_success(talk: Talk) -> None:
+    assert talk.write("updateBlock", id=talk.ids[1]) is None
+    assert talk.write("updateBlock", id=talk.ids[1], data='b\n{: id="x"}') is None
+    assert talk.texts()[1] == "a"
+
+
+def test_ids_in_a_text_are_taken(talk: Talk) -> None:
+    mine = "20250101000000-abcdefg"
+    talk.write("insertBlock", previousID=talk.ids[1], data=f'b\n{{: id="{mine}" memo="m"}}')
+    assert talk.ask("attr/getBlockAttrs", id=mine)["memo"] == "m"
+    with pytest.raises(KernelRefused):
+        talk.write("insertBlock", previousID=mine, data='c\n{: id="20250101000000-ABCDEFG"}')
+
+
+def test_append_to_a_leaf_or_a_heading(talk: Talk) -> None:
+    new = talk.kernel.habits.version == "3.7.3"
+    for at in (1, 0):
+        if new:
+            with pytest.raises(KernelRefused):
+                talk.write("appendBlock", parentID=talk.ids[at], data=f"n{at}")
+        else:
+            talk.write("appendBlock", parentID=talk.ids[at], data=f"n{at}")
+    assert talk.texts() == (
+        ["# H", "a", "- x\n- y"] if new else ["# H", "a", "n1", "- x\n- y", "n0"]
+    )
+
+
+def test_of_a_list_beside_an_item_the_first_item_survives(talk: Talk) -> None:
+    item = talk.kernel.node(talk.ids[2]).children[0]
+    talk.write("insertBlock", previousID=item.id, data="- n\n- m")
+    assert talk.texts()[2] == "- x\n- n\n- y"
+
+
+def test_before_a_block_old_kernels_put_one(talk: Talk) -> None:
+    talk.write("insertBlock", nextID=talk.ids[1], data="n\n\nm")
+    new = talk.kernel.habits.version == "3.7.3"
+    assert talk.texts()[1:-1] == (["n", "m", "a"] if new else ["n", "a"])
+
+
+def test_a_document_that_is_deleted_stays(talk: Talk) -> None:
+    talk.write("deleteBlock", id=talk.document)
+    talk.ask("sqlite/flushTransaction")
+    assert talk.texts()[1] == "a"
+    assert talk.kernel.calls.space.unbound == 1
+
+
+def test_blocks_that_are_not_there_in_tree_infos(talk: Talk) -> None:
+    told = talk.ask("block/getBlockTreeInfos", ids=["20200101000000-nowhere"])
+    assert [row["type"] for row in told.values()] == (
+        [] if talk.kernel.habits.version == "3.7.3" else [""]
+    )
+
+
+def test_conflict_markers_become_a_block_of_no_kind(talk: Talk) -> None:
+    talk.write("insertBlock", previousID=talk.ids[1], data="<<<<<<< a\nb\n=======\nc\n>>>>>>> d")
+    rows = talk.ask("block/getChildBlocks", id=talk.document)
+    assert [row["type"] for row in rows] == ["h", "p", "", "l"]
+
+
+def test_documents_of_one_title_and_parents_that_are_made(talk: Talk) -> None:
+    box = talk.kernel.calls.space.boxes[0].id
+    for _ in range(2):
+        talk.ask("filetree/createDocWithMd", notebook=box, path="/T/U", markdown="")
+    assert [talk.kernel.calls.space.hpath(one) for one in talk.kernel.calls.space.documents] == [
+        "/T", "/T/U", "/T/U"
+    ]  # fmt: skip
+    talk.ask("filetree/createDocWithMd", notebook=box, path="/V/W", markdown="")
+    assert talk.kernel.calls.space.hpath(talk.kernel.calls.space.documents[-2]) == "/V"
+
+
+def test_a_call_that_is_none(talk: Talk) -> None:
+    with pytest.raises(AnswerLost):
+        talk.ask("block/explode")

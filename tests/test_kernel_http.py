@@ -1,0 +1,259 @@
+"""The client of a kernel: what it sends, what it takes for an answer, and what it says otherwise."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from copydesk.errors import InvalidArgs
+from copydesk.store.notes.errors import NotesUnavailable, Unavailable
+from copydesk.store.notes.kernel import KernelStore
+from copydesk.store.notes.kernel_http import Address, AnswerLost, KernelHttp, KernelRefused
+from copydesk.store.notes.protocol import Update
+from fake_kernel import FakeKernel
+from fake_kernel.split import split
+from notes_homes import store_of
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeKernel]:
+    with FakeKernel() as running:
+        yield running
+
+
+@pytest.fixture
+def kernel(server: FakeKernel) -> FakeKernel:
+    """A kernel with nothing in it."""
+    server.reset()
+    return server
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://127.0.0.1:6806", Address(False, "127.0.0.1", 6806, "")),
+        ("http://localhost/", Address(False, "localhost", 80, "")),
+        ("https://notes.example/siyuan/", Address(True, "notes.example", 443, "/siyuan")),
+        ("http://[::1]:6806", Address(False, "::1", 6806, "")),
+    ],
+)
+def test_an_address_is_read_from_a_url(url: str, address: Address) -> None:
+    assert Address.of(url) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:6806",
+        "ftp://x",
+        "http://",
+        "http://u:p@x",
+        "http://x?q=1",
+        "http://x#f",
+        "http://x:99999",
+        "http://x:y",
+        "file:///etc/passwd",
+        "http://[::1",
+    ],
+)
+def test_what_is_no_url_of_a_kernel(url: str) -> None:
+    with pytest.raises(InvalidArgs):
+        KernelStore.at(url, "token", split)
+
+
+@pytest.mark.parametrize("token", ["", "a\r\nHost: b", "ключ"])
+def test_what_is_no_token(token: str) -> None:
+    with pytest.raises(InvalidArgs):
+        KernelStore.at("http://127.0.0.1:6806", token, split)
+
+
+def check(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> None:
+    """The kernel cannot be used, for this reason; neither for reading nor for writing."""
+    http = KernelHttp(Address.of(kernel.url), token or kernel.token, 5.0, 1 << 16)
+    store = KernelStore(http, split)
+    calls: list[Callable[[], object]] = [
+        store.notebooks,
+        lambda: store.blocks(["20260101120000-0000001"]),
+        lambda: store.prepare([Update("20260101120000-0000001", "x")]),
+        lambda: store.daily_note("20260101120000-0000001"),
+        lambda: store.create_document("20260101120000-0000001", "", "T", ""),
+    ]
+    for call in calls:
+        with pytest.raises(NotesUnavailable) as caught:
+            call()
+        assert caught.value.reason == reason
+        assert (token or kernel.token) not in str(caught.value)
+    store.close()
+    assert kernel.habits.writes == 0
+
+
+def test_a_wrong_token(kernel: FakeKernel) -> None:
+    check(kernel, "token", "another-token-16")
+
+
+def test_no_rights(kernel: FakeKernel) -> None:
+    kernel.habits.forbidden = True
+    check(kernel, "forbidden")
+
+
+def test_a_kernel_that_boots(kernel: FakeKernel) -> None:
+    kernel.habits.progress = 42
+    check(kernel, "booting")
+    kernel.habits.progress = 100
+    store = store_of(kernel)
+    assert store.notebooks() == ()
+    store.close()
+
+
+@pytest.mark.parametrize("version", ["3.1.3", "2.12.0", "3.0.14"])
+def test_a_kernel_that_is_too_old(kernel: FakeKernel, version: str) -> None:
+    kernel.habits.version = version
+    check(kernel, "version")
+
+
+@pytest.mark.parametrize("version", ["", "new", "3"])
+def test_what_is_no_version(kernel: FakeKernel, version: str) -> None:
+    kernel.habits.version = version
+    check(kernel, "answer")
+
+
+@pytest.mark.parametrize("version", ["3.1.4", "3.10.0", "4.0.0", "3.7.0-dev2"])
+def test_a_kernel_that_is_new_enough_is_asked_once(kernel: FakeKernel, version: str) -> None:
+    kernel.habits.version = version
+    store = store_of(kernel)
+    for _ in range(3):
+        store.notebooks()
+    asked = kernel.habits.calls.count("/api/system/version")
+    assert asked == kernel.habits.calls.count("/api/system/bootProgress") == 1
+    store.close()
+
+
+def test_a_redirection_is_not_followed(kernel: FakeKernel) -> None:
+    with FakeKernel() as elsewhere:
+        kernel.habits.redirect = elsewhere.url
+        http = KernelHttp(Address.of(kernel.url), kernel.token)
+        with pytest.raises(NotesUnavailable) as caught:
+            http.ask("/api/system/version", {})
+        assert caught.value.reason == "answer"
+        assert elsewhere.habits.calls == []
+        http.close()
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))  # bound and not listening: the port is nobody else's
+        http = KernelHttp(Address.of(f"http://127.0.0.1:{holder.getsockname()[1]}"), "t", 2.0)
+        with pytest.raises(NotesUnavailable) as caught:
+            http.ask("/api/system/version", {})
+    assert caught.value.reason == "unreachable"
+    assert not isinstance(caught.value, AnswerLost)
+
+
+ANSWERS: dict[str, tuple[bytes, Unavailable]] = {
+    "nothing": (b"", "unreachable"),
+    "no HTTP": (b"SSH-2.0-OpenSSH\r\n\r\n", "unreachable"),
+    "no JSON": (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{]}", "answer"),
+    "no envelope": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "answer"),
+    "no code": (b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"code": true}', "answer"),
+    "half of it": (b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"code": 0, ', "answer"),
+    "an error": (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "answer"),
+    "too much": (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 100_000, "too_large"),
+    "too deep": (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 60_000, "answer"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_is_no_answer(name: str) -> None:
+    answer, reason = ANSWERS[name]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(ConnectionError):
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        http = KernelHttp(
+            Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}"), "t", 5.0, 1 << 16
+        )
+        with pytest.raises(AnswerLost) as caught:
+            http.ask("/x", {})
+        http.close()
+        thread.join()
+    assert caught.value.reason == reason
+
+
+def test_an_answer_drop_by_drop_has_an_end() -> None:
+    """Each drop comes in time, the whole does not."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        done = threading.Event()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                while not done.wait(0.02):
+                    try:
+                        connection.sendall(b" ")
+                    except OSError:
+                        break
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        http = KernelHttp(Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}"), "t", 0.2)
+        with pytest.raises(AnswerLost) as caught:
+            http.ask("/x", {})
+        done.set()
+        thread.join()
+    assert caught.value.reason == "timeout"
+
+
+def test_the_kernel_says_no(kernel: FakeKernel) -> None:
+    http = KernelHttp(Address.of(kernel.url), kernel.token)
+    with pytest.raises(KernelRefused) as caught:
+        http.ask("/api/block/getChildBlocks", {"id": "x"})
+    assert caught.value.code == -1
+    assert "/api/block/getChildBlocks" in str(caught.value)
+    http.close()
+
+
+def test_connections_are_kept_for_reading_and_only_for_that(kernel: FakeKernel) -> None:
+    box = kernel.box()
+    document = kernel.document(box, "T", "a")
+    store = store_of(kernel)
+    (a,) = store.children(document)
+    before = kernel.connections
+    store.children(document)
+    assert kernel.connections == before
+    prepared = store.prepare([Update(a.id, "b")])
+    store.execute(prepared)
+    assert kernel.connections == before + 2  # the history and the update
+    kernel.habits.hangs_up = True  # a connection that is kept is dead, and nobody says so
+    store.children(document)
+    assert [block.markdown for block in store.children(document)] == ["b"]
+    store.execute(store.prepare([Update(a.id, "c")]))
+    assert [block.markdown for block in store.children(document)] == ["c"]
+    store.close()
+
+
+def test_what_is_sent_is_what_was_meant(kernel: FakeKernel) -> None:
+    """Text of all kinds goes there and comes back."""
+    box = kernel.box()
+    text = 'quote " and \\ and \u2028 and 狐 and 🦊 and </script> and %20'
+    store = store_of(kernel)
+    made = store.create_document(box, "", "T", text)
+    assert [block.markdown for block in store.children(made.id)] == [text]
+    assert json.dumps(text)  # the envelope is JSON, whatever the text
+    store.close()

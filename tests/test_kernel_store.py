@@ -1,0 +1,543 @@
+"""What only a store of a kernel has to get right: the kernel's ways, and those of its other clients.
+
+The numbers are those of the list of findings that the store is made against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from copydesk.errors import ContentChanged, InvalidArgs
+from copydesk.store.notes.errors import (
+    BlockChanged,
+    NotebookNotFound,
+    NotesRolledBack,
+    NotesTorn,
+    NotInvertible,
+)
+from copydesk.store.notes.kernel_trial import Held
+from copydesk.store.notes.pieces import Piece
+from copydesk.store.notes.protocol import Delete, Insert, Prepared, Restore, Update
+from fake_kernel import FakeKernel
+from fake_kernel.kramdown import Node, kramdown, parse
+from fake_kernel.split import split
+from notes_homes import Home, Op, changes_of, store_of
+
+VERSIONS = ("3.1.4", "3.5.0", "3.7.3")
+
+
+class Desk(Home):
+    """A home whose kernel is at hand."""
+
+    kernel: FakeKernel
+
+    def make(self, document: str, *ops: Op) -> object:
+        """Make changes by places."""
+        return self.apply(changes_of(ops, self.paths(document)))[1]
+
+    def texts(self, document: str) -> list[str]:
+        """The blocks right in a document."""
+        return [block.markdown for block in self.store.children(document)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeKernel]:
+    with FakeKernel() as kernel:
+        yield kernel
+
+
+def open_desk(kernel: FakeKernel, version: str) -> Desk:
+    kernel.reset(version)
+    desk = Desk(store_of(kernel), kernel.box())
+    desk.kernel = kernel
+    return desk
+
+
+@pytest.fixture
+def desk(server: FakeKernel) -> Iterator[Desk]:
+    """A store of the newest kernel."""
+    opened = open_desk(server, "3.7.3")
+    yield opened
+    opened.store.close()
+
+
+@pytest.fixture(params=VERSIONS)
+def each(server: FakeKernel, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """A store of each kernel."""
+    opened = open_desk(server, request.param)
+    yield opened
+    opened.store.close()
+
+
+# 0.1 and 4.5.13: blocks that are dropped.
+
+
+@pytest.mark.parametrize(
+    ("markdown", "ops", "after"),
+    [
+        ("a\n\nb", [("before", "1", "n\n\nm\n\no")], ["a", "n", "m", "o", "b"]),
+        ("a\n\nb", [("first_in", "doc", "n\n\nm")], ["n", "m", "a", "b"]),
+        ("{{{row\na\n\nb\n}}}", [("first_in", "0", "n\n\nm")], ["{{{row\nn\n\nm\n\na\n\nb\n\n}}}"]),
+        ("- [ ] a", [("first_in", "0.0", "n\n\nm")], ["- [ ] n\n\n  m\n\n  a"]),
+        ("- a\n- b", [("before", "0.1", "- n\n- m")], ["- a\n- n\n- m\n- b"]),
+        ("1. a\n2. b", [("after", "0.0", "1. n\n2. m")], ["1. a\n2. n\n3. m\n4. b"]),
+        ("- a\n- b", [("after", "0.1", "- n\n  - m\n- o")], ["- a\n- b\n- n\n\n  - m\n- o"]),
+    ],
+)
+def test_no_block_of_several_is_dropped(
+    each: Desk, markdown: str, ops: list[Op], after: list[str]
+) -> None:
+    document = each.document(markdown)
+    each.make(document, *ops)
+    assert each.texts(document) == after
+
+
+def test_what_a_wrong_split_would_drop_is_no_success(desk: Desk) -> None:
+    """The kernel keeps the first block of an update, whatever we took the text for."""
+
+    def one(text: str) -> tuple[Piece, ...]:
+        first = split(text)[0]
+        return (first._replace(markdown=text),)
+
+    document = desk.document("a\n\nb")
+    store = store_of(desk.kernel, split=one)
+    a, _ = desk.store.children(document)
+    before = desk.kernel.all()
+    for change in (Update(a.id, "new\n\nsecond"), Insert("new\n\nsecond", "after", a.id)):
+        with pytest.raises(NotesRolledBack):
+            store.execute(store.prepare([change]))
+        assert desk.kernel.all() == before
+    store.close()
+
+
+def test_a_block_of_another_kind_is_no_success(desk: Desk) -> None:
+    document = desk.document("a\n\nb")
+    store = store_of(desk.kernel, split=lambda text: (Piece("h", "h1", text),))
+    a, _ = desk.store.children(document)
+    before = desk.kernel.all()
+    for change in (Update(a.id, "new"), Insert("new", "after", a.id)):
+        with pytest.raises(NotesRolledBack):
+            store.execute(store.prepare([change]))
+        assert desk.kernel.all() == before
+    store.close()
+
+
+def test_behind_a_folded_heading_is_not_behind_its_section(each: Desk) -> None:
+    document = each.document("# H\n\na\n\n# G")
+    heading, _, _ = each.store.children(document)
+    each.kernel.node(heading.id).attributes["fold"] = "1"
+    each.apply([Insert("n\n\nm", "after", heading.id)])
+    assert each.texts(document) == ["# H", "n", "m", "a", "# G"]
+
+
+# 0.2: what the kernel says it did; more in test_kernel_habits.
+
+
+def test_the_seventh_of_ten_fails_and_nothing_is_left(each: Desk) -> None:
+    document = each.document("\n\n".join(f"p{n}\n\n> q{n}" for n in range(10)))
+    paths = each.paths(document)
+    before = each.kernel.all()
+    ops: list[Op] = []
+    for number in range(10):
+        ops.append(
+            [
+                ("update", f"{2 * number}", f"new {number}"),
+                ("delete", f"{2 * number + 1}"),
+                ("after", f"{2 * number}", f"more {number}"),
+                ("last_in", f"{2 * number + 1}", f"inner {number}"),
+            ][number % 4]
+        )
+    prepared = each.store.prepare(changes_of(ops, paths))
+    for fault in ("ignored", "panic", "refused", "hung_up"):
+        each.kernel.habits.begin(at_7=fault)
+        with pytest.raises(NotesRolledBack) as caught:
+            each.store.execute(prepared)
+        assert caught.value.index == 6
+        assert each.kernel.all() == before
+    each.kernel.habits.begin()
+    done = each.store.execute(prepared)
+    assert each.kernel.habits.writes == 10
+    each.store.execute(each.store.prepare(done.undo))
+    assert each.kernel.all() == before
+
+
+def test_a_read_that_fails_after_a_write_is_no_success(desk: Desk) -> None:
+    document = desk.document("a\n\nb")
+    a, b = desk.store.children(document)
+    prepared = desk.store.prepare([Update(a.id, "new"), Update(b.id, "more")])
+    desk.kernel.habits.begin(at_2="gone")
+    with pytest.raises(NotesTorn) as caught:
+        desk.store.execute(prepared)
+    assert {a.id, b.id} <= set(caught.value.left)
+
+
+def test_what_is_written_is_not_waited_for_but_flushed(desk: Desk) -> None:
+    def fails(seconds: float) -> None:
+        raise AssertionError("nothing has to be waited for")
+
+    document = desk.document("a\n\n- x\n- y\n\n> q")
+    store = store_of(desk.kernel, pause=fails)
+    ops: list[Op] = [
+        ("delete", "1.0"),
+        ("update", "0", "b"),
+        ("last_in", "2", "n"),
+        ("delete", "1.1"),
+    ]
+    done = store.execute(store.prepare(changes_of(ops, desk.paths(document))))
+    store.execute(store.prepare(done.undo))
+    store.create_document(desk.box, document, "T", "x")
+    store.close()
+
+
+# 0.3: the index lags.
+
+
+def test_nothing_but_a_search_asks_the_index(desk: Desk) -> None:
+    document = desk.document("# H\n\na")
+    desk.make(document, ("after", "1", "fresh"), ("delete", "0"))
+    desk.store.breadcrumb(document)
+    desk.store.outline(document)
+    assert desk.kernel.calls.statements == []
+    assert [block.markdown for block in desk.store.search("fresh", 5)] == ["fresh"]
+    assert len(desk.kernel.calls.statements) == 1
+
+
+def test_what_the_index_still_names_is_not_found(desk: Desk) -> None:
+    document = desk.document("fig\n\nfig tree")
+    first, _ = desk.store.children(document)
+    desk.kernel.calls.flush()
+    desk.kernel.calls.space.delete(first.id)  # by another, a moment ago
+    stale = list(desk.kernel.calls.rows)
+    desk.kernel.calls.flush = lambda: setattr(desk.kernel.calls, "rows", stale)
+    assert [block.markdown for block in desk.store.search("fig", 5)] == ["fig tree"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sql_is_read_only_where_that_can_be_said(server: FakeKernel, version: str) -> None:
+    desk = open_desk(server, version)
+    desk.document("x' OR 1=1; DELETE FROM blocks; --")
+    assert desk.store.search("'; DELETE FROM blocks; --", 5) == ()
+    (body,) = desk.kernel.calls.statements
+    assert body.get("mode") == ("readonly" if version == "3.7.3" else None)
+    assert body["stmt"].startswith("SELECT id FROM blocks WHERE ")
+    assert desk.store.search("x' DELETE", 5)[0].markdown.startswith("x' OR")
+    desk.store.close()
+
+
+# 0.4: leaves and headings are no containers; that is the layer above's to say.
+
+
+def test_nothing_is_appended(each: Desk) -> None:
+    document = each.document("# H\n\na\n\n- x")
+    each.make(document, ("last_in", "doc", "n"), ("last_in", "2", "- y"), ("after", "0", "m"))
+    assert not {"/api/block/appendBlock", "/api/block/prependBlock"} & set(each.kernel.habits.calls)
+
+
+# 0.5: attributes, and ids of what is inside.
+
+ATTRIBUTES = {
+    "bookmark": "b",
+    "name": "n",
+    "memo": 'a "b"\n<c>',
+    "custom-mine": "1 & 2",
+    "style": "x",
+}
+
+
+@pytest.mark.parametrize(
+    ("markdown", "path", "text", "kept"),
+    [
+        ("a", "0", "b", set(ATTRIBUTES)),
+        ("# a", "0", "# b", {*ATTRIBUTES, "fold"}),
+        ("# a", "0", "b", set(ATTRIBUTES)),
+        ("- a\n- b", "0.1", "- c", {*ATTRIBUTES, "fold"}),
+        ("> a", "0", "> b\n> c", {*ATTRIBUTES, "fold"}),
+    ],
+)
+def test_attributes_survive_an_update(
+    each: Desk, markdown: str, path: str, text: str, kept: set[str]
+) -> None:
+    document = each.document(markdown)
+    block_id = each.paths(document)[path]
+    node = each.kernel.node(block_id)
+    node.attributes |= ATTRIBUTES | ({"fold": "1"} if node.kind != "p" else {})
+    before = each.kernel.all()
+    prepared, done = each.apply([Update(block_id, text)])
+    assert each.kernel.node(block_id).attributes.keys() - {"updated"} == kept
+    assert ATTRIBUTES.items() <= each.kernel.node(block_id).attributes.items()
+    shown = each.store.blocks([block_id])[block_id].attributes
+    assert shown == {name: value for name, value in ATTRIBUTES.items() if name != "style"}
+    each.take_back(prepared, done)
+    assert each.kernel.all() == before
+
+
+def test_attributes_that_cannot_be_kept_are_no_success(desk: Desk) -> None:
+    document = desk.document("a")
+    (a,) = desk.store.children(document)
+    desk.kernel.node(a.id).attributes["custom-mine"] = "1"
+    before = desk.kernel.all()
+    prepared = desk.store.prepare([Update(a.id, "b")])
+    desk.kernel.habits.lost_attributes = frozenset({"custom-mine"})
+    with pytest.raises(NotesRolledBack):
+        desk.store.execute(prepared)
+    assert desk.kernel.all() == before
+
+
+def test_what_comes_back_has_the_ids_it_had_inside(desk: Desk) -> None:
+    document = desk.document("> a\n>\n> - b\n>   - c\n\nd")
+    quote, _ = desk.store.children(document)
+    desk.kernel.node(quote.id).children[1].children[0].attributes["bookmark"] = "deep"
+    before = desk.kernel.all()
+    for change in (Update(quote.id, "> n"), Delete(quote.id)):
+        prepared, done = desk.apply([change])
+        assert desk.kernel.all() != before
+        desk.take_back(prepared, done)
+        assert desk.kernel.all() == before
+
+
+# What could not be taken back, and what must not be sent.
+
+
+@pytest.mark.parametrize(
+    "name", ["custom-avs", "custom-riff-decks", "custom-sy-av-s-text-20260101120000-abcdefg"]
+)
+def test_what_is_bound_to_a_database_is_not_touched(desk: Desk, name: str) -> None:
+    document = desk.document("a\n\n> b")
+    paths = desk.paths(document)
+    for bound, others in (("0", ["0"]), ("1.0", ["1.0", "1"])):
+        desk.kernel.node(paths[bound]).attributes[name] = "20260101120000-abcdefg"
+        for path in others:
+            for op in (("delete", path), ("update", path, "> n" if path == "1" else "n")):
+                with pytest.raises(NotInvertible):
+                    desk.store.prepare(changes_of([op], paths))
+    assert desk.store.prepare([Insert("n", "after", paths["0"])])  # beside it is nothing to it
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        Node("", "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x"),
+        Node("av", '<div data-type="NodeAttributeView" data-av-id="x"></div>'),
+        Node("p", "two\n\nblocks"),
+    ],
+)
+def test_what_its_own_text_would_not_make_is_not_touched(desk: Desk, node: Node) -> None:
+    document = desk.document("a")
+    desk.kernel.node(document).children.append(node)
+    desk.kernel.calls.flush()
+    for change in (Update(node.id, "n"), Delete(node.id)):
+        with pytest.raises(NotInvertible):
+            desk.store.prepare([change])
+
+
+FORBIDDEN = [
+    'a\n{: id="20260101120000-abcdefg"}',
+    'a\n{: id="x"}',
+    'a\n  {: bookmark="x"}',
+    '> a\n> {: id="20260101120000-abcdefg"}',
+    '- {: id="20260101120000-abcdefg"}a',
+    '- {: custom-avs="x"}a',
+    '1. a\n   {: memo="x"}',
+    "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x",
+    "a\n\n<<<<<<< SEARCH\nb\n=======\nc\n>>>>>>> REPLACE",
+]
+
+ALLOWED = [
+    '```\n{: id="20260101120000-abcdefg"}\n```',
+    "```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n```",
+    '- x\n\n  ```\n  {: id="x"}\n  ```',
+    "the list {: id=1 } of",
+    "x\n=======\ny",
+    '**b**{: style="color:red"} and more',
+]
+
+
+@pytest.mark.parametrize("markdown", FORBIDDEN)
+def test_text_that_sets_ids_or_holds_conflicts_is_not_sent(desk: Desk, markdown: str) -> None:
+    document = desk.document("a")
+    (a,) = desk.store.children(document)
+    for change in (Update(a.id, markdown), Insert(markdown, "after", a.id)):
+        with pytest.raises(InvalidArgs):
+            desk.store.prepare([change])
+    with pytest.raises(InvalidArgs):
+        desk.store.create_document(desk.box, "", "T", markdown)
+
+
+@pytest.mark.parametrize("markdown", ALLOWED)
+def test_text_that_only_speaks_of_them_is_sent(desk: Desk, markdown: str) -> None:
+    document = desk.document("a")
+    (a,) = desk.store.children(document)
+    _, done = desk.apply([Insert(markdown, "after", a.id)])
+    (made,) = done.ids[0]
+    (block,) = desk.store.blocks([made]).values()
+    assert block.markdown == markdown
+
+
+def test_a_document_is_never_deleted_or_rewritten(each: Desk) -> None:
+    document = each.document("a")
+    for change in (Delete(document), Update(document, "x")):
+        with pytest.raises(Exception, match="INVALID_TARGET"):
+            each.store.prepare([change])
+    assert each.kernel.calls.space.unbound == 0
+
+
+# Undo, later.
+
+
+def test_undo_and_redo_as_often_as_one_likes(desk: Desk) -> None:
+    document = desk.document("a\n\n- x\n- y\n\n> q")
+    before = desk.kernel.all()
+    paths = desk.paths(document)
+    ops: list[Op] = [
+        ("update", "0", "b"),
+        ("delete", "1.0"),
+        ("delete", "1.1"),
+        ("last_in", "2", "n\n\n- m"),
+        ("delete", "2.0"),
+    ]
+    done = desk.store.execute(desk.store.prepare(changes_of(ops, paths)))
+    after = desk.kernel.all()
+    for _ in range(3):
+        done = desk.store.execute(desk.store.prepare(done.undo))
+        assert desk.kernel.all() == before
+        done = desk.store.execute(desk.store.prepare(done.undo))
+        assert desk.kernel.all() == after
+
+
+@pytest.mark.parametrize(
+    "op", [("update", "0", "b"), ("after", "0", "n"), ("delete", "0"), ("update", "1", "> n")]
+)
+def test_undo_does_not_run_over_what_came_later(desk: Desk, op: Op) -> None:
+    document = desk.document("a\n\n> q")
+    _, done = desk.apply(changes_of([op], desk.paths(document)))
+    if op[0] == "delete":
+        assert isinstance(done.undo[0], Restore)
+        desk.kernel.node(document).children.append(Node("p", "somebody's", id=done.undo[0].id))
+    else:
+        desk.kernel.node(done.ids[0][0]).text = "somebody's"
+        for below in desk.kernel.node(done.ids[0][0]).children:
+            below.text = "somebody's"
+    before = desk.kernel.all()
+    with pytest.raises(BlockChanged):
+        desk.store.prepare(done.undo)
+    assert desk.kernel.all() == before
+
+
+def test_an_image_of_another_block_is_no_undo(desk: Desk) -> None:
+    document = desk.document("a\n\nb")
+    a, b = desk.store.children(document)
+    image = kramdown(desk.kernel.node(b.id))
+    with pytest.raises(InvalidArgs):
+        desk.store.prepare([Restore(a.id, image)])
+
+
+def test_what_another_store_prepared_is_not_executed(desk: Desk) -> None:
+    with pytest.raises(InvalidArgs):
+        desk.store.execute(Prepared((), {}, {}))
+    assert isinstance(desk.store.prepare([]).held, Held)
+
+
+def test_what_goes_between_preparing_and_executing_is_seen(desk: Desk) -> None:
+    document = desk.document("a\n\nb\n\nc")
+    a, b, c = desk.store.children(document)
+    prepared = desk.store.prepare([Insert("n", "after", a.id), Update(b.id, "B")])
+    desk.kernel.node(document).children.pop(0)  # a went
+    desk.kernel.calls.flush()
+    before = desk.kernel.all()
+    with pytest.raises((NotesRolledBack, ContentChanged)):
+        desk.store.execute(prepared)
+    assert desk.kernel.all() == before
+    assert c.id in before
+
+
+def test_another_who_writes_beside_is_left_alone(desk: Desk) -> None:
+    """What somebody else put into the container meanwhile is neither ours nor in the way."""
+    document = desk.document("a\n\nb\n\nc")
+    a, _, c = desk.store.children(document)
+    prepared = desk.store.prepare([Update(a.id, "A"), Update(c.id, "C")])
+    desk.kernel.habits.begin(at_2="ignored")
+    answer = desk.kernel.calls.answer
+
+    def meanwhile(path: str, body: dict[str, object], fault: object) -> object:
+        if path == "/api/block/updateBlock" and len(desk.kernel.node(document).children) == 3:
+            desk.kernel.node(document).children.append(Node("p", "typed"))
+        return answer(path, body, fault)  # type: ignore[arg-type]
+
+    desk.kernel.calls.answer = meanwhile  # type: ignore[method-assign]
+    with pytest.raises(NotesRolledBack):
+        desk.store.execute(prepared)
+    assert desk.texts(document) == ["a", "b", "c", "typed"]
+
+
+# Documents.
+
+
+def test_closed_notebooks_are_listed_and_not_written(desk: Desk) -> None:
+    closed = desk.kernel.box("Closed", closed=True)
+    assert [notebook.closed for notebook in desk.store.notebooks()] == [False, True]
+    for call in (
+        lambda: desk.store.daily_note(closed),
+        lambda: desk.store.create_document(closed, "", "T", ""),
+    ):
+        with pytest.raises(NotebookNotFound) as caught:
+            call()
+        assert caught.value.closed
+
+
+def test_a_document_of_another_notebook_is_no_parent(desk: Desk) -> None:
+    other = desk.kernel.box("Other")
+    document = desk.document("a")
+    with pytest.raises(InvalidArgs):
+        desk.store.create_document(other, document, "T", "")
+
+
+def test_what_the_kernel_refuses_is_told_and_not_done(desk: Desk) -> None:
+    desk.kernel.calls.space.boxes[0].daily = "/"
+    with pytest.raises(NotesRolledBack, match="save path"):
+        desk.store.daily_note(desk.box)
+    parent = ""
+    for depth in range(7):
+        parent = desk.document("a", f"T{depth}", parent)
+    before = desk.kernel.all()
+    with pytest.raises(NotesRolledBack, match="deep"):
+        desk.document("a", "T7", parent)
+    desk.kernel.habits.read_only = True
+    (a,) = desk.store.children(parent)
+    with pytest.raises(NotesRolledBack, match="read-only"):
+        desk.apply([Update(a.id, "b")])
+    assert desk.kernel.all() == before
+
+
+def test_titles_are_told_as_they_are_read(desk: Desk) -> None:
+    document = desk.document("# A & <b>\n\nx", 'R&D  "plan" <1>')
+    (block,) = desk.store.blocks([document]).values()
+    assert block.content == 'R&D "plan" <1>'
+    assert [heading.text for heading in desk.store.outline(document)] == ["A & <b>"]
+    names = [crumb.name for crumb in desk.store.breadcrumb(desk.store.children(document)[1].id)]
+    assert names == ["Notes", 'R&D "plan" <1>', "A & <b>", ""]
+
+
+def test_large_documents_are_read_in_few_calls(desk: Desk) -> None:
+    document = desk.document("\n\n".join(f"p{number}" for number in range(300)))
+    desk.kernel.habits.begin()
+    children = desk.store.children(document)
+    assert len(children) == 300
+    assert all(block.updated for block in children)
+    assert len(desk.kernel.habits.calls) < 10
+    desk.kernel.habits.begin()
+    desk.apply([Update(children[150].id, "new")])
+    assert len(desk.kernel.habits.calls) < 30
+
+
+def test_the_fake_and_the_split_agree_with_themselves() -> None:
+    """What the fake writes with ids, it reads as the same blocks."""
+    for markdown in (
+        "a\n\n- b\n  - c\n\n> d\n> - e",
+        "1. a\n\n   b\n2. c",
+        "{{{col\na\n\n- [x] b\n}}}",
+    ):
+        nodes = parse(markdown)
+        text = "\n\n".join(kramdown(node) for node in nodes)
+        assert "\n\n".join(kramdown(node) for node in parse(text)) == text

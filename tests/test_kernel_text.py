@@ -1,0 +1,252 @@
+"""What may be sent, what is read back, and whether it is the same: pure functions."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from copydesk.errors import ContentRequired, InvalidArgs, Refusal
+from copydesk.store.notes import kernel_image, kernel_sql
+from copydesk.store.notes.block_id import is_id, new_id
+from copydesk.store.notes.kernel_text import checked, differing, same_text
+from copydesk.store.notes.kernel_tree import Node
+from copydesk.store.notes.pieces import Piece, for_place, for_update
+from fake_kernel.kramdown import kramdown, parse, restart
+
+SAME = [
+    ("a b", "a b"),
+    ("a\nb", "a\n\nb"),
+    ("* a\n+ b", "- a\n- b"),
+    ("1) a\n1) b", "1. a\n2. b"),
+    ("_a_ __b__", "*a* **b**"),
+    ("x^2^ ~y~", "x<sup>2</sup> <sub>y</sub>"),
+    ("- [x] a", "- [X] a"),
+    ("|a|b|\n|---|:-:|\n|c|d|", "| a | b |\n| --- | :-: |\n| c | d |"),
+    ("~~~py\nx\n~~~", "```py\nx\n```"),
+    ("a &amp; b", "a & b"),
+    ("<http://x.y>", "[http://x.y](http://x.y)"),
+    ("![a](b c.png)", "![a](b%20c.png)"),
+    ("fine :smile:", "fine 😄"),
+    ("a<br/>b", "a\nb"),
+    ("狐狸**跑**了", "狐狸​**跑**​了"),
+    ("> [!NOTE] T\n> x", "> [!NOTE] ✏️ T\n> x"),
+    ("((20260101120000-abcdefg))", '((20260101120000-abcdefg "20260101120000-abcdefg"))'),
+    ("a", 'a\n{: id="20260101120000-abcdefg" custom-x="other words"}'),
+    ("---", "---"),
+]
+
+OTHER = [
+    ("a b c", "a b"),
+    ("a b", "a b c"),
+    ("a b", "a c"),
+    ("a a", "a"),
+    ("in the docs\nfolder", "in the docsfolder"),
+    ("one\n\ntwo", "one"),
+    ("狐狸", "狐"),
+    ("a", ""),
+    ("```x 19.1\ny\n```", "```x\ny\n```"),
+]
+
+
+@pytest.mark.parametrize(("written", "read"), SAME)
+def test_the_kernels_own_spelling_is_no_difference(written: str, read: str) -> None:
+    assert differing(written, read) == ""
+
+
+@pytest.mark.parametrize(("written", "read"), OTHER)
+def test_words_that_went_or_came_are_a_difference(written: str, read: str) -> None:
+    assert differing(written, read)
+
+
+def test_texts_are_the_same_but_for_blanks_around() -> None:
+    assert same_text("a\nb", "\n\na  \r\nb\t\n\n")
+    assert not same_text("a\nb", "a\n\nb")
+    assert not same_text(" a", "a")
+    assert not same_text("a", "A")
+
+
+FORBIDDEN = ["a\0b", "\udc80", '{: id="x"}', '  {:: a="b"}', '-   {: a="b"} c', ">> {: a=b}"]
+ALLOWED = ["", "{: }", "{: a}", 'a {: id="x"}', "`{: a=b}`", "    x\n~~~\n{: a=b}\n~~~", "<<<<<< a"]
+STILL_OPEN = ["```\nx\n```\n{: a=b}", "``` x`y\n{: a=b}", "````\n```\n````\n{: a=b}"]
+
+
+@pytest.mark.parametrize("markdown", FORBIDDEN + STILL_OPEN)
+def test_what_must_not_be_sent(markdown: str) -> None:
+    with pytest.raises(InvalidArgs):
+        checked(markdown)
+
+
+@pytest.mark.parametrize("markdown", ALLOWED)
+def test_what_may_be_sent(markdown: str) -> None:
+    assert checked(markdown) == markdown
+
+
+# Images.
+
+
+def image(markdown: str, **attributes: str) -> str:
+    """The first block of a text, as kramdown, with ids that begin again each time."""
+    restart()
+    node = parse(markdown)[0]
+    node.attributes |= attributes
+    return kramdown(node)
+
+
+def test_when_a_block_was_changed_counts_for_nothing() -> None:
+    one, other = image("- a", updated="20260101000000"), image("- a", updated="20260101000001")
+    assert one != other
+    assert kernel_image.mark(one) == kernel_image.mark(other)
+    assert kernel_image.same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (image("a"), image("A")),
+        (image("a"), image("# a")),
+        (image("*a*"), image("**a**")),
+        (image("a", memo="x"), image("a", memo="y")),
+        (image("a", memo="x"), image("a")),
+        (image("a"), image("a").replace("0000001", "0000002")),
+        (image("> a\n>\n> b"), image("> a\n> b")),
+        (image("```\n  a\n```"), image("```\na\n```")),
+        (image("a\nb"), image("a b")),
+        (image("a") + "\n" + image("a"), image("a")),
+    ],
+)
+def test_images_that_differ(one: str, other: str) -> None:
+    assert not kernel_image.same(one, other)
+    assert kernel_image.mark(one) != kernel_image.mark(other)
+
+
+def test_the_same_blocks_may_have_other_attributes_and_no_other_ids() -> None:
+    block = image("> a", memo="x")
+    assert kernel_image.same_blocks(block, image("> a", memo="y"))
+    assert not kernel_image.same_blocks(block, block.replace("0000001", "0000003"))
+    assert not kernel_image.same_blocks(block, image("> b", memo="x"))
+
+
+def test_blanks_within_a_line_are_the_kernels_own() -> None:
+    one, other = image("**a**  b"), image("**a**   b ")
+    assert one != other
+    assert kernel_image.same(one, other)
+
+
+def test_attributes_are_read_by_block() -> None:
+    found = kernel_image.attributes(image("- a", memo='x "y"\n{z}', bookmark="&<>"))
+    item, paragraph, whole = sorted(found.values(), key=lambda pairs: len(pairs))[:3]
+    assert len(item) == len(paragraph) == 1
+    assert kernel_image.shown(whole) == {"memo": 'x "y"\n{z}', "bookmark": "&<>"}
+
+
+def test_of_another_kind_only_the_users_attributes_are_kept() -> None:
+    had = {"id": "x", "updated": "1", "fold": "1", "memo": "m", "custom-a": "b", "data-task": "-"}
+    assert kernel_image.to_keep(had, same_kind=True) == {"fold": "1", "memo": "m", "custom-a": "b"}
+    assert kernel_image.to_keep(had, same_kind=False) == {"memo": "m", "custom-a": "b"}
+
+
+def test_the_text_of_an_image() -> None:
+    assert kernel_image.without_attributes(image("> a\n> b")) == "> a\n> b"
+    assert kernel_image.without_attributes(image("- a\n- b")) == "- a\n- b"
+
+
+# SQL.
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "'", "''", "a'b", "'; DROP TABLE t; --", "\\", "%", "_", '"', "狐\u2028"]
+)
+def test_a_literal_is_the_text(text: str) -> None:
+    base = sqlite3.connect(":memory:")
+    try:
+        assert base.execute(f"SELECT {kernel_sql.literal(text)}").fetchone() == (text,)
+    finally:
+        base.close()
+
+
+@pytest.mark.parametrize("words", [[], ["a\0"], ["\udc80"], ["w"] * 17])
+def test_a_search_that_cannot_be(words: list[str]) -> None:
+    with pytest.raises(InvalidArgs):
+        kernel_sql.search(words, 5)
+
+
+def test_a_search_is_one_select() -> None:
+    statement = kernel_sql.search(["a;b", "--", "/*"], 5)
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE blocks (id, type, content, markdown, updated)")
+    base.execute("INSERT INTO blocks VALUES ('1', 'p', 'a;b -- /*', '', '')")
+    try:
+        assert base.execute(statement).fetchall() == [("1",)]
+    finally:
+        base.close()
+
+
+# Ids, pieces, trees.
+
+
+def test_ids() -> None:
+    assert is_id(new_id())
+    assert new_id() != new_id()
+    for wrong in ("", "20260101120000-ABCDEFG", "20260101120000-abcdef", " 20260101120000-abcdefg"):
+        assert not is_id(wrong)
+    assert not is_id("20260101120000-abcdefg\n")
+    assert not is_id("２0260101120000-abcdefg")
+
+
+ITEM = Piece("i", "u", "- a")
+LIST = Piece("l", "u", "- a\n- a", (ITEM, ITEM))
+TEXT = Piece("p", "", "a")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "subtype", "found"),
+    [
+        ([TEXT, LIST], None, (TEXT, LIST)),
+        ([LIST], "u", (ITEM, ITEM)),
+        ([LIST, LIST], "u", (ITEM,) * 4),
+        ([LIST], "o", InvalidArgs),
+        ([LIST, TEXT], "u", InvalidArgs),
+        ([], None, ContentRequired),
+        ([], "u", ContentRequired),
+        ([Piece("l", "u", "")], "u", ContentRequired),
+    ],
+)
+def test_pieces_for_a_place(
+    pieces: list[Piece], subtype: str | None, found: tuple[Piece, ...] | type[Refusal]
+) -> None:
+    if isinstance(found, type):
+        with pytest.raises(found):
+            for_place(pieces, subtype)
+        return
+    assert for_place(pieces, subtype) == found
+    if len(found) == 1:
+        assert for_update(pieces, subtype) == found[0]
+    else:
+        with pytest.raises(InvalidArgs):
+            for_update(pieces, subtype)
+
+
+TREES = [
+    "- a\n\n  b\n- c",
+    "1. a\n2. b",
+    "- [ ] a\n- [X] b",
+    "> a\n>\n> b",
+    "{{{col\na\n\nb\n\n}}}",
+]
+
+
+@pytest.mark.parametrize(
+    "markdown", [*TREES, "> [!NOTE] T\n> a\n>\n> b", "> - a\n>\n>   - b\n> - c"]
+)
+def test_the_text_of_an_open_container_is_its_own(markdown: str) -> None:
+    from fake_kernel.split import split
+
+    def opened(piece: Piece) -> Node:
+        node = Node.new(piece)
+        if piece.children:
+            node.children = [opened(child) for child in piece.children]
+        return node
+
+    (piece,) = split(markdown)
+    assert opened(piece).text() == piece.markdown == markdown

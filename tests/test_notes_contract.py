@@ -1,0 +1,467 @@
+"""The contract of stores of notes: one suite for every store.
+
+A live kernel takes part when SIYUAN_URL and SIYUAN_TOKEN are set; it gets a
+notebook of its own, which is removed in the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from copydesk.errors import ContentChanged, ContentRequired, InvalidArgs, Refusal
+from copydesk.store.notes.errors import (
+    BlockNotFound,
+    InvalidBlockId,
+    NotebookNotFound,
+    WrongBlockKind,
+)
+from copydesk.store.notes.protocol import Delete, Insert, Update
+from notes_homes import Home, Op, Opening, changes_of, drawn, fake_home, live_home
+
+NOWHERE = "20200101000000-nowhere"
+
+HOMES: dict[str, Opening] = {
+    "fake 3.1.4": lambda: fake_home("3.1.4"),
+    "fake 3.7.3": lambda: fake_home("3.7.3"),
+    "live": lambda: live_home(os.environ["SIYUAN_URL"], os.environ["SIYUAN_TOKEN"]),
+}
+
+
+@pytest.fixture(params=HOMES)
+def home(request: pytest.FixtureRequest) -> Iterator[Home]:
+    """A store with an empty notebook."""
+    if request.param == "live" and not {"SIYUAN_URL", "SIYUAN_TOKEN"} <= os.environ.keys():
+        pytest.skip("SIYUAN_URL and SIYUAN_TOKEN name no kernel")
+    with HOMES[request.param]() as opened:
+        yield opened
+
+
+NOTE = "# H\n\na\n\n- x\n- y\n\n> q\n>\n> r\n\n## G\n\nz"
+
+MADE: dict[str, tuple[str, list[Op], list[str]]] = {
+    "a paragraph": ("a\n\nb", [("update", "1", "c *d*")], ["0 p a", "1 p c *d*"]),
+    "another kind": ("a\n\nb", [("update", "0", "# A")], ["0 h # A", "1 p b"]),
+    "a container": (
+        "> a\n\nb",
+        [("update", "0", "> c\n>\n> d")],
+        ["0 b", "  + p c", "  + p d", "1 p b"],
+    ),
+    "in a container": (
+        "> a\n>\n> b",
+        [("update", "0.1", "c")],
+        ["0 b", "  0.0 p a", "  0.1 p c"],
+    ),
+    "an item": (
+        "- a\n- b\n- c",
+        [("update", "0.1", "- d")],
+        ["0 l", "  0.0 i", "    0.0.0 p a", "  0.1 i", "    + p d", "  0.2 i", "    0.2.0 p c"],
+    ),
+    "before": ("a\n\nb", [("before", "1", "n")], ["0 p a", "+ p n", "1 p b"]),
+    "after": ("a\n\nb", [("after", "0", "n")], ["0 p a", "+ p n", "1 p b"]),
+    "after the last": ("a", [("after", "0", "n")], ["0 p a", "+ p n"]),
+    "several after": (
+        "a\n\nb",
+        [("after", "0", "n\n\n## m\n\no")],
+        ["0 p a", "+ p n", "+ h ## m", "+ p o", "1 p b"],
+    ),
+    "several before": (
+        "a\n\nb",
+        [("before", "0", "n\n\nm\n\no")],
+        ["+ p n", "+ p m", "+ p o", "0 p a", "1 p b"],
+    ),
+    "the second after stands nearer": (
+        "a\n\nb",
+        [("after", "0", "n"), ("after", "0", "m")],
+        ["0 p a", "+ p m", "+ p n", "1 p b"],
+    ),
+    "first in": ("a", [("first_in", "doc", "n\n\nm")], ["+ p n", "+ p m", "0 p a"]),
+    "last in": ("a", [("last_in", "doc", "n\n\nm")], ["0 p a", "+ p n", "+ p m"]),
+    "in a quote": (
+        "> a\n\nb",
+        [("last_in", "0", "n"), ("first_in", "0", "m")],
+        ["0 b", "  + p m", "  0.0 p a", "  + p n", "1 p b"],
+    ),
+    "behind a heading's line": (
+        "# H\n\na",
+        [("after", "0", "n")],
+        ["0 h # H", "+ p n", "1 p a"],
+    ),
+    "items in a list": (
+        "- a",
+        [("last_in", "0", "- n\n- m"), ("first_in", "0", "- o")],
+        [
+            "0 l",
+            "  + i",
+            "    + p o",
+            "  0.0 i",
+            "    0.0.0 p a",
+            "  + i",
+            "    + p n",
+            "  + i",
+            "    + p m",
+        ],
+    ),
+    "items beside an item": (
+        "- a\n- b",
+        [("after", "0.0", "- n\n- m")],
+        [
+            "0 l",
+            "  0.0 i",
+            "    0.0.0 p a",
+            "  + i",
+            "    + p n",
+            "  + i",
+            "    + p m",
+            "  0.1 i",
+            "    0.1.0 p b",
+        ],
+    ),
+    "in an item": (
+        "- a",
+        [("last_in", "0.0", "n")],
+        ["0 l", "  0.0 i", "    0.0.0 p a", "    + p n"],
+    ),
+    "gone": ("a\n\nb\n\nc", [("delete", "1")], ["0 p a", "2 p c"]),
+    "a heading's line gone": ("# H\n\na\n\nb", [("delete", "0")], ["1 p a", "2 p b"]),
+    "an item gone": (
+        "- a\n- b",
+        [("delete", "0.0")],
+        ["0 l", "  0.1 i", "    0.1.0 p b"],
+    ),
+    "the list gone with its last item": (
+        "a\n\n- b\n- c\n\nd",
+        [("delete", "1.0"), ("delete", "1.1")],
+        ["0 p a", "2 p d"],
+    ),
+    "an empty document": ("a", [("delete", "0")], ["+ p"]),
+    "an empty item": (
+        "- a\n- b",
+        [("delete", "0.0.0")],
+        ["0 l", "  0.0 i", "    + p", "  0.1 i", "    0.1.0 p b"],
+    ),
+    "two in a row": ("a\n\nb\n\nc", [("delete", "0"), ("delete", "1")], ["2 p c"]),
+    "written, then beside it": (
+        "a\n\nb",
+        [("update", "0", "c"), ("after", "0", "n"), ("before", "0", "m")],
+        ["+ p m", "0 p c", "+ p n", "1 p b"],
+    ),
+    "beside it, then gone": (
+        "a\n\nb",
+        [("after", "0", "n"), ("delete", "0")],
+        ["+ p n", "1 p b"],
+    ),
+    "twice": ("a", [("update", "0", "b"), ("update", "0", "c")], ["0 p c"]),
+    "what it says already": ("a\n\nb", [("update", "0", "a")], ["0 p a", "1 p b"]),
+    "code": (
+        "a\n\n```py\nx\n```",
+        [("update", "1", "```py\ny\n\n@@z@@\n```")],
+        ["0 p a", "1 c ```py\ny\n\n@@z@@\n```"],
+    ),
+    "all over": (
+        NOTE,
+        [("update", "1", "b"), ("delete", "2.0"), ("after", "3.0", "n"), ("update", "4", "## F")],
+        [
+            "0 h # H",
+            "1 p b",
+            "2 l",
+            "  2.1 i",
+            "    2.1.0 p y",
+            "3 b",
+            "  3.0 p q",
+            "  + p n",
+            "  3.1 p r",
+            "4 h ## F",
+            "5 p z",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_changes_are_made_and_taken_back(home: Home, name: str) -> None:
+    """The table; and back, with all ids."""
+    markdown, ops, after = MADE[name]
+    document = home.document(markdown)
+    blocks = home.walk(document)
+    paths = {"doc": document} | {path: block.id for path, block in blocks}
+    prepared, done = home.apply(changes_of(ops, paths))
+    now = home.walk(document)
+    assert drawn(now, paths) == after
+    assert len(done.ids) == len(ops)
+    there = {block.id for _, block in now}
+    for (op, *_), left in zip(ops, done.ids, strict=True):
+        assert bool(left) == (op != "delete")
+        assert there.issuperset(left) or name == "beside it, then gone"
+    home.take_back(prepared, done)
+    assert drawn(home.walk(document), paths) == drawn(blocks, paths)
+
+
+REFUSED: dict[str, tuple[list[Op], type[Refusal]]] = {
+    "an id that cannot be": ([("update", "x'; --", "b")], InvalidBlockId),
+    "an id too long": ([("delete", f"{NOWHERE}0")], InvalidBlockId),
+    "a block that is not there": ([("update", NOWHERE, "b")], BlockNotFound),
+    "an anchor that is not there": ([("after", NOWHERE, "b")], BlockNotFound),
+    "gone already": ([("delete", "1"), ("update", "1", "b")], BlockNotFound),
+    "beside what is gone": ([("delete", "1"), ("after", "1", "b")], BlockNotFound),
+    "gone with its container": ([("delete", "3"), ("update", "3.0", "b")], BlockNotFound),
+    "in what was written": ([("update", "3", "> n"), ("update", "3.0", "b")], BlockNotFound),
+    "a document written": ([("update", "doc", "b")], WrongBlockKind),
+    "a document gone": ([("delete", "doc")], WrongBlockKind),
+    "beside a document": ([("after", "doc", "b")], WrongBlockKind),
+    "in a paragraph": ([("last_in", "1", "b")], WrongBlockKind),
+    "in a heading": ([("first_in", "0", "b")], WrongBlockKind),
+    "a paragraph in a list": ([("last_in", "2", "b")], InvalidArgs),
+    "a paragraph beside an item": ([("after", "2.0", "b")], InvalidArgs),
+    "an item as a paragraph": ([("update", "2.0", "b")], InvalidArgs),
+    "an item as two": ([("update", "2.0", "- b\n- c")], InvalidArgs),
+    "an item of another type": ([("after", "2.0", "1. b")], InvalidArgs),
+    "a block as two": ([("update", "1", "b\n\nc")], InvalidArgs),
+    "a block as none": ([("update", "1", " \n\n")], ContentRequired),
+    "none beside": ([("after", "1", "")], ContentRequired),
+    "half a character": ([("update", "1", "\ud800")], InvalidArgs),
+    "the last of many": ([("update", "1", "b"), ("delete", NOWHERE)], BlockNotFound),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_made_is_refused_before_anything_is_written(home: Home, name: str) -> None:
+    ops, refusal = REFUSED[name]
+    document = home.document(NOTE)
+    paths = home.paths(document)
+    before = home.drawn(document, paths)
+    with pytest.raises(refusal):
+        home.store.prepare(changes_of(ops, paths))
+    assert home.drawn(document, paths) == before
+
+
+def test_preparing_writes_nothing_and_tells_both_texts(home: Home) -> None:
+    document, other = home.document(NOTE), home.document("a", "Other")
+    paths = home.paths(document)
+    before = home.drawn(document, paths)
+    prepared = home.store.prepare(changes_of([("update", "1", "new text"), ("delete", "5")], paths))
+    assert home.drawn(document, paths) == before
+    path = home.store.blocks([document])[document].path
+    assert prepared.before.keys() == prepared.after.keys() == {path}
+    removed = set(prepared.before[path].split("\n")) - set(prepared.after[path].split("\n"))
+    added = set(prepared.after[path].split("\n")) - set(prepared.before[path].split("\n"))
+    assert (removed, added) == ({"a", "z"}, {"new text"})
+    assert home.store.blocks([other])[other].path != path
+
+
+def test_no_changes_are_nothing(home: Home) -> None:
+    prepared, done = home.apply([])
+    assert not prepared.before
+    assert done.ids == ()
+
+
+def test_what_drifted_is_not_written(home: Home) -> None:
+    document = home.document("a\n\nb\n\nc")
+    paths = home.paths(document)
+    prepared = home.store.prepare(changes_of([("update", "0", "A"), ("update", "1", "B")], paths))
+    home.apply([Update(paths["1"], "elsewhere")])
+    before = home.drawn(document, paths)
+    with pytest.raises(ContentChanged):
+        home.execute(prepared)
+    assert home.drawn(document, paths) == before
+
+
+def test_changes_of_two_documents_are_made_together(home: Home) -> None:
+    one, two = home.document("a", "One"), home.document("b", "Two")
+    (a,), (b,) = home.store.children(one), home.store.children(two)
+    prepared, done = home.apply([Update(a.id, "A"), Insert("n", "after", b.id)])
+    assert len(prepared.before) == 2
+    assert [block.markdown for block in home.store.children(one)] == ["A"]
+    assert [block.markdown for block in home.store.children(two)] == ["b", "n"]
+    home.take_back(prepared, done)
+    assert [block.markdown for block in home.store.children(two)] == ["b"]
+
+
+# Reading.
+
+
+def test_blocks_are_told_as_they_are(home: Home) -> None:
+    document = home.document(NOTE, "A title")
+    paths = home.paths(document)
+    wanted = [paths["1"], NOWHERE, document, paths["2.0"]]
+    found = home.store.blocks(wanted)
+    assert list(found) == [paths["1"], document, paths["2.0"]]
+    note, leaf, item = found[document], found[paths["1"]], found[paths["2.0"]]
+    assert (note.kind, note.content, note.markdown, note.parent_id) == ("d", "A title", "", "")
+    assert (note.root_id, note.box) == (document, home.box)
+    assert note.hpath == "/A title"
+    assert (leaf.kind, leaf.markdown, leaf.content) == ("p", "a", "a")
+    assert (leaf.parent_id, leaf.root_id, leaf.path) == (document, document, note.path)
+    assert (item.kind, item.subtype, item.markdown, item.parent_id) == ("i", "u", "- x", paths["2"])
+    assert all(len(block.created) == 14 for block in found.values())
+
+
+def test_children_are_in_order(home: Home) -> None:
+    document = home.document(NOTE)
+    paths = home.paths(document)
+    children = home.store.children
+
+    def kinds(path: str) -> str:
+        return " ".join(block.kind for block in children(paths[path]))
+
+    assert kinds("doc") == "h p l b h p"
+    assert kinds("0") == "p l b h p"  # the section of a heading, with those below
+    assert kinds("4") == "p"
+    assert kinds("2") == "i i"
+    assert kinds("1") == ""
+    assert {block.parent_id for block in children(paths["0"])} == {document}
+
+
+def test_a_block_knows_where_it_stands(home: Home) -> None:
+    document = home.document(NOTE)
+    paths = home.paths(document)
+    around = home.store.around(paths["2"])
+    assert (around.parent_id, around.previous_id, around.next_id) == (
+        document,
+        paths["1"],
+        paths["3"],
+    )
+    around = home.store.around(paths["2.0"])
+    assert (around.parent_id, around.previous_id, around.next_id) == (paths["2"], "", paths["2.1"])
+    around = home.store.around(document)
+    assert (around.parent_id, around.previous_id, around.next_id) == ("", "", "")
+
+
+def test_an_outline_is_nested(home: Home) -> None:
+    document = home.document("## A\n\n### B & C\n\n# D\n\n## E\n\n### F")
+    a, d = home.store.outline(document)
+    assert (a.text, a.subtype, [one.text for one in a.below]) == ("A", "h2", ["B & C"])
+    assert [(one.text, one.below[0].text) for one in d.below] == [("E", "F")]
+    assert home.store.outline(home.document("a", "Two")) == ()
+    with pytest.raises(WrongBlockKind):
+        home.store.outline(a.id)
+
+
+def test_a_breadcrumb_leads_from_the_notebook_to_the_block(home: Home) -> None:
+    parent = home.document("a", "Above")
+    document = home.document(NOTE, "Below", parent)
+    paths = home.paths(document)
+    crumbs = home.store.breadcrumb(paths["5"])
+    assert [crumb.id for crumb in crumbs] == [
+        home.box, parent, document, paths["0"], paths["4"], paths["5"]
+    ]  # fmt: skip
+    assert [crumb.kind for crumb in crumbs] == ["", "d", "d", "h", "h", "p"]
+    assert [crumb.name for crumb in crumbs[1:5]] == ["Above", "Below", "H", "G"]
+    ids = [crumb.id for crumb in home.store.breadcrumb(paths["2.0.0"])]
+    assert (ids[:4], ids[-1]) == ([home.box, parent, document, paths["0"]], paths["2.0.0"])
+    assert [crumb.id for crumb in home.store.breadcrumb(document)] == [home.box, parent, document]
+
+
+SOUGHT: dict[str, tuple[str, list[str]]] = {
+    "a word": ("kiwi", ["2", "1"]),
+    "all words, in any order": ("fig Kiwi", ["2"]),
+    "part of a word": ("kiw", ["2", "1"]),
+    "no word of it": ("plum", []),
+    "one word of it": ("kiwi plum", []),
+    "what SQL means something by": ("50% o_o 'x'", ["3"]),
+    "not what it would mean": ("5%% o_o", []),
+    "another script": ("狐狸", ["4"]),
+    "case of another script": ("ÉTÉ", ["5"]),
+    "a title": ("grove", ["doc"]),
+}
+
+
+@pytest.mark.parametrize("name", SOUGHT)
+def test_a_search_finds_blocks_with_all_words(home: Home, name: str) -> None:
+    query, expected = SOUGHT[name]
+    document = home.document(
+        "apple\n\n- kiwi\n\n## Kiwi and fig\n\n50% o_o 'x'\n\n棕色狐狸\n\nun été", "Grove"
+    )
+    paths = home.paths(document)
+    paths["1"] = paths["1.0.0"]
+    found = [block.id for block in home.store.search(query, 10)]
+    assert found == [paths[path] for path in expected]
+    assert home.store.search(query, 1) == home.store.search(query, 10)[:1]
+
+
+def test_a_search_sees_what_was_just_written(home: Home) -> None:
+    document = home.document("mango\n\npear")
+    paths = home.paths(document)
+    home.apply([Update(paths["0"], "papaya"), Delete(paths["1"])])
+    found = [home.store.search(word, 5) for word in ("mango", "pear", "papaya")]
+    assert [[block.id for block in blocks] for blocks in found] == [[], [], [paths["0"]]]
+    with pytest.raises(InvalidArgs):
+        home.store.search(" ", 5)
+
+
+@pytest.mark.parametrize("method", ["children", "around", "outline", "breadcrumb"])
+def test_an_id_that_leads_nowhere(home: Home, method: str) -> None:
+    with pytest.raises(BlockNotFound):
+        getattr(home.store, method)(NOWHERE)
+    with pytest.raises(InvalidBlockId):
+        getattr(home.store, method)("../../etc/passwd")
+    with pytest.raises(InvalidBlockId):
+        home.store.blocks(["x"])
+
+
+# Notebooks and documents.
+
+
+def test_notebooks_are_listed(home: Home) -> None:
+    assert home.box in [notebook.id for notebook in home.store.notebooks() if not notebook.closed]
+
+
+def test_a_document_is_made_where_it_should_be(home: Home) -> None:
+    top = home.store.create_document(home.box, "", "Top", "# H\n\na")
+    below = home.store.create_document(home.box, top.id, "Below", "")
+    assert (top.kind, top.content, top.hpath, top.box) == ("d", "Top", "/Top", home.box)
+    assert (below.content, below.hpath) == ("Below", "/Top/Below")
+    assert [block.markdown for block in home.store.children(top.id)] == ["# H", "a"]
+    assert home.store.breadcrumb(below.id)[1].id == top.id
+
+
+def test_equal_titles_mislead_nobody(home: Home) -> None:
+    one, two = (home.store.create_document(home.box, "", "Same", text) for text in ("a", "b"))
+    assert one.id != two.id
+    assert [home.store.children(made.id)[0].markdown for made in (one, two)] == ["a", "b"]
+    for parent in (one, two):
+        below = home.store.create_document(home.box, parent.id, "Below", "c")
+        assert [crumb.id for crumb in home.store.breadcrumb(below.id)][1:] == [parent.id, below.id]
+
+
+def test_documents_that_cannot_be(home: Home) -> None:
+    document = home.document("a")
+    (leaf,) = home.store.children(document)
+    cases: list[tuple[tuple[str, str, str], type[Refusal]]] = [
+        ((NOWHERE, "", "T"), NotebookNotFound),
+        (("x", "", "T"), InvalidBlockId),
+        ((home.box, NOWHERE, "T"), BlockNotFound),
+        ((home.box, leaf.id, "T"), WrongBlockKind),
+        ((home.box, "", " "), InvalidArgs),
+        ((home.box, "", "a/b"), InvalidArgs),
+        ((home.box, "", "a\0b"), InvalidArgs),
+    ]
+    for (box, parent, title), refusal in cases:
+        with pytest.raises(refusal):
+            home.store.create_document(box, parent, title, "x")
+    assert [block.id for block in home.store.search("x", 5)] == []
+
+
+def test_a_daily_note_is_made_once(home: Home) -> None:
+    note = home.store.daily_note(home.box)
+    assert (note.kind, note.box) == ("d", home.box)
+    home.apply([Insert("done", "last_in", note.id)])
+    assert home.store.daily_note(home.box).id == note.id
+    assert home.store.children(note.id)[-1].markdown == "done"
+    with pytest.raises(NotebookNotFound):
+        home.store.daily_note(NOWHERE)
+
+
+def test_many_may_write_at_once(home: Home) -> None:
+    documents = [home.document("a", f"Note {number}") for number in range(4)]
+
+    def work(document: str) -> list[str]:
+        for number in range(3):
+            home.apply([Insert(f"n{number}", "last_in", document)])
+        return [block.markdown for block in home.store.children(document)]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, documents)) == [["a", "n0", "n1", "n2"]] * 4
