@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,12 @@ BOM = b"\xef\xbb\xbf"
         (b"a b c", [("c", "z"), ("a", "x")], b"x b z"),
         (b"abc", [("a", "1"), ("b", "2"), ("c", "3")], b"123"),
         (b"abc", [("b", "")], b"ac"),
+        # of two that touch, what both put in between them is in the order of the regions
+        (b"ab", [("b", "2b"), ("a", "a1")], b"a12b"),
+        (b"ab", [("a", "a1"), ("b", "2b")], b"a12b"),
+        (b"a\n", [("\n", "a\n"), ("a", "a\n")], b"a\na\n"),
+        (b"a\r\nb", [("b", "x\nb"), ("a\n", "a\ny\n")], b"a\r\ny\r\nx\r\nb"),
+        (b"abc", [("c", "3c"), ("b", "b2"), ("a", "a1")], b"a1b23c"),
         (b"abc", [("abc", "")], b""),
         # what one edit puts in, no other one sees
         (b"a b", [("a", "b"), ("b", "a")], b"b a"),
@@ -282,7 +289,20 @@ def cases(draw: st.DrawFn) -> tuple[str, list[Pair]]:
     return text, pairs or [("a", "b")]
 
 
-@given(cases())
+@st.composite
+def touching(draw: st.DrawFn) -> tuple[str, list[Pair]]:
+    """A text of different letters, and edits of pieces that touch, in any order."""
+    text = "".join(draw(st.permutations("abcdé\n")))
+    cuts = sorted(draw(st.sets(st.integers(0, len(text)), min_size=3)))
+    pairs: list[Pair] = []
+    for start, stop in pairwise(cuts):
+        old, new = text[start:stop], draw(st.text("abxy\n", max_size=2))
+        forms = (old + new, new + old, new, old[:1] + new + old[1:])
+        pairs.append((old, draw(st.sampled_from(forms))))
+    return text, draw(st.permutations(pairs))
+
+
+@given(cases() | touching())
 def test_as_the_naive_definition(case: tuple[str, list[Pair]]) -> None:
     text, pairs = case
     for newline in ("\n", "\r\n"):
@@ -297,7 +317,7 @@ def test_as_the_naive_definition(case: tuple[str, list[Pair]]) -> None:
             assert found == expected
 
 
-@given(cases(), st.data())
+@given(cases() | touching(), st.data())
 def test_mixed_line_ends_stay_where_text_stays(
     case: tuple[str, list[Pair]], data: st.DataObject
 ) -> None:
@@ -332,7 +352,7 @@ def _raw_length(region: str, characters: int) -> int:
     return size
 
 
-@given(cases())
+@given(cases() | touching())
 def test_each_edit_in_its_own_lines_comes_to_the_same(case: tuple[str, list[Pair]]) -> None:
     text, pairs = case
     base = Snapshot.of(text.encode())

@@ -1,4 +1,4 @@
-"""Read, Edit, Write, BatchEdit, MultiEdit and prepare_batch_edit, as a caller meets them."""
+"""Read, Edit, Write, BatchEdit and MultiEdit, as a caller meets them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
+from batch_calls import call, pairs, put, refused
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 
@@ -26,40 +27,6 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
     config = Config(encodings=ENCODINGS, members=MEMBERS, durability="fast")
     with open_workspace(str(tmp_path), config, shared=False) as opened:
         yield opened
-
-
-def call(desk: Opened, name: str, **arguments: Any) -> dict[str, Any]:
-    """The envelope, which is of the right form whatever happens."""
-    answer = desk.call("local", name, arguments)
-    fields: dict[str, Any] = answer.fields
-    assert answer.is_error == (fields["status"] == "error")
-    return fields
-
-
-def put(desk: Opened, path: str, data: bytes | str) -> Path:
-    target = Path(desk.root, path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(data.encode() if isinstance(data, str) else data)
-    return target
-
-
-def pairs(*edits: tuple[str, str]) -> list[dict[str, str]]:
-    return [{"old_string": old, "new_string": new} for old, new in edits]
-
-
-def refused(
-    desk: Opened, code: str, target: Path | None, name: str, **arguments: Any
-) -> dict[str, Any]:
-    """The call is refused with this code; bytes, times and journal stay as they are."""
-    before = None if target is None else (target.read_bytes(), target.stat().st_mtime_ns)
-    entries = desk.journal.entries()
-    found = call(desk, name, **arguments)
-    assert found["error"]["code"] == code, found
-    assert found["data"].get("applied", False) is False
-    assert desk.journal.entries() == entries
-    if target is not None:
-        assert before == (target.read_bytes(), target.stat().st_mtime_ns)
-    return found
 
 
 def batch_refused(
@@ -216,6 +183,17 @@ def test_a_collision(desk: Opened) -> None:
     ]
 
 
+def test_of_too_many_collisions_the_number_is_told(desk: Opened) -> None:
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 200)))
+    edits = [(text[i : 200 - i], str(i)) for i in range(60)]
+    found = batch_refused(desk, "COLLISION_DETECTED", text, *edits)
+    assert len(found["data"]["collisions"]) == 1_000
+    assert found["data"]["collisions_count"] == 60 * 59 // 2
+    few = batch_refused(desk, "COLLISION_DETECTED", text, *edits[:10])
+    assert len(few["data"]["collisions"]) == 45
+    assert "collisions_count" not in few["data"]
+
+
 def test_duplicates(desk: Opened) -> None:
     found = batch_refused(desk, "DUPLICATE_EDITS", "a b", ("a", "x"), ("b", "y"), ("a", "x"))
     assert found["data"]["indices"] == [0, 2]
@@ -358,6 +336,7 @@ def test_wrong_edits(desk: Opened, edits: object, named: list[str]) -> None:
         ("Read", {"start_line": "x"}, "start_line"),
         ("Read", {"start_line": -1}, "start_line"),
         ("Read", {"start_line": 9}, "start_line"),
+        ("Read", {"start_line": 10**30}, "start_line"),
         ("Read", {"limit": -1}, "limit"),
         ("Write", {}, "content"),
         ("Write", {"content": "b", "overwrite": True}, "overwrite"),
@@ -409,12 +388,50 @@ def test_an_expectation_that_does_not_hold(
         "expected_size_bytes": 2,
         "expected_sha256": hashlib.sha256(b"a\n").hexdigest(),
     }
+    mismatch = {"expected": wrong, "actual": actual[expectation]}
     assert found["data"] == {
         "applied": False,
         "expectation": expectation,
-        "expected": wrong,
-        "actual": actual[expectation],
+        **mismatch,
+        "mismatches": {expectation: mismatch},
     }
+
+
+@pytest.mark.parametrize("held", range(7))
+@pytest.mark.parametrize("name", ["BatchEdit", "Edit", "Write"])
+def test_all_expectations_that_do_not_hold_are_told(desk: Opened, name: str, held: int) -> None:
+    """`held`: those that do hold, as bits; a dry run and the other language tell the same."""
+    target = put(desk, "a.txt", "a\n")
+    stats = call(desk, "Read", path="a.txt")["stats"]
+    read = {
+        "expected_size_bytes": stats["file_size_bytes"],
+        "expected_mtime_ms": stats["file_mtime_ms"],
+        "expected_sha256": stats["file_sha256"],
+    }
+    others = {
+        "expected_size_bytes": 987_654_321,
+        "expected_mtime_ms": 876_543_210,
+        "expected_sha256": "7" * 64,
+    }
+    wrong = [key for bit, key in enumerate(read) if not held >> bit & 1]
+    given: dict[str, Any] = {key: (others if key in wrong else read)[key] for key in read}
+    more: dict[str, Any] = {
+        "BatchEdit": {"edits": pairs(("a", "b"))},
+        "Edit": {"old_string": "a", "new_string": "b"},
+        "Write": {"content": "b\n", "overwrite": True},
+    }[name]
+    found = refused(desk, "CONFLICT", target, name, path="a.txt", **more, **given)
+    assert found["data"]["mismatches"] == {
+        key: {"expected": others[key], "actual": read[key]} for key in wrong
+    }
+    assert found["data"]["expectation"] == wrong[0]
+    for lang in ("en", "zh"):
+        said = desk.call("local", name, {"path": "a.txt", **more, **given}, lang=lang).fields[
+            "text"
+        ]
+        for key in read:
+            assert (key in str(said)) == (str(others[key]) in str(said)) == (key in wrong), said
+            assert str(read[key]) in str(said) or key not in wrong
 
 
 def test_a_digest_may_be_in_capitals(desk: Opened) -> None:
@@ -587,118 +604,78 @@ def test_read_an_empty_file_and_many_lines(desk: Opened) -> None:
     assert found["stats"]["lines_read"] == 500
 
 
-# prepare_batch_edit
+# Read: what is cut
 
 
-TEXT = "".join(f"line {i}\n" for i in range(1, 41))
-
-
-def prepared(desk: Opened, *edits: tuple[str, str], **more: Any) -> dict[str, Any]:
-    answer = desk.call(
-        "local", "prepare_batch_edit", {"path": "a.txt", "edits": pairs(*edits), **more}
-    )
-    fields: dict[str, Any] = answer.fields
-    assert not answer.is_error, answer.text
-    return fields
-
-
-def applied(desk: Opened, hunk_id: str) -> dict[str, Any]:
-    fields: dict[str, Any] = desk.call(
-        "local", "apply_file_modification", {"hunk_id": hunk_id}
-    ).fields
-    return fields
-
-
-TWO = (("line 10\n", "ten\n"), ("line 30", "thirty\n30"))
-
-
-def test_a_planned_batch(desk: Opened) -> None:
-    target = put(desk, "a.txt", TEXT)
-    plan = prepared(desk, *TWO)
-    assert target.read_text() == TEXT
-    assert plan["regions"] == [
-        {"index": 0, "start_line": 10, "end_line": 10},
-        {"index": 1, "start_line": 30, "end_line": 30},
-    ]
-    done = applied(desk, plan["hunk_id"])
-    assert (done["status"], done["context_match"]) == ("ok", "exact")
-    assert target.read_text() == TEXT.replace("line 10\n", "ten\n").replace("line 30", "thirty\n30")
-    again = applied(desk, plan["hunk_id"])
-    assert (again["error"], again["reason"]) == ("HUNK_NOT_FOUND", "applied")
-
-
-def test_the_parts_are_carried_each_on_its_own(desk: Opened) -> None:
-    target = put(desk, "a.txt", TEXT)
-    plan = prepared(desk, *TWO)
-    now = "first\n" + TEXT.replace("line 20\n", "line 20\nmore\nand more\n")
-    target.write_text(now)
-    done = applied(desk, plan["hunk_id"])
-    assert done["context_match"] == "fuzz", done
-    assert target.read_text() == now.replace("line 10\n", "ten\n").replace("line 30", "thirty\n30")
-
-
-@pytest.mark.parametrize("gone", ["line 10\n", "line 30\n"])
-def test_one_part_changed_and_nothing_is_written(desk: Opened, gone: str) -> None:
-    target = put(desk, "a.txt", TEXT)
-    plan = prepared(desk, *TWO)
-    target.write_text(TEXT.replace(gone, "another\n"))
-    before = target.stat().st_mtime_ns
-    done = applied(desk, plan["hunk_id"])
-    assert (done["error"], done["context_match"]) == ("CONTENT_CHANGED", "rejected")
-    assert (target.read_text(), target.stat().st_mtime_ns) == (
-        TEXT.replace(gone, "another\n"),
-        before,
-    )
-    target.write_text(TEXT)
-    assert applied(desk, plan["hunk_id"])["status"] == "ok"
-
-
-def test_a_planned_batch_on_the_version_that_was_read(desk: Opened) -> None:
-    target = put(desk, "a.txt", TEXT)
-    version = desk.call("local", "read_file", {"path": "a.txt"}).fields["version"]
-    target.write_text("first\n" + TEXT)
-    plan = prepared(desk, *TWO, version=version)
-    assert plan["regions"][0]["start_line"] == 11
-    target.write_text(TEXT.replace("line 10\n", ""))
-    answer = desk.call(
-        "local", "prepare_batch_edit", {"path": "a.txt", "edits": pairs(*TWO), "version": version}
-    )
-    assert answer.fields["error"] == "STALE_READ"
-
-
-def test_a_planned_batch_made_anew_and_at_once(desk: Opened) -> None:
-    target = put(desk, "a.txt", TEXT)
-    plan = prepared(desk, *TWO)
-    other = prepared(desk, ("line 5\n", "five\n"), existing_hunk_id=plan["hunk_id"])
-    assert other["hunk_id"] == plan["hunk_id"]
-    assert applied(desk, plan["hunk_id"])["status"] == "ok"
-    assert target.read_text() == TEXT.replace("line 5\n", "five\n")
-    done = prepared(desk, ("line 6\n", "six\n"), apply="auto")
-    assert done["changed"] is True
-    assert "six\n" in target.read_text()
-
-
-def test_a_planned_batch_adds_no_newline_at_the_end(desk: Opened) -> None:
-    target = put(desk, "a.txt", "a\r\nb\nc")
-    plan = prepared(desk, ("a", "x\ny"), ("c", "z"))
-    assert applied(desk, plan["hunk_id"])["status"] == "ok"
-    assert target.read_bytes() == b"x\r\ny\r\nb\nz"
+WIDE = "x" * 100_000
+"""As many characters as are shown at once."""
 
 
 @pytest.mark.parametrize(
-    ("edits", "code"),
+    ("text", "more", "content", "next_line"),
     [
-        (pairs(("no such text", "x")), "PARTIAL_MATCH_FAIL"),
-        (pairs(("line 40", "x"), ("40\n", "y")), "COLLISION_DETECTED"),
-        (pairs(("line 40", "x"), ("line 40", "x")), "DUPLICATE_EDITS"),
-        (pairs(("line 40", "line 40")), "INVALID_ARGS"),
+        (WIDE + "yz", {}, WIDE, None),
+        (WIDE + "yz\n", {}, WIDE, None),
+        (WIDE + "y\nb\n", {}, WIDE, 2),
+        ("a\n" + WIDE + "y\nb", {"start_line": 2}, WIDE, 3),
+        ("a\n" + WIDE + "y\n", {"start_line": 2}, WIDE, None),
+        ("é" * 100_001, {}, "é" * 100_000, None),
+        ("a\n" + WIDE + "\nb\n", {}, "a\n", 2),
+        ("a\r\n" + WIDE + "\r\nb\r\n", {}, "a\n", 2),
+        ("a\nb\nc", {"limit": 2}, "a\nb\n", 3),
+        ("a\nb\nc", {"start_line": 2, "limit": 1}, "b\n", 3),
+        # above 8 MiB only what is shown is read
+        (WIDE * 90, {}, WIDE, None),
+        ("a\n" + WIDE * 90 + "\nb\n", {"start_line": 2}, WIDE, 3),
+        ("é\n" * 3_000_000, {"limit": 10**6}, "é\n" * 50_000, 50_001),
     ],
 )
-def test_a_batch_that_cannot_be_planned(desk: Opened, edits: object, code: str) -> None:
-    put(desk, "a.txt", TEXT)
-    answer = desk.call("local", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
-    assert answer.fields["error"] == code
-    assert desk.pending("local") == ()
+def test_what_is_cut_is_shown_as_it_is_and_said(
+    desk: Opened, text: str, more: dict[str, int], content: str, next_line: int | None
+) -> None:
+    put(desk, "a.txt", text)
+    for lang in ("en", "zh"):
+        found: Mapping[str, Any] = desk.call(
+            "local", "Read", {"path": "a.txt", **more}, lang=lang
+        ).fields
+        assert found["data"]["content"] == content
+        assert (found["status"], found["data"]["truncated"]) == ("partial", True)
+        said: str = found["text"]
+        assert (f"start_line: {next_line}" in said) == (next_line is not None), said
+        assert ("100000" in said) == (content[-1] != "\n"), said
+
+
+def test_lines_of_four_byte_units_are_never_cut_within(desk: Opened) -> None:
+    """Half of what may be read is line ends there, so it ends before what may be shown does."""
+    put(desk, "a.txt", b"\xff\xfe\0\0" + ("ab\r\n" * 600_000).encode("utf-32-le"))
+    found = call(desk, "Read", path="a.txt", limit=10**6)
+    assert set(found["data"]["content"].split("\n")[:-1]) == {"ab"}
+    assert found["data"]["content"].endswith("ab\n")
+    assert found["data"]["truncated"]
+
+
+# U+FFFD
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "warned"),
+    [
+        ("Edit", {"old_string": "a", "new_string": "\ufffd"}, True),
+        ("Edit", {"old_string": "a", "new_string": "\ufffd", "dry_run": True}, True),
+        ("Edit", {"old_string": "\ufffd", "new_string": "b\ufffd"}, False),
+        ("BatchEdit", {"edits": pairs(("a", "b"), ("b", "\ufffd"))}, True),
+        ("BatchEdit", {"edits": pairs(("a", "b"))}, False),
+        ("Write", {"content": "\ufffd", "overwrite": True, "expected_size_bytes": 8}, False),
+    ],
+)
+def test_a_lost_character_is_warned_of(
+    desk: Opened, name: str, arguments: dict[str, Any], warned: bool
+) -> None:
+    put(desk, "a.txt", "a b \ufffd\n")
+    found = call(desk, name, path="a.txt", **arguments)
+    assert found["status"] != "error", found
+    assert ("warnings" in found["data"]) == ("U+FFFD" in found["text"]) == warned
+    assert "warnings" in call(desk, "Write", path="new.txt", content="\ufffd")["data"]
 
 
 # what a refusal costs

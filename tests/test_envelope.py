@@ -84,12 +84,36 @@ def test_any_arguments(desk: Opened, name: str, arguments: object) -> None:
     ],
 )
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_arguments_as_given(desk: Opened, name: str, more: dict[str, Any], lang: Any) -> None:
-    arguments = {"path": "./a.txt", **more}
+@pytest.mark.parametrize("nothing", [(), ("limit", "expected_size_bytes", "expected_sha256")])
+def test_the_arguments_as_given(
+    desk: Opened, name: str, more: dict[str, Any], lang: Any, nothing: tuple[str, ...]
+) -> None:
+    """Those that mean "not given" too, whatever becomes of the call."""
+    taken = desk.catalog.tools[name].schema["properties"]
+    empty = {key: "" if key == "expected_sha256" else None for key in nothing if key in taken}
+    arguments = {**empty, "path": "./a.txt", **more}
     answer = desk.call("local", name, arguments, lang=lang)
     fields = check(answer)
     assert fields["context"] == {"cwd": ".", "params_input": arguments, "path_resolved": "a.txt"}
     assert json.loads(answer.text)["context"] == fields["context"]
+
+
+def test_long_texts_as_given(desk: Opened) -> None:
+    long = "one line of many\n" * 1_000
+    for more in ({"content": long}, {"content": long, "overwrite": None}):
+        for _ in ("written", "refused"):
+            answer = desk.call("local", "Write", {"path": "long.txt", **more})
+            arguments = {"path": "long.txt", **more}
+            assert check(answer)["context"]["params_input"] == arguments
+            assert len(answer.text) < 12_000
+    edits = [{"old_string": long, "new_string": long[1:]}, {"old_string": "a", "new_string": ""}]
+    answer = desk.call("local", "BatchEdit", {"path": "long.txt", "edits": edits})
+    assert check(answer)["status"] == "error"
+    assert answer.data["context"] == {
+        "cwd": ".",
+        "params_input": {"path": "long.txt", "edits": edits},
+        "path_resolved": "long.txt",
+    }
 
 
 def test_a_model_is_not_shown_again_what_it_has_written(desk: Opened) -> None:
@@ -125,7 +149,7 @@ def test_read_has_nothing_to_apply(desk: Opened) -> None:
         (errors.ContentRequired(), "INVALID_PARAM"),
         (errors.BinaryFile(5), "BINARY_FILE"),
         (errors.EncodingRefused("unknown", "é", 0), "ENCODING_ERROR"),
-        (errors.Conflict("expected_size_bytes", 1, 2), "CONFLICT"),
+        (errors.Conflict("size", 1, 2, {"size": {"expected": 1, "actual": 2}}), "CONFLICT"),
         (errors.FileExists(5), "FILE_EXISTS"),
         (errors.DuplicateEdits((0, 1)), "DUPLICATE_EDITS"),
         (errors.HunkNotFound("00000000", "unknown"), "EXECUTION_ERROR"),

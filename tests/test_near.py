@@ -53,6 +53,20 @@ def test_the_true_place_among_many(start: int, lines: list[str]) -> None:
     assert found.diff
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted", "line"),
+    [
+        ("    return a + b\n    return 2\n", "    return 3", 1),
+        ("    return 2\n    return a + b\n", "    return 3", 0),
+        ("x = value and other\nx = value\n", "x = valu", 1),
+    ],
+)
+def test_of_places_that_are_as_like_the_one_of_its_size(text: str, wanted: str, line: int) -> None:
+    found = nearest(Snapshot.of(text.encode()), wanted + "!")
+    assert found is not None
+    assert (found.start, found.stop) == (line, line + 1)
+
+
 def test_a_line_too_many() -> None:
     found = nearest(SIMILAR, "\n".join([MANY[AT], "", *MANY[AT + 1 : AT + 8]]))
     assert found is not None

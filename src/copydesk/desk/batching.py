@@ -38,13 +38,21 @@ class Expected:
         return self.mtime_ms is None and self.size_bytes is None and self.sha256 is None
 
     def check(self, base: Snapshot, mtime_ms: int) -> None:
-        """Raise Conflict for the first thing that is otherwise."""
-        if self.size_bytes is not None and self.size_bytes != base.size:
-            raise Conflict("expected_size_bytes", self.size_bytes, base.size)
-        if self.mtime_ms is not None and self.mtime_ms != mtime_ms:
-            raise Conflict("expected_mtime_ms", self.mtime_ms, mtime_ms)
-        if self.sha256 is not None and self.sha256.lower() != base.digest:
-            raise Conflict("expected_sha256", self.sha256, base.digest)
+        """Raise Conflict, with all that is otherwise."""
+        digest = None if self.sha256 is None else self.sha256.lower()
+        told = (
+            ("expected_size_bytes", self.size_bytes, self.size_bytes, base.size),
+            ("expected_mtime_ms", self.mtime_ms, self.mtime_ms, mtime_ms),
+            ("expected_sha256", self.sha256, digest, base.digest),
+        )
+        wrong: dict[str, dict[str, int | str]] = {
+            name: {"expected": given, "actual": actual}
+            for name, given, expected, actual in told
+            if given is not None and expected != actual
+        }
+        if wrong:
+            name, first = next(iter(wrong.items()))
+            raise Conflict(name, first["expected"], first["actual"], wrong)
 
 
 @dataclass(frozen=True, slots=True)

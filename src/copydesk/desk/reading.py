@@ -29,7 +29,7 @@ def read_lines(
 ) -> Reading:
     """The lines that `range_text` names ("" is the whole file), as many as may be shown."""
     start, stop = _wanted(range_text, base.line_count)
-    lines, cut = _shown(base, start, min(stop, start + most_lines))
+    lines, cut, within = _shown(base, start, min(stop, start + most_lines))
     return Reading(
         path=path,
         first_line=start + 1,
@@ -42,6 +42,7 @@ def read_lines(
         ends_with_newline=base.ends_with_newline,
         cut_by_lines=not cut and stop - start > len(lines),
         cut_by_characters=cut,
+        cut_in_line=within,
         last_wanted=stop,
         mtime_ms=mtime_ms,
         digest=base.digest,
@@ -61,13 +62,17 @@ def read_large(
     facts, encoding = found.facts, found.encoding
     window = Snapshot(found.data, Encoding(encoding.name, b"", encoding.unit))
     have, digest = window.line_count, None if facts is None else facts.digest
+    parted = found.more and not window.ends_with_newline
+    if parted and have > 1:
+        have, parted = have - 1, False
     if facts is None:
         start, stop = 0, last or 0
         stop = min(stop, have) if not found.more else stop
     else:
         start, stop = _wanted(range_text, facts.line_count)
     most = min(stop - start, most_lines)
-    lines, cut = _shown(window, 0, min(most, have))
+    lines, cut, within = _shown(window, 0, min(most, have))
+    within = within or (parted and bool(lines))
     short = found.more and not cut and len(lines) < most
     return Reading(
         path=path,
@@ -80,7 +85,8 @@ def read_large(
         newline_style=None if facts is None else newline_style(*facts.newline_counts),
         ends_with_newline=_closed(window, facts, more=found.more),
         cut_by_lines=not (cut or short) and stop - start > len(lines),
-        cut_by_characters=cut or short,
+        cut_by_characters=cut or short or within,
+        cut_in_line=within,
         last_wanted=stop,
         mtime_ms=found.stamp.mtime_ns // 1_000_000,
         digest=digest,
@@ -94,19 +100,20 @@ def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None
     return None if more else window.ends_with_newline
 
 
-def _shown(base: Snapshot, start: int, stop: int) -> tuple[tuple[str, ...], bool]:
-    """The texts of lines [start, stop) within the limit of characters, and whether it cut."""
+def _shown(base: Snapshot, start: int, stop: int) -> tuple[tuple[str, ...], bool, bool]:
+    """The texts of lines [start, stop) within the limit of characters.
+
+    Also whether the limit cut, and whether it cut within the one line shown.
+    """
     lines: list[str] = []
     left = MOST_CHARACTERS
     for line in range(start, stop):
         text = base.text(line)
         if len(text) > left:
-            if not lines:
-                lines.append(text[:left])
-            return tuple(lines), True
+            return (tuple(lines), True, False) if lines else ((text[:left],), True, True)
         lines.append(text)
         left -= len(text) + 1
-    return tuple(lines), False
+    return tuple(lines), False, False
 
 
 def _wanted(text: str, total: int) -> tuple[int, int]:

@@ -19,10 +19,11 @@ Where users could expect one thing or another:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from operator import add
+from operator import add, itemgetter
 
 from copydesk.edit.request import BatchEdit, StringEdit
 from copydesk.errors import (
@@ -42,10 +43,10 @@ from copydesk.text.near import nearest_of
 from copydesk.text.plain import Span, length_of, with_returns
 from copydesk.text.snapshot import Snapshot
 
-SHOWN_FAILURES = 20
+SHOWN_FAILURES = 100
 """So many failing edits are shown with their nearest place; all are named."""
 
-SHOWN_LINES = 60
+SHOWN_LINES = 200
 """So many line numbers of places are shown, of all edits with several; of each, a few."""
 
 _LEAST_LINES = 3
@@ -76,9 +77,9 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     if any(matches.count != 1 for matches in found):
         raise _failure(base, edits, found)
     spans = tuple(matches.spans[0] for matches in found)
-    pairs = sorted(islice(overlapping(spans), SHOWN_COLLISIONS))
+    pairs = list(islice(overlapping(spans), SHOWN_COLLISIONS + 1))
     if pairs:
-        raise CollisionDetected(tuple(_clash(base, spans, *pair) for pair in pairs))
+        raise _collision(base, spans, pairs)
     return _batch(base, replacements, spans)
 
 
@@ -257,12 +258,23 @@ def _check_known(encoding: Encoding, edits: Sequence[StringEdit]) -> None:
 
 
 def _batch(base: Snapshot, replacements: Sequence[_Replacement], spans: tuple[Span, ...]) -> Batch:
-    real = [
-        replacement.at(base, span)
-        for replacement, span in zip(replacements, spans, strict=True)
-        if not replacement.nothing
-    ]
+    placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
+    # in the order of the regions: what two that touch put in between them stands in that order
+    real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
     return Batch(ChangeSet.of(len(base.data), real), spans, len(spans) - len(real))
+
+
+def _collision(
+    base: Snapshot, spans: Sequence[Span], pairs: Sequence[tuple[int, int]]
+) -> CollisionDetected:
+    """The refusal that names the pairs; when there are too many, it tells how many."""
+    named = tuple(_clash(base, spans, *pair) for pair in sorted(pairs[:SHOWN_COLLISIONS]))
+    if len(pairs) <= SHOWN_COLLISIONS:
+        return CollisionDetected(named)
+    order = sorted(spans)
+    starts = [start for start, _ in order]
+    count = sum(bisect_left(starts, stop) - at - 1 for at, (_, stop) in enumerate(order))
+    return CollisionDetected(named, count)
 
 
 def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash:

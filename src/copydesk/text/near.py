@@ -77,19 +77,20 @@ def nearest_of(base: Snapshot, wanted: Sequence[str]) -> list[Near | None]:
 def _best(data: bytes, sought: str, spots: list[Spot], room: int) -> Near | None:
     lines = sought.split("\n")
     size = len(sought.encode())
-    found: tuple[float, Spot, list[str]] | None = None
+    best, found = (0.0, 0), None
     for spot in spots[: _SPOTS_OF_LONG if size > _LONG else _SPOTS]:
         have = _window(data, spot, len(lines), size)
         likeness = _likeness(lines, have)
-        if found is None or likeness > found[0]:
-            found = (likeness, spot, have)
+        rank = (likeness, -abs(sum(map(len, have)) - len(sought)))
+        if found is None or rank > best:
+            best, found = rank, (spot, have)
         if size > _LONG and likeness > _SURE:
             break
-    if found is None or found[0] < _WORTH:
+    if found is None or best[0] < _WORTH:
         return None
-    likeness, spot, have = found
+    spot, have = found
     above, have = _trimmed(lines, have)
-    start, percent = spot.line + above, min(round(100 * likeness), 99)
+    start, percent = spot.line + above, min(round(100 * best[0]), 99)
     return Near(start, start + len(have), percent, _diff(lines, have, room))
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from copydesk.desk.batching import Expected, Rewrite
+from copydesk.desk.outcome import Reading
 from copydesk.edit.request import BatchEdit, StringEdit
-from copydesk.errors import FileNotFound, InvalidArgs, RangeOutOfBounds, Refusal
+from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
 from copydesk.text.unified import counts
-from copydesk.tools import envelope
+from copydesk.tools import envelope, parts, reports
 from copydesk.tools.catalog import Answer, Context, Tool
 from copydesk.tools.envelope import Envelope, Status
-from copydesk.tools.report import Fields, shown_diff
+from copydesk.tools.report import Fields, Lang, shown_diff
 from copydesk.tools.schema import Property, arguments, flag, number, text
 from copydesk.tools.wire import Args
 from copydesk.tools.words import say
@@ -33,17 +34,13 @@ def read(context: Context, name: str, args: Args) -> Answer:
     start, limit = args.number("start_line", 1) or 1, args.number("limit", READ_LINES)
     try:
         found = context.desk.read(context.member, path, f"{start}~", limit or READ_LINES)
-    except RangeOutOfBounds as refusal:
-        if refusal.total_lines or start > 1:
-            reason = f"the file has {refusal.total_lines} line(s)"
-            raise InvalidArgs("start_line", reason) from None
-        raise
+    except (RangeOutOfBounds, InvalidRange) as refusal:
+        lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
+        raise InvalidArgs("start_line", f"the file has {lines}") from None
     truncated = found.cut_by_lines or found.cut_by_characters
     content = "".join(f"{line}\n" for line in found.lines)
-    if found.lines and not truncated and not found.ends_with_newline:
-        content = content[:-1]
-    facts = {"path": path, "lines": len(found.lines), "total": found.total_lines}
-    words = say("batch.read_cut" if truncated else "batch.read", context.lang, facts)
+    if found.cut_in_line or not (truncated or found.ends_with_newline):
+        content = content.removesuffix("\n")
     stats: Fields = {
         "total_lines": found.total_lines,
         "lines_read": len(found.lines),
@@ -53,7 +50,8 @@ def read(context: Context, name: str, args: Args) -> Answer:
     }
     data: Fields = {"content": content, "truncated": truncated}
     status: Status = "partial" if truncated else "success"
-    return Envelope(status, data, words, stats, envelope.context_of(args.given, str(path)))
+    where = envelope.context_of(args.raw, str(path))
+    return Envelope(status, data, _read_words(found, start, context.lang), stats, where)
 
 
 def batch_edit(context: Context, name: str, args: Args) -> Answer:
@@ -61,7 +59,7 @@ def batch_edit(context: Context, name: str, args: Args) -> Answer:
     request = _request(context, args)
     dry = args.flag("dry_run", False)
     done = _made(context, name, request, args, dry=dry)
-    return _written(context, args, done, dry=dry)
+    return _written(context, args, done, bad=request.bad_character, dry=dry)
 
 
 def edit(context: Context, name: str, args: Args) -> Answer:
@@ -72,8 +70,9 @@ def edit(context: Context, name: str, args: Args) -> Answer:
         raise InvalidArgs("new_string", "is the same as old_string, so nothing would change")
     dry = args.flag("dry_run", False)
     everywhere = one if args.flag("replace_all", False) else None
-    done = _made(context, name, BatchEdit(path, (one,)), args, dry=dry, everywhere=everywhere)
-    return _written(context, args, done, dry=dry)
+    request = BatchEdit(path, (one,))
+    done = _made(context, name, request, args, dry=dry, everywhere=everywhere)
+    return _written(context, args, done, bad=request.bad_character, dry=dry)
 
 
 def write(context: Context, name: str, args: Args) -> Answer:
@@ -86,12 +85,22 @@ def write(context: Context, name: str, args: Args) -> Answer:
         )
     except FileNotFound:
         raise context.desk.missing(context.member, path) from None
-    return _written(context, args, done, dry=False)
+    bad = bool(parts.lost(done.after, None if done.created else done.base, context.lang))
+    saying = "batch.created" if done.created else "batch.replaced"
+    return _written(context, args, done, bad=bad, dry=False, saying=saying)
 
 
-def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Any) -> Answer:
+def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of this toolset."""
-    return envelope.refused(refusal, arguments, path, lang, writes=name != "Read")
+    voices = ("edit", "batch") if name == "Edit" else ("batch",)
+    return envelope.refused(refusal, arguments, path, lang, writes=name != "Read", voices=voices)
+
+
+def refuse_plan(
+    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
+) -> Answer:
+    """A refusal of the one tool of this toolset that answers with a report."""
+    return reports.refused(name, path, refusal, lang, ("batch",))
 
 
 def batch() -> tuple[Tool, ...]:
@@ -154,7 +163,8 @@ def batch() -> tuple[Tool, ...]:
         )
         for name, schema, run in rows
     ]
-    plan = Tool("prepare_batch_edit", "batch", prepared, prepares(_request), destroys=True)
+    run = prepares(_request)
+    plan = Tool("prepare_batch_edit", "batch", prepared, run, destroys=True, refuse=refuse_plan)
     return (*tools, plan)
 
 
@@ -199,8 +209,27 @@ def _expected(args: Args) -> Expected:
     )
 
 
-def _written(context: Context, args: Args, done: Rewrite, *, dry: bool) -> Answer:
-    """The envelope of a file that was written, or would be."""
+def _read_words(found: Reading, start: int, lang: Lang) -> str:
+    """What was read, what was cut, and how to read on."""
+    after, total = start + len(found.lines), found.total_lines
+    facts: dict[str, object] = {"path": found.path, "lines": len(found.lines), "total": total}
+    facts |= {"start": start, "next": after}
+    if found.cut_in_line:
+        facts["shown"] = len(found.lines[0])
+        last = total is not None and after > total
+        return say("batch.read_cut_end" if last else "batch.read_cut_line", lang, facts)
+    truncated = found.cut_by_lines or found.cut_by_characters
+    return say("batch.read_cut" if truncated else "batch.read", lang, facts)
+
+
+def _written(
+    context: Context, args: Args, done: Rewrite, *, bad: bool, dry: bool, saying: str = "batch.done"
+) -> Answer:
+    """The envelope of a file that was written, or would be.
+
+    `bad`: the new text holds U+FFFD where the old did not.
+    """
+    lang = context.lang
     preview, was_cut = _preview(done)
     added, removed = counts(done.diff)
     data: Fields = {
@@ -221,12 +250,20 @@ def _written(context: Context, args: Args, done: Rewrite, *, dry: bool) -> Answe
         "lines_added": added,
         "lines_removed": removed,
     }
-    saying = "batch.dry" if dry else "batch.created" if done.created else "batch.done"
-    words = say(saying, context.lang, {"count": done.replacements, "path": done.path})
-    if not dry and not done.edit_id:
-        words = say("apply.nothing", context.lang, {"path": done.path})
-    where = envelope.context_of(args.given, str(done.path))
-    return Envelope("partial" if dry else "success", data, words, stats, where)
+    if dry:
+        saying = "batch.dry"
+    elif not done.edit_id:
+        saying = "apply.nothing"
+    facts = {"count": done.replacements, "path": done.path, "lines": done.after.line_count}
+    words = [say(saying, lang, facts)]
+    if was_cut:
+        words.append(say("batch.diff_cut", lang))
+    if bad:
+        warning = say("warning.replacement_character", lang)
+        data["warnings"] = [warning]
+        words.append(say("batch.warning", lang, {"warning": warning}))
+    where = envelope.context_of(args.raw, str(done.path))
+    return Envelope("partial" if dry else "success", data, " ".join(words), stats, where)
 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:

@@ -40,6 +40,13 @@ _SAME = frozenset(
 _DENIED = ("EACCES", "EPERM", "EROFS")
 _TIMED_OUT = ("ETIMEDOUT", "ETIME")
 
+_TEXTS = ("content", "old_string", "new_string")
+_LONGEST_TEXT = 100_000
+"""Characters of a text to be written or replaced that a program is told again.
+
+Of any other argument, which no call has use for when it is long, LONGEST.
+"""
+
 _SHOWN = 48
 """Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
 
@@ -108,15 +115,23 @@ def context_of(arguments: object, path: str | None) -> Fields:
 
 
 def refused(
-    refusal: Refusal, arguments: object, path: str | None, lang: Lang, *, writes: bool
+    refusal: Refusal,
+    arguments: object,
+    path: str | None,
+    lang: Lang,
+    *,
+    writes: bool,
+    voices: Sequence[str] = ("batch",),
 ) -> Envelope:
-    """A refusal in its envelope; `path` as it was given, `writes`: of a tool that would write."""
+    """A refusal in its envelope; `path` as it was given, `writes`: of a tool that would write.
+
+    It is told in the words of `voices`.
+    """
     applied: Fields = {"applied": False} if writes else {}
-    words = refusal_words(refusal, lang)
+    words = refusal_words(refusal, lang, voices)
     error: Fields = {"code": code_of(refusal), "message": words}
     where = context_of(arguments, _resolved(refusal, path))
-    facts = {name: _known(fact) for name, fact in facts_of(refusal).items()}
-    return Envelope("error", {**applied, **facts}, words, {}, where, error)
+    return Envelope("error", {**applied, **facts_of(refusal)}, words, {}, where, error)
 
 
 def code_of(refusal: Refusal) -> str:
@@ -149,22 +164,17 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
         return None
 
 
-def _known(fact: Value) -> Value:
-    """The fact without those of its parts that are not known."""
-    if isinstance(fact, Mapping):
-        return {name: _known(part) for name, part in fact.items() if part is not None}
-    if isinstance(fact, Sequence) and not isinstance(fact, str):
-        return [_known(part) for part in fact]
-    return fact
-
-
-def _clean(value: object) -> Value:
-    """The value as JSON has it, with every text fit for output and not longer than LONGEST."""
+def _clean(value: object, most: int = LONGEST) -> Value:
+    """The value as JSON has it, with every text fit for output and cut where it is too long."""
     if isinstance(value, str):
-        return cut(value.encode("utf-8", "backslashreplace").decode(), LONGEST)
+        return cut(value.encode("utf-8", "backslashreplace").decode(), most)
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
-        return {str(_clean(str(key))): _clean(item) for key, item in items}
+        longest: dict[str, int] = dict.fromkeys(_TEXTS, _LONGEST_TEXT)
+        return {
+            str(_clean(str(key))): _clean(item, longest.get(str(key), LONGEST))
+            for key, item in items
+        }
     if isinstance(value, list | tuple):
         return [_clean(item) for item in cast("Sequence[object]", value)]
     if value is None or isinstance(value, bool | int):
