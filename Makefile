@@ -48,8 +48,8 @@ pins: $(VENV)/bin/pip
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# make bench        the benchmark against peers and limits, about 25 minutes; writes bench/RESULTS.md
-# make bench-quick  the same with small sizes, about 3 minutes
+# make bench        the benchmark against peers and limits, at most 25 minutes; bench/RESULTS.md
+# make bench-quick  the same with small sizes, 3 minutes; bench/trial/RESULTS.md
 .PHONY: bench bench-quick
 
 bench: $(VENV)/.run

@@ -121,6 +121,47 @@ def test_a_collision_names_the_two_that_meet() -> None:
     assert found == Collision(Edit(4, 5, b"p"), Edit(4, 6, b"q"))
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "expected"),
+    [
+        ("", "", "9"),
+        ("3-4=x", "", "3 1:1 5"),
+        ("", "3-4=x", "3 1:1 5"),
+        # what was put in is replaced, in part or with more
+        ("3-3=abc", "4-5=", "3 0:2 6"),
+        ("3-5=abc", "3-6=x", "3 2:1 4"),
+        ("3-5=abc", "2-7=x", "2 4:1 3"),
+        ("3-3=abc", "3-6=", "9"),
+        # apart, touching
+        ("1-2=", "6-7=yy", "1 1:0 5 1:2 1"),
+        ("6-7=yy", "1-2=", "1 1:0 4 1:2 2"),
+        ("3-5=", "3-4=x", "3 3:1 3"),
+        ("3-4=x", "3-3=y", "3 1:2 5"),
+        ("0-9=", "0-0=xyz", "9:3"),
+        ("0-0=a 9-9=b", "0-11=", "9:0"),
+    ],
+)
+def test_one_after_the_other_is_one(first: str, later: str, expected: str) -> None:
+    one = made(9, first)
+    assert str(one.then(made(one.new_length, later))) == expected
+
+
+def test_a_later_change_is_of_the_text_after() -> None:
+    with pytest.raises(ValueError, match="made for 9"):
+        made(9, "0-0=x").then(made(9, ""))
+
+
+@given(ones.flatmap(lambda case: st.tuples(st.just(case), changes(case[1].apply(case[0])))))
+def test_both_are_what_one_makes_of_the_other(
+    case: tuple[tuple[bytes, ChangeSet], ChangeSet],
+) -> None:
+    (data, first), later = case
+    both = first.then(later)
+    assert both.apply(data) == later.apply(first.apply(data))
+    assert both == ChangeSet.of(len(data), both.edits)
+    assert first.then(first.invert(data)).apply(data) == data
+
+
 @given(ones)
 def test_edits_are_apart_and_in_order(case: tuple[bytes, ChangeSet]) -> None:
     data, change = case

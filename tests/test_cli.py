@@ -353,7 +353,7 @@ def test_the_review_loop(shell: Shell, tmp_path: Path) -> None:
     assert "yaml" not in shown.out
     applied = shell("apply", first, second)
     assert (applied.status, applied.err) == (0, "")
-    assert applied.out.count("diff --git") == 2
+    assert applied.out.count("diff --git") == 1, "both are in one file"
     discarded = shell("discard", third)
     assert third in discarded.out
     assert (tmp_path / "a.txt").read_text() == "eins\nzwei\nthree\n"
@@ -366,13 +366,34 @@ def test_the_review_loop(shell: Shell, tmp_path: Path) -> None:
     assert "No plans wait" in shell("pending").out
 
 
-def test_several_plans_of_which_one_is_refused(shell: Shell, tmp_path: Path) -> None:
+def test_several_plans_are_written_together(shell: Shell, tmp_path: Path) -> None:
     first, second = plan(shell, "1", "eins"), plan(shell, "2")
-    ran = shell("apply", first, "deadbeef", second, first)
-    assert ran.status == 1
+    ran = shell("apply", first, "deadbeef", second)
+    assert (ran.status, ran.out) == (1, "")
     assert "deadbeef: HUNK_NOT_FOUND" in ran.err
-    assert first not in ran.err, "named twice, applied once"
+    ran = shell("apply", first, "deadbeef", second, "--json")
+    assert (ran.status, ran.data["error"], ran.data["hunk_id"]) == (1, "HUNK_NOT_FOUND", "deadbeef")
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\nthree\n"
+    ran = shell("apply", first, second, first, "--json")
+    assert ran.status == 0, "named twice, applied once"
+    assert [row["hunk_id"] for row in ran.data["hunks"]] == [first, second]
+    assert ran.data["diff"].count("diff --git") == 1
     assert (tmp_path / "a.txt").read_text() == "eins\nzwei\nthree\n"
+
+
+def test_of_several_plans_the_one_that_is_refused_is_named(shell: Shell, tmp_path: Path) -> None:
+    first, second = plan(shell, "1", "eins"), plan(shell, "2")
+    (tmp_path / "a.txt").write_text("one\nTWO\nthree\n")
+    ran = shell("apply", first, second)
+    assert (ran.status, ran.out) == (1, "")
+    assert f"{second}: CONTENT_CHANGED" in ran.err
+    rows = [line.split() for line in ran.err.split("\n") if line.startswith((first, second))]
+    assert rows == [[first, "a.txt", "fuzz"], [second, "a.txt", "CONTENT_CHANGED"]]
+    assert (tmp_path / "a.txt").read_text() == "one\nTWO\nthree\n"
+    assert len(shell("pending", "--json").data) == 2
+
+
+def test_several_discards_of_which_one_is_refused(shell: Shell, tmp_path: Path) -> None:
     third, fourth = plan(shell, "1", "uno"), plan(shell, "3", "tre")
     ran = shell("discard", third, "deadbeef", fourth)
     assert ran.status == 1
@@ -381,15 +402,31 @@ def test_several_plans_of_which_one_is_refused(shell: Shell, tmp_path: Path) -> 
     assert shell("pending", "--json").data == []
 
 
-@pytest.mark.parametrize("command", ["apply", "discard"])
-def test_several_plans_are_one_list(shell: Shell, command: str) -> None:
-    first, second, third = plan(shell, "1", "eins"), plan(shell, "2"), plan(shell, "3", "drei")
-    ran = shell(command, first, "deadbeef", second, "--json")
+def test_several_discards_are_one_list(shell: Shell) -> None:
+    first, second = plan(shell, "1", "eins"), plan(shell, "2")
+    ran = shell("discard", first, "deadbeef", second, "--json")
     assert (ran.status, ran.err) == (1, "")
     assert [one["hunk_id"] for one in ran.data] == [first, "deadbeef", second]
     assert [one["status"] for one in ran.data] == ["ok", "error", "ok"]
+
+
+@pytest.mark.parametrize("command", ["apply", "discard"])
+def test_one_plan_is_no_list(shell: Shell, command: str) -> None:
+    third = plan(shell, "3", "drei")
     alone = shell(command, third, "--json")
     assert (alone.status, alone.data["hunk_id"]) == (0, third)
+
+
+def test_recover_with_nothing_to_do(shell: Shell, tmp_path: Path) -> None:
+    assert shell("recover", "--json").data == {"settled": [], "leftovers_removed": 0}
+    assert os.listdir(tmp_path) == ["a.txt"]
+    shell("apply", plan(shell))
+    (tmp_path / ".copydesk-0123456789ab.tmp").write_text("left over")
+    os.utime(tmp_path / ".copydesk-0123456789ab.tmp", (1, 1))
+    ran = shell("recover")
+    assert (ran.status, ran.err) == (0, "")
+    assert "1 leftover file " in ran.out
+    assert sorted(os.listdir(tmp_path)) == [".copydesk", "a.txt"]
 
 
 def test_a_plan_that_the_file_refuses(shell: Shell, tmp_path: Path) -> None:
@@ -419,6 +456,7 @@ JSON_COMMANDS = [
     ["manual"],
     ["manual", "ws_mod"],
     ["doctor"],
+    ["recover"],
 ]
 
 

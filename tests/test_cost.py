@@ -11,6 +11,7 @@ from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools import dialects
+from copydesk.tools.report import Lang
 
 LINES = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(200))
 
@@ -50,9 +51,10 @@ def test_one_line_edit_is_one_short_call(desk: Opened, guard: str) -> None:
 
 
 def test_the_tool_list_is_small(desk: Opened) -> None:
-    for lang in ("en", "zh"):
-        listed = dialects.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)  # type: ignore[arg-type]
-        assert len(json.dumps(listed, ensure_ascii=False, separators=(",", ":")).encode()) < 16_000
+    most: dict[Lang, int] = {"en": 16_000, "zh": 16_500}
+    for lang, size in most.items():
+        listed = dialects.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)
+        assert len(json.dumps(listed, ensure_ascii=False, separators=(",", ":")).encode()) < size
 
 
 def test_a_refusal_is_short(desk: Opened) -> None:

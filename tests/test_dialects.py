@@ -284,6 +284,10 @@ REQUIRED: dict[str, dict[str, object]] = {
         "content": "x\n",
     },
     "apply_file_modification": {"hunk_id": "00000000"},
+    "undo_file_modification": {"edit_id": 1},
+    "list_edits": {},
+    "list_pending": {},
+    "discard_hunk": {"hunk_id": "00000000"},
     "list_dir": {"path": "."},
     "ripgrep_files": {"pattern": "one"},
     "ripgrep_count": {"pattern": "one"},
@@ -299,7 +303,10 @@ REQUIRED: dict[str, dict[str, object]] = {
 }
 """A call of each tool with its required arguments alone."""
 
-ZERO_MEANS_NOT_GIVEN = ("occurrence", "max_lines", "max_files", "max_results")
+REFUSED = ("apply_file_modification", "undo_file_modification", "discard_hunk")
+"""The tools that need what an earlier call gave."""
+
+ZERO_MEANS_NOT_GIVEN = ("occurrence", "max_lines", "max_files", "max_results", "before_edit_id")
 CHANGES_EACH_TIME = (
     *("hunk_id", "expires_at_ms", "time_ms", "file_mtime_ms", "params_input", "log_id"),
 )
@@ -362,7 +369,7 @@ def test_a_sentinel_means_not_given(tool: Tool, tmp_path: Path) -> None:
     assert set(given) == set(tool.schema["required"])
     expected = call(tool, given)
     status = cast("tuple[dict[str, object], object, object]", expected)[0]["status"]
-    assert (status == "error") == (tool.plain_name == "apply_file_modification"), expected
+    assert (status == "error") == (tool.plain_name in REFUSED), expected
     alone = list(sentinels(tool))
     assert call(tool, {**given, **dict(alone)}) == expected
     assert call(tool, {**given, **dict(alone[::-1])}) == expected

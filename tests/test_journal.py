@@ -337,12 +337,32 @@ def test_a_group_is_recorded_whole_and_found_by_its_files(opener: Open) -> None:
 
 def test_what_takes_an_edit_back_is_known_unless_it_failed(journal: Journal) -> None:
     edit = journal.open(entry())
-    assert journal.undone_by(edit) == 0
+    assert journal.undone_by(edit) == ()
     first = journal.open(grouped("a.txt", "", edit))
-    assert journal.undone_by(edit) == first
+    second = journal.open(grouped("a.txt", "", edit))
+    assert journal.undone_by(edit) == (first, second)
     journal.close_entry(first, "failed")
-    assert journal.undone_by(edit) == 0
-    assert journal.undone_by(0) == 0
+    assert journal.undone_by(edit) == (second,)
+    journal.close_entry(second, "done")
+    assert journal.undone_by(edit) == (second,)
+    assert journal.undone_by(0) == ()
+
+
+def test_a_directory_stands_for_what_is_below_it(journal: Journal) -> None:
+    names = ("a/b.txt", "a/c/d.txt", "a.txt", "ab/c.txt", "a-b/c.txt", "a0", "a")
+    for name in names:
+        journal.open(entry(name))
+    found = {
+        where: [str(e.path) for e in journal.entries(RelPath.parse(where))][::-1]
+        for where in (".", "a", "a/c", "ab", "b")
+    }
+    assert found == {
+        ".": list(names),
+        "a": ["a/b.txt", "a/c/d.txt", "a"],
+        "a/c": ["a/c/d.txt"],
+        "ab": ["ab/c.txt"],
+        "b": [],
+    }
 
 
 def test_entries_go_on_before_an_id(journal: Journal) -> None:

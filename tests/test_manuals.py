@@ -7,8 +7,8 @@ A page is a script. Its fenced blocks are, by their info strings:
     yaml expect                        fields that the answer of the call above has
     text result PATH [crlf] [ENCODING] the file reads so now
 
-In arguments and answers `<hunk_id>` and `<version>` stand for the last ones
-that an answer gave, `<read_version>`, `<read_sha256>` and `<read_mtime_ms>` for
+In arguments and answers `<hunk_id>`, `<edit_id>` and `<version>` stand for the last
+ones that an answer gave, `<read_version>`, `<read_sha256>` and `<read_mtime_ms>` for
 the last ones that a read gave.
 """
 
@@ -52,6 +52,7 @@ CODES_OF_PLANS = {
     "HUNK_NOT_FOUND",
     "WRONG_OWNER",
     "WRONG_MODE",
+    "EDIT_NOT_FOUND",
 }
 """What only tools that answer with a report refuse with."""
 CODES_OF_ENVELOPE = {
@@ -75,7 +76,7 @@ MANUALS = {
 """The tools that have a chapter in their toolset's own page, in its order."""
 
 _FENCE = re.compile(r"(`{3,})(.*)")
-_NAME = r"<(hunk_id|version|read_version|read_sha256|read_mtime_ms)>"
+_NAME = r"<(hunk_id|edit_id|version|read_version|read_sha256|read_mtime_ms)>"
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ class Stage:
         if report.is_error:
             return
         given = {**self.answer, **self.answer.get("data", {}), **self.answer.get("stats", {})}
-        found = {name: given[name] for name in ("hunk_id", "version") if name in given}
+        wanted = ("hunk_id", "edit_id", "version")
+        found = {name: given[name] for name in wanted if name in given}
         if tool.endswith("read_file"):
             found["read_version"] = given["version"]
         if tool == "Read":

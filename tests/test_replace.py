@@ -16,17 +16,17 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal
 from copydesk.store import _os
-from copydesk.store.protocol import Document, Durability, InPlaceTorn, Kept, Piece, TargetMoved
+from copydesk.store.protocol import Document, Durability, Kept, NotPutBack, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
 from copydesk.store.temp import is_temp
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
+from faults import NUMBERS, Faults
 
 OLD = b"old " * 2500
 NEW = b"the new bytes " * 900
@@ -573,58 +573,6 @@ def test_remove(here: Path) -> None:
 # What fails
 
 
-WRITE_PATH = [
-    *("open_dir_beneath", "open_file_beneath", "open_dir", "open_listing", "readlink"),
-    *("mkdir", "rmdir", "lstat", "fstat", "open_read", "open_update", "open_new"),
-    *("pread", "write", "truncate", "seek_start", "copy_range", "sync", "close"),
-    *("rename", "rename_no_replace", "link", "unlink", "chown", "chmod"),
-    *("list_attributes", "get_attribute", "set_attribute", "remove_attribute"),
-]
-
-
-class Faults:
-    """Makes the k-th call of the write path fail, counted from 1, and knows how many there were."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = self.fail_at = self.number = 0
-        self.failed = ""
-        for name in WRITE_PATH:
-            monkeypatch.setattr(_os, name, self._wrapped(name, getattr(_os, name)))
-
-    def start(self, fail_at: int, number: int) -> None:
-        self.count, self.fail_at, self.number, self.failed = 0, fail_at, number, ""
-
-    def stop(self) -> None:
-        self.fail_at = -1
-
-    def _wrapped(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
-        def wrapped(*args: object) -> object:
-            self.count += 1
-            if self.count != self.fail_at:
-                return call(*args)
-            self.failed = name
-            if self.number == 0:
-                return call(*_shorter(name, args))
-            if name == "close":
-                call(*args)  # the handle is gone even when close reports an error
-            raise OSError(self.number, os.strerror(self.number))
-
-        return wrapped
-
-
-def _shorter(name: str, args: tuple[object, ...]) -> tuple[object, ...]:
-    """Arguments that make a call do less than it could; those of other calls as they are."""
-    if name == "write":
-        fd, data = args
-        return (fd, cast("bytes", data)[:1])
-    if name in ("pread", "copy_range"):
-        *others, count = args if name == "copy_range" else (args[0], args[2], args[1])
-        assert isinstance(count, int)
-        less = max(count // 2, 1)
-        return (*others, less) if name == "copy_range" else (others[0], less, others[1])
-    return args
-
-
 def edit_with_kept(workspace: Workspace, document: Document) -> bytes:
     put(workspace, document, [Kept(0, 100), b"new", Kept(100, 200)])
     return OLD[:100] + b"new" + OLD[100:200]
@@ -653,9 +601,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("durability", ["fast", "full"])
 @pytest.mark.parametrize("links", [1, 2])
-@pytest.mark.parametrize(
-    "number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EINTR, 0], ids=lambda n: str(n)
-)
+@pytest.mark.parametrize("number", NUMBERS, ids=str)
 @pytest.mark.parametrize(
     "operation", [edit, edit_with_kept, edit_through_link, create, create_deep, remove]
 )
@@ -737,7 +683,7 @@ def test_a_write_in_place_that_cannot_be_put_back_says_so(
     with open_at(here) as workspace:
         document = workspace.read(F)
         monkeypatch.setattr(_os, "write", full)
-        with pytest.raises(InPlaceTorn):
+        with pytest.raises(NotPutBack):
             put(workspace, document, before=kept.append)
     assert kept == [OLD]
 

@@ -15,7 +15,14 @@ import copydesk
 from copydesk import errors
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
-from copydesk.errors import Clash, Crashed, FailedEdit, HunkNotFound, LineShown, Refusal
+from copydesk.errors import (
+    Clash,
+    Crashed,
+    FailedEdit,
+    HunkNotFound,
+    LineShown,
+    Refusal,
+)
 from copydesk.tools import words
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import refusal_words
@@ -52,6 +59,8 @@ def sample(hint: Any) -> object:
     """A value of a type."""
     if get_origin(hint) is tuple:
         return tuple(sample(part) for part in get_args(hint) if part is not Ellipsis)
+    if get_origin(hint) is Mapping:
+        return {"expected": sample(get_args(hint)[1]), "actual": sample(get_args(hint)[1])}
     choices = [part for part in get_args(hint) if part is not type(None)] or [hint]
     if choices != [hint]:
         return sample(choices[0])
@@ -138,7 +147,7 @@ def test_every_saying_is_used() -> None:
     known = {kind.code for kind in all_refusals()}
     for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.expr) and path.name != "words.py":
+            if isinstance(node, ast.expr) and path.parent.name != "sayings":
                 known |= set(strings(node))
     for name in SAYINGS:
         head = name.partition(".")[0]
@@ -235,6 +244,62 @@ def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
     yield call("Edit", path="a.txt", old_string="changed", new_string="x", dry_run=True)["text"]
     yield call("Edit", path="a.txt", old_string="changed", new_string="x")["text"]
     yield call("Write", path="fresh.txt", content="x\n")["text"]
+    done = call(
+        "Write", path="fresh.txt", content="\ufffd\n", overwrite=True, expected_size_bytes=2
+    )
+    yield done["text"].removesuffix("?")  # the warning is a question
+    (root / "end.txt").write_text("x" * 150_000)
+    for arguments in ({"path": "end.txt"}, {"path": "wide.txt", "start_line": 2, "limit": 1}):
+        yield call("Read", **arguments)["text"]
+    (root / "b.txt").write_text("".join(f"{i}\n" for i in range(300)))
+    for drift in ("", "first\n"):
+        edits = [{"old_string": f"\n{i}{len(drift)}\n", "new_string": "\n"} for i in range(1, 9)]
+        one = call("prepare_batch_edit", path="b.txt", edits=edits)
+        (root / "b.txt").write_text(drift + (root / "b.txt").read_text())
+        yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
+    yield from past(desk, root, lang)
+
+
+def past(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+    """Calls that look back and take back; their summaries and next steps."""
+
+    def call(tool: str, **arguments: object) -> dict[str, Any]:
+        found = desk.call("local", tool, arguments, lang=lang)
+        steps = getattr(found, "next_steps", ())
+        return {
+            "edit_id": 0,
+            **found.data,
+            "said": " ".join((str(found.fields.get("summary")), *steps)),
+        }
+
+    def edit(line: int, content: str) -> int:
+        arguments = {"path": "past.txt", "range": str(line), "content": content}
+        hunk = call("prepare_file_range_edit", **arguments)["hunk_id"]
+        return int(call("apply_file_modification", hunk_id=hunk)["edit_id"])
+
+    def undo(edit_id: int) -> dict[str, Any]:
+        return call("undo_file_modification", edit_id=edit_id)
+
+    made = int(call("create_new_file", path="past.txt", content="1\n2\n3\n")["edit_id"])
+    first, second, third = edit(2, "two\n"), edit(2, "TWO\n"), edit(1, "0\n0\n")
+    taken_back = [undo(edit_id) for edit_id in (first, second, first, first, third, made, made)]
+    yield from (str(one["said"]) for one in taken_back)
+    yield undo(taken_back[5]["edit_id"])["said"]
+    fourth = edit(2, "zwei\n")
+    twins = b"".join(b"%d\nzwei\n" % i for i in range(9))
+    for text in (twins, b"1\n3\n", b"1\nzwei\r\n3\n"):
+        (root / "past.txt").write_bytes(text)
+        yield undo(fourth)["said"]
+    yield undo(edit(1, "eins\n"))["said"]
+    (root / "open.txt").write_bytes(b"x")
+    call("Write", path="open.txt", content="x\n", overwrite=True, expected_size_bytes=1)
+    ended = call("list_edits", path="open.txt")["edits"][0]["edit_id"]
+    (root / "open.txt").write_bytes(b"x")
+    yield undo(ended)["said"]
+    yield call("list_edits", max_results=2)["said"]
+    yield call("list_pending")["said"]
+    plan = call("prepare_file_append", path="past.txt", content="x")
+    yield call("discard_hunk", hunk_id=plan["hunk_id"])["said"]
 
 
 @pytest.mark.parametrize("lang", LANGS)

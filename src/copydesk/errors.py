@@ -1,8 +1,8 @@
 """Every refusal of copydesk: a stable code and typed facts.
 
 What lives here: the one tree of errors that a caller may meet. What must not:
-words for people or models (they live in `copydesk.tools.words`, in two
-languages). Invariant: a refusal raised means that nothing was written.
+words for people or models (`copydesk.tools.words` has them). Invariant: a refusal
+raised means that nothing was written, but for `Unsettled`, which says so.
 
     Refusal
     ├── PathRequired, InvalidArgs, InvalidPath, InvalidRange, RangeOutOfBounds
@@ -10,9 +10,10 @@ languages). Invariant: a refusal raised means that nothing was written.
     ├── ContentRequired, AnchorNotFound, AnchorAmbiguous, OccurrenceOutOfRange
     ├── StatsMismatch, SuspiciousDiff, StaleRead
     ├── InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied
-    ├── ContentChanged, AmbiguousMatch
+    ├── ContentChanged, AmbiguousMatch, EditNotFound
     ├── PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
     ├── Failed (what the operating system refused, in its own words)
+    ├── Unsettled (it refused the way back too: the one that may have written)
     └── Crashed (a bug of ours, by the id of its log entry)
 
 Each refusal is a dataclass; `facts()` are its fields, in their order, without
@@ -61,7 +62,8 @@ class Clash:
     second_lines: str
 
 
-Fact = str | int | bool | tuple[str | int | LineShown | FailedEdit | Clash, ...]
+Told = str | int | LineShown | FailedEdit | Clash
+Fact = str | int | bool | tuple[Told, ...] | Mapping[str, Mapping[str, int | str]]
 """What a refusal may tell."""
 
 
@@ -168,11 +170,7 @@ class EncodingRefused(Refusal):
 
 @dataclass(eq=False)
 class FileTooLarge(Refusal):
-    """The file is above the configured limit for this operation.
-
-    `setting` is the key of the configuration that sets the limit, when it is not
-    `limit_bytes`.
-    """
+    """The file is above the limit; `setting` is the key of it, when that is not `limit_bytes`."""
 
     code: ClassVar[str] = "FILE_TOO_LARGE"
     size_bytes: int
@@ -206,10 +204,7 @@ class AnchorNotFound(Refusal):
 
 @dataclass(eq=False)
 class AnchorAmbiguous(Refusal):
-    """Several places match and the caller chose none; the first of them are shown.
-
-    `nested`: one was chosen, but others start inside of it.
-    """
+    """Several places match and none was chosen, or one in which others start (`nested`)."""
 
     code: ClassVar[str] = "ANCHOR_AMBIGUOUS"
     argument: str
@@ -308,13 +303,15 @@ class AccessDenied(Refusal):
 
 @dataclass(eq=False)
 class ContentChanged(Refusal):
-    """What the edit relies on is not what stands in the file."""
+    """What the edit relies on, or has written when it is to be undone, is not what stands there."""
 
     code: ClassVar[str] = "CONTENT_CHANGED"
     reason: str
     planned_lines: str | None = None
     expected_old: str | None = None
     found: str | None = None
+    later_edit_ids: tuple[int, ...] | None = None
+    undone_by: int | None = None
 
 
 @dataclass(eq=False)
@@ -324,6 +321,16 @@ class AmbiguousMatch(Refusal):
     code: ClassVar[str] = "AMBIGUOUS_MATCH"
     planned_lines: str
     candidate_lines: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class EditNotFound(Refusal):
+    """There is no such edit to be taken back; `reason` is unknown, pruned or failed."""
+
+    code: ClassVar[str] = "EDIT_NOT_FOUND"
+    edit_id: int
+    reason: str
+    newest_edit_id: int | None = None
 
 
 @dataclass(eq=False)
@@ -337,10 +344,11 @@ class PartialMatchFail(Refusal):
 
 @dataclass(eq=False)
 class CollisionDetected(Refusal):
-    """Regions of a batch overlap; all pairs are named."""
+    """Regions of a batch overlap; all pairs are named, or how many there are is told."""
 
     code: ClassVar[str] = "COLLISION_DETECTED"
     collisions: tuple[Clash, ...]
+    collisions_count: int | None = None
 
 
 @dataclass(eq=False)
@@ -353,12 +361,13 @@ class DuplicateEdits(Refusal):
 
 @dataclass(eq=False)
 class Conflict(Refusal):
-    """The file is not what the caller expects it to be."""
+    """The file is not as expected; `mismatches`: all that differs, as `expected` and `actual`."""
 
     code: ClassVar[str] = "CONFLICT"
     expectation: str
     expected: int | str
     actual: int | str
+    mismatches: Mapping[str, Mapping[str, int | str]]
 
 
 @dataclass(eq=False)
@@ -376,3 +385,16 @@ class Failed(Refusal):
     code: ClassVar[str] = "FAILED"
     operation: str
     reason: str
+
+
+@dataclass(eq=False)
+class Unsettled(Refusal):
+    """The system refused to write, and refused the way back too; recovery will settle it.
+
+    `paths` are the files that may hold a part of it until then.
+    """
+
+    code: ClassVar[str] = "FAILED"
+    operation: str
+    reason: str
+    paths: tuple[str, ...]

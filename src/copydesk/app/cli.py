@@ -26,15 +26,16 @@ a first edit:
   copydesk pending
   copydesk apply HUNK
   copydesk history --diff
+  copydesk undo EDIT
 
 exit status:
   0  done
-  1  refused: nothing was written, or of several plans not all were; or doctor found a fault
+  1  refused: nothing was written; or not all discards, a fault found by doctor, doubts of recover
   2  the command line, the configuration or the workspace cannot be used
 
 --root, --member, --lang and --json may stand before or after the command. With --json, standard
 output is one JSON value, of a refusal too: {"status": "error", "error": CODE, "summary": ...};
-for several plans it is a list.
+for several discards it is a list.
 
 environment: COPYDESK_ROOT, NO_COLOR, and settings such as COPYDESK_MEMBER, COPYDESK_LANG
 """
@@ -169,14 +170,17 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     add("pending", "the plans that wait")
     show = add("show", "one plan, with its diff")
     show.add_argument("hunk_id", metavar="HUNK")
-    apply = add("apply", "write plans")
+    apply = add("apply", "write plans: several together, all or none")
     apply.add_argument("hunk_id", nargs="+", metavar="HUNK")
     discard = add("discard", "let plans go")
     discard.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    history = add("history", "the last edits, of all files or of one")
+    history = add("history", "the last edits: of all files, of one, of what is in a folder")
     history.add_argument("path", nargs="?", help="relative to the root")
     history.add_argument("--most", type=_positive, default=20, help="how many (default: 20)")
     history.add_argument("--diff", action="store_true", help="with what each changed")
+    add("recover", "settle what processes that died have left half done, and tell it")
+    undo = add("undo", "take an edit back, also after later edits of other lines")
+    undo.add_argument("edit_id", type=_positive, metavar="EDIT", help="its number in history")
     schema = add("schema", "the tool definitions for other harnesses", server)
     schema.add_argument("--dialect", choices=DIALECTS, default="mcp", help="default: mcp")
     manual = add("manual", "the manuals; without a toolset, what there is")

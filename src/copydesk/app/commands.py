@@ -15,14 +15,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from copydesk.app import arguments, failing, helping, terminal
+from copydesk.app import arguments, failing, helping, history, terminal
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.opening import Opened, default_root, open_workspace
+from copydesk.app.printing import data_of, dump, out, short
 from copydesk.app.usage import UsageError, unknown
-from copydesk.desk.journal import Entry
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
-from copydesk.text.unified import counts
 from copydesk.tools.catalog import Answer
 from copydesk.tools.report import Lang
 from copydesk.tools.words import say
@@ -74,19 +73,6 @@ def _open(options: argparse.Namespace, *, looks: bool = False) -> Opened:
     return open_workspace(root, config, shared=shared)
 
 
-def _out(text: str) -> None:
-    sys.stdout.write(text)
-
-
-def _dump(data: object) -> None:
-    _out(terminal.as_json(data))
-
-
-def _data(report: Answer) -> dict[str, object]:
-    """A report as one JSON value: its data, and the diff."""
-    return {**report.data, **({"diff": report.diff} if report.diff else {})}
-
-
 def _call(options: argparse.Namespace) -> int:
     if options.tool is None:
         return helping.tools(_config(options, _root(options)).lang, as_json=options.json)
@@ -102,12 +88,12 @@ def _call(options: argparse.Namespace) -> int:
         report = opened.call(config.member, tool.name, given, lang=config.lang, progress=counter)
     counter.clear()
     if options.json:
-        _dump(_data(report))
+        dump(data_of(report))
     elif report.diff:
-        _out(terminal.diff(report.text, terminal.colours(sys.stdout)))
+        out(terminal.diff(report.text, terminal.colours(sys.stdout)))
     else:
         text = terminal.safe(report.text)
-        _out(text if text.endswith("\n") else f"{text}\n")
+        out(text if text.endswith("\n") else f"{text}\n")
     return 1 if report.is_error else 0
 
 
@@ -123,7 +109,7 @@ def _pending(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         plans = opened.pending(opened.config.member)
     if options.json:
-        _dump([_plan_data(plan) for plan in plans])
+        dump([_plan_data(plan) for plan in plans])
         return 0
     now_ms = time.time_ns() // 1_000_000
     rows = [("HUNK", "PATH", "ACTION", "MEMBER", "AGE", "EXPIRES IN")]
@@ -138,7 +124,7 @@ def _pending(options: argparse.Namespace) -> int:
         )
         for plan in plans
     ]
-    _out(terminal.table(rows) if plans else say("cli.none_wait", options.lang) + "\n")
+    out(terminal.table(rows) if plans else say("cli.none_wait", options.lang) + "\n")
     return 0
 
 
@@ -158,33 +144,27 @@ def _show(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         report = opened.pending_report(opened.config.member, options.hunk_id, opened.config.lang)
     if options.json:
-        _dump(_data(report))
+        dump(data_of(report))
     else:
-        _out_short(report)
-        _out("\n" + say("cli.next", options.lang, {"id": options.hunk_id}) + "\n")
+        short(report)
+        out("\n" + say("cli.next", options.lang, {"id": options.hunk_id}) + "\n")
     return 0
 
 
-def _out_short(report: Answer) -> None:
-    """What a person needs of a report: the summary, warnings, and the diff."""
-    data = report.data
-    warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
-    for words in (data["summary"], *warnings):
-        if words:
-            _out(terminal.line(str(words)) + "\n")
-    if report.diff:
-        _out("\n" + terminal.diff(report.diff, terminal.colours(sys.stdout)))
-
-
 def _apply(options: argparse.Namespace) -> int:
+    from copydesk.app.settling import apply_all
+
+    wanted = list(dict.fromkeys(options.hunk_id))
     with _open(options, looks=True) as opened:
+        if len(wanted) > 1:
+            return apply_all(opened, wanted, opened.config.lang, as_json=options.json)
 
         def apply(hunk_id: str) -> tuple[dict[str, object], bool]:
             config = opened.config
             report = opened.call(config.member, APPLY, {"hunk_id": hunk_id}, lang=config.lang)
             if not options.json:
                 _tell_applied(hunk_id, report, options.lang)
-            return _data(report), not report.is_error
+            return data_of(report), not report.is_error
 
         return _each(options, apply)
 
@@ -194,8 +174,8 @@ def _tell_applied(hunk_id: str, report: Answer, lang: Lang) -> None:
         code, summary = str(report.fields["error"]), str(report.fields["summary"])
         terminal.complain(f"{hunk_id}: {failing.with_next(code, summary, lang)}")
     else:
-        _out_short(report)
-        _out("\n" if report.diff else "")
+        short(report)
+        out("\n" if report.diff else "")
         sys.stdout.flush()  # what was written is told before the next plan is
 
 
@@ -213,11 +193,18 @@ def _discard(options: argparse.Namespace) -> int:
                 return failing.refusal_data(refusal, options.lang, hunk_id=hunk_id), False
             summary = say("cli.discarded", options.lang, {"id": plan.id, "path": plan.request.path})
             if not options.json:
-                _out(terminal.line(summary) + "\n")
+                out(terminal.line(summary) + "\n")
             path = str(plan.request.path)
             return {"status": "ok", "hunk_id": plan.id, "path": path, "summary": summary}, True
 
         return _each(options, discard)
+
+
+def _recover(options: argparse.Namespace) -> int:
+    from copydesk.app.settling import recover
+
+    with _open(options, looks=True) as opened:
+        return recover(opened, opened.config.lang, as_json=options.json)
 
 
 def _each(options: argparse.Namespace, act: Callable[[str], tuple[dict[str, object], bool]]) -> int:
@@ -225,60 +212,19 @@ def _each(options: argparse.Namespace, act: Callable[[str], tuple[dict[str, obje
     done = [act(hunk_id) for hunk_id in dict.fromkeys(options.hunk_id)]
     if options.json:
         found = [data for data, _ in done]
-        _dump(found if len(options.hunk_id) > 1 else found[0])
+        dump(found if len(options.hunk_id) > 1 else found[0])
     return 0 if all(ok for _, ok in done) else 1
 
 
 def _history(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        entries = opened.history(opened.config.member, options.path, options.most)
-    if options.json:
-        _dump([_entry_data(entry) for entry in entries])
-        return 0
-    if not entries:
-        _out(say("cli.none_written", options.lang) + "\n")
-        return 0
-    rows = [("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE")]
-    for entry in entries:
-        added, removed = counts(entry.diff)
-        rows.append(
-            (
-                str(entry.edit_id),
-                terminal.when(entry.time_ms),
-                entry.member,
-                entry.tool,
-                str(entry.path),
-                f"+{added} -{removed}",
-                entry.state,
-            )
-        )
-    _out(terminal.table(rows))
-    if options.diff:
-        coloured = terminal.colours(sys.stdout)
-        for entry in entries:
-            head = terminal.strong(f"edit {entry.edit_id}", coloured)
-            _out(f"\n{head}\n{terminal.diff(_diff_text(entry), coloured)}")
-    return 0
+        edits = opened.history(opened.config.member, options.path, options.most)
+    return history.history(edits, options.lang, diffs=options.diff, as_json=options.json)
 
 
-def _entry_data(entry: Entry) -> dict[str, object]:
-    return {
-        "edit_id": entry.edit_id,
-        "time_ms": entry.time_ms,
-        "member": entry.member,
-        "tool": entry.tool,
-        "path": str(entry.path),
-        "kind": entry.kind,
-        "state": entry.state,
-        "hunk_id": entry.hunk_id,
-        "digest_before": entry.before,
-        "digest_after": entry.after,
-        "diff": _diff_text(entry),
-    }
-
-
-def _diff_text(entry: Entry) -> str:
-    return entry.diff.decode("utf-8", "backslashreplace")
+def _undo(options: argparse.Namespace) -> int:
+    with _open(options, looks=True) as opened:
+        return history.undo(opened, options.edit_id, options.lang, as_json=options.json)
 
 
 def _schema(options: argparse.Namespace) -> int:
@@ -286,7 +232,7 @@ def _schema(options: argparse.Namespace) -> int:
 
     config = _config(options, _root(options))
     chosen = [tool for tool in helping.catalog() if tool.toolset in config.toolsets]
-    _dump(dialects.definitions(chosen, options.dialect, config.lang))
+    dump(dialects.definitions(chosen, options.dialect, config.lang))
     return 0
 
 
@@ -298,9 +244,9 @@ def _manual(options: argparse.Namespace) -> int:
     if options.toolset is None:
         rows = [("TOOLSET", "TOPICS"), *((name, " ".join(names[name])) for name in names)]
         if options.json:
-            _dump(names)
+            dump(names)
         else:
-            _out(terminal.table(rows))
+            out(terminal.table(rows))
         return 0
     hint = "copydesk manual shows what there is."
     toolset, topic = options.toolset, options.topic or "index"
@@ -310,9 +256,9 @@ def _manual(options: argparse.Namespace) -> int:
         raise unknown(f"{toolset} topic", topic, names[toolset], hint)
     text = manuals.read(toolset, topic, lang)
     if options.json:
-        _dump({"toolset": toolset, "topic": topic, "text": text})
+        dump({"toolset": toolset, "topic": topic, "text": text})
     else:
-        _out(text if text.endswith("\n") else f"{text}\n")
+        out(text if text.endswith("\n") else f"{text}\n")
     return 0
 
 
@@ -325,14 +271,14 @@ def _doctor(options: argparse.Namespace) -> int:
         root = ""  # the folder that one is in is gone, which is a finding too
     findings = examine(root)
     if options.json:
-        _dump([finding.data() for finding in findings])
+        dump([finding.data() for finding in findings])
     else:
         coloured = terminal.colours(sys.stdout)
         for finding in findings:
             mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
-            _out(f"{mark} {finding.what}: {terminal.line(finding.found)}\n")
+            out(f"{mark} {finding.what}: {terminal.line(finding.found)}\n")
             if finding.mend:
-                _out(f"     mend: {terminal.line(finding.mend)}\n")
+                out(f"     mend: {terminal.line(finding.mend)}\n")
     return 0 if all(finding.ok for finding in findings) else 1
 
 
@@ -344,7 +290,7 @@ def _demo(options: argparse.Namespace) -> int:
         return demo(keep=options.keep, lang=lang)
     with contextlib.redirect_stdout(sys.stderr):
         status = demo(keep=options.keep, lang=lang)
-    _dump({"status": "error" if status else "ok"})
+    dump({"status": "error" if status else "ok"})
     return status
 
 
@@ -381,7 +327,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "show": _show,
     "apply": _apply,
     "discard": _discard,
+    "recover": _recover,
     "history": _history,
+    "undo": _undo,
     "schema": _schema,
     "manual": _manual,
     "doctor": _doctor,

@@ -23,6 +23,7 @@ from copydesk.app import terminal
 from copydesk.tools.report import Lang
 
 _COPIED = ("textwrap.py", "json", "argparse.py")
+_INSERTED = b"# Everything below works on whole paragraphs.\n\n"
 Call = Callable[..., Awaitable[dict[str, Any]]]
 
 
@@ -86,6 +87,7 @@ async def _story(folder: Path, lang: Lang) -> None:
         await _five_kinds(call, folder)
         await _drift(call, folder)
         await _at_once(call, folder)
+        await _undo(call, folder)
 
 
 async def _look(call: Call) -> None:
@@ -119,7 +121,7 @@ async def _five_kinds(call: Call, folder: Path) -> None:
             "prepare_file_insert_before",
             path="textwrap.py",
             anchor="def dedent(text):",
-            content="# Everything below works on whole paragraphs.\n\n",
+            content=_INSERTED.decode(),
         ),
         await call(
             "prepare_file_block_replace",
@@ -141,8 +143,7 @@ async def _five_kinds(call: Call, folder: Path) -> None:
     for plan in (plans[4], plans[2], plans[0], plans[3], plans[1]):
         done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
         _say(f"{plan['hunk_id']}  context_match: {done['context_match']:5}  {done['summary']}")
-    compile((folder / "textwrap.py").read_text("utf-8"), "textwrap.py", "exec")
-    _say("The file still compiles.")
+    _check_compiles(folder)
     again = await call(
         "apply_file_modification", expect="HUNK_NOT_FOUND", hunk_id=plans[0]["hunk_id"]
     )
@@ -207,8 +208,38 @@ async def _at_once(call: Call, folder: Path) -> None:
     _say(f"Without a version: auto_apply {unsure['auto_apply']} ({unsure['auto_apply_reason']}).")
 
 
+async def _undo(call: Call, folder: Path) -> None:
+    _head("7. Undo: one edit is taken back, the later ones of other lines stay")
+    listed = await call("list_edits", path="textwrap.py")
+    _say(f"list_edits: {listed['summary']}")
+    inserted = listed["edits"][3]
+    text = (folder / "textwrap.py").read_bytes()
+    back = await call("undo_file_modification", edit_id=inserted["edit_id"])
+    _say(back["summary"])
+    _quote(_block(back, "diff"))
+    if (folder / "textwrap.py").read_bytes() != text.replace(_INSERTED, b""):
+        raise StepFailed("the undo did not take back its own lines alone")
+    _check_compiles(folder)
+    await call("undo_file_modification", edit_id=back["edit_id"])
+    if (folder / "textwrap.py").read_bytes() != text:
+        raise StepFailed("the undo was not taken back")
+    _say("An undo is an edit too: taken back, the very bytes are there again.")
+    first = (await call("list_edits", path="argparse.py"))["edits"][0]
+    target = folder / "argparse.py"
+    target.write_bytes(target.read_bytes().replace(b"a copy desk", b"two copy desks"))
+    refused = await call(
+        "undo_file_modification", expect="CONTENT_CHANGED", edit_id=first["edit_id"]
+    )
+    _say(f"{refused['error']}: {refused['summary']}")
+
+
+def _check_compiles(folder: Path) -> None:
+    compile((folder / "textwrap.py").read_text("utf-8"), "textwrap.py", "exec")
+    _say("The file still compiles.")
+
+
 def _history(folder: Path) -> None:
-    _head("7. copydesk history")
+    _head("8. copydesk history")
     shown = subprocess.run(
         [sys.executable, "-m", "copydesk.app.cli", "history", "--root", str(folder)],
         capture_output=True,

@@ -109,9 +109,10 @@ def _state(root: str) -> Iterator[Finding]:
         yield Finding("state folder", True, f"{path} is not there yet; the first call makes it")
         return
     try:
-        with open_workspace(root, config) as opened:
+        with open_workspace(root, config, recover=False) as opened:
             waiting = len(opened.pending(config.member))
             entries = opened.journal.entries(most=_MOST_EDITS)
+            doubts = opened.recovery.doubts()
     except (Refusal, sqlite3.Error, OSError) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
         mend = f"look at {path}; it may be taken away when no copydesk runs, with the history in it"
@@ -121,9 +122,10 @@ def _state(root: str) -> Iterator[Finding]:
     yield Finding("registry", True, f"plans that wait: {waiting}")
     more = " or more" if len(entries) == _MOST_EDITS else ""
     yield Finding("journal", True, f"edits recorded: {len(entries)}{more}")
-    doubtful = sum(entry.state == "open" for entry in entries)
-    if doubtful:
-        yield Finding("journal", True, f"edits under way, or broken off: {doubtful}")
+    if doubts:
+        where = ", ".join(dict.fromkeys(str(entry.path) for entry in doubts))
+        found = f"edits broken off in the middle: {len(doubts)} ({where})"
+        yield Finding("recovery", False, found, "copydesk recover settles them, all or none")
 
 
 def _locks(root: str) -> Iterator[Finding]:

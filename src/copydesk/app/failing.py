@@ -21,6 +21,7 @@ from copydesk.tools.words import say
 _SEE = {
     "HUNK_NOT_FOUND": "cli.see_pending",
     "INVALID_HUNK_ID": "cli.see_pending",
+    "EDIT_NOT_FOUND": "cli.see_history",
     "FAILED": "cli.see_doctor",
 }
 

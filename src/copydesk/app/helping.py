@@ -71,7 +71,7 @@ def _kind(form: Mapping[str, Any]) -> str:
 
 
 def _default(form: Mapping[str, Any]) -> str:
-    default = form.get("default")
+    default = form.get("default", False if form.get("type") == "boolean" else None)
     if default is None:
         return ""
     return f"default: {str(default).lower() if isinstance(default, bool) else default}"

@@ -13,11 +13,21 @@ from typing import Self
 
 from copydesk.app.config import load
 from copydesk.app.opening import open_workspace
-from copydesk.desk.journal import Entry
-from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
+from copydesk.desk.history import Past
+from copydesk.desk.outcome import (
+    Applied,
+    Created,
+    NotUndone,
+    Overwritten,
+    Planned,
+    Reading,
+    Rejected,
+    Undone,
+)
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.text.relpath import RelPath
+from copydesk.tools.history import UNDO
 
 
 class Desk:
@@ -152,9 +162,40 @@ class Desk:
         """The plans that wait, the oldest first."""
         return self._opened.desk.waiting(self._member)
 
-    def history(self, path: str | None = None, most: int = 50) -> tuple[Entry, ...]:
-        """The last edits, the newest first."""
-        return self._opened.history(self._member.name, path, most)
+    def history(
+        self, path: str | None = None, most: int = 50, before: int | None = None
+    ) -> tuple[Past, ...]:
+        """The last edits, the newest first: of all files, of one, of what is in a directory.
+
+        With `before` those of lower ids.
+        """
+        return self._opened.history(self._member.name, path, most, before)
+
+    def undo(self, edit_id: int) -> Undone:
+        """Take an edit back, also after later edits of other lines; that is an edit itself.
+
+        Raises EditNotFound, AccessDenied, ContentChanged when the lines of the edit
+        were changed since, and others when the file refuses it.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk
+        >>> from copydesk.edit.request import RangeEdit
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("one\\ntwo\\nthree\\n")
+        >>> with Desk(root) as desk:
+        ...     first = desk.apply(desk.prepare(RangeEdit(desk.path("a.txt"), "1", "eins")).id)
+        ...     desk.apply(desk.prepare(RangeEdit(desk.path("a.txt"), "3", "drei")).id).edit_id
+        ...     back = desk.undo(first.edit_id)
+        ...     [(edit.edit_id, edit.undoes, edit.undone_by) for edit in desk.history()]
+        2
+        [(3, 1, 0), (2, 0, 0), (1, 0, 3)]
+        >>> back.context, (root / "a.txt").read_text()
+        ('fuzz', 'one\\ntwo\\ndrei\\n')
+        """
+        outcome = self._opened.desk.undo(self._member, UNDO, edit_id)
+        if isinstance(outcome, NotUndone):
+            raise outcome.refusal
+        return outcome
 
 
 def _tool(request: Request) -> str:

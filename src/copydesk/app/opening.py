@@ -19,12 +19,15 @@ from copydesk.app.looking import WorkspaceLooking
 from copydesk.desk.bases import Bases, MemoryBases
 from copydesk.desk.batching import Batching
 from copydesk.desk.desk import Desk
-from copydesk.desk.journal import Entry, Journal, MemoryJournal
+from copydesk.desk.history import Past
+from copydesk.desk.journal import Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.member import Member
-from copydesk.desk.recovery import Recovery
+from copydesk.desk.recovery import Recovery, Settled
 from copydesk.desk.registry import MemoryRegistry, Registry
+from copydesk.desk.rollback import Rollback
 from copydesk.desk.setting import Setting
+from copydesk.desk.turns import Turns
 from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
 from copydesk.errors import AccessDenied
@@ -48,20 +51,42 @@ def _never() -> bool:
     return False
 
 
-def open_workspace(root: str, config: Config | None = None, *, shared: bool = True) -> Opened:
+def now_ms() -> int:
+    """Milliseconds since 1970, by the clock of the machine."""
+    return time.time_ns() // 1_000_000
+
+
+def open_workspace(
+    root: str,
+    config: Config | None = None,
+    *,
+    shared: bool = True,
+    recover: bool = True,
+    clock: Callable[[], int] = now_ms,
+) -> Opened:
     """The workspace at `root`, with its configuration unless one is given.
 
     `shared`: plans, bases and the journal are kept in the state folder, for all
-    processes; else in the memory of this one. Raises ConfigError, and Refusal
-    for a root that cannot be opened.
+    processes; else in the memory of this one. `recover`: what a process that died
+    has left half done is settled first. `clock` gives milliseconds since 1970.
+    Raises ConfigError, and Refusal for a root that cannot be opened.
     """
-    return Opened(root, load(root) if config is None else config, shared=shared)
+    loaded = load(root) if config is None else config
+    return Opened(root, loaded, shared=shared, recover=recover, clock=clock)
 
 
 class Opened:
     """An open workspace. Safe to use from many threads; close it, or use it in a `with`."""
 
-    def __init__(self, root: str, config: Config, *, shared: bool) -> None:
+    def __init__(
+        self,
+        root: str,
+        config: Config,
+        *,
+        shared: bool,
+        recover: bool = True,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
         self.config = config
         self.files = Workspace(
             root,
@@ -91,26 +116,39 @@ class Opened:
             self.journal = MemoryJournal()
             bases = MemoryBases(config.bases_bytes)
             lanes = Lanes()
-        named = EditorConfig(self.files)
+        styles = EditorConfig(self.files)
+
+        def encoding_of(path: RelPath) -> str | None:
+            return config.encoding_of(str(path)) or styles.charset(path)
+
         told = _Told(self.registry, self._tell)
-        recovery = Recovery(self.files, lanes, self.journal, told)
+        self.recovery = Recovery(
+            self.files,
+            lanes,
+            self.journal,
+            told,
+            Rollback(self.files, lanes, self.journal, bases, encoding_of),
+        )
+        self.recovered: tuple[Settled, ...] = ()
         if shared:
-            recovery.run(_now_ms())
-            before_ms = _now_ms() - config.journal_days * 86_400_000
+            if recover:
+                self.recovered = self.recovery.run(clock())
+            before_ms = clock() - config.journal_days * 86_400_000
             self.journal.prune(before_ms, config.journal_bytes)
+        turns = Turns(lanes, self.journal, self.recovery, clock)
         setting = Setting(
             files=self.files,
             registry=told,
-            recovery=recovery,
+            recovery=self.recovery,
             journal=self.journal,
             bases=bases,
-            lanes=lanes,
-            clock=_now_ms,
+            turns=turns,
+            clock=clock,
             ids=lambda: secrets.token_hex(4),
-            named=lambda path: config.encoding_of(str(path)) or named.charset(path),
+            named=encoding_of,
             ttl_ms=config.ttl_seconds * 1000,
         )
-        writer = Writer(self.files, lanes, self.journal, _now_ms, setting.named)
+        writer = Writer(self.files, turns, self.journal, clock, setting.named)
         self.desk = Desk(setting, writer)
         self._batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
@@ -177,12 +215,16 @@ class Opened:
         shown = self.desk.show(self.member(member), hunk_id)
         return reports.planned(shown.plan.tool, shown, lang)
 
-    def history(self, member: str, path: str | None = None, most: int = 50) -> tuple[Entry, ...]:
-        """The last edits, the newest first, of files that the member may read."""
+    def history(
+        self, member: str, path: str | None = None, most: int = 50, before: int | None = None
+    ) -> tuple[Past, ...]:
+        """The last edits, the newest first, of files that the member may read.
+
+        `path` is a file or a directory; with `before` those of lower ids.
+        """
         wanted = None if path is None else RelPath.parse(path)
-        permission = self.member(member).permission
-        found = self.journal.entries(wanted, None, most)
-        return tuple(entry for entry in found if permission.allows_read(entry.path))
+        found = self.desk.history.page(self.member(member), wanted, most=most, before=before)
+        return found.edits
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener`, from any thread, when plans came or went; gives the way out."""
@@ -226,10 +268,6 @@ class _Told:
         """The plan is gone from now on."""
         self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
         self._tell()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def default_root() -> str:

@@ -8,9 +8,10 @@ was written is never written again, whoever was ended in between.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from copydesk.desk.drafting import Drafting
+from copydesk.desk.journal import State
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected
 from copydesk.desk.setting import Setting
@@ -19,11 +20,27 @@ from copydesk.edit.draft import Draft, compose
 from copydesk.edit.place import text_for
 from copydesk.edit.plan import ContextMatch, Plan
 from copydesk.edit.relocate import place_of
-from copydesk.errors import ContentChanged, HunkNotFound, Refusal
+from copydesk.errors import ContentChanged, Failed, HunkNotFound, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is written together with a plan, ahead of it in the same file.
+
+    `digest` is that of the file as it was read, `inverses` those of the edits made
+    to it since, the first one first.
+    """
+
+    digest: str = ""
+    inverses: tuple[ChangeSet, ...] = ()
+
+
+NOTHING_AHEAD = Ahead()
 
 
 class Applying:
@@ -40,14 +57,8 @@ class Applying:
         seen: list[Text] = []
 
         def make(now: Source) -> Draft:
-            known = base if isinstance(base, Snapshot) else None
-            if known is None and plan.base_digest not in (None, now.digest):
-                known = self._set.bases.find(plan.base_digest or "", named, None)
-            since = None
-            if known is not None and plan.place.foot and known.digest != now.digest:
-                since = self._set.journal.chain(real, known.digest, now.digest)
             try:
-                return made(plan, now, known, since)
+                return self.draft(plan, real, now, base)
             except Refusal:
                 last = now.line_count
                 seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]
@@ -62,7 +73,7 @@ class Applying:
         path = plan.request.path
         job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         try:
-            named = self._set.named(real := self._set.files.resolve(path))
+            real = self._set.files.resolve(path)
             creates = None if plan.base_digest else lambda: self._drafting.of_new(plan.request)
             written = self._writer.write(job, make, creates, still, then)
         except Refusal as refusal:
@@ -73,6 +84,29 @@ class Applying:
         self._drafting.remember(draft.after, real)
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
         return Applied(plan, draft, context, written.edit_id)
+
+    def draft(
+        self,
+        plan: Plan,
+        real: RelPath,
+        now: Source,
+        base: Text | None = None,
+        ahead: Ahead = NOTHING_AHEAD,
+    ) -> Draft:
+        """The plan's edit on the text now, at its place there; raises the refusals of its kind.
+
+        `base` is the text planned on, where it is at hand; else it is looked up.
+        """
+        known = base if isinstance(base, Snapshot) else None
+        if known is None and plan.base_digest not in (None, now.digest):
+            known = self._set.bases.find(plan.base_digest or "", self._set.named(real), None)
+        since = None
+        if known is not None and plan.place.foot and known.digest != now.digest:
+            read = ahead.digest or now.digest
+            is_read = known.digest == read
+            since = () if is_read else self._set.journal.chain(real, known.digest, read)
+            since = None if since is None else (*since, *ahead.inverses)
+        return made(plan, now, known, since)
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan waits as it is, and was not written; call it in its turn."""
@@ -85,16 +119,19 @@ class Applying:
         entry = self._set.journal.of_hunk(plan.id)
         if entry is None or entry.state == "failed" or entry.time_ms < plan.created_ms:
             return
-        was_open = entry.state == "open"  # who wrote it was ended before it could say so
-        state = self._set.recovery.settle(entry, now_ms) if was_open else entry.state
+        state: State = entry.state
+        if state == "open" and not entry.group:  # who wrote it was ended before it could say so
+            state = self._set.recovery.settle(entry, now_ms)
+        if state == "open":
+            raise Failed("settle what was broken off", f"{entry.path} is not settled")
         if state != "failed":
             self._set.registry.end(plan.id, "applied", now_ms)
             raise HunkNotFound(plan.id, "applied")
 
     def turn(self, plan: Plan) -> AbstractContextManager[None]:
-        """The lane of the plan's file: within it no apply of the plan is under way."""
+        """The turn of the plan's file: within it no apply of the plan is under way."""
         real = self._drafting.real(plan.request.path)
-        return self._set.lanes.turn(str(real), (plan.created_ms, plan.id))
+        return self._set.turns.of(real, (plan.created_ms, plan.id))
 
 
 def made(

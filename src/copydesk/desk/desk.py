@@ -1,4 +1,4 @@
-"""The sentences of the domain: prepare, apply, discard, create, overwrite.
+"""The sentences of the domain: prepare, apply, discard, create, overwrite, undo.
 
 What lives here: what each of them checks and in what order. What must not:
 concrete stores, JSON, words, the clock (it is handed in). Invariants: only
@@ -7,23 +7,31 @@ concrete stores, JSON, words, the clock (it is handed in). Invariants: only
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from copydesk.desk.applying import Applying, digest_of, made
 from copydesk.desk.drafting import Drafting
+from copydesk.desk.history import History
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
     Applied,
     Created,
+    NotUndone,
     Overwritten,
     Planned,
     Reading,
     Rejected,
     Revision,
+    Transacted,
+    Undone,
+    Withheld,
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
-from copydesk.desk.seeing import may_read
+from copydesk.desk.seeing import check_look, may_read
 from copydesk.desk.setting import Setting
+from copydesk.desk.transaction import Transactions
+from copydesk.desk.undoing import Undoing
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
 from copydesk.edit.draft import Draft, compose
@@ -54,6 +62,9 @@ class Desk:
         self._set, self._writer = setting, writer
         self._drafting = Drafting(setting)
         self._applying = Applying(setting, self._drafting, writer)
+        self._transactions = Transactions(setting, self._drafting, self._applying)
+        self.history = History(setting)
+        self._undoing = Undoing(setting, self._drafting, self.history, writer)
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
@@ -121,20 +132,51 @@ class Desk:
             raise WrongMode(hunk_id, plan.tool, tool)
         return self._applying.write(member, plan)
 
-    def discard(self, member: Member, hunk_id: str) -> Plan:
-        """Let the plan go; raises InvalidHunkId, HunkNotFound, WrongOwner."""
+    def apply_all(
+        self, member: Member, tool: str, hunk_ids: Sequence[str]
+    ) -> Transacted | Withheld:
+        """Write several plans, in one file or in several, all or none.
+
+        Raises what `apply` raises, and InvalidArgs for no ids or one given twice;
+        what a file refuses comes back as Withheld.
+        """
+        return self._transactions.apply(member, tool, hunk_ids)
+
+    def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
+        """Take an edit back, on the file as it is now, also when other lines changed since.
+
+        Raises EditNotFound and AccessDenied; what the file refuses comes back as NotUndone.
+        """
+        return self._undoing.undo(member, tool, edit_id)
+
+    def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
+        """Let the plan go; raises InvalidHunkId, HunkNotFound, WrongOwner.
+
+        With the name of a `tool` also WrongMode, when its toolset is another one.
+        """
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
+        if tool is not None and plan.toolset != member.toolset:
+            raise WrongMode(hunk_id, plan.tool, tool)
         with self._applying.turn(plan):
             plan = self._set.registry.get(plan.id, self._set.clock())
             self._set.registry.end(plan.id, "discarded", self._set.clock())
         return plan
 
-    def waiting(self, member: Member) -> tuple[Plan, ...]:
-        """The plans of all members on files that this one may read, the oldest first."""
+    def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
+        """The plans of all members on files that this one may read, the oldest first.
+
+        With a path those of that file, or of what is below that directory.
+        """
+        files = self._set.files
         plans = self._set.registry.waiting(self._set.clock())
-        return tuple(p for p in plans if may_read(self._set.files, member, p.request.path))
+        seen = (p for p in plans if may_read(files, member, p.request.path))
+        if path is None:
+            return tuple(seen)
+        check_look(files, member, path)
+        real = files.resolve(path)
+        return tuple(p for p in seen if real.covers(files.resolve(p.request.path)))
 
     def show(self, member: Member, hunk_id: str) -> Planned:
         """The plan as it was shown; the draft is made again from what it was based on.

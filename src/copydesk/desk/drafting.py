@@ -16,7 +16,7 @@ from copydesk.desk.writing import ATTEMPTS
 from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.place import Place, end_of, locate, sought_by, text_for
 from copydesk.edit.relocate import relocate, stale
-from copydesk.edit.request import Append, Insert, Request, Terms
+from copydesk.edit.request import Append, BatchEdit, Insert, Request, Terms
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
@@ -51,6 +51,8 @@ class Drafting:
             if terms.expected_old is not None:
                 if isinstance(request, Append | Insert):
                     raise InvalidArgs("expected_old", "this tool replaces no lines; leave it out")
+                if isinstance(request, BatchEdit):
+                    raise InvalidArgs("expected_old", "old_string says it already; leave it out")
                 check_expected(terms.expected_old, text, place)
             return compose(request, text, place)
 

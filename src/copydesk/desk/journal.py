@@ -78,7 +78,10 @@ class Journal(Protocol):
         most: int = 50,
         before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries, the newest first; with `before` those of lower ids."""
+        """The last entries, the newest first; with `before` those of lower ids.
+
+        `path` stands for a file, and for all that is below a directory.
+        """
         ...
 
     def get(self, edit_id: int) -> Entry | None:
@@ -111,8 +114,8 @@ class Journal(Protocol):
         """The groups that have open entries at the path, the oldest first."""
         ...
 
-    def undone_by(self, edit_id: int) -> int:
-        """The newest entry that takes the edit back and has not failed; 0 when none does."""
+    def undone_by(self, edit_id: int) -> tuple[int, ...]:
+        """The entries that take the edit back and have not failed, the oldest first."""
         ...
 
     def in_doubt(self) -> tuple[Entry, ...]:
@@ -164,6 +167,7 @@ class MemoryJournal:
 
     def __init__(self, most: int = 1_000) -> None:
         self._entries: dict[int, Entry] = {}
+        self._open_in_groups: dict[int, Entry] = {}
         self._most = most
         self._count = 0
         self._lock = Lock()
@@ -173,8 +177,12 @@ class MemoryJournal:
         with self._lock:
             self._count += 1
             self._entries[self._count] = replace(entry, edit_id=self._count)
+            if entry.group:
+                self._open_in_groups[self._count] = self._entries[self._count]
             if len(self._entries) > self._most:
-                del self._entries[min(self._entries)]
+                oldest = min(self._entries)
+                del self._entries[oldest]
+                self._open_in_groups.pop(oldest, None)
             return self._count
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
@@ -187,6 +195,7 @@ class MemoryJournal:
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended."""
         with self._lock:
+            self._open_in_groups.pop(edit_id, None)
             if edit_id in self._entries:
                 self._entries[edit_id] = replace(self._entries[edit_id], state=state)
 
@@ -207,7 +216,7 @@ class MemoryJournal:
             found = [
                 e
                 for e in reversed(self._entries.values())
-                if path in (None, e.path)
+                if (path is None or path.covers(e.path))
                 and member in (None, e.member)
                 and (before is None or e.edit_id < before)
             ]
@@ -247,14 +256,14 @@ class MemoryJournal:
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
         """The groups that have open entries at the path, the oldest first."""
         with self._lock:
-            open_ = (e for e in self._entries.values() if e.state == "open" and e.group)
+            open_ = self._open_in_groups.values()
             return tuple(dict.fromkeys(e.group for e in open_ if e.path == path))
 
-    def undone_by(self, edit_id: int) -> int:
-        """The newest entry that takes the edit back and has not failed; 0 when none does."""
+    def undone_by(self, edit_id: int) -> tuple[int, ...]:
+        """The entries that take the edit back and have not failed, the oldest first."""
         with self._lock:
-            found = (e for e in reversed(self._entries.values()) if edit_id and e.undoes == edit_id)
-            return next((e.edit_id for e in found if e.state != "failed"), 0)
+            found = (e for e in self._entries.values() if edit_id and e.undoes == edit_id)
+            return tuple(e.edit_id for e in found if e.state != "failed")
 
     def in_doubt(self) -> tuple[Entry, ...]:
         """The open entries, the oldest first."""

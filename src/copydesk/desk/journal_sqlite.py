@@ -92,10 +92,11 @@ class SqliteJournal:
         self._settle()
         with self._db.reading() as db:
             rows = db.execute(
-                f"SELECT {_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1)"
+                f"SELECT {_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1"
+                " OR (path > ?1 || '/' AND path < ?1 || '0'))"  # 0 comes after /
                 " AND (?2 IS NULL OR member = ?2) AND (?4 IS NULL OR edit_id < ?4)"
                 " ORDER BY edit_id DESC LIMIT ?3",
-                (None if path is None else str(path), member, most, before),
+                (str(path) if path and path.parts else None, member, most, before),
             ).fetchall()
         return tuple(_entry(row) for row in rows)
 
@@ -147,16 +148,22 @@ class SqliteJournal:
         """The groups that have open entries at the path, the oldest first."""
         with self._db.reading() as db:
             rows = db.execute(
-                "SELECT edit_id, group_id FROM edits WHERE state = 'open' AND group_id <> ''"
-                " AND path = ? ORDER BY edit_id",
+                "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # few are open
+                " WHERE state = 'open' AND group_id <> '' AND path = ? ORDER BY edit_id",
                 (str(path),),
             ).fetchall()
             return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in self._ended))
 
-    def undone_by(self, edit_id: int) -> int:
-        """The newest entry that takes the edit back and has not failed; 0 when none does."""
-        found = self._select("undoes = ? AND undoes <> 0 ORDER BY edit_id DESC", edit_id)
-        return next((e.edit_id for e in found if e.state != "failed"), 0)
+    def undone_by(self, edit_id: int) -> tuple[int, ...]:
+        """The entries that take the edit back and have not failed, the oldest first."""
+        with self._db.reading() as db:
+            rows = db.execute(
+                "SELECT edit_id, state FROM edits WHERE undoes = ? AND undoes <> 0"
+                " ORDER BY edit_id",
+                (edit_id,),
+            ).fetchall()
+            ended = dict(self._ended)
+        return tuple(id_ for id_, state in rows if ended.get(id_, state) != "failed")
 
     def in_doubt(self) -> tuple[Entry, ...]:
         """The open entries, the oldest first."""

@@ -19,6 +19,11 @@ Ticket = tuple[int, str]
 """Milliseconds since 1970 and a name: what decides who is first."""
 
 
+def inode_key(dev: int, ino: int) -> str:
+    """The key of the lane of a file with several names, besides those of the names."""
+    return f"\0inode {dev} {ino}"  # no path holds a NUL
+
+
 class Exclusion(Protocol):
     """Exclusion across processes, by key."""
 

@@ -6,12 +6,15 @@ field names of reports.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from copydesk.desk.journal import Entry
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import ContextMatch, Plan
 from copydesk.errors import Refusal
 from copydesk.text.change import ChangeSet
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 
@@ -59,6 +62,42 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class Transacted:
+    """Several plans were written, all of them, in the order in which they are given here.
+
+    `group` is the id of the transaction, empty when nothing was to be changed.
+    `versions` are those of the files after all, by the id of the plan; `diffs` has
+    one for each file that was changed.
+    """
+
+    group: str
+    applied: tuple[Applied, ...]
+    versions: Mapping[str, str]
+    diffs: tuple[tuple[bytes, Encoding], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one of several plans would have come to: written as `context` says, or refused."""
+
+    plan: Plan
+    context: ContextMatch
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Several plans that were to be written, and none was: they all wait on.
+
+    `refusal` says why, `plan` is the first that was refused, if it was one of them.
+    """
+
+    refusal: Refusal
+    plan: Plan | None
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Created:
     """A new file was written."""
 
@@ -87,6 +126,7 @@ class Reading:
 
     `mtime_ms` is in milliseconds since 1970, `digest` the SHA-256 in hex.
     `last_wanted` is the last line asked for, from 1, whether it is shown or not.
+    `cut_in_line`: the one line shown is only the start of it.
     `total_lines`, `version`, `newline_style` and `ends_with_newline` are None
     when only the end of a large file was read.
     """
@@ -102,6 +142,7 @@ class Reading:
     ends_with_newline: bool | None
     cut_by_lines: bool
     cut_by_characters: bool
+    cut_in_line: bool
     last_wanted: int
     mtime_ms: int
     digest: str | None
@@ -115,3 +156,33 @@ class Revision:
     change: ChangeSet
     after: Snapshot
     diff: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """An edit was taken back by another one, or nothing was left of it (`edit_id` 0).
+
+    `change` was made on `base`, the file as it was at that moment. `context` is
+    `exact` where the diff is that of the edit turned round, word for word.
+    """
+
+    entry: Entry
+    base: Text
+    change: ChangeSet
+    after: Text
+    diff: bytes
+    context: ContextMatch
+    edit_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotUndone:
+    """An edit could not be taken back in the file as it is; nothing was written.
+
+    `current` is that file, where it was read, with `lines`, 0-based, half-open, at hand.
+    """
+
+    entry: Entry
+    refusal: Refusal
+    current: Text | None = None
+    lines: tuple[int, int] = (0, 0)

@@ -1,103 +1,236 @@
 """After a crash: what was under way is found in the journal, and settled.
 
-What lives here: how an open entry is settled. What must not: an edit of its
-own making. Invariant: an entry is settled in its file's turn, so that of a
-process that is alive is not touched before it has let go of the file.
+What lives here: how open entries are settled, one by one or as a group, all or
+none. What must not: how a file is judged and put back (`rollback`). Invariant:
+an entry is settled in the turn of its file, a group in the turns of all its
+files, so that of a process that is alive is not touched before it has let go.
 """
 
 from __future__ import annotations
 
-import hashlib
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 
 from copydesk.desk.journal import Entry, Journal, State
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.registry import Registry
-from copydesk.errors import FileNotFound, HunkNotFound, Refusal
-from copydesk.store.protocol import Document, Files, InPlaceTorn, TargetMoved
-
-TORN_MS = 2_000
-"""A file that was last written so soon after its entry was made was written by that entry."""
+from copydesk.desk.rollback import TORN_MS, Found, How, Inode, Rollback
+from copydesk.errors import HunkNotFound, Refusal
+from copydesk.store.protocol import Files, NotPutBack, TargetMoved
 
 LEFT_OVER_MS = 60_000
 """A temporary file as old as this is nobody's any more."""
+
+GROUP_TORN_MS = 60_000
+"""So long after its entries were made a group may begin to write in place."""
+
+_ATTEMPTS = 5
+_TORN = "it was torn in the middle, and the old bytes could not be put back"
+_MOVING = "another program changes the file again and again"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An entry that was found open, and how it ended.
+
+    `open`: it could not be settled, and `reason` says why. `unsure`: another
+    program changed the file, so that nobody can tell whether the edit is in it.
+    """
+
+    entry: Entry
+    state: State
+    reason: str = ""
 
 
 class Recovery:
     """Settles the open entries of one workspace."""
 
-    def __init__(self, files: Files, lanes: Lanes, journal: Journal, registry: Registry) -> None:
-        self._files, self._lanes = files, lanes
-        self._journal, self._registry = journal, registry
+    def __init__(
+        self, files: Files, lanes: Lanes, journal: Journal, registry: Registry, rollback: Rollback
+    ) -> None:
+        self._files, self._lanes, self._journal = files, lanes, journal
+        self._registry, self._rollback = registry, rollback
 
-    def run(self, now_ms: int) -> tuple[Entry, ...]:
-        """Settle all open entries; gives them as they were found."""
-        found = self._journal.in_doubt()
-        for entry in found:
-            with self._lanes.turn(str(entry.path), (entry.time_ms, entry.hunk_id)):
-                self.settle(entry, now_ms)
-                with suppress(Refusal):
-                    self._files.sweep(entry.path.parent, 1_000_000 * (now_ms - LEFT_OVER_MS))
-        return found
+    def run(self, now_ms: int) -> tuple[Settled, ...]:
+        """Settle all open entries; what was found, and how each ended."""
+        found: list[Settled] = []
+        groups: set[str] = set()
+        for entry in self._journal.in_doubt():
+            if not entry.group:
+                found.append(self._settle_alone(entry, now_ms))
+            elif entry.group not in groups:
+                groups.add(entry.group)
+                found += self.settle_group(entry.group, now_ms)
+        return tuple(found)
+
+    def doubts(self) -> tuple[Entry, ...]:
+        """The open entries that `run` would have something to do for; nothing is changed."""
+        found: list[Entry] = []
+        for entry in self._journal.in_doubt():
+            with self._turns([entry]):
+                now = self._journal.get(entry.edit_id)
+                if now is None or now.state != "open":
+                    continue
+                if entry.group or self._judged(entry)[0] in ("torn", "unknown"):
+                    found.append(entry)
+        return tuple(found)
+
+    def sweep(self, now_ms: int, most: int = 1_000) -> int:
+        """Remove what killed processes left beside the files that were last written; how many."""
+        folders = {entry.path.parent for entry in self._journal.entries(most=most)}
+        count = 0
+        for folder in sorted(folders, key=str):
+            with suppress(Refusal):
+                count += self._files.sweep(folder, 1_000_000 * (now_ms - LEFT_OVER_MS))
+        return count
 
     def settle(self, entry: Entry, now_ms: int) -> State:
         """How the write of an entry ended, recorded; call it in the file's turn.
 
-        `unsure`: somebody else wrote since, so that nobody can tell; a plan
-        counts as applied then, lest it be applied twice.
+        `unsure`: a plan counts as applied then, lest it be applied twice. `open`:
+        the file is torn and could not be put back.
         """
-        state = self._judged(entry)
+        how, found = self._judged(entry)
+        state = _STATES[how]
+        if how == "torn" and found is not None:
+            try:
+                self._rollback.put_back(found)
+            except (Refusal, TargetMoved, NotPutBack):
+                return "open"  # the journal keeps the old bytes until it is closed
         self._journal.close_entry(entry.edit_id, state)
-        if entry.hunk_id and state != "failed":
-            self._end(entry, now_ms)
+        self._end([entry], state, now_ms)
         return state
 
-    def _judged(self, entry: Entry) -> State:
-        later = self._journal.next_of(entry)
-        document: Document | None = None
-        if later is not None:
-            seen = later.before
-        else:
+    def settle_group(self, group: str, now_ms: int) -> tuple[Settled, ...]:
+        """Bring all files of the group to all or none, in their turns; raises nothing."""
+        try:
+            with self._turns(self._journal.of_group(group)):
+                return self.settle_in_turn(group, now_ms)
+        except Refusal as refusal:
+            return tuple(Settled(e, "open", str(refusal)) for e in self._journal.of_group(group))
+
+    def settle_in_turn(
+        self, group: str, now_ms: int, inodes: Collection[Inode] = ()
+    ) -> tuple[Settled, ...]:
+        """The same, where the turns of all files of the group are held; raises Refusal.
+
+        `inodes` are those of them with several names whose turns are held too.
+        """
+        entries = self._journal.of_group(group)
+        left = tuple(entry for entry in entries if entry.state == "open")
+        begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
+        reason = _MOVING
+        for _ in range(_ATTEMPTS):
             try:
-                document = self._files.read(entry.path)
-            except FileNotFound:
-                seen = ""
-            except Refusal:
-                return "unsure"
-            else:
-                seen = hashlib.sha256(document.data).hexdigest()
-        if seen == entry.after:
-            return "done"
-        if seen == entry.before:
-            return "failed"
-        return self._restored(entry, document, seen) if document else "unsure"
+                return self._settled(left, begun_back, now_ms, inodes)
+            except TargetMoved:
+                continue
+            except NotPutBack as torn:
+                reason = str(torn)
+            except Refusal as refusal:
+                reason = str(refusal.facts().get("reason", refusal.code))
+            break
+        return tuple(Settled(entry, "open", reason) for entry in left)
 
-    def _restored(self, entry: Entry, document: Document, seen: str) -> State:
-        """Put the old bytes back into a file whose write in place broke off."""
-        whole = self._journal.whole_of(entry.edit_id)
-        age_ms = document.stamp.mtime_ns // 1_000_000 - entry.time_ms
-        if whole is None or not -TORN_MS <= age_ms <= TORN_MS:
-            return "unsure"
-        lane = f"inode {document.stamp.dev} {document.stamp.ino}"
-        try:
-            with self._lanes.turn(lane, (entry.time_ms, entry.hunk_id)):
-                self._files.replace(
-                    entry.path,
-                    document.stamp,
-                    seen,
-                    [whole],
-                    before_in_place=lambda torn: None,  # the bytes worth keeping are `whole`
-                    expected_real=document.real,
-                )
-        except (Refusal, TargetMoved, InPlaceTorn):
-            return "open"
-        return "failed"
+    def _settled(
+        self,
+        entries: tuple[Entry, ...],
+        begun_back: bool,
+        now_ms: int,
+        inodes: Collection[Inode],
+    ) -> tuple[Settled, ...]:
+        """All entries closed; raises TargetMoved, Refusal, NotPutBack with some files put back.
 
-    def _end(self, entry: Entry, now_ms: int) -> None:
-        """The plan of a written entry is gone, if it still waits as it was then."""
-        try:
-            plan = self._registry.get(entry.hunk_id, now_ms)
-        except HunkNotFound:
-            return
-        if plan.created_ms <= entry.time_ms:
-            self._registry.end(entry.hunk_id, "applied", now_ms)
+        The way back can be begun again: a file that is back is left as it is.
+        """
+        found = [self._rollback.look(chain, GROUP_TORN_MS) for chain in _by_path(entries)]
+        known = _known(found)
+        if not begun_back and all(how in _IN for how in known):
+            self._close(entries, "done", now_ms)
+            return tuple(Settled(entry, "done") for entry in entries)
+        for each in reversed(found):
+            self._rollback.put_back(each, inodes)
+        unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
+        self._close(unsure, "unsure", now_ms)
+        self._close([entry for entry in entries if entry not in unsure], "failed", now_ms)
+        return tuple(Settled(e, "unsure" if e in unsure else "failed") for e in entries)
+
+    def _close(self, entries: Sequence[Entry], state: State, now_ms: int) -> None:
+        if entries:
+            self._journal.close_all([entry.edit_id for entry in entries], state)
+            self._end(entries, state, now_ms)
+        for path in {entry.path for entry in entries}:
+            with suppress(Refusal):
+                self._files.sweep_for(path)
+
+    def _settle_alone(self, entry: Entry, now_ms: int) -> Settled:
+        with self._turns([entry]):
+            state = self.settle(entry, now_ms)
+            with suppress(Refusal):
+                self._files.sweep_for(entry.path)
+        return Settled(entry, state, _TORN if state == "open" else "")
+
+    def _judged(self, entry: Entry) -> tuple[How, Found | None]:
+        """What became of the write of one entry: what was written next, or stands there, tells."""
+        later = self._journal.next_of(entry)
+        if later is None:
+            for _ in range(_ATTEMPTS):
+                with suppress(TargetMoved):
+                    found = self._rollback.look((entry,), TORN_MS)
+                    return found.how, found
+            return "unknown", None
+        if later.before == entry.after:
+            return "written", None
+        return ("not written" if later.before == entry.before else "unknown"), None
+
+    def _turns(self, entries: Iterable[Entry]) -> ExitStack:
+        """The lanes of the entries' files, in the order of their keys."""
+        tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
+        with ExitStack() as held:
+            for key in sorted(tickets):
+                held.enter_context(self._lanes.turn(key, tickets[key]))
+            return held.pop_all()
+
+    def _end(self, entries: Iterable[Entry], state: State, now_ms: int) -> None:
+        """The plans of written entries are gone, where they still wait as they were then."""
+        for entry in entries:
+            if not entry.hunk_id or state == "failed":
+                continue
+            with suppress(Refusal):  # the journal has it too, and is asked before an apply
+                try:
+                    plan = self._registry.get(entry.hunk_id, now_ms)
+                except HunkNotFound:
+                    continue
+                if plan.created_ms <= entry.time_ms:
+                    self._registry.end(entry.hunk_id, "applied", now_ms)
+
+
+_IN: tuple[How, ...] = ("written", "written over")
+_STATES: dict[How, State] = {
+    "written": "done",
+    "written over": "done",
+    "not written": "failed",
+    "torn": "failed",
+    "unknown": "unsure",
+}
+
+
+def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
+    """The entries of each file, files and entries in the order of their ids."""
+    chains: dict[str, list[Entry]] = {}
+    for entry in entries:
+        chains.setdefault(str(entry.path), []).append(entry)
+    return [tuple(chain) for chain in chains.values()]
+
+
+def _known(found: Sequence[Found]) -> list[How]:
+    """How each file is found; files are written in the order of their entries.
+
+    So one that nobody can tell of was written, if a later one was.
+    """
+    last = max((i for i, each in enumerate(found) if each.how in _IN), default=-1)
+    return [
+        "written over" if each.how == "unknown" and i < last else each.how
+        for i, each in enumerate(found)
+    ]

@@ -1,6 +1,6 @@
 """What a member sees of a path: whether it may read it, and what stands close to a missing one.
 
-What lives here: the questions that answer and do not refuse. What must not: the
+What lives here: the questions, most of which answer and do not refuse. What must not: the
 rules (`Permission` has them). Invariant: a path is judged as it is spelled and
 by what it leads to now.
 """
@@ -20,6 +20,13 @@ def may_read(files: Files, member: Member, path: RelPath) -> bool:
     except Refusal:
         return False
     return all(map(member.permission.allows_read, (path, real)))
+
+
+def check_look(files: Files, member: Member, path: RelPath) -> None:
+    """Raise AccessDenied for a file or a directory of which the member may see nothing."""
+    for one in (path, files.resolve(path)):
+        if not member.permission.allows_read(one):
+            member.permission.check_walk(one)
 
 
 def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:

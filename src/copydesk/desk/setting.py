@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from copydesk.desk.bases import Bases
 from copydesk.desk.journal import Journal
-from copydesk.desk.lanes import Lanes
 from copydesk.desk.recovery import Recovery
 from copydesk.desk.registry import Registry
+from copydesk.desk.turns import Turns
 from copydesk.store.protocol import Files, Named
 
 HOUR_MS = 3_600_000
@@ -31,7 +31,7 @@ class Setting:
     recovery: Recovery
     journal: Journal
     bases: Bases
-    lanes: Lanes
+    turns: Turns
     clock: Callable[[], int]
     ids: Callable[[], str]
     named: Named = lambda path: None

@@ -9,16 +9,18 @@ were written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from copydesk.desk.journal import Entry, Journal
-from copydesk.desk.lanes import Lanes, Ticket
+from copydesk.desk.lanes import Ticket
 from copydesk.desk.member import Member
-from copydesk.errors import Failed, FileNotFound, Refusal
-from copydesk.store.protocol import Files, InPlaceTorn, Kept, Named, OpenText, Piece, TargetMoved
+from copydesk.desk.pieces import kept_and_new
+from copydesk.desk.turns import Turns
+from copydesk.errors import Failed, FileNotFound, Refusal, Unsettled
+from copydesk.store.protocol import Files, Named, NotPutBack, OpenText, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -70,13 +72,17 @@ class Written(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One write: who, with what tool, where, in what order among those that wait."""
+    """One write: who, with what tool, where, in what order among those that wait.
+
+    `undoes` is the edit that it takes back, 0 for none.
+    """
 
     member: Member
     tool: str
     path: RelPath
     ticket: Ticket
     hunk_id: str = ""
+    undoes: int = 0
 
 
 class Writer:
@@ -85,12 +91,12 @@ class Writer:
     def __init__(
         self,
         files: Files,
-        lanes: Lanes,
+        turns: Turns,
         journal: Journal,
         clock: Callable[[], int],
         named: Named,
     ) -> None:
-        self._files, self._lanes, self._journal = files, lanes, journal
+        self._files, self._turns, self._journal = files, turns, journal
         self._clock, self._named = clock, named
 
     def write(
@@ -110,7 +116,7 @@ class Writer:
             real = self._files.resolve(job.path)
             job.member.permission.check("write", job.path, real)
             job.member.permission.check("read", job.path, real)  # every answer shows content
-            with self._lanes.turn(str(real), job.ticket):
+            with self._turns.of(real, job.ticket):
                 still()
                 try:
                     written = self._write_in_turn(job, real, make, make_new)
@@ -126,12 +132,31 @@ class Writer:
         for _ in range(ATTEMPTS):
             real = self._files.resolve(job.path)
             job.member.permission.check("write", job.path, real)
-            with self._lanes.turn(str(real), job.ticket):
+            with self._turns.of(real, job.ticket):
                 try:
                     return self._create_in_turn(job, real, make_new())
                 except TargetMoved:
                     continue
         raise Failed("create", "the directory is changed by another program again and again")
+
+    def remove(
+        self, job: Job, make: Callable[[Source], M], still: Callable[[], None]
+    ) -> Written[M]:
+        """Remove the file in its turn; `make` gives the change that takes all of it away.
+
+        `still` is called in the turn before anything else; both may refuse.
+        """
+        for _ in range(ATTEMPTS):
+            real = self._files.resolve(job.path)
+            job.member.permission.check("write", job.path, real)
+            job.member.permission.check("read", job.path, real)
+            with self._turns.of(real, job.ticket):
+                still()
+                try:
+                    return self._remove_in_turn(job, real, make)
+                except TargetMoved:
+                    continue
+        raise Failed("remove", "the file is changed by another program again and again")
 
     def _write_in_turn(
         self,
@@ -157,7 +182,7 @@ class Writer:
         """A file with several names has a lane of its own besides that of the name."""
         lane = named.stamp
         with (
-            self._lanes.turn(f"inode {lane.dev} {lane.ino}", job.ticket),
+            self._turns.of_inode((lane.dev, lane.ino), job.ticket),
             self._files.text(job.path, self._named) as opened,
         ):
             _require(opened.real == named.real)
@@ -173,6 +198,8 @@ class Writer:
         def record(after: str) -> None:
             digests.append(after)
             entry = self._entry(job, opened.real, made, after, created=False)
+            if opened.stamp.nlink > 1:  # it may be torn: a group of one is settled by whoever comes
+                entry = replace(entry, group=f"{entry.time_ms} {entry.path}")
             ids.append(self._journal.open(entry))
 
         def replaced(pieces: Iterable[Piece], before_rename: Callable[[str], None] | None) -> Stamp:
@@ -191,9 +218,9 @@ class Writer:
                 record(made.after.digest)
                 replaced(made.change.pieces(made.base.data), None)
             else:
-                replaced(_kept_and_new(made.change), record)
-        except InPlaceTorn as torn:
-            raise Failed("write in place", f"{torn}; the journal has the old bytes") from None
+                replaced(kept_and_new(made.change), record)
+        except NotPutBack as left:
+            raise Unsettled("write", str(left), (str(opened.real),)) from None
         except (Refusal, TargetMoved):
             for edit_id in ids:
                 self._journal.close_entry(edit_id, "failed")
@@ -207,35 +234,54 @@ class Writer:
         edit_id = self._journal.open(entry)
         try:
             self._files.create(job.path, after.data, expected_real=real)
+        except NotPutBack as left:
+            raise Unsettled("create", str(left), (str(real),)) from None
         except (Refusal, TargetMoved):
             self._journal.close_entry(edit_id, "failed")
             raise
         self._journal.close_entry(edit_id, "done")
         return Written(made, edit_id, after.digest)
 
+    def _remove_in_turn(self, job: Job, real: RelPath, make: Callable[[Source], M]) -> Written[M]:
+        with ExitStack() as held:
+            opened = held.enter_context(self._files.text(job.path, self._named))
+            _require(opened.real == real)
+            if opened.stamp.nlink > 1:
+                opened = held.enter_context(self._linked(job, opened))
+            made = make(opened.source)
+            entry = replace(self._entry(job, real, made, "", created=False), kind="remove")
+            edit_id = self._journal.open(entry)
+            try:
+                self._files.remove(job.path, opened.stamp, made.base.digest, expected_real=real)
+            except NotPutBack as left:
+                raise Unsettled("remove", str(left), (str(real),)) from None
+            except (Refusal, TargetMoved):
+                self._journal.close_entry(edit_id, "failed")
+                raise
+        self._journal.close_entry(edit_id, "done")
+        return Written(made, edit_id, "")
+
     def _entry(self, job: Job, real: RelPath, made: Made, after: str, *, created: bool) -> Entry:
-        return Entry(
-            time_ms=self._clock(),
-            member=job.member.name,
-            tool=job.tool,
-            path=real,
-            kind="create" if created else "edit",
-            before="" if created else made.base.digest,
-            after=after,
-            inverse=made.change.inverse(made.base.slice),
-            diff=made.diff,
-            hunk_id=job.hunk_id,
-        )
+        return entry_of(job, real, made, after, self._clock(), created=created)
 
 
-def _kept_and_new(change: ChangeSet) -> Iterator[Piece]:
-    """The new content, what is kept of the old one being left to the store to copy."""
-    at = 0
-    for edit in change.edits:
-        yield Kept(at, edit.start)
-        yield edit.new
-        at = edit.stop
-    yield Kept(at, change.length)
+def entry_of(
+    job: Job, real: RelPath, made: Made, after: str, time_ms: int, *, created: bool
+) -> Entry:
+    """The entry of what is about to be written; `after` is the SHA-256 of the text after."""
+    return Entry(
+        time_ms=time_ms,
+        member=job.member.name,
+        tool=job.tool,
+        path=real,
+        kind="create" if created else "edit",
+        before="" if created else made.base.digest,
+        after=after,
+        inverse=made.change.inverse(made.base.slice),
+        diff=made.diff,
+        hunk_id=job.hunk_id,
+        undoes=job.undoes,
+    )
 
 
 def _require(still: bool) -> None:

@@ -26,7 +26,7 @@ from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused, In
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.excerpt import Excerpt
 from copydesk.text.snapshot import Text, whole
-from copydesk.text.unified import unified
+from copydesk.text.unified import Region, regions, unified
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +69,22 @@ class Draft:
 
     @property
     def old_count(self) -> int:
-        """How many lines are replaced."""
-        if self.place.parts:
-            return len({line for start, stop in self.place.parts for line in range(start, stop)})
+        """How many lines are replaced; of a batch those that differ afterwards."""
+        if isinstance(self.request, BatchEdit):
+            return sum(region.stop - region.start for region in self.regions)
         return self.place.stop - self.place.start
 
     @property
     def new_count(self) -> int:
         """How many lines stand in their place."""
-        if self.place.parts:
-            return self.old_count + self.after.line_count - self.base.line_count
+        if isinstance(self.request, BatchEdit):
+            return sum(len(region.new) for region in self.regions)
         return len(self.new_lines)
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """The whole lines that the change alters, in their order."""
+        return regions(self.base, self.change)
 
     @property
     def after(self) -> Text:
@@ -111,7 +116,7 @@ class Draft:
     def bad_character(self) -> bool:
         """Whether the new text holds U+FFFD and the replaced text did not."""
         if isinstance(self.request, BatchEdit):
-            return any("\ufffd" in e.new and "\ufffd" not in e.old for e in self.request.edits)
+            return self.request.bad_character
         if not any("\ufffd" in line for line in self.new_lines):
             return False
         old = self.base.texts(self.place.start, self.place.stop)

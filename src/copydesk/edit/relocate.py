@@ -7,6 +7,7 @@ found again is the very lines that the edit relied on; a look-alike never is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -17,8 +18,8 @@ from copydesk.text import sizes
 from copydesk.text.align import align
 from copydesk.text.carry import Ambiguous, Carried, Keys, Reason, Relocation
 from copydesk.text.change import ChangeSet
-from copydesk.text.follow import Followed, follow
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.follow import Followed, follow, follow_through
+from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
 
 SHOWN_CHANGES = 5
@@ -36,7 +37,7 @@ def relocate(
         return end_of(now)
     if base.digest == now.digest:
         return place
-    drift = _Drift(base, now, known)
+    drift = Drift(base, now, known)
     if not place.parts:
         return place.moved(drift.shift(place.foot))
     shifts = [drift.shift(part) for part in place.parts]
@@ -71,18 +72,37 @@ def place_of(
     return relocate(plan.place, base, now.whole(), known)
 
 
-class _Drift:
-    """What lies between two texts, for any number of footprints."""
+class Drift:
+    """What lies between two texts, for any number of footprints.
 
-    def __init__(self, base: Snapshot, now: Snapshot, known: tuple[ChangeSet, ...] | None) -> None:
-        self._base, self._now, self._known = base, now, known
+    `known` are the inverses of all changes that made `now` of `base`, the first
+    change first; where it is None, lines are compared, for which both texts must
+    be whole. `taken_back` says of a change which later one took it back, and then
+    lines may have stood apart meanwhile; None: nothing may have come between them.
+    """
+
+    def __init__(
+        self,
+        base: Text,
+        now: Text,
+        known: Sequence[ChangeSet] | None,
+        taken_back: Mapping[int, int] | None = None,
+    ) -> None:
+        self.base, self.now, self.known = base, now, known
+        self._taken_back = taken_back
+        self.met: int | None = None
+        """Which of the known changes met the last footprint."""
 
     def shift(self, foot: tuple[int, int]) -> int:
-        """By how many lines a footprint has moved."""
-        at = None if self._known is None else self._followed(foot, self._known)
+        """By how many lines a footprint has moved; raises ContentChanged, AmbiguousMatch."""
+        self.met = None
+        at = None if self.known is None else self._followed(foot, self.known)
         if at is not None:
             return at - foot[0]
-        found = self._relocation.carry(*foot)
+        relocation = self._relocation
+        if relocation is None:
+            raise self._changed(foot, "gone")
+        found = relocation.carry(*foot)
         if isinstance(found, Carried):
             return found.at - foot[0]
         if isinstance(found, Ambiguous):
@@ -91,19 +111,26 @@ class _Drift:
         raise self._changed(foot, found.reason)
 
     @cached_property
-    def _relocation(self) -> Relocation:
-        return Relocation(Keys.of(self._base.keys), Keys.of(self._now.keys))
+    def _relocation(self) -> Relocation | None:
+        if isinstance(self.base, Snapshot) and isinstance(self.now, Snapshot):
+            return Relocation(Keys.of(self.base.keys), Keys.of(self.now.keys))
+        return None  # only some lines are at hand
 
-    def _followed(self, foot: tuple[int, int], known: tuple[ChangeSet, ...]) -> int | None:
+    def _followed(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
         """The footprint's first line after the known changes; raises ContentChanged.
 
         None when it stood in something larger that was replaced as a whole (the
         file, a range around it), which does not say what became of each line.
         """
-        base, now = self._base, self._now
+        base, now = self.base, self.now
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
-        found = follow(*self._span(foot), known)
+        span, taken_back = self._span(foot), self._taken_back
+        if taken_back is None:
+            found = follow(*span, known)
+        else:
+            found = follow_through(*span, known, taken_back)
         if not isinstance(found, Followed):
+            self.met = found.step
             if found.old > base.start(high) - base.start(low) and found.new:
                 return None
             inserted = not found.old and foot[1] - foot[0] > 1
@@ -122,22 +149,22 @@ class _Drift:
 
         A blank line is its terminator.
         """
-        base, (first, last) = self._base, foot
+        base, (first, last) = self.base, foot
         start = base.start(first) if first >= 0 else -1
         if last > base.line_count:
-            return start, len(base.data) + 1
+            return start, base.size + 1
         if last == 0:
             return start, 0
         end = base.start(last)
         return start, end - len(base.terminator(last - 1)) if base.key(last - 1) else end
 
     def _changed(self, foot: tuple[int, int], reason: Reason) -> ContentChanged:
-        old = self._base.texts(max(foot[0], 0), min(foot[1], self._base.line_count))
+        old = self.base.texts(max(foot[0], 0), min(foot[1], self.base.line_count))
         expected = "".join(f"{line}\n" for line in old)
         return ContentChanged(reason, self._planned(foot), expected_old=expected)
 
     def _planned(self, foot: tuple[int, int]) -> str:
-        return f"{max(foot[0] + 1, 1)}~{min(foot[1], self._base.line_count)}"
+        return f"{max(foot[0] + 1, 1)}~{min(foot[1], self.base.line_count)}"
 
 
 def stale(version: str, base: Snapshot | None, now: Source, reason: str) -> StaleRead:

@@ -100,6 +100,11 @@ class BatchEdit:
     path: RelPath
     edits: tuple[StringEdit, ...]
 
+    @property
+    def bad_character(self) -> bool:
+        """Whether a new text holds U+FFFD and its old one does not."""
+        return any("\ufffd" in edit.new and "\ufffd" not in edit.old for edit in self.edits)
+
 
 Request = RangeEdit | Append | Insert | BlockReplace | BatchEdit
 

@@ -26,6 +26,8 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _RENAME_NOREPLACE = 0x1
+_RENAME_EXCHANGE = 0x2
+_MAC_RENAME_SWAP = 0x2
 _MAC_RENAME_EXCL = 0x4
 _MAC_COPYFILE_ACL = 0x1
 _MAC_COPYFILE_XATTR = 0x4
@@ -216,10 +218,19 @@ def rename(dir_fd: int, old: bytes, new: bytes) -> None:
 
 def rename_no_replace(dir_fd: int, old: bytes, new: bytes) -> None:
     """Give `new` to the file `old`; EEXIST when anything has it, ENOSYS if the system cannot."""
+    _rename_with(dir_fd, old, new, _RENAME_NOREPLACE, _MAC_RENAME_EXCL)
+
+
+def rename_exchange(dir_fd: int, one: bytes, other: bytes) -> None:
+    """Let two files change names, in one step; ENOSYS if the system cannot."""
+    _rename_with(dir_fd, one, other, _RENAME_EXCHANGE, _MAC_RENAME_SWAP)
+
+
+def _rename_with(dir_fd: int, old: bytes, new: bytes, flag: int, mac_flag: int) -> None:
     if sys.platform == "darwin":
-        call, flag = getattr(_LIBC, "renameatx_np", None), _MAC_RENAME_EXCL
+        call, flag = getattr(_LIBC, "renameatx_np", None), mac_flag
     else:
-        call, flag = getattr(_LIBC, "renameat2", None), _RENAME_NOREPLACE
+        call = getattr(_LIBC, "renameat2", None)
     if call is None:
         raise _os_error(errno.ENOSYS)
     while call(dir_fd, old, dir_fd, new, flag) != 0:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from copydesk.errors import FileExists, NotAFile
 from copydesk.store import _os
@@ -18,8 +20,14 @@ from copydesk.store.flush import DirFlush
 from copydesk.store.pieces import write_all
 from copydesk.store.place import Place
 from copydesk.store.protocol import Durability, Kept, TargetMoved
-from copydesk.store.refused import kind_of
-from copydesk.store.replace import check_target, copy_beside, stamp_of_ours
+from copydesk.store.refused import kind_of, putting_back
+from copydesk.store.replace import (
+    check_target,
+    copy_beside,
+    holds,
+    require_ours,
+    stamp_of_ours,
+)
 from copydesk.store.stamp import Stamp
 from copydesk.store.temp import discard, open_temp
 
@@ -30,23 +38,92 @@ _DEFAULT_MODE = 0o666
 def create(place: Place, data: bytes, *, durability: Durability) -> Stamp:
     """A new file at the place with the default mode; its stamp.
 
-    Raises FileExists, NotAFile, OSError; nothing is left behind then.
+    Raises FileExists, NotAFile, OSError; nothing is left behind then. NotPutBack.
     """
+    with staged(place, data, durability=durability) as ready:
+        return ready.commit()
+
+
+@contextmanager
+def staged(place: Place, data: bytes, *, durability: Durability) -> Generator[Creation]:
+    """The new file, complete without its name; it is gone after unless it was committed."""
     refuse_existing(place)
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
-        ours = _put(place, data, durability)
+        fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE, place.name)
+        ours = _filled(place, fd, temp, data, durability)
+        ready = Creation(place, data, durability, flush, temp, ours)
         try:
-            flush.now(place.name)
+            yield ready
+        finally:
+            ready.leave()
+
+
+class Creation:
+    """A new file that has no name yet; `staged` makes it."""
+
+    def __init__(
+        self,
+        place: Place,
+        data: bytes,
+        durability: Durability,
+        flush: DirFlush,
+        temp: bytes,
+        ours: os.stat_result,
+    ) -> None:
+        self._place, self._data = place, data
+        self._durability: Durability = durability
+        self._flush, self._temp, self._ours = flush, temp, ours
+        self.digest = ""
+
+    def commit(self) -> Stamp:
+        """Give it the name; raises FileExists, NotAFile, OSError, and the name is free then.
+
+        NotPutBack when it may not be.
+        """
+        self._put()
+        try:
+            self._flush.now(self._place.name)
         except OSError:
-            _remove_ours(place, ours)
+            with putting_back():
+                if holds(self._place, self._ours):
+                    _os.unlink(self._place.dir_fd, self._place.name)
             raise
-    return stamp_of_ours(place, ours)
+        return stamp_of_ours(self._place, self._ours)
+
+    def put_back(self, sha256: str) -> None:
+        """Remove it again, if what was written, of this digest, still stands there.
+
+        Raises TargetMoved when it does not, OSError.
+        """
+        require_ours(self._place, self._ours, sha256)
+        _os.unlink(self._place.dir_fd, self._place.name)
+        self._flush.now(b".")
+
+    def leave(self) -> None:
+        """Remove what has no name yet."""
+        if self._temp:
+            discard(self._place.dir_fd, self._temp)
+
+    def _put(self) -> None:
+        temp, self._temp = self._temp, b""
+        try:
+            _give_name(self._place, temp)
+        except OSError as refused:
+            if refused.errno == errno.EEXIST:
+                refuse_existing(self._place)
+                raise FileExists() from None  # it has gone again
+            if refused.errno not in _NO_SUCH_CALL:
+                raise
+        else:
+            return
+        fd = _os.open_new(self._place.dir_fd, self._place.name, _DEFAULT_MODE)
+        self._ours = _filled(self._place, fd, self._place.name, self._data, self._durability)
 
 
 def remove(
     place: Place, old_fd: int, expected: Stamp, expected_sha256: str, *, durability: Durability
 ) -> None:
-    """Remove the name of the file open as `old_fd`; raises TargetMoved, OSError."""
+    """Remove the name of the file open as `old_fd`; raises TargetMoved, OSError, NotPutBack."""
     old = _os.fstat(old_fd)
     if not expected.stands_in(old):
         raise TargetMoved()
@@ -56,8 +133,9 @@ def remove(
         try:
             flush.now(b".")
         except OSError:
-            temp, _ = copy_beside(place, old_fd, old, [Kept(0, old.st_size)], durability="fast")
-            _give_name(place, temp)
+            with putting_back():
+                temp, _ = copy_beside(place, old_fd, old, [Kept(0, old.st_size)], durability="fast")
+                _give_name(place, temp)
             raise
 
 
@@ -72,23 +150,6 @@ def refuse_existing(place: Place) -> None:
     if stat.S_ISREG(found.st_mode):
         raise FileExists(found.st_size)
     raise NotAFile(kind_of(found.st_mode))
-
-
-def _put(place: Place, data: bytes, durability: Durability) -> os.stat_result:
-    fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE)
-    ours = _filled(place, fd, temp, data, durability)
-    try:
-        _give_name(place, temp)
-    except OSError as refused:
-        if refused.errno == errno.EEXIST:
-            refuse_existing(place)
-            raise FileExists() from None  # it has gone again
-        if refused.errno not in _NO_SUCH_CALL:
-            raise
-    else:
-        return ours
-    fd = _os.open_new(place.dir_fd, place.name, _DEFAULT_MODE)
-    return _filled(place, fd, place.name, data, durability)
 
 
 def _filled(
@@ -124,11 +185,3 @@ def _give_name(place: Place, temp: bytes) -> None:
     finally:
         if not moved:
             discard(place.dir_fd, temp)
-
-
-def _remove_ours(place: Place, ours: os.stat_result) -> None:
-    try:
-        if _os.lstat(place.dir_fd, place.name).st_ino == ours.st_ino:
-            _os.unlink(place.dir_fd, place.name)
-    except FileNotFoundError:
-        return

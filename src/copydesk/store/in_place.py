@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 
 from copydesk.store import _os
 from copydesk.store.pieces import from_memory, read_at, write_pieces
 from copydesk.store.place import Place
-from copydesk.store.protocol import Durability, InPlaceTorn, Piece, TargetMoved
+from copydesk.store.protocol import Durability, Piece, TargetMoved
+from copydesk.store.refused import putting_back
 from copydesk.store.stamp import Stamp
 
 
@@ -31,9 +32,31 @@ def write_in_place(
 ) -> Stamp:
     """Overwrite the file at the place, keeping its inode; the new stamp.
 
-    Raises TargetMoved, OSError, what the callback raises, and InPlaceTorn when
+    Raises TargetMoved, OSError, what the callback raises, and NotPutBack when
     the write broke off and the old bytes could not be put back.
     """
+    with staged(
+        place,
+        expected,
+        expected_sha256,
+        pieces,
+        before_in_place=before_in_place,
+        durability=durability,
+    ) as ready:
+        return ready.commit()
+
+
+@contextmanager
+def staged(
+    place: Place,
+    expected: Stamp,
+    expected_sha256: str,
+    pieces: Iterable[Piece],
+    *,
+    before_in_place: Callable[[bytes], None],
+    durability: Durability,
+) -> Generator[Overwriting]:
+    """The file open for writing, and its new bytes in memory."""
     try:
         fd = _os.open_update(place.dir_fd, place.name)
     except OSError as refused:
@@ -43,12 +66,45 @@ def write_in_place(
     try:
         old = _checked(fd, expected, expected_sha256)
         new = from_memory(pieces, old)
-        before_in_place(old)
-        if _checked(fd, expected, expected_sha256) != old:
-            raise TargetMoved()
-        return _overwrite(fd, old, new, expected, durability)
+        yield Overwriting(fd, expected, expected_sha256, old, new, before_in_place, durability)
     finally:
         _os.close_quietly(fd)
+
+
+class Overwriting:
+    """A file that is about to be written in place; `staged` makes it."""
+
+    def __init__(
+        self,
+        fd: int,
+        expected: Stamp,
+        expected_sha256: str,
+        old: bytes,
+        new: list[bytes | memoryview],
+        before_in_place: Callable[[bytes], None],
+        durability: Durability,
+    ) -> None:
+        self._fd, self._expected, self._expected_sha256 = fd, expected, expected_sha256
+        self._old, self._new, self._before = old, new, before_in_place
+        self._durability: Durability = durability
+        self._written = expected
+        self.digest = ""
+
+    def commit(self) -> Stamp:
+        """Write it; raises TargetMoved, OSError, what the callback raises, and NotPutBack."""
+        self._before(self._old)
+        if _checked(self._fd, self._expected, self._expected_sha256) != self._old:
+            raise TargetMoved()
+        self._written = _overwrite(self._fd, self._old, self._new, self._expected, self._durability)
+        return self._written
+
+    def put_back(self, sha256: str) -> None:
+        """Write the old bytes again, if what was written, of this digest, still stands there.
+
+        Raises TargetMoved when it does not, OSError, NotPutBack.
+        """
+        _checked(self._fd, self._written, sha256)
+        _restore(self._fd, self._old, self._expected.mode, self._durability)
 
 
 def _checked(fd: int, expected: Stamp, expected_sha256: str) -> bytes:
@@ -78,10 +134,8 @@ def _overwrite(
 
 
 def _restore(fd: int, old: bytes, mode: int, durability: Durability) -> None:
-    try:
+    with putting_back():
         _write_whole(fd, [old], mode, durability)
-    except OSError as refused:
-        raise InPlaceTorn(os.strerror(refused.errno or 0)) from refused
 
 
 def _write_whole(

@@ -8,6 +8,7 @@ where a whole text is asked for.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ from copydesk.text.survey import Survey, Surveyor
 
 _MARGIN = 4
 _HEAD = 4
+_HELD = 4
+"""So many windows are held of one text, where several places are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +122,29 @@ class LargeFile:
         return close.lines()
 
     def around(self, start: int, stop: int) -> Text:
+        return self._with([(start, stop)])
+
+    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
+        with self._reading():
+            lines = [(self.line_of(start), self.line_of(stop) + 1) for start, stop in spans]
+        return self._with(lines)
+
+    def _with(self, lines: Sequence[tuple[int, int]]) -> Text:
+        """The text with these runs of lines [start, stop) at hand, as far as there are lines."""
         if self._stamp.nlink > 1:
             return self.whole()  # it will be written in place, from all that it holds
         survey = self.survey
         total = survey.facts.line_count
         pieces: list[tuple[int, int, bytes]] = []
+        held = 0
         with self._reading():
-            wanted = [self._grown(survey, start, stop)]
+            wanted = [self._grown(survey, start, min(stop, total)) for start, stop in lines]
             if not survey.facts.ends_with_newline and total:
                 wanted.append((max(total - 1 - _MARGIN, 0), total))
             for first, last in wanted:
                 begin, end = self.byte(first), self.byte(last)
-                if end - begin > sizes.WINDOW:
+                held += end - begin
+                if end - begin > sizes.WINDOW or held > _HELD * sizes.WINDOW:
                     break
                 pieces.append((first, begin, read_at(self._fd, end - begin, begin)))
         if len(pieces) < len(wanted):
@@ -182,6 +196,16 @@ class LargeFile:
         begin, end, nth = survey.block_of(line)
         block = read_at(self._fd, end - begin, begin)
         return begin + after_nth(block, survey.encoding.encode("\n"), nth)
+
+    def line_of(self, byte: int) -> int:
+        """The line that holds a byte, as `Text.line_at` tells it."""
+        survey = self.survey
+        index = bisect_right(survey.marks, byte, key=lambda mark: mark[0]) - 1
+        begin, before = survey.marks[max(index, 0)]
+        block = read_at(self._fd, byte - begin, begin)
+        if survey.encoding.unit == 1:
+            return before + block.count(b"\n")
+        return before + survey.encoding.decode(block).count("\n")
 
     def _grown(self, survey: Survey, start: int, stop: int) -> tuple[int, int]:
         """Lines [start, stop) with a few around, and with the blank lines next to them.

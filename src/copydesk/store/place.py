@@ -94,6 +94,10 @@ class MadeParents:
         """The work is done: leave the directories where they are."""
         self._kept = True
 
+    def let_go(self) -> None:
+        """The work was taken back: they go if they are empty."""
+        self._kept = False
+
     def _descend(self) -> None:
         place = self._place
         name, *rest = place.missing

@@ -2,7 +2,7 @@
 
 What lives here: `Files`, and the types that its methods take and give. What
 must not: a system call. Invariant: every method either does the whole of what
-it says or raises with nothing changed (`InPlaceTorn` is the one exception, and
+it says or raises with nothing changed (`NotPutBack` is the one exception, and
 it says so).
 
 Paths are `RelPath`; `real` is the path with every symlink resolved, which is
@@ -38,13 +38,14 @@ __all__ = [
     "EntryKind",
     "Files",
     "FoundFiles",
-    "InPlaceTorn",
     "Kept",
     "Lines",
+    "NotPutBack",
     "OpenFile",
     "Piece",
     "Raw",
     "Snippets",
+    "Staged",
     "TargetMoved",
     "Window",
 ]
@@ -59,10 +60,11 @@ class TargetMoved(Exception):
     """The target is no longer what was expected; nothing was written. Read again."""
 
 
-class InPlaceTorn(Exception):
-    """A write in place broke off and could not be put back; only the journal has the old bytes.
+class NotPutBack(Exception):
+    """A write failed, and what was written could not be put back; the journal knows both.
 
-    The message is the operating system's word for it.
+    A file written in place may be torn then; any other one holds the old bytes or
+    the new. The message is the operating system's word for it.
     """
 
 
@@ -105,6 +107,29 @@ class Kept:
 
 
 Piece = bytes | memoryview | Kept
+
+
+class Staged(Protocol):
+    """A write that is ready beside its target; nothing is changed until `commit`."""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
+        ...
+
+    def commit(self) -> Stamp:
+        """Write it; the new stamp.
+
+        Raises TargetMoved, FileExists, NotAFile, Failed, with the target as it was; NotPutBack.
+        """
+        ...
+
+    def put_back(self, sha256: str) -> None:
+        """Take the commit back, if what was written, of this digest, still stands there.
+
+        TargetMoved when it does not; Failed; NotPutBack.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +226,34 @@ class Files(Protocol):
         new content when it is ready, before anything changes (a TargetMoved may
         still follow the call; it is not called for a write in place). A file with several links is
         written in place, and `before_in_place` gets its old bytes first (a
-        TargetMoved may still follow the call). InPlaceTorn when such a write
+        TargetMoved may still follow the call). NotPutBack when such a write
         broke off and the old bytes could not be put back.
+        """
+        ...
+
+    def stage(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        digested: bool = False,
+        expected_real: RelPath | None = None,
+    ) -> AbstractContextManager[Staged]:
+        """The same as `replace`, ready and not yet done; what was not committed is gone after.
+
+        `before_in_place` is called by `commit`. `digested`: with the digest of the new content.
+        """
+        ...
+
+    def stage_new(
+        self, path: RelPath, data: bytes, *, expected_real: RelPath | None = None
+    ) -> AbstractContextManager[Staged]:
+        """The same as `create`, ready and not yet done; what was not committed is gone after.
+
+        The missing parents are there meanwhile.
         """
         ...
 
@@ -242,6 +293,17 @@ class Files(Protocol):
 
     def sweep(self, path: RelPath, before_ns: int) -> int:
         """Remove copydesk's own temporary files in a directory that are older; how many."""
+        ...
+
+    def sweep_for(self, path: RelPath) -> int:
+        """Remove what writes of a file that were broken off have left beside it; how many.
+
+        Nobody may be writing it.
+        """
+        ...
+
+    def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
+        """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
         ...
 
     def similar(self, path: RelPath) -> tuple[str, ...]:

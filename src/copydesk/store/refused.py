@@ -1,4 +1,4 @@
-"""What the operating system refused, as one of our refusals.
+"""What the operating system refused, as one of our refusals, or as NotPutBack.
 
 What lives here: the one translation of OSError, and the names of file kinds.
 What must not: a system call. Invariant: the reason begins with the symbolic
@@ -10,8 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from copydesk.errors import Failed
+from copydesk.store.protocol import NotPutBack
 
 
 def failed(operation: str, refused: OSError) -> Failed:
@@ -19,6 +22,15 @@ def failed(operation: str, refused: OSError) -> Failed:
     number = refused.errno or 0
     name = errno.errorcode.get(number, "OSError")
     return Failed(operation, f"{name}: {os.strerror(number) if number else refused}")
+
+
+@contextmanager
+def putting_back() -> Generator[None]:
+    """The way back of a write that failed: what is refused within is NotPutBack."""
+    try:
+        yield
+    except OSError as refused:
+        raise NotPutBack(failed("put back", refused).reason) from refused
 
 
 def kind_of(mode: int) -> str:

@@ -8,8 +8,11 @@ anything is raised it holds the old ones.
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import replace as replace_fields
 
 from copydesk.store import _os
 from copydesk.store.attributes import copy_attributes
@@ -18,8 +21,11 @@ from copydesk.store.hashing import DigestBeside, States
 from copydesk.store.pieces import sha256_of, write_pieces
 from copydesk.store.place import Place
 from copydesk.store.protocol import Durability, Kept, Piece, TargetMoved
+from copydesk.store.refused import putting_back
 from copydesk.store.stamp import Stamp
 from copydesk.store.temp import discard, open_temp
+
+_CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 
 
 def replace(
@@ -39,13 +45,46 @@ def replace(
     far as the system allows. `before_rename` gets the SHA-256 of the new bytes
     when these are ready; it is made beside the copying, from the `states` of
     the old file's digest where there are any. Raises TargetMoved when the name
-    does not hold what was expected right before the rename, OSError.
+    does not hold what was expected right before the rename, OSError, NotPutBack.
+    """
+    with staged(
+        place,
+        old_fd,
+        expected,
+        expected_sha256,
+        pieces,
+        durability=durability,
+        digested=before_rename is not None,
+        states=states,
+    ) as ready:
+        if before_rename is not None:
+            before_rename(ready.digest)
+        return ready.commit()
+
+
+@contextmanager
+def staged(
+    place: Place,
+    old_fd: int,
+    expected: Stamp,
+    expected_sha256: str,
+    pieces: Iterable[Piece],
+    *,
+    durability: Durability,
+    digested: bool = False,
+    revocable: bool = False,
+    states: States = (),
+) -> Generator[Replacement]:
+    """The new file, complete beside the old one; it is gone after unless it was committed.
+
+    `digested`: with the SHA-256 of its content. `revocable`: the old file is
+    kept until the end, so that `put_back` needs no room for it.
     """
     old = _os.fstat(old_fd)
     if not expected.stands_in(old):
         raise TargetMoved()
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
-        if before_rename is None:
+        if not digested:
             temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability)
             digest = ""
         else:
@@ -53,21 +92,112 @@ def replace(
             with DigestBeside(pieces, old_fd, states) as beside:
                 temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability)
                 digest = _result(beside, place, temp)
+        ready = Replacement(
+            place, old_fd, expected, expected_sha256, flush, temp, ours, digest, revocable
+        )
         try:
-            if before_rename is not None:
-                before_rename(digest)
-            check_target(place, old_fd, expected, expected_sha256)
-            _os.rename(place.dir_fd, temp, place.name)
-            temp = b""
+            yield ready
         finally:
-            if temp:
-                discard(place.dir_fd, temp)
+            ready.leave()
+
+
+class Replacement:
+    """A new file beside the one that it shall replace; `staged` makes it."""
+
+    def __init__(
+        self,
+        place: Place,
+        old_fd: int,
+        expected: Stamp,
+        expected_sha256: str,
+        flush: DirFlush,
+        temp: bytes,
+        ours: os.stat_result,
+        digest: str,
+        revocable: bool,
+    ) -> None:
+        self._place, self._old_fd, self._flush = place, old_fd, flush
+        self._expected, self._expected_sha256 = expected, expected_sha256
+        self._temp, self._ours, self._revocable = temp, ours, revocable
+        self.digest = digest
+
+    def commit(self) -> Stamp:
+        """Give it the name; raises TargetMoved, OSError, and the old file has the name then.
+
+        NotPutBack when it may not have it.
+        """
+        place = self._place
+        check_target(place, self._old_fd, self._expected, self._expected_sha256)
+        if not (self._revocable and self._exchanged()):
+            _os.rename(place.dir_fd, self._temp, place.name)
+            self._temp = b""
         try:
-            flush.now(place.name)
+            self._flush.now(place.name)
         except OSError:
-            _put_back(place, old_fd, old, ours)
+            with putting_back():
+                if holds(place, self._ours):
+                    self._return_old()
             raise
-    return stamp_of_ours(place, ours)
+        return stamp_of_ours(place, self._ours)
+
+    def put_back(self, sha256: str) -> None:
+        """Take a commit back, if what was written, of this digest, still stands there.
+
+        Raises TargetMoved when it does not, OSError.
+        """
+        require_ours(self._place, self._ours, sha256)
+        self._return_old()
+        self._flush.now(self._place.name)
+
+    def _exchanged(self) -> bool:
+        """Whether the two files have changed names; False where the system cannot do that.
+
+        Raises TargetMoved when it was another file than the expected one after all.
+        """
+        dir_fd, name = self._place.dir_fd, self._place.name
+        try:
+            _os.rename_exchange(dir_fd, self._temp, name)
+        except OSError as refused:
+            if refused.errno in _CANNOT_EXCHANGE:
+                return False
+            if refused.errno == errno.ENOENT:
+                raise TargetMoved() from None
+            raise
+        try:
+            found = _os.lstat(dir_fd, self._temp)
+        except OSError:
+            with putting_back():
+                self._return_old()
+            raise
+        if not replace_fields(self._expected, ctime_ns=found.st_ctime_ns).stands_in(found):
+            theirs, self._temp = self._temp, b""  # never to be removed by us
+            with putting_back():
+                _os.rename_exchange(dir_fd, theirs, name)
+            self._temp = theirs
+            raise TargetMoved()
+        return True
+
+    def _return_old(self) -> None:
+        """The old bytes again: the old file itself where it was kept, else a copy of it."""
+        place = self._place
+        if self._temp:
+            try:
+                _os.rename(place.dir_fd, self._temp, place.name)
+            except FileNotFoundError:  # swept away as a thing that was left
+                self._temp = b""
+            else:
+                self._temp = b""
+                return
+        old = _os.fstat(self._old_fd)
+        whole = [Kept(0, old.st_size)]
+        self._temp, _ = copy_beside(place, self._old_fd, old, whole, durability="fast")
+        _os.rename(place.dir_fd, self._temp, place.name)
+        self._temp = b""
+
+    def leave(self) -> None:
+        """Remove what stands beside the file."""
+        if self._temp:
+            discard(self._place.dir_fd, self._temp)
 
 
 def _result(beside: DigestBeside, place: Place, temp: bytes) -> str:
@@ -91,7 +221,7 @@ def copy_beside(
 
     Its name, and what `stat` said of it. Raises OSError with nothing left behind.
     """
-    fd, temp = open_temp(place.dir_fd, 0o600)
+    fd, temp = open_temp(place.dir_fd, 0o600, place.name)
     finished = False
     try:
         try:
@@ -124,6 +254,31 @@ def check_target(place: Place, old_fd: int, expected: Stamp, expected_sha256: st
         raise TargetMoved()
 
 
+def holds(place: Place, ours: os.stat_result) -> bool:
+    """Whether the file that we wrote has the name."""
+    try:
+        return _os.lstat(place.dir_fd, place.name).st_ino == ours.st_ino
+    except FileNotFoundError:
+        return False
+
+
+def require_ours(place: Place, ours: os.stat_result, sha256: str) -> None:
+    """Raise TargetMoved unless the place holds the file that we wrote, as we wrote it."""
+    try:
+        fd = _os.open_read(place.dir_fd, place.name)
+    except OSError as refused:
+        if refused.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV):
+            raise TargetMoved() from None
+        raise
+    try:
+        found = _os.fstat(fd)
+        same = (found.st_ino, found.st_size, found.st_nlink) == (ours.st_ino, ours.st_size, 1)
+        if not same or sha256_of(fd, found.st_size) != sha256:
+            raise TargetMoved()
+    finally:
+        _os.close_quietly(fd)
+
+
 def stamp_of_ours(place: Place, ours: os.stat_result) -> Stamp:
     """The stamp of what was just put at the place; the write is done, so nothing is raised.
 
@@ -136,16 +291,3 @@ def stamp_of_ours(place: Place, ours: os.stat_result) -> Stamp:
     except OSError:
         found = ours
     return Stamp.of(found if found.st_ino == ours.st_ino else ours, now_ns)
-
-
-def _put_back(place: Place, old_fd: int, old: os.stat_result, ours: os.stat_result) -> None:
-    """After a flush that failed: the old bytes again, so that the refusal is true."""
-    whole = [Kept(0, old.st_size)]
-    temp, _ = copy_beside(place, old_fd, old, whole, durability="fast")
-    try:
-        if _os.lstat(place.dir_fd, place.name).st_ino == ours.st_ino:
-            _os.rename(place.dir_fd, temp, place.name)
-            temp = b""
-    finally:
-        if temp:
-            discard(place.dir_fd, temp)

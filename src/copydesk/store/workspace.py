@@ -1,28 +1,26 @@
 """The workspace on the disk: `Files` below one root directory.
 
-What lives here: each method as resolve, check, call, and OSError turned into a
-refusal. What must not: system calls, locks, access rules. Invariant: no handle
-outlives the call that opened it, but the root's.
+What lives here: each method that reads, as resolve, check, call, and OSError
+turned into a refusal. What must not: the writes (`writing`), system calls,
+locks, access rules. Invariant: no handle outlives the call that opened it, but
+the root's.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
-from copydesk.store import _os, listing, temp
+from copydesk.store import _os, listing
 from copydesk.store.beneath import Root
-from copydesk.store.create import create, refuse_existing, remove
 from copydesk.store.hashing import States
-from copydesk.store.in_place import write_in_place
 from copydesk.store.large import Known, LargeFile
-from copydesk.store.pieces import read_at
-from copydesk.store.place import MadeParents, Place
+from copydesk.store.pieces import read_at, sha256_of
 from copydesk.store.protocol import (
     Document,
     Durability,
@@ -30,14 +28,13 @@ from copydesk.store.protocol import (
     Named,
     OpenFile,
     OpenText,
-    Piece,
     TargetMoved,
     Window,
 )
 from copydesk.store.refused import failed, kind_of
-from copydesk.store.replace import replace
 from copydesk.store.stamp import Stamp
 from copydesk.store.window import from_line, last_lines
+from copydesk.store.writing import Writing
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.seek import Sought
@@ -49,7 +46,7 @@ _SURVEYED = 64
 _CHANGING = "EBUSY: the file changes while it is read"
 
 
-class Workspace:
+class Workspace(Writing):
     """`Files` below the directory `root`; see `protocol` for what each method promises.
 
     Keeps the directory open until `close`, and may be used from many threads
@@ -66,8 +63,7 @@ class Workspace:
         whole_bytes: int = sizes.WHOLE,
     ) -> None:
         self._surveyed: dict[tuple[Stamp, str | None], Known] = {}
-        self._root = Root(os.fspath(root))
-        self._durability: Durability = durability
+        super().__init__(Root(os.fspath(root)), durability, self._states_of)
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
 
@@ -169,81 +165,6 @@ class Workspace:
         finally:
             _os.close_quietly(fd)
 
-    def replace(
-        self,
-        path: RelPath,
-        expected: Stamp,
-        expected_sha256: str,
-        pieces: Iterable[Piece],
-        *,
-        before_in_place: Callable[[bytes], None],
-        before_rename: Callable[[str], None] | None = None,
-        expected_real: RelPath | None = None,
-    ) -> Stamp:
-        durability = self._durability
-        place, old_fd = self._target(path, expected_real)
-        try:
-            if expected.nlink == 1:
-                return replace(
-                    place,
-                    old_fd,
-                    expected,
-                    expected_sha256,
-                    pieces,
-                    durability=durability,
-                    before_rename=before_rename,
-                    states=self._states(expected, expected_sha256),
-                )
-            return write_in_place(
-                place,
-                expected,
-                expected_sha256,
-                pieces,
-                before_in_place=before_in_place,
-                durability=durability,
-            )
-        except OSError as refused:
-            raise failed("write", refused) from refused
-        finally:
-            _os.close_quietly(old_fd)
-            place.close()
-
-    def create(
-        self,
-        path: RelPath,
-        data: bytes,
-        *,
-        make_parents: bool = True,
-        expected_real: RelPath | None = None,
-    ) -> tuple[RelPath, Stamp]:
-        with self._root.place(path, follow=False) as place:
-            try:
-                if not place.missing and not place.blocked:
-                    refuse_existing(place)  # first: a link's real path is its target's
-                _require_real(place, expected_real)
-                if not make_parents:
-                    place.require_parent()
-                return place.real, self._create_with_parents(place, data)
-            except OSError as refused:
-                raise failed("create", refused) from refused
-
-    def remove(
-        self,
-        path: RelPath,
-        expected: Stamp,
-        expected_sha256: str,
-        *,
-        expected_real: RelPath | None = None,
-    ) -> None:
-        place, old_fd = self._target(path, expected_real)
-        try:
-            remove(place, old_fd, expected, expected_sha256, durability=self._durability)
-        except OSError as refused:
-            raise failed("remove", refused) from refused
-        finally:
-            _os.close_quietly(old_fd)
-            place.close()
-
     def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
         with self._root.open_dir(path) as place:
             try:
@@ -260,37 +181,24 @@ class Workspace:
             except OSError as refused:
                 raise failed("list", refused) from refused
 
-    def sweep(self, path: RelPath, before_ns: int) -> int:
-        """Remove temporary files of copydesk in a directory that a killed process left.
+    def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
+        for _ in range(_READS_TRIED):
+            with self.open_for_reading(path) as file:
+                try:
+                    sha256 = sha256_of(file.fd, file.stamp.size)
+                    stands = file.stamp.stands_in(_os.fstat(file.fd))
+                except OSError as refused:
+                    raise failed("read", refused) from refused
+                if stands:
+                    return file.real, file.stamp, sha256
+        raise Failed("read", _CHANGING)
 
-        Those last written before `before_ns` (since the epoch); how many.
-        """
-        with self._root.open_dir(path) as place:
-            try:
-                return temp.sweep(place.dir_fd, before_ns)
-            except OSError as refused:
-                raise failed("sweep", refused) from refused
-
-    def _target(self, path: RelPath, expected_real: RelPath | None) -> tuple[Place, int]:
-        place, fd = self._root.open_target(path)
-        if expected_real is not None and place.real != expected_real:
-            _os.close_quietly(fd)
-            place.close()
-            raise TargetMoved()
-        return place, fd
-
-    def _states(self, stamp: Stamp, sha256: str) -> States:
+    def _states_of(self, stamp: Stamp, sha256: str) -> States:
         """The states of the digest of a file, where a pass over it has left any."""
         for (known_stamp, _), known in list(self._surveyed.items()):
             if known_stamp == stamp and known.survey.facts.digest == sha256:
                 return known.states
         return ()
-
-    def _create_with_parents(self, place: Place, data: bytes) -> Stamp:
-        with MadeParents(place, flush=self._durability == "full") as parents:
-            stamp = create(place, data, durability=self._durability)
-            parents.keep()
-        return stamp
 
     def _read_whole(self, file: OpenFile) -> bytes | None:
         """The bytes, or None when somebody wrote meanwhile."""
@@ -305,11 +213,6 @@ class Workspace:
         except OSError as refused:
             raise failed("read", refused) from refused
         return data if len(data) == size and file.stamp.stands_in(found) else None
-
-
-def _require_real(place: Place, expected: RelPath | None) -> None:
-    if expected is not None and place.real != expected:
-        raise TargetMoved()
 
 
 def _stamp_of_open(fd: int) -> Stamp:

@@ -38,7 +38,8 @@ class ChangeSet:
     `a.invert(t).invert(a.apply(t)) == a`;
     if `a.rebase(b)` is no collision, neither is `b.rebase(a)`, and
     `a.rebase(b).apply(b.apply(t)) == b.rebase(a).apply(a.apply(t))`;
-    a rebased set replaces the very bytes that it replaced before.
+    a rebased set replaces the very bytes that it replaced before;
+    for `c` on the text after `a`, `a.then(c).apply(t) == c.apply(a.apply(t))`.
     """
 
     length: int
@@ -129,6 +130,22 @@ class ChangeSet:
             moved.append(Edit(edit.start + shift, edit.stop + shift, edit.new))
         return ChangeSet.of(over.new_length, moved)
 
+    def then(self, later: ChangeSet) -> ChangeSet:
+        """Both as one change: this one, and `later` on the text after it."""
+        if later.length != self.new_length:
+            raise ValueError(f"made for {later.length} bytes, not for {self.new_length}")
+        made: list[Edit] = []
+        at, new = 0, b""
+        for piece in _spans_then(self, later):
+            if isinstance(piece, bytes):
+                new += piece
+                continue
+            start, stop = piece
+            made.append(Edit(at, start, new))
+            at, new = stop, b""
+        made.append(Edit(at, self.length, new))
+        return ChangeSet.of(self.length, made)
+
     def position_after(self, position: int) -> int | None:
         """Where a byte of the old text stands in the new one; None when it was replaced.
 
@@ -152,6 +169,60 @@ class ChangeSet:
         if self.length > at or not words:
             words.append(str(self.length - at))
         return " ".join(words)
+
+
+_Span = tuple[int, int] | bytes
+"""A part of a text after a change: the span of the old text that was kept, or new bytes."""
+
+
+def _spans(change: ChangeSet) -> Iterator[_Span]:
+    """The text after a change, in order."""
+    at = 0
+    for edit in change.edits:
+        yield at, edit.start
+        yield edit.new
+        at = edit.stop
+    yield at, change.length
+
+
+def _spans_then(change: ChangeSet, later: ChangeSet) -> Iterator[_Span]:
+    """The text after both changes, in spans of the text before both."""
+    between = _Spans(_spans(change))
+    at = 0
+    for span in _spans(later):
+        if isinstance(span, bytes):
+            yield span
+            continue
+        for _ in between.take(span[0] - at):
+            pass  # replaced by the later change
+        yield from between.take(span[1] - span[0])
+        at = span[1]
+
+
+class _Spans:
+    """Spans that are taken from the front, so many bytes at a time."""
+
+    def __init__(self, spans: Iterator[_Span]) -> None:
+        self._spans = spans
+        self._rest: _Span = b""
+
+    def take(self, count: int) -> Iterator[_Span]:
+        """The next so many bytes; no span is empty."""
+        head: _Span
+        while count:
+            rest = self._rest
+            if isinstance(rest, bytes):
+                head, self._rest = rest[:count], rest[count:]
+                size = len(head)
+            else:
+                cut = min(rest[0] + count, rest[1])
+                head, self._rest = (rest[0], cut), (cut, rest[1])
+                size = cut - rest[0]
+            if size:
+                yield head
+            else:
+                self._rest = next(self._spans)
+            count -= size
 
 
 def _before(one: Edit, other: Edit) -> bool:

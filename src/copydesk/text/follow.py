@@ -2,15 +2,17 @@
 
 What lives here: the span's way through changes that are known. What must not:
 equal lines, likeness, guesses (`copydesk.text.carry` has those). Invariant: the
-bytes of a span that was followed are the same bytes, not equal ones.
+bytes of a span that was followed are the same bytes, or were put back by a
+change that is known to have taken back the one that replaced them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from copydesk.text.change import ChangeSet
+from copydesk.text.change import ChangeSet, Edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +24,21 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A change replaced `old` bytes by `new` ones, some of the span's or between them."""
+    """A change replaced `old` bytes by `new` ones, some of the span's or between them.
+
+    `step` is which of the changes, from 0.
+    """
 
     old: int
     new: int
+    step: int = 0
 
 
-def follow(start: int, stop: int, inverses: Iterable[ChangeSet]) -> Followed | Met:
+_DEEPEST = 50
+"""So many changes that were taken back are followed within one another."""
+
+
+def follow(start: int, stop: int, inverses: Sequence[ChangeSet]) -> Followed | Met:
     """Follow the bytes [start, stop), at least one, through changes that are known.
 
     `inverses` are those of the changes, the first change first; each takes the
@@ -40,15 +50,156 @@ def follow(start: int, stop: int, inverses: Iterable[ChangeSet]) -> Followed | M
     inserts strictly within it; then the newer text has there what the older had;
     two spans that share no byte keep their order.
     """
-    for inverse in inverses:
-        shift = 0
-        for edit in inverse.edits:
-            first = edit.start - shift
-            last = first + len(edit.new)
-            if first >= stop:
-                break
-            if last > start:
-                return Met(last - first, edit.stop - edit.start)
-            shift += edit.stop - edit.start - len(edit.new)
-        start, stop = start + shift, stop + shift
+    for step, inverse in enumerate(inverses):
+        met = _around(start, stop, inverse)
+        if not met.is_whole:
+            return Met(met.replaced, met.inserted, step)
+        start, stop = met.new_start, met.new_stop
     return Followed(start)
+
+
+def follow_through(
+    start: int, stop: int, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int]
+) -> Followed | Met:
+    """Follow the bytes as `follow` does, also through changes that were taken back.
+
+    `taken_back` says of a change, by its index, which later one took it back.
+    Other bytes may have stood between the span's bytes meanwhile. Laws: a span is
+    followed only when its bytes stand together in the newest text, what was put
+    back by the taking back of what replaced it being the same bytes; where nothing
+    was taken back, always then. What was put back counts only if nothing was
+    changed in its place, or next to it where it was gone, until it came back.
+    """
+    return _Way(inverses, taken_back).follow(start, stop)
+
+
+def standing(start: int, stop: int, inverses: Sequence[ChangeSet]) -> tuple[int, int]:
+    """The least span of the newest text that holds what became of the bytes [start, stop)."""
+    for inverse in inverses:
+        found = _around(start, stop, inverse)
+        start, stop = found.new_start, found.new_stop
+    return start, stop
+
+
+class _Around(NamedTuple):
+    """The least span of both texts that holds a span and all edits that meet it.
+
+    `replaced` and `inserted` are the bytes of the first of these edits.
+    """
+
+    old_start: int
+    old_stop: int
+    new_start: int
+    new_stop: int
+    replaced: int
+    inserted: int
+    is_whole: bool
+
+
+def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False) -> _Around:
+    """What stands around the older text's bytes [start, stop) in both texts.
+
+    `touching`: an edit that only touches the span meets it too.
+    """
+    low, high = start, stop
+    before = shift = replaced = inserted = 0
+    is_whole = True
+    for edit in inverse.edits:
+        first = edit.start - shift
+        last = first + len(edit.new)
+        if first - touching >= stop:
+            break
+        if last + touching > start:
+            if is_whole:
+                before, replaced, inserted = shift, last - first, edit.stop - edit.start
+            low, high, is_whole = min(low, first), max(high, last), False
+        shift += edit.stop - edit.start - len(edit.new)
+        if is_whole:
+            before = shift
+    return _Around(low, high, low + before, high + shift, replaced, inserted, is_whole)
+
+
+class _Way:
+    """Known changes, some of which were taken back by later ones."""
+
+    def __init__(
+        self, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int], depth: int = 0
+    ) -> None:
+        self._inverses, self._taken_back, self._depth = inverses, taken_back, depth
+
+    def follow(self, start: int, stop: int) -> Followed | Met:
+        """Follow the bytes [start, stop) piece by piece; the pieces must end up together."""
+        todo = [(start, stop, 0)]
+        parted = Met(0, 1)
+        first = at = -2
+        while todo:
+            low, high, step = todo.pop()
+            while step < len(self._inverses):
+                edit, old, old_stop, shift = _first_met(low, high, self._inverses[step])
+                if edit is None:
+                    low, high, step = low + shift, high + shift, step + 1
+                    continue
+                for cut in (old_stop, old):
+                    if low < cut < high:
+                        todo.append((cut, high, step))
+                        high = cut
+                if old == old_stop:
+                    parted = Met(0, edit.stop - edit.start, step)
+                elif old <= low:
+                    by = self._by(step, edit, old)
+                    if isinstance(by, Met):
+                        return by
+                    low, high, step = low + by, high + by, self._taken_back[step] + 1
+            if at == -2:
+                first = low
+            elif low != at:
+                return parted
+            at = high
+        return Followed(first)
+
+    def _by(self, step: int, edit: Edit, old: int) -> int | Met:
+        """By how many bytes those that the edit replaced are moved when they come back.
+
+        `old` is where they stood. Met when they did not come back.
+        """
+        gone = Met(len(edit.new), edit.stop - edit.start, step)
+        last = self._taken_back.get(step)
+        if last is None or self._depth == _DEEPEST:
+            return gone
+        first = step + 1
+        inner = {one - first: other - first for one, other in self._taken_back.items()}
+        way = _Way(self._inverses[first:last], inner, self._depth + 1)
+        margin = int(edit.start == edit.stop)  # what was deleted stood between two bytes
+        ends = [(edit.start, edit.stop)]
+        if margin:
+            ends = [(edit.start - 1, edit.start), (edit.stop, edit.stop + 1)]
+        found = [way.follow(*end) for end in ends]
+        for one in found:
+            if isinstance(one, Met):
+                return replace(one, step=first + one.step)
+        starts = [one.start for one in found if isinstance(one, Followed)]
+        low, size = starts[0], edit.stop - edit.start + 2 * margin
+        if starts[-1] != low + margin:
+            return gone
+        back = _around(low, low + size, self._inverses[last], touching=not margin)
+        whole = (back.old_start, back.old_stop) == (low, low + size)
+        if not whole or back.new_stop - back.new_start != len(edit.new) + 2 * margin:
+            return gone
+        return back.new_start + margin - old
+
+
+def _first_met(start: int, stop: int, inverse: ChangeSet) -> tuple[Edit | None, int, int, int]:
+    """The first edit that meets the older text's bytes [start, stop), and those it replaced.
+
+    Last by how much the bytes before it are moved; all of them where there is no such edit.
+    """
+    shift = 0
+    for edit in inverse.edits:
+        first = edit.start - shift
+        last = first + len(edit.new)
+        if first >= stop:
+            break
+        if last > start:
+            return edit, first, last, shift
+        shift += edit.stop - edit.start - len(edit.new)
+    return None, 0, 0, shift

@@ -55,6 +55,10 @@ class RelPath:
         """The path without its last part; the root's parent is the root."""
         return RelPath(self.parts[:-1])
 
+    def covers(self, other: RelPath) -> bool:
+        """Whether the other path is this one, or below it."""
+        return other.parts[: len(self.parts)] == self.parts
+
     def __truediv__(self, part: str) -> RelPath:
         return RelPath((*self.parts, part))
 

@@ -50,6 +50,13 @@ class Source(Protocol):
         """The text with lines [start, stop), 0-based, those around and the end at hand."""
         ...
 
+    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
+        """The text with the lines that hold the bytes [start, stop) of each span at hand.
+
+        With those around them, and the end.
+        """
+        ...
+
     def whole(self) -> Snapshot:
         """The text with all its lines at hand."""
         ...
@@ -88,6 +95,9 @@ class Whole:
         return closest_lines(self._base, text)
 
     def around(self, start: int, stop: int) -> Text:
+        return self._base
+
+    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
         return self._base
 
     def whole(self) -> Snapshot:

@@ -37,7 +37,7 @@ def regions(old: Text, change: ChangeSet) -> tuple[Region, ...]:
     """The whole-line regions that `change` alters, in order, without lines that stay the same."""
     old = old.unmarked()
     found: list[Region] = []
-    for start, stop, edits in _touched(old, change):
+    for start, stop, edits in touched(old, change):
         low, high = old.start(start), old.start(stop)
         inner = ChangeSet.of(high - low, (Edit(e.start - low, e.stop - low, e.new) for e in edits))
         new = Snapshot(inner.apply(old.slice(low, high)), old.encoding)
@@ -45,14 +45,37 @@ def regions(old: Text, change: ChangeSet) -> tuple[Region, ...]:
     return tuple(found)
 
 
-def unified(old: Text, change: ChangeSet, path: str, *, created: bool = False) -> bytes:
-    """The git-style diff; empty when no line changes. `created`: the file did not exist before.
+def touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
+    """Line ranges [start, stop) that hold the edits whole; those that share a line are one.
 
+    The new text of a range ends with a line ending, but at the end of the text. No
+    edit may start within a byte order mark: `unmarked` texts have none.
+    """
+    found: list[tuple[int, int, list[Edit]]] = []
+    for edit in change.edits:
+        start = old.line_at(edit.start)
+        stop = max(old.line_at(edit.stop), start)
+        if stop < old.line_count and not _closed(old, edit, start, stop):
+            stop += 1
+        if found and start < found[-1][1]:
+            first, last, edits = found[-1]
+            found[-1] = (first, max(last, stop), [*edits, edit])
+        else:
+            found.append((start, stop, [edit]))
+    return found
+
+
+def unified(
+    old: Text, change: ChangeSet, path: str, *, created: bool = False, removed: bool = False
+) -> bytes:
+    """The git-style diff; empty when no line changes.
+
+    `created`: the file did not exist before; `removed`: it does not exist after.
     Lines end with LF; the text of a line keeps its own CR. A last line without
     terminator is followed by the usual remark.
     """
     found = regions(old, change)
-    if not found and not created:
+    if not found and not created and not removed:
         return b""
     before, after = quoted(f"a/{path}"), quoted(f"b/{path}")
     head = b"diff --git " + before + b" " + after + b"\n"
@@ -60,8 +83,13 @@ def unified(old: Text, change: ChangeSet, path: str, *, created: bool = False) -
         head += b"new file mode 100644\n"
         if not found:
             return head + b"index 0000000..e69de29\n"
+    if removed:
+        head += b"deleted file mode 100644\n"
+        if not found:
+            return head + b"index e69de29..0000000\n"
     old_name = b"/dev/null" if created else before + _tab(before)
-    head += b"--- " + old_name + b"\n+++ " + after + _tab(after) + b"\n"
+    new_name = b"/dev/null" if removed else after + _tab(after)
+    head += b"--- " + old_name + b"\n+++ " + new_name + b"\n"
     return head + b"".join(_hunks(old.unmarked(), found))
 
 
@@ -88,22 +116,6 @@ def counts(diff: bytes) -> tuple[int, int]:
 def _tab(name: bytes) -> bytes:
     """A name with a blank is ended by a tab, or patch takes the rest for a time stamp."""
     return b"\t" if b" " in name else b""
-
-
-def _touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
-    """Line ranges [start, stop) that hold the edits whole, those that share a line joined."""
-    found: list[tuple[int, int, list[Edit]]] = []
-    for edit in change.edits:
-        start = old.line_at(edit.start)
-        stop = max(old.line_at(edit.stop), start)
-        if stop < old.line_count and not _closed(old, edit, start, stop):
-            stop += 1
-        if found and start < found[-1][1]:
-            first, last, edits = found[-1]
-            found[-1] = (first, max(last, stop), [*edits, edit])
-        else:
-            found.append((start, stop, [edit]))
-    return found
 
 
 def _closed(old: Text, edit: Edit, start: int, stop: int) -> bool:

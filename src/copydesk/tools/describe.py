@@ -16,8 +16,8 @@ from copydesk.tools.wire import Schema
 _Both = tuple[str, str]
 """The same in English and in Chinese."""
 
-_PLANS_EN = "Writes nothing unless apply is auto; apply its hunk_id in a later message."
-_PLANS_ZH = "除非 apply 为 auto 否则不写入；hunk_id 须在下一条消息中应用。"
+_PLANS_EN = "Only plans, unless apply is auto; apply its hunk_id in a later message."
+_PLANS_ZH = "只规划，除非 apply 为 auto；hunk_id 在下一条消息中应用。"
 
 _BATCH: _Both = (
     "Make several replacements in one file, all or none. Each old_string is sought in the "
@@ -37,6 +37,11 @@ _TITLES: dict[str, _Both] = {
     "prepare_file_insert_before": ("Plan insert before", "规划在锚点前插入"),
     "prepare_file_block_replace": ("Plan block replace", "规划块替换"),
     "apply_file_modification": ("Apply plan", "应用规划"),
+    "apply_file_modifications": ("Apply plans together", "一并应用规划"),
+    "undo_file_modification": ("Undo edit", "撤销编辑"),
+    "list_edits": ("List edits", "列出编辑"),
+    "list_pending": ("List plans", "列出规划"),
+    "discard_hunk": ("Discard plan", "丢弃规划"),
     "list_dir": ("List directory", "列出目录"),
     "ripgrep_files": ("Find files", "查找文件"),
     "ripgrep_count": ("Count matches", "统计匹配"),
@@ -53,17 +58,16 @@ _TITLES: dict[str, _Both] = {
 
 _CONTRACTS: dict[str, _Both] = {
     "read_file": (
-        "Show numbered lines, total_lines, size_bytes and version. Says how to read on when cut.",
-        "显示带行号的内容与 total_lines、size_bytes、version；截断时说明如何继续读取。",
+        "Show numbered lines, total_lines, size_bytes and version.",
+        "显示带行号的内容与 total_lines、size_bytes、version。",
     ),
     "create_new_file": (
         "Write a new file now, parent directories too. An existing path is refused.",
         "立即写入新文件，并创建父目录。路径已存在则拒绝。",
     ),
     "overwrite_entire_file": (
-        "Replace a whole existing file now, if both counters match it. "
-        "For small or generated files.",
-        "两个计数与文件一致时，立即整体覆盖已有文件。适用于小文件或生成物。",
+        "Replace a whole existing file now, if both counters match it.",
+        "两个计数与文件一致时，立即整体覆盖已有文件。",
     ),
     "prepare_file_range_edit": (
         f"Replace, delete or append lines by number. {_PLANS_EN}",
@@ -91,6 +95,17 @@ _CONTRACTS: dict[str, _Both] = {
         "写入已有规划。文件有变动时，编辑移到新位置（fuzz）；"
         "无法确定则不写入并保留规划（rejected）。",
     ),
+    "apply_file_modifications": (
+        "Write several plans, in one file or in several: all or none.",
+        "写入一个或多个文件中的若干规划：全部写入或全不写入。",
+    ),
+    "undo_file_modification": (
+        "Take back a written edit, also after later edits of other lines.",
+        "撤销已写入的编辑，其后其他行有改动亦可。",
+    ),
+    "list_edits": ("List the edits made, newest first.", "列出已作的编辑，由新到旧。"),
+    "list_pending": ("List the plans that wait.", "列出待处理的规划。"),
+    "discard_hunk": ("Let a plan go.", "丢弃一个规划。"),
     "list_dir": (
         "List the entries of a directory that you may read.",
         "列出目录中你可读的条目。",
@@ -144,35 +159,39 @@ _AUTO_INSERT: _Both = (
 )
 
 _ARGUMENTS: dict[str, _Both] = {
-    "path": ("From the workspace root.", "相对于工作区根目录。"),
+    "path": ("From the workspace root.", "相对于根目录。"),
     "content": ("New lines.", "新的行。"),
-    "anchor": ("Text in one line, no regex.", "某一行的文本，非正则。"),
+    "anchor": ("Text in one line, no regex.", "某行的文本，非正则。"),
     "start_anchor": ("Text of the first line, no regex.", "块首行的文本，非正则。"),
     "end_anchor": ("Text of the last line.", "块末行的文本。"),
     "occurrence": (
         'Which match: 1, 2... or "last"; 0 or "": not given.',
         '第几个匹配：1、2……或 "last"；0 或 "" 表示未指定。',
     ),
-    "match": ("How a line fits.", "行的匹配方式。"),
+    "match": ("How a line fits.", "匹配方式。"),
     "version": (
         "As read: lines and anchors mean that text, carried to the file as it is, or STALE_READ.",
-        "所读版本：行号与锚点按其理解，并对应到文件当前内容，否则 STALE_READ。",
+        "所读版本：行号与锚点按其理解，对应到当前内容，否则 STALE_READ。",
     ),
     "expected_old": (
         "Exact old lines, else CONTENT_CHANGED.",
         "被替换行的原文；不符则 CONTENT_CHANGED。",
     ),
     "apply": _AUTO,
-    "report": ("brief: no diff.", "brief：不含 diff。"),
+    "report": ("brief: no diff.", "brief：无 diff。"),
     "existing_hunk_id": ('Plan to redo; "": new.', '要重做的规划；"" 为新规划。'),
     "include_anchors": ("Keep the anchor lines.", "保留锚点行。"),
     "require_unique": ("false: take the first.", "false：取第一个。"),
     "strict": ("false: nested ones too.", "false：允许嵌套。"),
     "hunk_id": ("From a prepare tool.", "由 prepare 工具给出。"),
+    "hunk_ids": ("From prepare tools.", "由 prepare 工具给出。"),
+    "edit_id": ("From a write or list_edits.", "由写入或 list_edits 给出。"),
+    "before_edit_id": ("Older than this.", "早于此编辑。"),
+    "member": ("Made by whom.", "由谁作出。"),
     "pattern": ("Regex (Rust).", "正则（Rust）。"),
     "literal": ("Text as it is.", "原样文本。"),
     "globs": ("As in .gitignore.", "同 .gitignore。"),
-    "case": ("smart: by capitals.", "smart：看有无大写。"),
+    "case": ("smart: by capitals.", "smart：看大写。"),
     "fixed_strings": ("Literal pattern.", "按字面。"),
     "include_hidden": ("Hidden files too.", "含隐藏文件。"),
     "follow_symlinks": ("Follow links.", "跟随链接。"),
@@ -194,7 +213,7 @@ _ARGUMENTS: dict[str, _Both] = {
     "overwrite": ("Over an existing file.", "覆盖现有文件。"),
 }
 
-_SEARCH_PATH: _Both = ("File or directory; all by default.", "文件或目录；默认全部。")
+_SEARCH_PATH: _Both = ("Where; all by default.", "范围；默认全部。")
 
 _SEARCHES = (
     "ripgrep_files",
@@ -202,6 +221,16 @@ _SEARCHES = (
     "ripgrep_snippets",
     "ripgrep_fixed",
     "ripgrep_search",
+)
+
+_AS_READ: _Both = ("As read, or STALE_READ.", "所读版本，否则 STALE_READ。")
+_REDONE: _Both = ("Plan to redo.", "要重做的规划。")
+_OCCURRENCE: _Both = ('Which match: 1, 2... or "last".', '第几个匹配：1、2……或 "last"。')
+
+_WITH_ANCHOR = (
+    "prepare_file_insert_after",
+    "prepare_file_insert_before",
+    "prepare_file_block_replace",
 )
 
 _SPECIAL: dict[tuple[str, str], _Both] = {
@@ -234,6 +263,10 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
         '新的行；"" 删除该范围。',
     ),
     ("prepare_file_append", "create"): ("Make a missing file.", "文件不存在时创建。"),
+    **{(name, "version"): _AS_READ for name in _WITH_ANCHOR},
+    **{(name, "existing_hunk_id"): _REDONE for name in _WITH_ANCHOR},
+    ("prepare_file_insert_before", "occurrence"): _OCCURRENCE,
+    ("prepare_file_block_replace", "occurrence"): _OCCURRENCE,
     ("prepare_file_append", "version"): ("As read; not needed.", "所读版本；可不给。"),
     ("prepare_file_append", "expected_old"): ("Leave out.", "请省略。"),
     ("prepare_file_append", "apply"): ("auto: write now.", "auto：立即写入。"),
@@ -249,7 +282,7 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
         "One token each: -i, -w, -C2, -tpy, --glob=!dist.",
         "每项一个：-i、-w、-C2、-tpy、--glob=!dist。",
     ),
-    **{(name, "path"): _SEARCH_PATH for name in _SEARCHES},
+    **{(name, "path"): _SEARCH_PATH for name in (*_SEARCHES, "list_edits", "list_pending")},
 }
 
 

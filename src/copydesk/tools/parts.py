@@ -19,6 +19,8 @@ from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 _MOST_REGIONS = 50
+_SHOWN_REGIONS = 5
+_BRIEF_REGIONS = 2
 
 
 def tool_fields(draft: Draft, lang: Lang) -> Fields:
@@ -181,11 +183,11 @@ def lost(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields:
 def plan_evidence(draft: Draft) -> Fields:
     """What stands around and in the place of a plan."""
     base, place, request = draft.base, draft.place, draft.request
+    if isinstance(request, BatchEdit):
+        return {"evidence": _old_regions(draft)}
     before = evidence.before(base, place.start)
     after = evidence.after(base, place.stop)
     old = evidence.lines_of(base, place.start, place.stop)
-    if isinstance(request, BatchEdit):
-        return {"evidence": {"regions": old}}
     if isinstance(request, RangeEdit):
         return {"evidence": {"before": before, "range": old, "after": after}}
     new = evidence.lines_of(draft.after, place.start, place.start + len(draft.new_lines))
@@ -216,6 +218,8 @@ def _append_tails(draft: Draft) -> Fields:
 
 def apply_evidence(draft: Draft, *, brief: bool) -> Fields:
     """What stands there after an apply."""
+    if isinstance(draft.request, BatchEdit):
+        return _new_regions(draft, brief=brief)
     start = draft.place.start
     stop = start + len(draft.new_lines)
     if brief:
@@ -228,8 +232,50 @@ def apply_evidence(draft: Draft, *, brief: bool) -> Fields:
     }
 
 
+def _old_regions(draft: Draft) -> Fields:
+    """The lines that a batch will alter, as they stand, of the first few of its regions."""
+    rows: list[Value] = []
+    for region in draft.regions[:_SHOWN_REGIONS]:
+        old = evidence.lines_of(draft.base, region.start, region.stop)
+        rows.append({"start_line": region.start + 1, "end_line": region.stop, "old": old})
+    return {"regions": rows, **_more_regions(draft, _SHOWN_REGIONS)}
+
+
+def _new_regions(draft: Draft, *, brief: bool) -> Fields:
+    """What a batch wrote, and the lines beside it, of the first few of its regions.
+
+    A region that was deleted ends a line before it starts.
+    """
+    rows: list[Value] = []
+    most, shift = _BRIEF_REGIONS if brief else _SHOWN_REGIONS, 0
+    for region in draft.regions[:most]:
+        start = region.start + shift
+        stop = start + len(region.new)
+        shift += len(region.new) - (region.stop - region.start)
+        row: Fields = {"start_line": start + 1, "end_line": stop}
+        if brief:
+            shown = evidence.lines_of(draft.after, start, min(stop, start + 2))
+            row["written"] = [cut(line, 80) for line in shown]
+        else:
+            row["before"] = evidence.lines_of(draft.after, start - 1, start)
+            row["written"] = evidence.lines_of(draft.after, start, stop)
+            row["after"] = evidence.lines_of(draft.after, stop, stop + 1)
+        rows.append(row)
+    return {"regions": rows, **_more_regions(draft, most)}
+
+
+def _more_regions(draft: Draft, most: int) -> Fields:
+    more = len(draft.regions) - most
+    return {"regions_left_out": more} if more > 0 else {}
+
+
 def numbers(draft: Draft) -> dict[str, object]:
     """The numbers that a summary tells."""
+    if isinstance(draft.request, BatchEdit):
+        old, new = draft.old_count, draft.new_count
+        edits, places = len(draft.request.edits), len(draft.regions)
+        told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
+        return {**told, "old": old, "new": new, "delta": new - old}
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)
     return {

@@ -27,6 +27,13 @@ _REASONS_ZH = {
     "expected_old is not what stands there": "expected_old 与实际内容不符",
     "that version is not remembered": "未保留该版本的内容",
     "ambiguous": "对应位置不唯一",
+    "old_string says it already; leave it out": "old_string 已说明原文，请勿给出",
+    "no edit changes anything: old_string and new_string are equal": "没有任何编辑会改变内容：old_string 与 new_string 相同",
+    "is the same as old_string, so nothing would change": "与 old_string 相同，不会改变任何内容",
+    "needs one of expected_mtime_ms, _size_bytes, _sha256": "须同时给出 expected_mtime_ms、expected_size_bytes、expected_sha256 之一",
+    "the file changed, and the text after the edit is not kept": "文件已有变动，而该编辑之后的文本未保留",
+    "the file was changed since it was created": "文件创建之后已有变动",
+    "the file has another encoding now": "文件的编码已改变",
     "this tool replaces no lines; leave it out": "此工具不替换任何行，请勿给出",
 }
 

@@ -95,6 +95,6 @@ def _type(form: Mapping[str, Any]) -> str:
 
 def _default(form: Mapping[str, Any]) -> str:
     if "default" not in form:
-        return ""
+        return "`false`" if form.get("type") == "boolean" else ""
     found = form["default"]
     return f"`{str(found).lower() if isinstance(found, bool) else found}`"

@@ -6,14 +6,17 @@ words (`words`), the form (`report`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass
+from itertools import islice
 from typing import cast
 
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
-from copydesk.errors import Crashed, Refusal
+from copydesk.edit.request import BatchEdit
+from copydesk.errors import Conflict, Crashed, Fact, PartialMatchFail, Refusal, Unsettled
 from copydesk.tools import evidence, parts
 from copydesk.tools.reasons import why
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
@@ -22,6 +25,9 @@ from copydesk.tools.yaml import Value
 
 LONGEST = 2_000
 """Characters of one text that a caller is told back, or of one fact."""
+
+_SAID = 10
+"""So many numbers of a list are said in words."""
 
 
 def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> Report:
@@ -43,11 +49,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> 
     fields["normalized"] = parts.normalized(draft)
     if not brief:
         fields |= parts.plan_evidence(draft)
-    fills = draft.action == "replace" and not draft.old_count
-    saying = "plan.append" if fills else f"plan.{draft.action}"
-    if draft.replaces_nothing:
-        saying = "plan.nothing"
-    summary = say(saying, lang, parts.numbers(draft))
+    summary = say(_planned_saying(draft), lang, parts.numbers(draft))
     if outcome.declined is not None:
         summary = say("auto.declined", lang, {"why": why(outcome.declined, lang)}) + " " + summary
     fields["summary"] = summary
@@ -83,8 +85,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, *, brief: bool = False) -> 
         "normalized": parts.normalized(draft, brief=brief),
         "apply_evidence": parts.apply_evidence(draft, brief=brief),
     }
-    saying = f"apply.{outcome.context}" if outcome.edit_id else "apply.nothing"
-    fields["summary"] = say(saying, lang, parts.numbers(draft))
+    fields["summary"] = say(_applied_saying(outcome), lang, parts.numbers(draft))
     return Report(fields) if brief else _with_diff(fields, draft.diff, draft, ())
 
 
@@ -109,18 +110,21 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         around = evidence.AROUND
         shown["current"] = evidence.lines_of(now, start - around, stop + around)
     fields["apply_evidence"] = shown
-    why = refusal_words(outcome.refusal, lang)
+    voices = ("batch",) if isinstance(plan.request, BatchEdit) else ()
+    why = refusal_words(outcome.refusal, lang, voices)
     fields["summary"] = say("rejected", lang, {"why": why})
     return Report(fields)
 
 
-def refused(mode: str, path: str | None, refusal: Refusal, lang: Lang) -> Report:
-    """The report of a refusal."""
+def refused(
+    mode: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
+) -> Report:
+    """The report of a refusal, in the words of `voices`."""
     fields: Fields = {"status": "error", "mode": mode}
     if path is not None:
         fields["path"] = cut(path, LONGEST)
     fields |= {"error": refusal.code, **facts_of(refusal)}
-    fields["summary"] = refusal_words(refusal, lang)
+    fields["summary"] = refusal_words(refusal, lang, voices)
     return Report(fields)
 
 
@@ -195,12 +199,11 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
         "truncated_by_char_limit": outcome.cut_by_characters,
     }
     if last is not None and last < outcome.last_wanted:
-        cut_line = outcome.cut_by_characters and len(outcome.lines) == 1
         on = {"tool": mode, "path": outcome.path, "range": f"{last + 1}~{outcome.last_wanted}"}
         steps.append(say("next.read_on", lang, on))
-        if cut_line:
-            search = mode.replace("read_file", "ripgrep_snippets")
-            steps.append(say("next.long_line", lang, {"tool": search}))
+    if outcome.cut_in_line:
+        search = mode.replace("read_file", "ripgrep_snippets")
+        steps.append(say("next.long_line", lang, {"tool": search}))
     if outcome.lines:
         facts = {"first": first or "?", "last": last or "?", "path": outcome.path}
         fields["summary"] = say("read", lang, facts)
@@ -217,20 +220,79 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
     )
 
 
-def refusal_words(refusal: Refusal, lang: Lang) -> str:
-    """What happened and what to do, in words."""
+def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> str:
+    """What happened and what to do, in words.
+
+    `voices` is whose words to take where a refusal has such: those of a toolset
+    (`batch`), those of a tool that makes one edit (`edit`).
+    """
     given = refusal.facts().items()
     facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
-    name = "CRASH" if isinstance(refusal, Crashed) else refusal.code
-    if f"{name}.{facts.get('reason')}" in names():
-        name = f"{name}.{facts['reason']}"
+    facts |= _in_words(refusal, lang, voices)
+    name = _OWN_WORDS.get(type(refusal), refusal.code)
+    for kind in (facts.get("reason"), facts.get("setting")):
+        if f"{name}.{kind}" in names():
+            name = f"{name}.{kind}"
     for special in ("nested", "before_start"):
         if facts.get(special):
             name = f"{name}.{special}"
+    for voice in voices:
+        if f"{name}.{voice}" in names():
+            name = f"{name}.{voice}"
     reason = f"reason.{facts.get('reason')}"
     if reason in names():
         return say(name, lang, {**facts, "reason": say(reason, lang)})
     return say(name, lang, {**facts, "reason": why(str(facts.get("reason")), lang)})
+
+
+_OWN_WORDS: dict[type[Refusal], str] = {Crashed: "CRASH", Unsettled: "UNSETTLED"}
+"""Refusals that share their code with another one and say something else."""
+
+
+def _planned_saying(draft: Draft) -> str:
+    if draft.replaces_nothing:
+        return "plan.nothing"
+    if isinstance(draft.request, BatchEdit):
+        return "plan.batch"
+    fills = draft.action == "replace" and not draft.old_count
+    return "plan.append" if fills else f"plan.{draft.action}"
+
+
+def _applied_saying(outcome: Applied) -> str:
+    if not outcome.edit_id:
+        return "apply.nothing"
+    if isinstance(outcome.draft.request, BatchEdit):
+        return f"apply.batch.{outcome.context}"
+    return f"apply.{outcome.context}"
+
+
+def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
+    """Facts of a refusal that words alone need."""
+    if isinstance(refusal, Conflict):
+        told = [
+            {"expectation": name, **{key: _short(value) for key, value in one.items()}}
+            for name, one in refusal.mismatches.items()
+        ]
+        comma = "；" if lang == "zh" else "; "
+        return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
+    if isinstance(refusal, PartialMatchFail):
+        failures = refusal.failures
+        if "edit" in voices:
+            first, lines = failures[0], dict.fromkeys(failures[0].lines)
+            count = {"matches_count": first.matches_count}
+            return {"reason": first.reason, **count, "lines": _first_few(lines)}
+        indices = [failure.index for failure in failures]
+        return {"failing": len(failures), "indices": _first_few(indices)}
+    return {}
+
+
+def _first_few(numbers: Iterable[int]) -> str:
+    shown = list(map(str, islice(numbers, _SAID + 1)))
+    return ", ".join([*shown[:_SAID], *["…"] * (len(shown) > _SAID)])
+
+
+def _short(fact: int | str) -> int | str:
+    return cut(fact, LONGEST) if isinstance(fact, str) else fact
 
 
 def _drift(planned_on: str | None, current: str | None) -> Fields:
@@ -261,8 +323,12 @@ def _value(fact: object) -> Value:
         return fact
     if isinstance(fact, tuple):
         return [_value(item) for item in cast("tuple[object, ...]", fact)]
+    if isinstance(fact, Mapping):
+        named = cast("Mapping[str, object]", fact)
+        return {name: _value(part) for name, part in named.items()}
     if is_dataclass(fact):
-        return {f.name: _value(getattr(fact, f.name)) for f in fields_of(fact)}
+        held = ((f.name, getattr(fact, f.name)) for f in fields_of(fact))
+        return {name: _value(part) for name, part in held if part is not None}
     raise TypeError(f"no fact: {fact!r}")
 
 

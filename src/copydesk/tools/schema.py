@@ -29,6 +29,11 @@ def flag(default: bool, description: str = "") -> Property:
     return _described({"type": "boolean", "default": default}, description)
 
 
+def switch(description: str = "") -> Property:
+    """A boolean that is false when it is not given."""
+    return _described({"type": "boolean"}, description)
+
+
 def choice(*values: str, description: str = "") -> Property:
     """One of some words, the first being the default."""
     return _described({"type": "string", "enum": list(values), "default": values[0]}, description)

@@ -34,9 +34,13 @@ class _Error(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """The arguments of one call, by name. Make one with `checked`."""
+    """The arguments of one call, by name. Make one with `checked`.
+
+    `raw` are all of them as they came, those that mean "not given" too.
+    """
 
     given: Mapping[str, object]
+    raw: Mapping[str, object]
 
     def text(self, name: str, default: str = "") -> str:
         """A string, or the default."""
@@ -89,7 +93,8 @@ def checked(schema: Schema, arguments: object) -> Args:
     """
     if not isinstance(arguments, Mapping):
         raise InvalidArgs("arguments", "must be an object")
-    given = dict(cast("Mapping[str, object]", arguments))
+    raw = cast("Mapping[str, object]", arguments)
+    given = dict(raw)
     known: Mapping[str, Any] = schema["properties"]
     required: list[str] = schema.get("required", [])
     for name in given:
@@ -109,7 +114,7 @@ def checked(schema: Schema, arguments: object) -> Args:
     error = _first_error(schema, given)
     if error is not None:
         raise error
-    return Args(given)
+    return Args(given, raw)
 
 
 def _not_given(name: str, value: object, schema: Mapping[str, Any]) -> bool:

@@ -14,9 +14,20 @@ from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.tools import reports
 from copydesk.tools.catalog import Context, Tool
+from copydesk.tools.history import HISTORY
 from copydesk.tools.report import Report
-from copydesk.tools.schema import Property, arguments, choice, flag, number, number_or_text, text
+from copydesk.tools.schema import (
+    Property,
+    arguments,
+    choice,
+    flag,
+    number,
+    number_or_text,
+    text,
+    texts,
+)
 from copydesk.tools.searching import search_tools
+from copydesk.tools.transactions import APPLY_ALL, apply_file_modifications
 from copydesk.tools.wire import Args
 
 APPLY = "apply_file_modification"
@@ -233,12 +244,19 @@ EDITING = (
         destroys=True,
         also=("batch",),
     ),
+    Tool(
+        APPLY_ALL,
+        "ws_mod",
+        arguments({"hunk_ids": texts(), "report": choice("full", "brief")}, "hunk_ids"),
+        apply_file_modifications,
+        destroys=True,
+    ),
 )
 
 
 def ws_mod() -> tuple[Tool, ...]:
     """All tools of ws_mod."""
-    return (*EDITING, *search_tools())
+    return (*EDITING, *HISTORY, *search_tools())
 
 
 def team_mgmt() -> tuple[Tool, ...]:

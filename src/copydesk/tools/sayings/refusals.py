@@ -148,25 +148,29 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The target could now be in more than one place, at lines {candidate_lines}. Prepare anew on the one that is meant.",
         "目标现在可能位于多处：第 {candidate_lines} 行。请针对所指位置重新 prepare。",
     ),
-    "PARTIAL_MATCH_FAIL": (
-        "Edit {failed_index} (and perhaps others, see failures) does not have exactly one place; nothing was written. Take old_string from the lines shown, longer where there are several matches.",
-        "第 {failed_index} 项编辑（其余见 failures）并非恰有一处匹配；未写入任何内容。请按所示行修正 old_string，多处匹配时给出更长的文本。",
+    "EDIT_NOT_FOUND": (
+        "There is no edit {edit_id}; the newest is {newest_edit_id}. list_edits shows them.",
+        "没有编辑 {edit_id}；最新的是 {newest_edit_id}。可用 list_edits 查看。",
     ),
-    "COLLISION_DETECTED": (
-        "Some edits overlap (see collisions); nothing was written. Join them into one edit.",
-        "部分编辑区域重叠（见 collisions）；未写入任何内容。请合并为一项编辑。",
+    "EDIT_NOT_FOUND.less": (
+        "There is no edit {edit_id}. list_edits shows those that there are.",
+        "没有编辑 {edit_id}。可用 list_edits 查看已有的编辑。",
     ),
-    "DUPLICATE_EDITS": (
-        "The edits {indices} are the same; leave one of them out.",
-        "编辑 {indices} 完全相同；请去掉其中一项。",
+    "EDIT_NOT_FOUND.pruned": (
+        "Edit {edit_id} is too old: it is no longer recorded, so it cannot be taken back. Edit the file as it is.",
+        "编辑 {edit_id} 过旧，已不再保留记录，无法撤销。请直接编辑文件。",
     ),
-    "CONFLICT": (
-        "The file is not as expected: {expectation} is {actual}, not {expected}. Read it again.",
-        "文件与预期不符：{expectation} 为 {actual}，而非 {expected}。请重新读取。",
+    "EDIT_NOT_FOUND.failed": (
+        "Edit {edit_id} failed and wrote nothing, so there is nothing to take back.",
+        "编辑 {edit_id} 未能写入，没有可撤销的内容。",
     ),
     "FAILED": (
         "The operating system refused ({operation}): {reason}. Nothing was changed; call again when that is mended.",
         "操作系统拒绝（{operation}）：{reason}。未作任何更改；排除原因后请重新调用。",
+    ),
+    "UNSETTLED": (
+        "The operating system refused ({operation}): {reason}. It refused the way back too, so a part of the edit may stand in {paths} until that is mended. The next edit there settles it first, and so does copydesk recover; read the file then.",
+        "操作系统拒绝（{operation}）：{reason}，也未能恢复原状：在排除原因之前，{paths} 中可能留有部分编辑。下一次编辑该文件时会先行处理，也可运行 copydesk recover；之后请重新读取文件。",
     ),
     "CRASH": (
         "An internal error; it is logged under {log_id}. Nothing is known to be written.",

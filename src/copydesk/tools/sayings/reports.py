@@ -103,22 +103,4 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "the new text holds U+FFFD, which the old did not: was a character lost on the way?",
         "新文本含有旧文本没有的 U+FFFD：是否在传输中丢失了字符？",
     ),
-    # the batch toolset
-    "batch.read": (
-        "{lines} of {total:line|lines} of {path}.",
-        "{path} 共 {total} 行，返回 {lines} 行。",
-    ),
-    "batch.read_cut": (
-        "The first {lines:line|lines} of those asked for, of {total} in {path}; read on with start_line.",
-        "返回所请求的前 {lines} 行（{path} 共 {total} 行）；请用 start_line 继续读取。",
-    ),
-    "batch.done": (
-        "Made {count:replacement|replacements} in {path}.",
-        "已在 {path} 中完成 {count} 处替换。",
-    ),
-    "batch.created": ("Wrote the new file {path}.", "已写入新文件 {path}。"),
-    "batch.dry": (
-        "A dry run: {count:replacement|replacements} would be made in {path}; nothing was written.",
-        "试运行：将在 {path} 中完成 {count} 处替换；未写入任何内容。",
-    ),
 }

@@ -1,0 +1,66 @@
+"""Turns at files that nobody who died has left half done.
+
+What lives here: the lanes of one file or of several, in an order that all keep,
+and the settling of groups found open there. What must not: reading, writing.
+Invariants: within a turn no group is open at its files; lanes are taken in the
+order of their keys, those of inodes after those of paths, so no two wait for
+each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from copydesk.desk.journal import Journal
+from copydesk.desk.lanes import Lanes, Ticket, inode_key
+from copydesk.desk.recovery import Recovery
+from copydesk.errors import Failed
+from copydesk.text.relpath import RelPath
+
+
+class Turns:
+    """The turns of one workspace."""
+
+    def __init__(
+        self, lanes: Lanes, journal: Journal, recovery: Recovery, clock: Callable[[], int]
+    ) -> None:
+        self._lanes, self._journal = lanes, journal
+        self._recovery, self._clock = recovery, clock
+
+    def of(self, real: RelPath, ticket: Ticket) -> AbstractContextManager[None]:
+        """The turn of one file, by its real path; raises Failed."""
+        return self.of_all({real: ticket})
+
+    @contextmanager
+    def of_all(self, tickets: Mapping[RelPath, Ticket]) -> Generator[None]:
+        """The turns of several files at once.
+
+        Who holds the lane of a file and finds a group open there knows that its
+        writer is gone, for that one held all lanes of the group: it lets go, has
+        the group settled, and waits for its turn anew. Raises Failed when the
+        group cannot be settled.
+        """
+        while True:
+            with ExitStack() as held:
+                for real in sorted(tickets, key=str):
+                    held.enter_context(self._lanes.turn(str(real), tickets[real]))
+                left = {group for real in tickets for group in self._journal.open_groups(real)}
+                if not left:
+                    yield
+                    return
+            for group in sorted(left):
+                self._settle(group)
+
+    def of_inode(self, inode: tuple[int, int], ticket: Ticket) -> AbstractContextManager[None]:
+        """The turn of a file with several names, by device and inode.
+
+        It is taken within the turns of all paths that are wanted, the smallest first.
+        """
+        return self._lanes.turn(inode_key(*inode), ticket)
+
+    def _settle(self, group: str) -> None:
+        for settled in self._recovery.settle_group(group, self._clock()):
+            if settled.state == "open":
+                where = f"{settled.entry.path}: {settled.reason}"
+                raise Failed("settle a transaction that was broken off", where)

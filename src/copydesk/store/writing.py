@@ -1,0 +1,221 @@
+"""The writes of a workspace: `Files` as far as it changes files.
+
+What lives here: each method as resolve, check, call, and OSError turned into a
+refusal. What must not: system calls, locks, access rules, reading. Invariant:
+no handle outlives the call or the context that opened it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+
+from copydesk.store import _os, temp
+from copydesk.store.beneath import Root
+from copydesk.store.create import create, refuse_existing, remove
+from copydesk.store.create import staged as staged_new
+from copydesk.store.hashing import States
+from copydesk.store.in_place import staged as staged_in_place
+from copydesk.store.in_place import write_in_place
+from copydesk.store.place import MadeParents, Place
+from copydesk.store.protocol import Durability, Piece, Staged, TargetMoved
+from copydesk.store.refused import failed
+from copydesk.store.replace import replace, staged
+from copydesk.store.stamp import Stamp
+from copydesk.text.relpath import RelPath
+
+
+class Writing:
+    """The methods of `Files` that write; see `protocol` for what each promises."""
+
+    def __init__(
+        self, root: Root, durability: Durability, states: Callable[[Stamp, str], States]
+    ) -> None:
+        """`states` gives those of a file's digest, where a pass over it has left any."""
+        self._root, self._states = root, states
+        self._durability: Durability = durability
+
+    def replace(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        before_rename: Callable[[str], None] | None = None,
+        expected_real: RelPath | None = None,
+    ) -> Stamp:
+        durability = self._durability
+        with _refusing("write"), self._target(path, expected_real) as (place, old_fd):
+            if expected.nlink == 1:
+                return replace(
+                    place,
+                    old_fd,
+                    expected,
+                    expected_sha256,
+                    pieces,
+                    durability=durability,
+                    before_rename=before_rename,
+                    states=self._states(expected, expected_sha256),
+                )
+            return write_in_place(
+                place,
+                expected,
+                expected_sha256,
+                pieces,
+                before_in_place=before_in_place,
+                durability=durability,
+            )
+
+    @contextmanager
+    def stage(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        digested: bool = False,
+        expected_real: RelPath | None = None,
+    ) -> Generator[Staged]:
+        durability = self._durability
+        with _refusing("write"), self._target(path, expected_real) as (place, old_fd):
+            if expected.nlink == 1:
+                made = staged(
+                    place,
+                    old_fd,
+                    expected,
+                    expected_sha256,
+                    pieces,
+                    durability=durability,
+                    digested=digested,
+                    revocable=True,
+                    states=self._states(expected, expected_sha256),
+                )
+                with made as replacement:
+                    yield _Ready("write", replacement)
+                return
+            in_place = staged_in_place(
+                place,
+                expected,
+                expected_sha256,
+                pieces,
+                before_in_place=before_in_place,
+                durability=durability,
+            )
+            with in_place as overwriting:
+                yield _Ready("write", overwriting)
+
+    def create(
+        self,
+        path: RelPath,
+        data: bytes,
+        *,
+        make_parents: bool = True,
+        expected_real: RelPath | None = None,
+    ) -> tuple[RelPath, Stamp]:
+        with _refusing("create"), self._new(path, expected_real) as place:
+            if not make_parents:
+                place.require_parent()
+            with MadeParents(place, flush=self._durability == "full") as parents:
+                stamp = create(place, data, durability=self._durability)
+                parents.keep()
+            return place.real, stamp
+
+    @contextmanager
+    def stage_new(
+        self, path: RelPath, data: bytes, *, expected_real: RelPath | None = None
+    ) -> Generator[Staged]:
+        flush = self._durability == "full"
+        with (
+            _refusing("create"),
+            self._new(path, expected_real) as place,
+            MadeParents(place, flush=flush) as parents,
+            staged_new(place, data, durability=self._durability) as creation,
+        ):
+            yield _Ready("create", creation, parents)
+
+    def remove(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+    ) -> None:
+        with _refusing("remove"), self._target(path, expected_real) as (place, old_fd):
+            remove(place, old_fd, expected, expected_sha256, durability=self._durability)
+
+    def sweep(self, path: RelPath, before_ns: int) -> int:
+        """Remove temporary files of copydesk in a directory that a killed process left.
+
+        Those last written before `before_ns` (since the epoch); how many.
+        """
+        with _refusing("sweep"), self._root.open_dir(path) as place:
+            return temp.sweep(place.dir_fd, before_ns)
+
+    def sweep_for(self, path: RelPath) -> int:
+        with _refusing("sweep"), self._root.place(path, follow=False) as place:
+            if place.missing or place.blocked or not place.name:
+                return 0
+            return temp.sweep_for(place.dir_fd, place.name)
+
+    @contextmanager
+    def _target(self, path: RelPath, expected_real: RelPath | None) -> Generator[tuple[Place, int]]:
+        """The place of a file and the file, open for reading."""
+        place, fd = self._root.open_target(path)
+        try:
+            _require_real(place, expected_real)
+            yield place, fd
+        finally:
+            _os.close_quietly(fd)
+            place.close()
+
+    @contextmanager
+    def _new(self, path: RelPath, expected_real: RelPath | None) -> Generator[Place]:
+        """The place of a file that does not exist."""
+        with self._root.place(path, follow=False) as place:
+            if not place.missing and not place.blocked:
+                refuse_existing(place)  # first: a link's real path is its target's
+            _require_real(place, expected_real)
+            yield place
+
+
+class _Ready:
+    """A staged write whose OSError is a refusal; it keeps the parents that were made for it."""
+
+    def __init__(self, operation: str, inner: Staged, parents: MadeParents | None = None) -> None:
+        self._operation, self._inner, self._parents = operation, inner, parents
+
+    @property
+    def digest(self) -> str:
+        return self._inner.digest
+
+    def commit(self) -> Stamp:
+        with _refusing(self._operation):
+            stamp = self._inner.commit()
+        if self._parents is not None:
+            self._parents.keep()
+        return stamp
+
+    def put_back(self, sha256: str) -> None:
+        with _refusing("put back"):
+            self._inner.put_back(sha256)
+        if self._parents is not None:
+            self._parents.let_go()
+
+
+@contextmanager
+def _refusing(operation: str) -> Generator[None]:
+    """What the operating system refuses within is a refusal."""
+    try:
+        yield
+    except OSError as refused:
+        raise failed(operation, refused) from refused
+
+
+def _require_real(place: Place, expected: RelPath | None) -> None:
+    if expected is not None and place.real != expected:
+        raise TargetMoved()

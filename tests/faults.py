@@ -1,0 +1,79 @@
+"""System calls of the store that fail when they are told to, for the tests of writing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from copydesk.store import _os
+
+WRITE_PATH = [
+    *("open_dir_beneath", "open_file_beneath", "open_dir", "open_listing", "readlink"),
+    *("mkdir", "rmdir", "lstat", "fstat", "open_read", "open_update", "open_new"),
+    *("pread", "write", "truncate", "seek_start", "copy_range", "sync", "close"),
+    *("rename", "rename_no_replace", "rename_exchange", "link", "unlink", "chown", "chmod"),
+    *("list_attributes", "get_attribute", "set_attribute", "remove_attribute"),
+]
+
+NUMBERS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EINTR, 0]
+"""What a call fails with; 0: it does less than it could."""
+
+
+class Faults:
+    """Makes the k-th call of the write path fail, counted from 1, and knows how many there were.
+
+    With `lasting`, all calls that change something fail from the k-th on, as on a full disk.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = self.fail_at = self.number = 0
+        self.lasting = False
+        self.failed = ""
+        for name in WRITE_PATH:
+            monkeypatch.setattr(_os, name, self._wrapped(name, getattr(_os, name)))
+
+    def start(self, fail_at: int, number: int, *, lasting: bool = False) -> None:
+        """Count from now on; the call `fail_at` fails with `number`."""
+        self.count, self.fail_at, self.number, self.failed = 0, fail_at, number, ""
+        self.lasting = lasting
+
+    def stop(self) -> None:
+        """No call fails any more."""
+        self.fail_at = -1
+        self.lasting = False
+
+    def _wrapped(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object) -> object:
+            self.count += 1
+            again = self.lasting and self.failed and name in FILLING
+            if self.count != self.fail_at and not again:
+                return call(*args)
+            self.failed = self.failed or name
+            if self.number == 0:
+                return call(*_shorter(name, args))
+            if name == "close":
+                call(*args)  # the handle is gone even when close reports an error
+            raise OSError(self.number, os.strerror(self.number))
+
+        return wrapped
+
+
+FILLING = ("write", "copy_range", "open_new", "mkdir", "link", "sync", "truncate")
+"""Calls that need room on the disk."""
+
+
+def _shorter(name: str, args: tuple[object, ...]) -> tuple[object, ...]:
+    """Arguments that make a call do less than it could; those of other calls as they are."""
+    if name == "write":
+        fd, data = args
+        return (fd, cast("bytes", data)[:1])
+    if name in ("pread", "copy_range"):
+        *others, count = args if name == "copy_range" else (args[0], args[2], args[1])
+        assert isinstance(count, int)
+        less = max(count // 2, 1)
+        return (*others, less) if name == "copy_range" else (others[0], less, others[1])
+    return args

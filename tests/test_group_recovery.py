@@ -1,0 +1,554 @@
+"""A transaction that was broken off is brought to all or none, by whoever comes next."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.app.cli import main
+from copydesk.app.config import Config
+from copydesk.app.doctor import examine
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.rollback import is_torn
+from copydesk.errors import Failed
+from copydesk.store import _os
+from copydesk.text.change import ChangeSet, Edit
+from faults import WRITE_PATH
+from processes import Facts, code, outcome
+from texts import changes, files
+
+BASE = "".join(f"line {i}\n" for i in range(1, 21))
+FAST = Config(durability="fast")
+APPLY, ALL = "apply_file_modification", "apply_file_modifications"
+NAMES = ("a", "d/b", "linked")
+TWO = BASE.replace("line 2\n", "TWO\n")
+
+Die = Callable[[Opened], None]
+
+
+def make(root: Path) -> None:
+    (root / "d").mkdir(exist_ok=True)
+    for name in NAMES:
+        (root / name).write_text(BASE)
+    if not (root / "d/other").exists():
+        os.link(root / "linked", root / "d/other")
+
+
+def plan(opened: Opened, tool: str = "prepare_file_range_edit", **arguments: object) -> str:
+    found = outcome(opened, tool, **arguments)
+    assert found["status"] == "ok", found
+    return str(found["hunk_id"])
+
+
+def plans(root: Path) -> list[str]:
+    """Plans for the second line of each file, and for a new one."""
+    with open_workspace(str(root), FAST) as opened:
+        ids = [plan(opened, path=name, range="2", content="TWO\n") for name in NAMES]
+        return [*ids, plan(opened, "prepare_file_append", path="n/e/w", content="new\n")]
+
+
+def forked(root: Path, ids: list[str], die: Die) -> bool:
+    """Apply the plans in another process that dies as it is told; whether it did."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            opened = open_workspace(str(root), FAST)
+            die(opened)
+            report = outcome(opened, ALL, hunk_ids=ids)
+            status = 0 if code(report) == "ok" else 2
+        finally:
+            os._exit(status)
+    ended = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(ended) or os.WEXITSTATUS(ended) == 0
+    return os.WIFSIGNALED(ended)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def after_commits(count: int) -> Die:
+    """Die when so many files of the transaction were given their names."""
+
+    def die(opened: Opened) -> None:
+        left = count
+        for name in ("stage", "stage_new"):
+            setattr(opened.files, name, counting(getattr(opened.files, name)))
+
+        def step() -> None:
+            nonlocal left
+            if left == 0:
+                kill()
+            left -= 1
+
+        Counted.step = staticmethod(step)
+
+    return die
+
+
+class Counted:
+    """A staged write that tells before it is committed."""
+
+    step: Callable[[], None]
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __enter__(self) -> Counted:
+        self.ready = self.inner.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        return self.inner.__exit__(*error)
+
+    def commit(self) -> Any:
+        Counted.step()
+        return self.ready.commit()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ready, name)
+
+
+def counting(stage: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, **named: Counted(stage(*arguments, **named))
+
+
+def before_closing(opened: Opened) -> None:
+    """Die when all files have their names, and the journal does not say so yet."""
+    opened.journal.close_all = lambda *_: kill()  # type: ignore[method-assign]
+
+
+def tree(root: Path) -> dict[str, str]:
+    found = (p for p in root.rglob("*") if p.is_file() and ".copydesk/" not in str(p))
+    return {str(p.relative_to(root)): p.read_text() for p in found}
+
+
+def check(root: Path, opened: Opened, ids: list[str]) -> bool:
+    """All files are as before or all as after, and the journal says so; whether as after."""
+    found = tree(root)
+    before = dict.fromkeys((*NAMES, "d/other"), BASE)
+    after = {**dict.fromkeys(before, TWO), "n/e/w": "new\n"}
+    assert found in (before, after)
+    assert not opened.journal.in_doubt()
+    groups: dict[str, list[str]] = {}
+    for entry in opened.journal.entries():
+        if entry.hunk_id in ids:
+            groups.setdefault(entry.group, []).append(entry.state)
+    last, *earlier = groups.values() or [["failed"] * len(ids)]
+    assert last == ["done" if found == after else "failed"] * len(ids)
+    assert all(states == ["failed"] * len(ids) for states in earlier)
+    return found == after
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make(tmp_path)
+    return tmp_path
+
+
+# Killed before each call
+
+
+def dies_at_call(number: int) -> Die:
+    """Die instead of making the system call of this number."""
+
+    def die(opened: Opened) -> None:
+        count = 0
+
+        def wrapped(call: Callable[..., object]) -> Callable[..., object]:
+            def counted(*arguments: object) -> object:
+                nonlocal count
+                count += 1
+                if count == number:
+                    kill()
+                return call(*arguments)
+
+            return counted
+
+        for name in WRITE_PATH:
+            setattr(_os, name, wrapped(getattr(_os, name)))
+
+    return die
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [False, True], ids=["start", "live"])
+def test_killed_before_each_call(root: Path, lives: bool, step: int) -> None:
+    """Whoever is next finds all or none, and the plans are applied once.
+
+    That is a process that starts, or one that was there and comes to one of the files.
+    """
+    ended: list[bool] = []
+    for number in range(step, 1_000, step):
+        make(root)
+        (root / "n/e/w").unlink(missing_ok=True)
+        ids = plans(root)
+        with open_workspace(str(root), FAST) as live:
+            died = forked(root, ids, dies_at_call(number))
+            if died and lives:
+                same = {"path": NAMES[number % 3], "range": "5", "content": "line 5\n"}
+                assert code(outcome(live, ALL, hunk_ids=[plan(live, **same)])) == "ok"
+                ended.append(check(root, live, ids))
+        with open_workspace(str(root), FAST) as opened:
+            written = check(root, opened, ids)
+            assert not lives or not died or written == ended.pop()
+            ended.append(written)
+            again = outcome(opened, ALL, hunk_ids=ids)
+            assert code(again) == ("HUNK_NOT_FOUND applied" if written else "ok")
+            assert check(root, opened, ids)
+        if not died:
+            break
+    assert ended.index(True) > 20 // step
+    assert all(ended[ended.index(True) :]), "from the last commit on all of it is there"
+    assert ended.count(True) > 3 // step
+
+
+# Who settles it
+
+
+def apply_mine(live: Opened) -> tuple[str, Facts]:
+    return APPLY, {"hunk_id": plan(live, path="a", range="9", content="NINE\n")}
+
+
+def discard_mine(live: Opened) -> tuple[str, Facts]:
+    return "discard_hunk", {"hunk_id": plan(live, path="a", range="9", content="NINE\n")}
+
+
+def undo_mine(live: Opened) -> tuple[str, Facts]:
+    tool, arguments = apply_mine(live)
+    return "undo_file_modification", {"edit_id": outcome(live, tool, **arguments)["edit_id"]}
+
+
+def plan_anew(live: Opened) -> tuple[str, Facts]:
+    edit = {"path": "a", "range": "9", "content": "NINE\n"}
+    anew = {**edit, "existing_hunk_id": plan(live, **edit)}
+    return "prepare_file_range_edit", anew
+
+
+def directly(tool: str, **arguments: object) -> Callable[[Opened], tuple[str, Facts]]:
+    return lambda live: (tool, arguments)
+
+
+COMERS: dict[str, tuple[Callable[[Opened], tuple[str, Facts]], tuple[str, str]]] = {
+    "apply": (apply_mine, ("line 9\n", "NINE\n")),
+    "discard": (discard_mine, ("", "")),
+    "undo": (undo_mine, ("", "")),
+    "anew": (plan_anew, ("", "")),
+    "string": (directly("Edit", path="a", old_string="line 7", new_string="x"), ("line 7", "x")),
+    "append": (
+        directly("prepare_file_append", path="a", content="end\n", apply="auto"),
+        ("line 20\n", "line 20\nend\n"),
+    ),
+}
+"""Calls that come to the file `a`, and what they replace there."""
+
+
+@pytest.mark.parametrize("count", range(5))
+@pytest.mark.parametrize("name", COMERS)
+def test_every_call_settles_it_first(root: Path, count: int, name: str) -> None:
+    """A process that lived on finds no file of a transaction that is half done."""
+    ready, replaced = COMERS[name]
+    with open_workspace(str(root), FAST) as live:
+        tool, arguments = ready(live)
+        forked(root, plans(root), after_commits(count) if count < 4 else before_closing)
+        assert [entry for entry in live.journal.in_doubt() if entry.group]
+        report = outcome(live, tool, **arguments)
+        assert report["status"] in ("ok", "success"), report
+        states = {e.state for e in live.journal.entries() if e.group}
+        assert states == ({"done"} if count == 4 else {"failed"})
+    expected = TWO if count == 4 else BASE
+    assert tree(root) == {
+        **dict.fromkeys((*NAMES, "d/other"), expected),
+        "a": expected.replace(*replaced),
+        **({"n/e/w": "new\n"} if count == 4 else {}),
+    }
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_a_file_half_created_can_be_created(root: Path, count: int) -> None:
+    """When it is rolled back its name is free, else it is taken."""
+    with open_workspace(str(root), FAST) as live:
+        forked(root, plans(root), before_closing if count == 4 else after_commits(count))
+        report = outcome(live, "create_new_file", path="n/e/w", content="x\n")
+        assert code(report) == ("FILE_EXISTS" if count == 4 else "ok")
+        assert tree(root)["n/e/w"] == ("new\n" if count == 4 else "x\n")
+        assert tree(root)["a"] == (TWO if count == 4 else BASE)
+
+
+def test_a_transaction_settles_the_one_before(root: Path) -> None:
+    with open_workspace(str(root), FAST) as live:
+        mine = [plan(live, path=name, range="9", content="NINE\n") for name in NAMES]
+        forked(root, plans(root), after_commits(2))
+        assert code(outcome(live, ALL, hunk_ids=mine)) == "ok"
+    assert tree(root) == {name: BASE.replace("line 9\n", "NINE\n") for name in (*NAMES, "d/other")}
+
+
+def test_two_that_come_at_once_settle_it_once(root: Path) -> None:
+    """Threads that find it at different files do not wait for each other."""
+    for _ in range(10):
+        make(root)
+        with open_workspace(str(root), FAST) as live:
+            forked(root, plans(root), after_commits(3))
+            done: list[Facts] = []
+
+            def edit(name: str, live: Opened = live, done: list[Facts] = done) -> None:
+                arguments = {"path": name, "content": "end\n", "apply": "auto"}
+                done.append(outcome(live, "prepare_file_append", **arguments))
+
+            threads = [threading.Thread(target=edit, args=(name,)) for name in NAMES]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert [code(each) for each in done] == ["ok"] * 3
+        assert tree(root) == dict.fromkeys((*NAMES, "d/other"), f"{BASE}end\n")
+
+
+# What others did meanwhile
+
+
+def theirs(**texts: str) -> Callable[[Path], None]:
+    """Another program writes some files anew."""
+
+    def write(root: Path) -> None:
+        for name, text in texts.items():
+            (root / name).write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("count", "meanwhile", "left", "states"),
+    [
+        # all were written, and others wrote elsewhere in the file: what we wrote is there
+        (4, theirs(a=f"top\n{TWO}"), {"a": f"top\n{TWO}", "linked": TWO}, {"done"}),
+        # one was not: the others go back, and what others wrote stays
+        (3, theirs(a=f"top\n{TWO}"), {"a": f"top\n{BASE}", "linked": BASE}, {"failed"}),
+        # before ours came they wrote
+        (0, theirs(a=f"top\n{BASE}"), {"a": f"top\n{BASE}", "linked": BASE}, {"failed", "unsure"}),
+        # they wrote the very lines that we wrote: nobody can tell, the others go back
+        (3, theirs(a="other\n"), {"a": "other\n", "linked": BASE}, {"failed", "unsure"}),
+        # the same, but a later file has our write, so this one had it too
+        (4, theirs(a="other\n"), {"a": "other\n", "linked": TWO}, {"done"}),
+        # they took the file back themselves
+        (4, theirs(a=BASE), {"a": BASE, "linked": BASE}, {"failed"}),
+        # they removed it
+        (3, lambda root: (root / "a").unlink(), {"linked": BASE}, {"failed", "unsure"}),
+    ],
+)
+def test_what_another_program_wrote_stays(
+    root: Path,
+    count: int,
+    meanwhile: Callable[[Path], None],
+    left: dict[str, str],
+    states: set[str],
+) -> None:
+    """`linked` is written first, then `a`, `d/b` and the new file."""
+    forked(root, plans(root), after_commits(count) if count < 4 else before_closing)
+    meanwhile(root)
+    with open_workspace(str(root), FAST) as opened:
+        found = tree(root)
+        assert {name: found.get(name) for name in ("a", "linked")} == {"a": None, **left}
+        assert {entry.state for entry in opened.journal.entries()} == states
+        assert not opened.journal.in_doubt()
+        assert {settled.state for settled in opened.recovered} == states
+
+
+def test_without_the_text_after_nobody_can_tell(root: Path) -> None:
+    forked(root, plans(root), after_commits(3))
+    theirs(a=f"top\n{TWO}")(root)
+    for base in (root / ".copydesk" / "bases").iterdir():
+        if base.is_file():
+            base.unlink()
+    with open_workspace(str(root), FAST) as opened:
+        assert tree(root)["a"] == f"top\n{TWO}", "it is left as it is, and told"
+        states = {str(s.entry.path): s.state for s in opened.recovered}
+    assert states == {"a": "unsure", "d/b": "failed", "linked": "failed", "n/e/w": "failed"}
+
+
+def test_what_cannot_be_put_back_waits_for_the_next(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the disk is full nothing is written there; when it is not, all goes on."""
+    ids = plans(root)
+    with open_workspace(str(root), FAST) as live:
+        forked(root, ids, after_commits(3))
+
+        def full(*_: object, **__: object) -> None:
+            raise Failed("write", "ENOSPC: No space left on device")
+
+        monkeypatch.setattr(live.files, "replace", full)
+        arguments = {"path": "d/b", "content": "end\n", "apply": "auto"}
+        report = outcome(live, "prepare_file_append", **arguments)
+        assert report["auto_apply_reason"] == "FAILED"
+        report = outcome(live, "apply_file_modification", hunk_id=report["hunk_id"])
+        assert (code(report), "ENOSPC" in report["reason"]) == ("FAILED", True)
+        monkeypatch.undo()
+        assert code(outcome(live, "apply_file_modification", hunk_id=report["hunk_id"])) == "ok"
+        assert tree(root) == {**dict.fromkeys((*NAMES, "d/other"), BASE), "d/b": f"{BASE}end\n"}
+        assert code(outcome(live, ALL, hunk_ids=ids)) == "ok"
+
+
+# A write in place that was broken off
+
+
+def dies_in_a_write(fd: int, data: bytes | memoryview) -> int:
+    os.write(fd, bytes(data)[:70])
+    kill()
+    return 0
+
+
+def dies_writing(opened: Opened) -> None:
+    """Die in the middle of the write in place, which is the first commit."""
+
+    def armed() -> None:
+        _os.write = dies_in_a_write
+
+    for name in ("stage", "stage_new"):
+        setattr(opened.files, name, counting(getattr(opened.files, name)))
+    Counted.step = staticmethod(armed)
+
+
+def test_a_torn_file_is_put_back(root: Path) -> None:
+    ids = plans(root)
+    forked(root, ids, dies_writing)
+    assert tree(root)["linked"] not in (BASE, TWO)
+    with open_workspace(str(root), FAST) as opened:
+        assert not check(root, opened, ids)
+        assert (root / "linked").samefile(root / "d/other")
+
+
+def test_a_torn_file_of_a_single_edit_is_put_back_by_who_comes(root: Path) -> None:
+    with open_workspace(str(root), FAST) as live:
+        hunk = plan(live, path="linked", range="2", content="TWO\n")
+        child = os.fork()
+        if child == 0:
+            opened = open_workspace(str(root), FAST)
+            _os.write = dies_in_a_write
+            outcome(opened, "apply_file_modification", hunk_id=hunk)
+            os._exit(1)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        assert tree(root)["linked"] not in (BASE, TWO)
+        arguments = {"path": "linked", "content": "end\n", "apply": "auto"}
+        assert code(outcome(live, "prepare_file_append", **arguments)) == "ok"
+        assert tree(root)["linked"] == f"{BASE}end\n"
+        assert code(outcome(live, "apply_file_modification", hunk_id=hunk)) == "ok"
+
+
+@given(files.flatmap(lambda data: st.tuples(st.just(data), changes(data))), st.data())
+def test_what_an_overwriting_can_leave_is_torn(
+    case: tuple[bytes, ChangeSet], data: st.DataObject
+) -> None:
+    """The first bytes new, the others old; then the size of the new one; then some put back."""
+    old, change = case
+    new = change.apply(old)
+    written = data.draw(st.integers(0, len(new)))
+    left = new[:written] + old[written:]
+    assert is_torn(left, old, change.invert(old))
+    whole = new + old[len(new) :]
+    restored = data.draw(st.integers(0, len(old)))
+    again = old[:restored] + whole[restored:]
+    assert is_torn(again, old, change.invert(old))
+
+
+@pytest.mark.parametrize(
+    ("found", "torn"),
+    [
+        (b"one two three", True),
+        (b"one XX three", True),
+        (b"one XX threee", True),
+        (b"one ZZ three", True),  # what was put in is not known
+        (b"one two thre", True),  # the size is the new one, the bytes not yet
+        (b"one two thr", False),
+        (b"one XX thrEe", False),
+        (b"One two three", False),
+        (b"", False),
+        (b"one two three four", False),
+    ],
+)
+def test_what_is_torn(found: bytes, torn: bool) -> None:
+    old, new = b"one two three", b"one XX three"
+    inverse = ChangeSet.of(len(new), [Edit(4, 6, b"two")])
+    assert inverse.apply(new) == old
+    assert is_torn(found, old, inverse) is torn
+
+
+# What is told
+
+
+@pytest.fixture
+def broken(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("COPYDESK_")]:
+        monkeypatch.delenv(name)
+    forked(root, plans(root), after_commits(2))
+    return root
+
+
+def test_the_doctor_tells_and_changes_nothing(broken: Path) -> None:
+    before = tree(broken)
+    bad = [finding for finding in examine(str(broken)) if not finding.ok]
+    assert [finding.what for finding in bad] == ["recovery"]
+    assert all(name in bad[0].found for name in NAMES)
+    assert "copydesk recover" in bad[0].mend
+    assert tree(broken) == before
+    assert main(["recover", "--root", str(broken)]) == 0
+    assert all(finding.ok for finding in examine(str(broken)))
+
+
+def test_recover_tells_what_it_did(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recover", "--root", str(broken), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert {row["path"]: row["state"] for row in data["settled"]} == dict.fromkeys(
+        (*NAMES, "n/e/w"), "failed"
+    )
+    assert len({row["transaction_id"] for row in data["settled"]}) == 1
+    assert main(["recover", "--root", str(broken), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"settled": [], "leftovers_removed": 0}
+
+
+def test_recover_says_where_somebody_has_to_look(
+    broken: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (broken / "a").write_text("other\n")
+    assert main(["recover", "--root", str(broken), "--lang", "en"]) == 1
+    told = capsys.readouterr().out
+    assert "look at it yourself" in told
+    assert len(told.split("\n")) == 6
+    assert tree(broken)["a"] == "other\n"
+
+
+def test_one_under_way_is_no_fault(root: Path) -> None:
+    """The doctor waits for the files of a process that is alive, and then there is nothing."""
+    with open_workspace(str(root), FAST) as opened:
+        ids = plans(root)
+        began, go = threading.Event(), threading.Event()
+        close_all = opened.journal.close_all
+
+        def slowly(*arguments: Any) -> None:
+            began.set()
+            go.wait()
+            close_all(*arguments)
+
+        opened.journal.close_all = slowly  # type: ignore[method-assign]
+        worker = threading.Thread(target=outcome, args=(opened, ALL), kwargs={"hunk_ids": ids})
+        worker.start()
+        began.wait()
+        found: list[bool] = []
+        doctor = threading.Thread(
+            target=lambda: found.append(all(f.ok for f in examine(str(root))))
+        )
+        doctor.start()
+        go.set()
+        worker.join()
+        doctor.join()
+    assert found == [True]

@@ -1,0 +1,570 @@
+"""Several plans at once: all or none, in one file or in several, each to be taken back alone."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.outcome import Transacted
+from copydesk.text import sizes
+from processes import Facts, code, outcome
+
+BASE = "".join(f"line {i}\n" for i in range(1, 21))
+FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
+ALL = "apply_file_modifications"
+
+
+class Room:
+    """One workspace, its calls in short."""
+
+    def __init__(self, root: Path, *, shared: bool = False, config: Config = FAST) -> None:
+        self.root = root
+        self.opened: Opened = open_workspace(str(root), config, shared=shared)
+
+    def call(self, tool: str, **arguments: object) -> Facts:
+        return outcome(self.opened, tool, **arguments)
+
+    def plan(self, tool: str, **arguments: object) -> str:
+        """A plan; its id."""
+        found = self.call(tool, **arguments)
+        assert found["status"] == "ok", found
+        return str(found["hunk_id"])
+
+    def line(self, path: str, number: object, content: str) -> str:
+        """The plan to put something in the place of some lines."""
+        arguments = {"path": path, "range": str(number), "content": content}
+        return self.plan("prepare_file_range_edit", **arguments)
+
+    def together(self, *ids: str, **arguments: object) -> Facts:
+        return self.call(ALL, hunk_ids=list(ids), **arguments)
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_bytes(text.encode())
+
+    def read(self, name: str) -> str:
+        return (self.root / name).read_bytes().decode()
+
+    def waiting(self) -> set[str]:
+        return {plan.id for plan in self.opened.registry.waiting(0)}
+
+    def states(self) -> list[tuple[str, str, str]]:
+        """Path, kind and state of each entry, the oldest first."""
+        entries = reversed(self.opened.journal.entries())
+        return [(str(e.path), e.kind, e.state) for e in entries]
+
+
+@pytest.fixture(params=[False, True], ids=["memory", "shared"])
+def room(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Room]:
+    """A workspace with two files."""
+    made = Room(tmp_path, shared=request.param)
+    made.write("a", BASE)
+    made.write("b", BASE)
+    yield made
+    made.opened.close()
+
+
+def rows(report: Facts, *names: str) -> list[tuple[Any, ...]]:
+    """Some fields of each plan in a report."""
+    return [tuple(row.get(name) for name in names) for row in report["hunks"]]
+
+
+def check_untouched(room: Room, report: Facts, ids: list[str], failing: str, why: str) -> None:
+    """Nothing was written, all plans wait, and the first that cannot be written is named."""
+    assert code(report).split(" ")[0] == why, report
+    assert report["hunk_id"] == failing
+    assert room.waiting() == set(ids)
+    assert not [state for state in room.states() if state[2] != "failed"]
+
+
+# What is written
+
+
+def test_all_are_written(room: Room) -> None:
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", "3~4", ""), room.line("a", 9, "x\ny\n")]
+    report = room.together(*ids)
+    assert (report["status"], report["mode"], report["changed"]) == ("ok", ALL, True)
+    assert rows(report, "hunk_id", "path", "action", "context_match") == [
+        (ids[0], "a", "replace", "exact"),
+        (ids[1], "b", "delete", "exact"),
+        (ids[2], "a", "replace", "exact"),
+    ]
+    assert [row["lines"]["delta"] for row in report["hunks"]] == [0, -2, 1]
+    assert room.read("a") == BASE.replace("line 2\n", "TWO\n").replace("line 9\n", "x\ny\n")
+    assert room.read("b") == BASE.replace("line 3\nline 4\n", "")
+    assert room.waiting() == set()
+    entries = room.opened.journal.entries()
+    assert {entry.group for entry in entries} == {report["transaction_id"]}
+    assert {entry.edit_id for entry in entries} == {row["edit_id"] for row in report["hunks"]}
+    assert room.states() == [("a", "edit", "done"), ("a", "edit", "done"), ("b", "edit", "done")]
+    assert all(
+        code(room.call("apply_file_modification", hunk_id=one)) == "HUNK_NOT_FOUND applied"
+        for one in ids
+    )
+
+
+def test_the_version_is_that_after_all(room: Room) -> None:
+    report = room.together(room.line("a", 2, "TWO\n"), room.line("a", 9, "x\n"))
+    assert {row["version"] for row in report["hunks"]} == {
+        room.call("read_file", path="a")["version"]
+    }
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_the_diff_is_one_for_each_file(room: Room, brief: bool) -> None:
+    ids = [room.line("b", 2, "TWO\n"), room.line("a", 2, "TWO\n"), room.line("a", 19, "")]
+    arguments = {"hunk_ids": ids, "report": "brief" if brief else "full"}
+    report = room.opened.call("local", ALL, arguments)
+    assert report.diff.count("diff --git") == (0 if brief else 2)
+    if not brief:
+        room.write("a", BASE)
+        room.write("b", BASE)
+        applied = room.read("a"), room.read("b")
+        git = ["git", "apply", "--unsafe-paths", "-p1", "-"]
+        subprocess.run(git, cwd=room.root, input=report.diff.encode(), check=True)
+        assert (room.read("a"), room.read("b")) != applied
+        assert room.read("a") == BASE.replace("line 2\n", "TWO\n").replace("line 19\n", "")
+        assert room.read("b") == BASE.replace("line 2\n", "TWO\n")
+
+
+def test_files_are_created(room: Room) -> None:
+    ids = [
+        room.plan("prepare_file_append", path="n/e/w", content="one\n"),
+        room.line("a", 1, "ONE\n"),
+        room.plan("prepare_file_append", path="n/e/w", content="two"),
+    ]
+    report = room.together(*ids)
+    assert room.read("n/e/w") == "one\ntwo\n"
+    assert rows(report, "context_match") == [("exact",)] * 3
+    assert "normalized" not in report["hunks"][0]
+    assert report["hunks"][2]["normalized"]["normalized_content_eof_newline_added"] is True
+    assert [s for s in room.states() if s[0] != "a"] == [
+        ("n/e/w", "create", "done"),
+        ("n/e/w", "edit", "done"),
+    ]
+
+
+def test_what_changes_nothing_is_told_so(room: Room) -> None:
+    same = room.line("a", 2, "line 2\n")
+    report = room.together(same, room.line("b", 2, "TWO\n"))
+    assert rows(report, "edit_id") == [(0,), (1,)]
+    assert room.waiting() == set()
+    report = room.together(room.line("a", 2, "line 2\n"), room.line("a", 3, "line 3\n"))
+    assert (report["status"], report["changed"], report["transaction_id"]) == ("ok", False, "")
+    assert len(room.states()) == 1
+
+
+def test_edits_that_cancel_each_other_out(room: Room) -> None:
+    """The second one, planned on the first's result, takes it away again."""
+    first = room.line("a", 2, "")
+    second = room.plan(
+        "prepare_file_insert_after", path="a", anchor="line 1", match="equals", content="line 2\n"
+    )
+    report = room.together(first, second)
+    assert code(report) in ("ok", "CONTENT_CHANGED")
+    assert room.read("a") == BASE
+
+
+def test_two_names_of_one_file(room: Room) -> None:
+    os.link(room.root / "a", room.root / "c")
+    ids = [room.line("c", 2, "TWO\n"), room.line("a", 3, "THREE\n"), room.line("b", 1, "ONE\n")]
+    report = room.together(*ids)
+    assert code(report) == "ok"
+    assert (room.root / "a").samefile(room.root / "c")
+    assert room.read("c") == BASE.replace("line 2\n", "TWO\n").replace("line 3\n", "THREE\n")
+
+
+def test_a_link_and_its_target(room: Room) -> None:
+    (room.root / "l").symlink_to("a")
+    report = room.together(room.line("l", 2, "TWO\n"), room.line("a", 3, "THREE\n"))
+    assert code(report) == "ok"
+    assert (room.root / "l").is_symlink()
+    assert room.read("a") == BASE.replace("line 2\n", "TWO\n").replace("line 3\n", "THREE\n")
+
+
+def test_mode_and_line_ends_stay(room: Room) -> None:
+    room.write("a", BASE.replace("\n", "\r\n"))
+    (room.root / "a").chmod(0o755)
+    report = room.together(room.line("a", 2, "x\ny\n"), room.line("a", 8, "z\n"))
+    assert code(report) == "ok"
+    expected = BASE.replace("line 2\n", "x\ny\n").replace("line 8\n", "z\n")
+    assert room.read("a") == expected.replace("\n", "\r\n")
+    assert (room.root / "a").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_large_file(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One plan for it is made in parts, several on the whole."""
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"), room.line("b", 9, "NINE\n")]
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    report = room.together(*ids)
+    assert code(report) == "ok"
+    assert room.read("a") == BASE.replace("line 2\n", "TWO\n")
+    assert room.read("b") == BASE.replace("line 2\n", "TWO\n").replace("line 9\n", "NINE\n")
+    monkeypatch.undo()
+    for row, path in zip(report["hunks"], "abb", strict=True):
+        assert row["version"] == room.call("read_file", path=path)["version"]
+    assert {state[2] for state in room.states()} == {"done"}
+
+
+def test_each_is_taken_back_alone(room: Room) -> None:
+    ids = [room.line("a", 2, "TWO\n"), room.line("a", 9, "x\ny\n"), room.line("b", 1, "ONE\n")]
+    first, second, third = (row["edit_id"] for row in room.together(*ids)["hunks"])
+    for edit_id, name, left in (
+        (first, "a", BASE.replace("line 9\n", "x\ny\n")),
+        (third, "b", BASE),
+        (second, "a", BASE),
+    ):
+        assert code(room.call("undo_file_modification", edit_id=edit_id)) == "ok"
+        assert room.read(name) == left
+
+
+def test_the_mirror_toolset(room: Room) -> None:
+    room.write(".minds/m", BASE)
+    mine = {"path": "m", "range": "2", "content": "TWO\n"}
+    hunk = str(room.call("team_mgmt_prepare_file_range_edit", **mine)["hunk_id"])
+    assert code(room.together(hunk, room.line("a", 1, ""))) == "WRONG_MODE"
+    report = room.call("team_mgmt_apply_file_modifications", hunk_ids=[hunk])
+    assert code(report) == "ok"
+    assert room.read(".minds/m") == BASE.replace("line 2\n", "TWO\n")
+
+
+# Drift
+
+
+def test_files_that_changed_since(room: Room) -> None:
+    ids = [room.line("a", 2, "TWO\n"), room.line("a", 9, "NINE\n"), room.line("b", 9, "NINE\n")]
+    room.write("a", "top\n" + BASE)
+    report = room.together(*ids)
+    assert rows(report, "context_match") == [("fuzz",), ("fuzz",), ("exact",)]
+    expected = BASE.replace("line 2\n", "TWO\n").replace("line 9\n", "NINE\n")
+    assert room.read("a") == f"top\n{expected}"
+
+
+def test_another_program_writes_meanwhile(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the reading and the writing, a few times: what it wrote stays, and so do the edits."""
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
+    left, stage = 3, room.opened.files.stage
+
+    def meanwhile(path: Any, *arguments: Any, **named: Any) -> Any:
+        nonlocal left
+        if left and str(path) == "b":
+            left -= 1
+            room.write("b", f"top {left}\n{BASE}")
+        return stage(path, *arguments, **named)
+
+    monkeypatch.setattr(room.opened.files, "stage", meanwhile)
+    report = room.together(*ids)
+    assert code(report) == "ok"
+    assert room.read("a") == BASE.replace("line 2\n", "TWO\n")
+    assert room.read("b") == "top 0\n" + BASE.replace("line 2\n", "TWO\n")
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+def test_another_program_writes_at_the_last_moment(
+    room: Room, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When one file is written and the next one moves, the first is put back and all begins anew."""
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
+    left, stage = times, room.opened.files.stage
+    seen: list[str] = []
+
+    class Late:
+        """A staged write before whose commit somebody writes."""
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __enter__(self) -> Late:
+            self.ready = self.inner.__enter__()
+            return self
+
+        def __exit__(self, *error: Any) -> Any:
+            return self.inner.__exit__(*error)
+
+        def commit(self) -> Any:
+            nonlocal left
+            seen.append(room.read("a"))
+            if left:
+                left -= 1
+                room.write("b", f"top {left}\n{BASE}")
+            return self.ready.commit()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.ready, name)
+
+    def late(path: Any, *arguments: Any, **named: Any) -> Any:
+        staged = stage(path, *arguments, **named)
+        return Late(staged) if str(path) == "b" else staged
+
+    monkeypatch.setattr(room.opened.files, "stage", late)
+    report = room.together(*ids)
+    done = BASE.replace("line 2\n", "TWO\n")
+    assert set(seen) == {done}, "the first file was written already"
+    if times == 1:
+        assert code(report) == "ok"
+        assert (room.read("a"), room.read("b")) == (done, f"top 0\n{done}")
+        assert [state[2] for state in room.states()] == ["failed"] * 2 + ["done"] * 2
+        return
+    assert code(report) == "FAILED"
+    assert room.read("a") == BASE
+    assert room.read("b") == f"top {left}\n{BASE}"
+    assert {state[2] for state in room.states()} == {"failed"}
+    left = 0
+    assert code(room.together(*ids)) == "ok"
+
+
+# What is refused
+
+
+def refusals() -> dict[str, tuple[Callable[[Room], tuple[list[str], str]], str]]:
+    """What goes wrong: the plans and the failing one, and its code."""
+
+    def changed(room: Room) -> tuple[list[str], str]:
+        ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"), room.line("b", 9, "NINE\n")]
+        room.write("b", BASE.replace("line 2\n", "other\n"))
+        return ids, ids[1]
+
+    def gone(room: Room) -> tuple[list[str], str]:
+        ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
+        (room.root / "b").unlink()
+        return ids, ids[1]
+
+    def binary(room: Room) -> tuple[list[str], str]:
+        ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
+        room.write("b", "\0" + BASE)
+        return ids, ids[1]
+
+    def folder(room: Room) -> tuple[list[str], str]:
+        ids = [room.line("b", 2, "TWO\n"), room.line("a", 2, "TWO\n")]
+        (room.root / "b").unlink()
+        (room.root / "b").mkdir()
+        return ids, ids[0]
+
+    def collide(room: Room) -> tuple[list[str], str]:
+        ids = [
+            room.line("a", 2, "TWO\n"),
+            room.line("b", 1, "x\n"),
+            room.line("a", "2~3", "both\n"),
+        ]
+        return ids, ids[2]
+
+    def denied(room: Room) -> tuple[list[str], str]:
+        ids = [
+            room.line("a", 2, "TWO\n"),
+            room.plan("prepare_file_append", path="l", content="x\n"),
+        ]
+        (room.root / ".minds").mkdir()
+        (room.root / "l").symlink_to(".minds/l")
+        return ids, ids[1]
+
+    def outside(room: Room) -> tuple[list[str], str]:
+        ids = [
+            room.line("a", 2, "TWO\n"),
+            room.plan("prepare_file_append", path="l", content="x\n"),
+        ]
+        (room.root / "l").symlink_to("/etc/passwd")
+        return ids, ids[1]
+
+    return {
+        "changed": (changed, "CONTENT_CHANGED"),
+        "gone": (gone, "FILE_NOT_FOUND"),
+        "binary": (binary, "BINARY_FILE"),
+        "folder": (folder, "NOT_A_FILE"),
+        "collide": (collide, "CONTENT_CHANGED"),
+        "denied": (denied, "ACCESS_DENIED"),
+        "outside": (outside, "INVALID_PATH"),
+    }
+
+
+@pytest.mark.parametrize("name", refusals())
+def test_one_that_cannot_be_written_keeps_all(room: Room, name: str) -> None:
+    prepare, why = refusals()[name]
+    ids, failing = prepare(room)
+    before = room.read("a")
+    report = room.together(*ids)
+    check_untouched(room, report, ids, failing, why)
+    assert room.read("a") == before
+    told = {row["hunk_id"]: (row["status"], row.get("error")) for row in report["hunks"]}
+    assert told[failing] == ("error", why)
+    assert [row["hunk_id"] for row in report["hunks"]] == ids
+    for one in set(ids) - {failing}:
+        assert told[one] == ("ok", None), "the others could have been"
+
+
+def test_each_that_cannot_be_written_is_told_with_its_facts(room: Room) -> None:
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"), room.line("b", 9, "NINE\n")]
+    room.write("a", BASE.replace("line 2\n", "x\n"))
+    room.write("b", BASE.replace("line 9\n", "x\n"))
+    report = room.together(*ids)
+    assert (report["hunk_id"], report["planned_lines"]) == (ids[0], "2~2")
+    assert rows(report, "error", "planned_lines", "context_match") == [
+        ("CONTENT_CHANGED", None, "rejected"),
+        (None, None, "exact"),
+        ("CONTENT_CHANGED", "9~9", "rejected"),
+    ]
+    assert "2 of 3" in str(report["summary"])
+
+
+@pytest.mark.parametrize(
+    ("ids", "error"),
+    [
+        ([], "INVALID_ARGS"),
+        (["{a}", "{a}"], "INVALID_ARGS"),
+        (["{a}", "x"], "INVALID_HUNK_ID"),
+        (["{a}", "{a} "], "INVALID_HUNK_ID"),
+        (["{a}", "deadbeef"], "HUNK_NOT_FOUND unknown"),
+        (["{a}", 7], "INVALID_ARGS"),
+        ("{a}", "INVALID_ARGS"),
+        (None, "INVALID_ARGS"),
+        (["{a}", "{theirs}"], "WRONG_OWNER"),
+        (["{a}", "{gone}"], "HUNK_NOT_FOUND discarded"),
+    ],
+)
+def test_ids_that_are_none(room: Room, ids: Any, error: str) -> None:
+    known = {
+        "a": room.line("a", 2, "TWO\n"),
+        "gone": room.line("a", 3, "x\n"),
+        "theirs": str(
+            room.opened.call("ann", "prepare_file_append", {"path": "a", "content": "x\n"}).fields[
+                "hunk_id"
+            ]
+        ),
+    }
+    room.call("discard_hunk", hunk_id=known["gone"])
+    if isinstance(ids, list):
+        ids = [one.format(**known) if isinstance(one, str) else one for one in ids]
+    elif isinstance(ids, str):
+        ids = ids.format(**known)
+    report = room.call(ALL, **({} if ids is None else {"hunk_ids": ids}))
+    assert code(report) == error
+    assert room.read("a") == BASE
+    assert known["a"] in room.waiting()
+
+
+def test_a_plan_made_anew_meanwhile_is_not_written(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seam is the store's own method, called between looking up the plans and their turn."""
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
+    resolve = room.opened.files.resolve
+
+    def meanwhile(path: Any) -> Any:
+        monkeypatch.undo()
+        anew = {"path": "b", "range": "3", "content": "x\n", "existing_hunk_id": ids[1]}
+        assert room.plan("prepare_file_range_edit", **anew) == ids[1]
+        return resolve(path)
+
+    monkeypatch.setattr(room.opened.files, "resolve", meanwhile)
+    check_untouched(room, room.together(*ids), ids, ids[1], "CONTENT_CHANGED")
+
+
+def test_too_many_open_files_is_a_refusal(room: Room) -> None:
+    import resource
+
+    names = [f"f{i}" for i in range(40)]
+    for name in names:
+        room.write(name, BASE)
+    ids = [room.line(name, 2, "TWO\n") for name in names]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 20, limits[1]))
+    try:
+        report = room.together(*ids)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert code(report) == "FAILED"
+    assert "oo many open files" in report["reason"]
+    assert all(room.read(name) == BASE for name in names)
+    assert code(room.together(*ids)) == "ok"
+
+
+# Order
+
+
+KINDS: dict[str, Callable[[Room, str], str]] = {
+    "range": lambda room, name: room.line(name, "5~6", "five\nand six\nand more\n"),
+    "delete": lambda room, name: room.line(name, "8", ""),
+    "append": lambda room, name: room.plan("prepare_file_append", path=name, content="end\n"),
+    "after": lambda room, name: room.plan(
+        "prepare_file_insert_after", path=name, anchor="line 10", content="after\n"
+    ),
+    "before": lambda room, name: room.plan(
+        "prepare_file_insert_before", path=name, anchor="line 13", content="before\n"
+    ),
+    "block": lambda room, name: room.plan(
+        "prepare_file_block_replace",
+        path=name,
+        start_anchor="line 15",
+        end_anchor="line 17",
+        content="block\nof two\n",
+    ),
+    "batch": lambda room, name: room.plan(
+        "prepare_batch_edit",
+        path=name,
+        edits=[
+            {"old_string": "line 2\n", "new_string": "two\n"},
+            {"old_string": "line 19\n", "new_string": "nine\nteen\n"},
+        ],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def one_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    made = Room(tmp_path_factory.mktemp("room"))
+    yield made
+    made.opened.close()
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.combinations(KINDS, 2)])
+def test_two_plans_on_one_base_give_the_same_in_either_order(
+    one_room: Room, one: str, other: str
+) -> None:
+    """Applied one by one in either order, or together however they are named."""
+    made: set[str] = set()
+    for kinds in ((one, other), (other, one)):
+        for way in ("alone", "reversed", "together"):
+            one_room.write("a", BASE)
+            ids = [KINDS[kind](one_room, "a") for kind in kinds]
+            if way == "alone":
+                done = [one_room.call("apply_file_modification", hunk_id=id_) for id_ in ids]
+                assert [code(each) for each in done] == ["ok", "ok"]
+            else:
+                given = ids[::-1] if way == "reversed" else ids
+                assert code(one_room.together(*given)) == "ok"
+            made.add(one_room.read("a"))
+    assert len(made) == 1
+
+
+@settings(max_examples=40)
+@given(st.permutations(list(KINDS)), st.data())
+def test_all_plans_on_one_base_in_any_order(
+    one_room: Room, order: list[str], data: st.DataObject
+) -> None:
+    """Some together and some alone, in any order: it is as all of them at once."""
+    one_room.write("all", BASE)
+    assert code(one_room.together(*(make(one_room, "all") for make in KINDS.values()))) == "ok"
+    one_room.write("a", BASE)
+    ids = [KINDS[kind](one_room, "a") for kind in order]
+    while ids:
+        count = data.draw(st.integers(1, len(ids)))
+        assert code(one_room.together(*ids[:count])) == "ok"
+        ids = ids[count:]
+    assert one_room.read("a") == one_room.read("all")
+
+
+def test_the_outcome_is_typed(room: Room) -> None:
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
+    done = room.opened.desk.apply_all(room.opened.member("local"), ALL, ids)
+    assert isinstance(done, Transacted)
+    assert [one.plan.id for one in done.applied] == ids
+    assert set(done.versions) == set(ids)

@@ -1,0 +1,1076 @@
+"""Taking edits back: the very bytes, only the lines of the edit, or nothing at all."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.outcome import Undone
+from copydesk.edit.undo import carried, drift_of
+from copydesk.errors import AmbiguousMatch, ContentChanged
+from copydesk.text import sizes
+from copydesk.text.change import ChangeSet, Collision, Edit
+from copydesk.text.excerpt import Excerpt
+from copydesk.text.follow import Followed, follow_through
+from copydesk.text.snapshot import Snapshot
+from texts import changes, files
+
+FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
+
+
+class Room:
+    """One workspace, its calls in short."""
+
+    def __init__(self, root: Path, *, shared: bool = False, config: Config = FAST) -> None:
+        self.root = root
+        self.opened: Opened = open_workspace(str(root), config, shared=shared)
+
+    def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        """A call that is done; the data of its answer, and of an envelope those within."""
+        data = dict(self.opened.call("local", tool, arguments).data)
+        return {**data, **data.get("data", {})}
+
+    def write(self, data: bytes, name: str = "a.txt") -> None:
+        (self.root / name).write_bytes(data)
+
+    def read(self, name: str = "a.txt") -> bytes:
+        return (self.root / name).read_bytes()
+
+    def files(self) -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in self.root.rglob("*.txt") if path.is_file()}
+
+    def edit(self, range_: object, content: str, name: str = "a.txt") -> int:
+        """A range edit; its id."""
+        arguments = {"path": name, "range": str(range_), "content": content}
+        plan = self.call("prepare_file_range_edit", **arguments)
+        return int(self.call("apply_file_modification", hunk_id=plan["hunk_id"])["edit_id"])
+
+    def undo(self, edit_id: int, **arguments: object) -> dict[str, Any]:
+        return self.call("undo_file_modification", edit_id=edit_id, **arguments)
+
+    def done(self, edit_id: int) -> int:
+        """An undo that must not be refused; the id of the edit that it is."""
+        report = self.undo(edit_id)
+        assert report["status"] == "ok", report
+        return int(report["edit_id"])
+
+    def refused(self, edit_id: int) -> dict[str, Any]:
+        """An undo that must be refused with nothing written."""
+        before = self.files()
+        last = self.call("list_edits", max_results=1)["edits"]
+        report = self.undo(edit_id)
+        assert report["status"] == "error", report
+        assert self.files() == before
+        assert self.call("list_edits", max_results=1)["edits"] == last
+        return report
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    with made.opened:
+        yield made
+
+
+# Every kind of edit in every kind of file gives the very bytes back
+
+LINES = ["first", "begin", "middle one", "middle two", "end", "last"]
+TWO = "\n".join(LINES)
+TEXTS: dict[str, bytes] = {
+    "lf": f"{TWO}\n".encode(),
+    "lf, no end": TWO.encode(),
+    "crlf": f"{TWO}\n".replace("\n", "\r\n").encode(),
+    "crlf, no end": TWO.replace("\n", "\r\n").encode(),
+    "mixed": b"first\r\nbegin\nmiddle one\r\nmiddle two\nend\nlast\r\n",
+    "mixed, no end": b"first\r\nbegin\nmiddle one\nmiddle two\r\nend\nlast",
+    "bom": codecs.BOM_UTF8 + f"{TWO}\n".encode(),
+    "utf-16": codecs.BOM_UTF16_LE + f"{TWO}\n".encode("utf-16-le"),
+    "utf-16, crlf, no end": codecs.BOM_UTF16_BE + TWO.replace("\n", "\r\n").encode("utf-16-be"),
+    "utf-16, odd characters": codecs.BOM_UTF16_LE
+    + "first \u0a0a\u010a\nbegin\nmiddle\u0a00\nmiddle\nend\nlast\u0d0a\n".encode("utf-16-le"),
+    "utf-32": codecs.BOM_UTF32_LE + f"{TWO}\n".encode("utf-32-le"),
+    "invalid": b"first\xff\nbegin\nmiddle one \xc3\nmiddle two\nend\nlast\xe9\n",
+    "invalid, no end": b"first\xff\r\nbegin\nmiddle one \xc3\nmiddle two\nend\nlast\xe9",
+    "odd characters": "first\u2028x\nbegin\nmiddle\x0cone\nmiddle two\rx\nend\nlast\u0085".encode(),
+}
+PREPARED: dict[str, tuple[str, dict[str, object]]] = {
+    "replace": ("prepare_file_range_edit", {"range": "3", "content": "new\nnewer"}),
+    "replace first": ("prepare_file_range_edit", {"range": "1", "content": "new"}),
+    "replace last": ("prepare_file_range_edit", {"range": "6", "content": "new"}),
+    "delete": ("prepare_file_range_edit", {"range": "2~3"}),
+    "delete first": ("prepare_file_range_edit", {"range": "1"}),
+    "delete last": ("prepare_file_range_edit", {"range": "6"}),
+    "delete all": ("prepare_file_range_edit", {"range": "~"}),
+    "replace all": ("prepare_file_range_edit", {"range": "~", "content": "all"}),
+    "append": ("prepare_file_append", {"content": "new\nnewer"}),
+    "insert after": ("prepare_file_insert_after", {"anchor": "begin", "content": "new"}),
+    "insert before": ("prepare_file_insert_before", {"anchor": "first", "content": "\n"}),
+    "insert at the end": ("prepare_file_insert_after", {"anchor": "last", "content": "new"}),
+    "block": (
+        "prepare_file_block_replace",
+        {"start_anchor": "begin", "end_anchor": "end", "content": "new"},
+    ),
+    "block with anchors": (
+        "prepare_file_block_replace",
+        {"start_anchor": "begin", "end_anchor": "end", "content": "n", "include_anchors": False},
+    ),
+    "batch": (
+        "prepare_batch_edit",
+        {
+            "edits": [
+                {"old_string": "irs", "new_string": "IRS"},
+                {"old_string": "egin\nmid", "new_string": "x"},
+                {"old_string": "las", "new_string": ""},
+            ]
+        },
+    ),
+}
+AT_ONCE: dict[str, tuple[str, dict[str, object]]] = {
+    "Edit": ("Edit", {"old_string": "middle", "new_string": "MID\nDLE", "replace_all": True}),
+    "BatchEdit": ("BatchEdit", {"edits": [{"old_string": "end\nl", "new_string": "endl"}]}),
+    "Write": ("Write", {"content": "all\nnew", "overwrite": True}),
+    "Write nothing": ("Write", {"content": "", "overwrite": True}),
+    "overwrite": ("overwrite_entire_file", {"content": "all\nnew"}),
+    "overwrite, mostly the same": ("overwrite_entire_file", {"content": f"{TWO}\nmore"}),
+}
+
+
+def make(room: Room, kind: str) -> int:
+    """One edit of `a.txt`; its id."""
+    size = len(room.read())
+    tool, arguments = {**PREPARED, **AT_ONCE}[kind]
+    if tool == "overwrite_entire_file":
+        lines = room.call("read_file", path="a.txt")["total_lines"]
+        arguments = {
+            "known_old_total_lines": lines,
+            "known_old_total_bytes": size,
+            **arguments,
+        }
+    if tool == "Write":
+        arguments = {"expected_size_bytes": size, **arguments}
+    report = room.call(tool, path="a.txt", **arguments)
+    if kind in PREPARED:
+        report = room.call("apply_file_modification", hunk_id=report["hunk_id"])
+    assert report["status"] in ("ok", "success"), report
+    return int(report["edit_id"])
+
+
+@pytest.mark.parametrize("kind", [*PREPARED, *AT_ONCE])
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_very_bytes_come_back(room: Room, text: str, kind: str) -> None:
+    data = TEXTS[text]
+    room.write(data)
+    edit_id = make(room, kind)
+    after = room.read()
+    assert after != data
+    report = room.undo(edit_id)
+    assert room.read() == data
+    assert report["context_match"] == "exact", report
+    assert report["undone_edit_id"] == edit_id
+    assert room.done(report["edit_id"]) == report["edit_id"] + 1
+    assert room.read() == after
+    room.done(edit_id)
+    assert room.read() == data
+
+
+@pytest.mark.parametrize("kind", [*PREPARED, *AT_ONCE])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_large_file_gives_the_same(
+    room: Room, monkeypatch: pytest.MonkeyPatch, text: str, kind: str
+) -> None:
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    monkeypatch.setattr(sizes, "BLOCK", 16)
+    test_the_very_bytes_come_back(room, text, kind)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_all_taken_back_in_reverse_order_is_the_start(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    start = data.draw(files.filter(lambda found: not Snapshot.of(found).ragged))
+    room = Room(tmp_path_factory.mktemp("room"))
+    with room.opened:
+        room.write(start)
+        made: list[int] = []
+        for _ in range(data.draw(st.integers(1, 6))):
+            total = Snapshot.of(room.read()).line_count
+            first = data.draw(st.integers(1, total + 1))
+            last = data.draw(st.integers(first, max(total, first)))
+            content = data.draw(st.sampled_from(("", "x", "\n", "x\ny\n", "x\r\n\n")))
+            range_ = f"{first}~{last}" if first <= total else f"{first}~" if total else "~"
+            if first > total and not content:
+                continue
+            plan = room.call("prepare_file_range_edit", path="a.txt", range=range_, content=content)
+            report = room.call("apply_file_modification", hunk_id=plan["hunk_id"])
+            if report["edit_id"]:
+                made.append(report["edit_id"])
+        for edit_id in reversed(made):
+            room.done(edit_id)
+        assert room.read() == start
+
+
+# Later edits of other lines
+
+
+def numbered(count: int) -> bytes:
+    return b"".join(b"line %d\n" % i for i in range(1, count + 1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_a_hundred_later_edits_only_its_lines_come_back(room: Room, seed: int) -> None:
+    room.write(numbered(300))
+    first = room.edit("150~151", "NEW 150\nNEW 151\nNEW 152\n")
+    model = room.read().decode().split("\n")[:-1]
+    rng = random.Random(seed)
+    for step in range(100):
+        at = rng.choice([i for i, line in enumerate(model) if not line.startswith("NEW")])
+        if rng.random() < 0.5:
+            room.edit(at + 1, f"later {step}\n")
+            model[at] = f"later {step}"
+        elif rng.random() < 0.5:
+            room.edit(at + 1, "")
+            del model[at]
+        else:
+            room.edit(at + 1, f"{model[at]}\nlater {step}\n")
+            model.insert(at + 1, f"later {step}")
+    assert room.read().decode().split("\n")[:-1] == model
+    report = room.undo(first)
+    assert report["status"] == "ok", report
+    at = model.index("NEW 150")
+    model[at : at + 3] = ["line 150", "line 151"]
+    assert room.read().decode() == "".join(f"{line}\n" for line in model)
+    assert report["lines"] == {"old": 3, "new": 2, "delta": -1}
+    assert report["regions"] == [{"start_line": at + 1, "end_line": at + 2}]
+
+
+@dataclass(eq=False)
+class Version:
+    """What an edit made of a line: its text, None when it is gone."""
+
+    text: str | None
+
+
+@dataclass(eq=False)
+class Cell:
+    """A line that there ever was."""
+
+    now: Version
+
+
+@dataclass(eq=False)
+class Step:
+    """An edit of one line, or one that took such an edit back."""
+
+    cell: Cell
+    before: Version
+    after: Version
+    around: list[list[tuple[Cell, Version]]]
+    undone_by: list[Step] = field(default_factory=list["Step"])
+
+    @property
+    def stands(self) -> bool:
+        return not any(step.stands for step in self.undone_by)
+
+
+class Sheet:
+    """A dumb model of a file: all lines that there ever were, in their order."""
+
+    def __init__(self, room: Room, seed: int) -> None:
+        self.room, self.rng = room, random.Random(seed)
+        self.cells = [Cell(Version(f"line {i}")) for i in range(1, 13)]
+        self.steps: dict[int, Step] = {}
+        self.refused = 0
+        room.write(self.text)
+
+    @property
+    def text(self) -> bytes:
+        return "".join(f"{cell.now.text}\n" for cell in self.shown).encode()
+
+    @property
+    def shown(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.now.text is not None]
+
+    def around(self, cell: Cell) -> list[list[tuple[Cell, Version]]]:
+        """The line that stands before the place of a line, and the one after it."""
+        at = self.cells.index(cell)
+        before = [one for one in self.cells[:at] if one.now.text is not None][-1:]
+        after = [one for one in self.cells[at + 1 :] if one.now.text is not None][:1]
+        return [[(one, one.now) for one in side] for side in (before, after)]
+
+    def put(self, edit_id: int, cell: Cell, after: Version, undone: Step | None = None) -> None:
+        """What an edit has done."""
+        before, cell.now = cell.now, after
+        step = Step(cell, before, after, self.around(cell))
+        self.steps[edit_id] = step
+        if undone is not None:
+            undone.undone_by.append(step)
+
+    def edit(self, name: str) -> None:
+        """Some edit of one line."""
+        cell = self.rng.choice(self.shown)
+        at = self.shown.index(cell) + 1
+        kind = self.rng.choice(("change", "delete", "insert"))
+        if kind == "insert":
+            arguments = {"path": "a.txt", "anchor": cell.now.text, "match": "equals"}
+            plan = self.room.call("prepare_file_insert_after", content=name, **arguments)
+            done = self.room.call("apply_file_modification", hunk_id=plan["hunk_id"])
+            new = Cell(Version(None))
+            self.cells.insert(self.cells.index(cell) + 1, new)
+            self.put(done["edit_id"], new, Version(name))
+        else:
+            text = name if kind == "change" else None
+            edit_id = self.room.edit(at, f"{name}\n" if text else "")
+            self.put(edit_id, cell, Version(text))
+
+    def undo(self) -> None:
+        """Some undo: done just when what the edit left is there as it left it.
+
+        A line that is gone left its neighbours, next to each other.
+        """
+        edit_id = self.rng.choice(list(self.steps))
+        step = self.steps[edit_id]
+        if step.after.text is None:
+            left = step.cell.now.text is None and self.around(step.cell) == step.around
+        else:
+            left = step.cell.now is step.after
+        if step.stands and left:
+            self.put(self.room.done(edit_id), step.cell, step.before, step)
+        else:
+            self.room.refused(edit_id)
+            self.refused += 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_edits_and_undos_in_any_order(room: Room, seed: int) -> None:
+    sheet = Sheet(room, seed)
+    for count in range(150):
+        if sheet.steps and (sheet.rng.random() < 0.5 or len(sheet.shown) < 4):
+            sheet.undo()
+        else:
+            sheet.edit(f"new {count}")
+        assert room.read() == sheet.text
+    assert sheet.refused > 10
+
+
+def test_what_came_in_between_and_was_taken_back_is_no_hindrance(room: Room) -> None:
+    """A line comes back between its neighbours, though one of them was changed for a while."""
+    room.write(numbered(6))
+    gone = room.edit(3, "")
+    changed, inserted = room.edit(2, "LINE 2\n"), room.edit(3, "new\nline 4\n")
+    room.edit(6, "LINE 6\n")
+    assert room.refused(gone)["later_edit_ids"] == [changed]
+    room.done(changed)
+    assert room.refused(gone)["later_edit_ids"] == [inserted]
+    again = room.done(inserted)
+    room.done(again)
+    assert room.refused(gone)["error"] == "CONTENT_CHANGED"
+    room.done(inserted)
+    room.done(gone)
+    assert room.read() == numbered(6).replace(b"line 6", b"LINE 6")
+
+
+def test_a_later_edit_of_the_same_line_is_named(room: Room) -> None:
+    room.write(numbered(9))
+    first = room.edit("4~5", "NEW 4\nNEW 5\n")
+    room.edit(8, "other\n")
+    later = room.edit(5, "LATER\n")
+    report = room.refused(first)
+    assert report["error"] == "CONTENT_CHANGED"
+    assert report["context_match"] == "rejected"
+    assert (report["edit_id"], report["planned_lines"]) == (first, "4~5")
+    assert report["later_edit_ids"] == [later]
+    assert "   5| LATER" in report["apply_evidence"]["current"]
+    room.done(later)
+    room.done(first)
+    assert room.read() == numbered(9).replace(b"line 8", b"other")
+
+
+def test_an_edit_is_taken_back_once(room: Room) -> None:
+    room.write(numbered(3))
+    edit = room.edit(2, "new\n")
+    back = room.done(edit)
+    report = room.refused(edit)
+    assert (report["error"], report["undone_by"]) == ("CONTENT_CHANGED", back)
+    assert str(back) in report["reason"]
+    room.done(back)
+    assert room.refused(back)["error"] == "CONTENT_CHANGED"
+    room.done(edit)
+    assert room.read() == numbered(3)
+
+
+@pytest.mark.parametrize("edit_id", [0, 7, 1 << 40, 1 << 80])
+def test_an_edit_that_there_is_not(room: Room, edit_id: int) -> None:
+    report = room.undo(edit_id)
+    assert (report["error"], report["reason"]) == ("EDIT_NOT_FOUND", "unknown")
+    assert "newest_edit_id" not in report
+    room.write(numbered(3))
+    made = room.edit(1, "x\n")
+    assert room.undo(edit_id)["newest_edit_id"] == made
+
+
+def test_an_edit_that_failed_or_was_pruned(tmp_path: Path) -> None:
+    room = Room(tmp_path, shared=True)
+    with room.opened:
+        room.write(numbered(3))
+        made = room.edit(1, "x\n")
+        room.opened.journal.close_entry(made, "failed")
+        assert room.undo(made)["reason"] == "failed"
+        room.edit(2, "y\n")
+        assert room.opened.journal.prune(1 << 60, 1 << 40) == 2
+        last = room.edit(3, "z\n")
+        report = room.undo(made)
+        assert (report["error"], report["reason"]) == ("EDIT_NOT_FOUND", "pruned")
+        assert report["newest_edit_id"] == last
+
+
+# What other programs did to the file meanwhile
+
+STANZAS = "".join(f"[{name}]\nx = 1\ny = 2\n\n" for name in "abcd").encode()
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A text, an edit of some lines, what another program made of it, and the result."""
+
+    start: bytes
+    lines: str
+    content: str
+    change: Callable[[bytes], bytes]
+    result: bytes | None
+    """None: it must be refused; else it must be this."""
+
+
+def swapped(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    return lambda data: data.replace(old, new, 1)
+
+
+OUTSIDE: dict[str, Outside] = {
+    "above": Outside(
+        numbered(9), "5", "NEW\n", swapped(b"line 1\n", b"0\nline 1\n"), b"0\n" + numbered(9)
+    ),
+    "below": Outside(
+        numbered(9), "5", "NEW\n", lambda data: data + b"more\n", numbered(9) + b"more\n"
+    ),
+    "next to it": Outside(
+        numbered(9),
+        "5",
+        "NEW\n",
+        swapped(b"line 4\n", b"LINE 4\n"),
+        numbered(9).replace(b"line 4", b"LINE 4"),
+    ),
+    "the line itself": Outside(numbered(9), "5", "NEW\n", swapped(b"NEW", b"NEWER"), None),
+    "the line is gone": Outside(numbered(9), "5", "NEW\n", swapped(b"NEW\n", b""), None),
+    "a neighbour of what was deleted": Outside(
+        numbered(9), "5", "", swapped(b"line 6", b"LINE 6"), None
+    ),
+    "a line above the first, deleted": Outside(
+        numbered(9), "1", "", lambda data: b"new\n" + data, None
+    ),
+    "a line below the last, deleted": Outside(
+        numbered(9), "9", "", lambda data: data + b"new\n", None
+    ),
+    "an empty file in another encoding": Outside(
+        numbered(2), "~", "", lambda data: codecs.BOM_UTF16_LE, None
+    ),
+    "an encoding that is not known": Outside(
+        "é\ncafe\n".encode(), "1", "e\n", swapped(b"cafe", b"caf\xe9"), None
+    ),
+    "an encoding that is not known, plain text": Outside(
+        b"e\ncafe\n", "1", "x\n", swapped(b"cafe", b"caf\xe9"), b"e\ncaf\xe9\n"
+    ),
+    "a line in its place": Outside(
+        numbered(9), "5", "", swapped(b"line 6\n", b"new\nline 6\n"), None
+    ),
+    "all line endings": Outside(
+        numbered(9),
+        "5",
+        "NEW\n",
+        lambda data: data.replace(b"\n", b"\r\n"),
+        numbered(9).replace(b"\n", b"\r\n"),
+    ),
+    "all line endings, deleted": Outside(
+        numbered(9),
+        "5~6",
+        "",
+        lambda data: data.replace(b"\n", b"\r\n"),
+        numbered(9).replace(b"\n", b"\r\n"),
+    ),
+    "the last line ending": Outside(numbered(9), "9", "", lambda data: data[:-1], numbered(9)),
+    "a twin above": Outside(
+        STANZAS, "7", "Y = 3\n", lambda data: b"[z]\nx = 1\ny = 2\n\n" + data, None
+    ),
+    "a mark at the start": Outside(
+        numbered(9),
+        "5",
+        "NEW\n",
+        lambda data: codecs.BOM_UTF8 + data,
+        codecs.BOM_UTF8 + numbered(9),
+    ),
+    "another encoding": Outside(
+        numbered(9),
+        "5",
+        "NEW\n",
+        lambda data: codecs.BOM_UTF16_LE + data.decode().encode("utf-16-le"),
+        None,
+    ),
+    "binary": Outside(numbered(9), "5", "NEW\n", lambda data: data + b"\0", None),
+}
+OUTSIDE["a twin above"] = Outside(
+    STANZAS,
+    "7",
+    "Y = 3\n",
+    lambda data: b"[z]\nx = 1\ny = 2\n\n" + data,
+    b"[z]\nx = 1\ny = 2\n\n" + STANZAS,
+)
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_another_program_wrote_meanwhile(room: Room, name: str) -> None:
+    case = OUTSIDE[name]
+    room.write(case.start)
+    edit = room.edit(case.lines, case.content)
+    room.write(case.change(room.read()))
+    if case.result is None:
+        room.refused(edit)
+        return
+    report = room.undo(edit)
+    assert report["status"] == "ok", report
+    assert room.read() == case.result
+    assert report.get("file_changed_since_preview", False) == (report["context_match"] == "fuzz")
+
+
+TWINS = "".join(
+    f"def f{i}():\n    try:\n        run()\n    except E:\n        pass\n\n" for i in range(6)
+)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_among_twins_it_is_the_right_place_or_none(room: Room, seed: int) -> None:
+    """Whole functions are deleted, moved, copied; each line is known by what it was made of."""
+    rng = random.Random(seed)
+    start = TWINS.split("\n")[:-1]
+    room.write(TWINS.encode())
+    at = rng.choice([i for i, line in enumerate(start) if line.strip() in ("run()", "pass", "")])
+    content = rng.choice(("", "        changed()\n", f"{start[at]}\n        more()\n"))
+    edit = room.edit(at + 1, content)
+    after = room.read().decode().split("\n")[:-1]
+    grown = len(after) - len(start)
+    known = list(range(len(after)))
+    for _ in range(rng.randint(1, 2)):
+        one = 6 * rng.randrange(len(known) // 6)
+        part = known[one : one + 6]
+        rest = known[:one] + known[one + 6 :]
+        kind = rng.choice(("delete", "copy", "insert"))
+        if kind == "copy":
+            to = 6 * rng.randrange(len(rest) // 6 + 1)
+            known = [*known[:to], *(-1 - i if i >= 0 else i for i in part), *known[to:]]
+        elif kind == "delete":
+            known = rest
+        else:
+            known = [*known[:one], -1 - rng.choice(part), *known[one:]]
+    now = [after[i] if i >= 0 else after[-1 - i] for i in known]
+    room.write("".join(f"{line}\n" for line in now).encode())
+    report = room.undo(edit)
+    if report["status"] == "error":
+        return
+    new = max(grown + 1, 0)
+    mine = list(range(at, at + new))
+    if mine:
+        places = [i for i in range(len(known)) if known[i : i + new] == mine]
+        assert places, "its own lines are gone"
+        now[places[0] : places[0] + new] = [start[at]]
+    else:
+        ends = [-99, *known, len(after)]
+        pair = [at - 1 if at else -99, at]
+        places = [i for i in range(len(known) + 1) if ends[i : i + 2] == pair]
+        assert places, "its neighbours were parted"
+        now.insert(places[0], start[at])
+    assert room.read().decode() == "".join(f"{line}\n" for line in now)
+
+
+# Spans followed through changes that were taken back
+
+
+@dataclass(frozen=True)
+class Way:
+    """A text, the changes of it in order, which of them took which back, a span and its end."""
+
+    text: bytes
+    steps: tuple[tuple[Edit, ...], ...]
+    taken_back: dict[int, int]
+    span: tuple[int, int]
+    start: int | None
+
+
+WAYS: dict[str, Way] = {
+    "nothing": Way(b"abc", (), {}, (0, 3), 0),
+    "before": Way(b"abc", ((Edit(0, 0, b"xx"),),), {}, (0, 3), 2),
+    "in between": Way(b"abc", ((Edit(1, 1, b"x"),),), {}, (0, 3), None),
+    "in between, and gone": Way(b"abc", ((Edit(1, 1, b"x"),), (Edit(1, 2, b""),)), {}, (0, 3), 0),
+    "replaced": Way(b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)), {}, (0, 3), None),
+    "taken back": Way(b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)), {0: 1}, (0, 3), 0),
+    "taken back in parts": Way(
+        b"abc", ((Edit(0, 3, b"b"),), (Edit(0, 0, b"a"), Edit(1, 1, b"c"))), {0: 1}, (0, 3), 0
+    ),
+    "not all taken back": Way(
+        b"abc", ((Edit(0, 3, b"b"),), (Edit(0, 0, b"a"),)), {0: 1}, (0, 3), None
+    ),
+    "replaced meanwhile": Way(
+        b"abc",
+        ((Edit(1, 2, b"x"),), (Edit(1, 2, b"y"),), (Edit(1, 2, b"b"),)),
+        {0: 2},
+        (0, 3),
+        None,
+    ),
+    "deleted, moved, back": Way(
+        b"abc", ((Edit(1, 2, b""),), (Edit(0, 0, b"xx"),), (Edit(3, 3, b"b"),)), {0: 2}, (1, 2), 3
+    ),
+    "at the start": Way(b"abc", ((Edit(0, 0, b"x"),),), {}, (-1, 1), None),
+    "at the start, and gone": Way(
+        b"abc", ((Edit(0, 0, b"x"),), (Edit(0, 1, b""),)), {}, (-1, 1), -1
+    ),
+    "at the end": Way(b"abc", ((Edit(3, 3, b"x"),),), {}, (2, 4), None),
+    "all gone and back": Way(
+        b"abc", ((Edit(0, 3, b""),), (Edit(0, 0, b"abc"),)), {0: 1}, (-1, 4), -1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_way_through_changes(name: str) -> None:
+    way, text = WAYS[name], WAYS[name].text
+    inverses: list[ChangeSet] = []
+    for step in way.steps:
+        change = ChangeSet.of(len(text), step)
+        inverses.append(change.invert(text))
+        text = change.apply(text)
+    found = follow_through(*way.span, inverses, way.taken_back)
+    assert (found.start if isinstance(found, Followed) else None) == way.start
+
+
+@given(st.data())
+def test_what_is_followed_are_the_same_bytes(data: st.DataObject) -> None:
+    """Each byte is known by its number, and a change that is taken back gives the numbers back."""
+    lines = st.sampled_from([b"x\n", b"\n", b"y\n"])
+    text = data.draw(st.lists(lines, max_size=8).map(b"".join))
+    size = len(text)
+    numbers: list[int | None] = [*range(size)]
+    inverses: list[ChangeSet] = []
+    changed: list[ChangeSet] = []
+    lost: list[list[list[int | None]]] = []
+    stands: list[int] = []
+    taken_back: dict[int, int] = {}
+    for step in range(data.draw(st.integers(0, 7))):
+        back = data.draw(st.sampled_from([None, *stands]))
+        if back is None:
+            change: ChangeSet | Collision = data.draw(changes(text, most=2))
+        else:
+            change = inverses[back]
+            for later in changed[back + 1 :]:
+                change = change.rebase(later) if isinstance(change, ChangeSet) else change
+        if isinstance(change, Collision):
+            break
+        if back is not None:
+            stands.remove(back)
+            taken_back[back] = step
+        new, at = list[int | None](), 0
+        lost.append([numbers[edit.start : edit.stop] for edit in change.edits])
+        for index, edit in enumerate(change.edits):
+            came = [None] * len(edit.new) if back is None else lost[back][index]
+            new += [*numbers[at : edit.start], *came]
+            at = edit.stop
+        numbers = new + numbers[at:]
+        inverses.append(change.invert(text))
+        changed.append(change)
+        stands.append(step)
+        text = change.apply(text)
+    start = data.draw(st.integers(-1, size))
+    stop = data.draw(st.integers(start + 1, size + 1))
+    found = follow_through(start, stop, inverses, taken_back)
+    ours = [-1, *range(size), size][start + 1 : stop + 1]
+    theirs = [-1, *numbers, size]
+    first = theirs.index(ours[0]) if ours[0] in theirs else len(theirs)
+    if theirs[first : first + len(ours)] != ours:
+        assert not isinstance(found, Followed)
+    elif isinstance(found, Followed) or not taken_back:
+        assert found == Followed(first - 1)
+
+
+@given(st.data())
+def test_carrying_is_rebasing_where_nothing_meets(data: st.DataObject) -> None:
+    """Whole lines, the last one ended: what is carried is what rebasing gives."""
+    line = st.sampled_from(["x", "", "y", "z"])
+    texts = [data.draw(st.lists(line, min_size=1, max_size=8))]
+    steps: list[ChangeSet] = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        old = texts[-1]
+        first = data.draw(st.integers(0, len(old)))
+        last = data.draw(st.integers(first, len(old)))
+        new = data.draw(st.lists(line, max_size=3))
+        texts.append([*old[:first], *new, *old[last:]])
+        steps.append(of_lines(old, first, last, new))
+    datas = [joined(text) for text in texts]
+    inverses = [step.invert(text) for step, text in zip(steps, datas, strict=False)]
+    inverse = rebased = inverses[0]
+    for step in steps[1:]:
+        moved = rebased.rebase(step)
+        if isinstance(moved, Collision):
+            return
+        rebased = moved
+    after, now = Snapshot.of(datas[1]), Snapshot.of(datas[-1])
+    assert carried(inverse, drift_of(inverse, after, after, (), {})) == inverse
+    try:
+        change = carried(inverse, drift_of(inverse, after, now, inverses[1:], {}))
+    except (ContentChanged, AmbiguousMatch):
+        return
+    assert change.apply(now.data) == rebased.apply(now.data)
+
+
+def joined(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def of_lines(old: list[str], first: int, last: int, new: list[str]) -> ChangeSet:
+    """The change that puts some lines in the place of others."""
+    start, stop = len(joined(old[:first])), len(joined(old[:last]))
+    return ChangeSet.of(len(joined(old)), [Edit(start, stop, joined(new))])
+
+
+# Where files are made and removed
+
+
+def test_a_new_file_is_removed_and_made_again(room: Room) -> None:
+    made = room.call("create_new_file", path="d/e/new.txt", content="one\ntwo")["edit_id"]
+    report = room.undo(made)
+    assert (report["action"], report["lines"]) == ("remove", {"old": 2, "new": 0, "delta": -2})
+    assert not (room.root / "d/e/new.txt").exists()
+    assert (room.root / "d/e").is_dir()
+    assert room.call("list_edits")["edits"][0]["kind"] == "remove"
+    (room.root / "d/e").rmdir()
+    again = room.undo(report["edit_id"])
+    assert (again["action"], room.read("d/e/new.txt")) == ("create", b"one\ntwo\n")
+    edit = room.edit(1, "ONE\n", "d/e/new.txt")
+    assert room.refused(made)["later_edit_ids"] == [edit]
+    room.done(edit)
+    room.done(made)
+    assert not (room.root / "d/e/new.txt").exists()
+
+
+def test_a_file_made_by_an_append_or_by_write(room: Room) -> None:
+    appended = room.call("prepare_file_append", path="n.txt", content="x", apply="auto")
+    written = room.call("Write", path="w.txt", content="\ufeffa\r\nb")
+    empty = room.call("create_new_file", path="e.txt")
+    for name, report in (("n.txt", appended), ("w.txt", written), ("e.txt", empty)):
+        data = room.read(name)
+        back = room.done(report["edit_id"])
+        assert not (room.root / name).exists()
+        room.done(back)
+        assert room.read(name) == data
+        room.done(report["edit_id"])
+
+
+def test_a_created_file_that_another_program_changed_stays(room: Room) -> None:
+    made = room.call("create_new_file", path="a.txt", content="x\n")["edit_id"]
+    room.write(b"x\ny\n")
+    report = room.refused(made)
+    assert (report["error"], room.read()) == ("CONTENT_CHANGED", b"x\ny\n")
+    room.write(b"x\n")
+    back = room.done(made)
+    room.write(b"another\n")
+    report = room.undo(back)
+    assert (report["error"], report["path"]) == ("FILE_EXISTS", "a.txt")
+    assert room.read() == b"another\n"
+    (room.root / "a.txt").unlink()
+    room.done(back)
+    assert room.read() == b"x\n"
+
+
+def test_a_file_that_is_gone(room: Room) -> None:
+    room.write(numbered(3))
+    edit = room.edit(2, "new\n")
+    (room.root / "a.txt").rename(room.root / "a1.txt")
+    report = room.refused(edit)
+    assert (report["error"], report["path"]) == ("FILE_NOT_FOUND", "a.txt")
+    assert report["similar"] == ["a1.txt"]
+    (room.root / "a.txt").mkdir()
+    assert room.refused(edit)["error"] == "NOT_A_FILE"
+
+
+# Files with links, modes, and who may
+
+
+def test_links_and_modes_stay(room: Room) -> None:
+    room.write(numbered(4))
+    (room.root / "a.txt").chmod(0o750)
+    (room.root / "link.txt").symlink_to("a.txt")
+    os.link(room.root / "a.txt", room.root / "hard.txt")
+    inode = (room.root / "a.txt").stat().st_ino
+    edit = room.edit(2, "new\n", "link.txt")
+    report = room.undo(edit)
+    assert report["path"] == "a.txt"
+    assert room.read() == room.read("hard.txt") == numbered(4)
+    found = (room.root / "a.txt").stat()
+    assert (found.st_ino, stat.S_IMODE(found.st_mode), found.st_nlink) == (inode, 0o750, 2)
+    assert (room.root / "link.txt").is_symlink()
+    os.unlink(room.root / "hard.txt")
+    edit = room.edit(2, "new\n", "link.txt")
+    room.done(edit)
+    assert stat.S_IMODE((room.root / "a.txt").stat().st_mode) == 0o750
+
+
+def test_a_file_that_became_a_link_is_not_removed(room: Room) -> None:
+    made = room.call("create_new_file", path="a.txt", content="x\n")["edit_id"]
+    (room.root / "a.txt").rename(room.root / "b.txt")
+    (room.root / "a.txt").symlink_to("b.txt")
+    assert room.refused(made)["error"] == "CONTENT_CHANGED"
+    assert room.read("b.txt") == b"x\n"
+
+
+def test_who_may_write_now_may_undo(tmp_path: Path) -> None:
+    members = {
+        "local": MemberConfig(team_mgmt=True),
+        "reader": MemberConfig(lists={"write_dirs": ("other",)}, team_mgmt=True),
+        "stranger": MemberConfig(lists={"no_read_dirs": ("docs",)}),
+    }
+    room = Room(tmp_path, config=Config(durability="fast", members=members))
+    with room.opened:
+        (tmp_path / "docs").mkdir()
+        room.write(numbered(3), "docs/a.txt")
+        edit = room.edit(2, "new\n", "docs/a.txt")
+        team = room.call("team_mgmt_create_new_file", path="t.md", content="x\n")["edit_id"]
+        for member in ("reader", "stranger"):
+            for one in (edit, team):
+                asked = {"edit_id": one}
+                report = room.opened.call(member, "undo_file_modification", asked)
+                assert report.fields["error"] == "ACCESS_DENIED"
+                assert "docs/a.txt" not in report.text
+        assert room.undo(team)["error"] == "ACCESS_DENIED"
+        other = room.call("team_mgmt_undo_file_modification", edit_id=edit)
+        assert other["error"] == "ACCESS_DENIED"
+        assert room.read("docs/a.txt") != numbered(3)
+        assert room.call("team_mgmt_undo_file_modification", edit_id=team)["action"] == "remove"
+        room.done(edit)
+
+
+def test_who_may_not_read_is_shown_nothing_of_a_file_that_is_made_again(tmp_path: Path) -> None:
+    members = {"blind": MemberConfig(lists={"no_read_dirs": ("docs",)}), **FAST.members}
+    room = Room(tmp_path, config=Config(durability="fast", members=members))
+    with room.opened:
+        made = room.call("create_new_file", path="docs/a.txt", content="secret\n")["edit_id"]
+        back = room.done(made)
+        report = room.opened.call("blind", "undo_file_modification", {"edit_id": back})
+        assert report.fields["error"] == "ACCESS_DENIED"
+        assert "secret" not in report.text
+        assert not (tmp_path / "docs/a.txt").exists()
+
+
+# Restarts, and large files
+
+
+def test_after_a_restart(tmp_path: Path) -> None:
+    room = Room(tmp_path, shared=True)
+    with room.opened:
+        room.write(numbered(9))
+        first, second = room.edit(2, "new\n"), room.edit(7, "newer\n")
+    for start in (b"", b"0\n"):
+        again = Room(tmp_path, shared=True)
+        with again.opened:
+            again.write(start + again.read())
+            again.done(second if start else first)
+    assert (tmp_path / "a.txt").read_bytes() == b"0\n" + numbered(9)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch, room: Room) -> Room:
+    """A room in which files are large above 1 KiB, and nothing compares them."""
+    monkeypatch.setattr(sizes, "LARGE", 1 << 10)
+    monkeypatch.setattr(sizes, "COMPARED", 1 << 10)
+    monkeypatch.setattr(sizes, "BLOCK", 256)
+    monkeypatch.setattr(sizes, "WINDOW", 4 << 10)
+    return room
+
+
+def test_a_large_file_is_taken_back_in_parts(large: Room) -> None:
+    room, start = large, numbered(5000)
+    room.write(start)
+    first = room.edit("2000~2001", "NEW\n")
+    others = [room.edit(100, ""), room.edit(4000, "x\nline 4001\n"), room.edit(1, "LINE 1\n")]
+    last = room.call("prepare_file_append", path="a.txt", content="end", apply="auto")["edit_id"]
+    outcome = room.opened.desk.undo(room.opened.member("local"), "undo", first)
+    assert isinstance(outcome, Undone)
+    assert isinstance(outcome.base, Excerpt)
+    assert sum(each.lines.size for each in outcome.base.stretches) < 2_000
+    assert outcome.after.digest == hashlib.sha256(room.read()).hexdigest()
+    assert b"line 1999\nline 2000\nline 2001\nline 2002\n" in room.read()
+    for edit_id in (others[1], last, others[0], others[2]):
+        room.done(edit_id)
+    assert room.read() == start
+    edit = room.edit(2000, "NEW\n")
+    room.write(room.read() + b"more\n")
+    report = room.refused(edit)
+    assert (report["error"], "later_edit_ids" in report) == ("CONTENT_CHANGED", False)
+
+
+def test_a_file_that_grew_too_large_to_be_compared(large: Room) -> None:
+    large.write(numbered(20))
+    edit = large.edit(3, "new\n")
+    large.write(large.read() + b"more\n" * 500)
+    assert large.refused(edit)["reason"].endswith("is not kept")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edits_and_undos_of_a_large_file_in_any_order(
+    room: Room, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(sizes, "LARGE", 16)
+    monkeypatch.setattr(sizes, "COMPARED", 16)
+    monkeypatch.setattr(sizes, "BLOCK", 16)
+    test_edits_and_undos_in_any_order(room, seed)
+
+
+# Killed in the middle of an undo
+
+CHILD = """
+import os, signal, sys
+from copydesk.app.opening import open_workspace
+root, where, step, edit_id = sys.argv[1:]
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+opened = open_workspace(root)
+if where == "before the journal":
+    opened.journal.open = die
+else:
+    real = getattr(opened.files, step)
+    def write(*args, **named):
+        done = real(*args, **named) if where == "after the write" else None
+        die()
+    setattr(opened.files, step, write)
+opened.call("local", "undo_file_modification", {"edit_id": int(edit_id)})
+"""
+
+
+@pytest.mark.parametrize("where", ["before the journal", "before the write", "after the write"])
+@pytest.mark.parametrize("step", ["replace", "remove", "create"])
+def test_killed(tmp_path: Path, step: str, where: str) -> None:
+    """The next start knows whether the edit was taken back, and it is taken back once."""
+    path = tmp_path / "a.txt"
+    room = Room(tmp_path, shared=True)
+    with room.opened:
+        if step == "replace":
+            room.write(numbered(3))
+            edit = room.edit(2, "new\n")
+        else:
+            edit = int(room.call("create_new_file", path="a.txt", content="x\n")["edit_id"])
+        if step == "create":
+            edit = room.done(edit)
+    before = path.read_bytes() if path.exists() else None
+    child = [sys.executable, "-c", CHILD, str(tmp_path), where, step, str(edit)]
+    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    after = {"replace": numbered(3), "remove": None, "create": b"x\n"}[step]
+    written = where == "after the write"
+    assert (path.read_bytes() if path.exists() else None) == (after if written else before)
+    again = Room(tmp_path, shared=True)
+    with again.opened:
+        assert not again.opened.journal.in_doubt()
+        newest, *_ = again.call("list_edits")["edits"]
+        if where != "before the journal":
+            assert (newest["undoes"], newest["state"]) == (edit, "done" if written else "failed")
+        if written:
+            assert again.refused(edit)["undone_by"] == newest["edit_id"]
+        else:
+            again.done(edit)
+        assert (path.read_bytes() if path.exists() else None) == after
+
+
+def test_of_many_at_once_one_takes_it_back(room: Room) -> None:
+    room.write(numbered(40))
+    edit = room.edit(20, "new\n")
+    others = [f"line {i}" for i in (3, 9, 30, 38)]
+    barrier = threading.Barrier(8)
+
+    def work(index: int) -> str:
+        barrier.wait()
+        if index % 2:
+            return str(room.undo(edit)["status"])
+        old = others[index // 2]
+        changed = {"old_string": f"{old}\n", "new_string": f"{old}!\n"}
+        return str(room.call("Edit", path="a.txt", **changed)["status"])
+
+    with ThreadPoolExecutor(8) as pool:
+        done = [*pool.map(work, range(8))]
+    assert sorted(done[1::2]) == ["error", "error", "error", "ok"]
+    assert done[::2] == ["success"] * 4
+    expected = numbered(40).decode()
+    for old in others:
+        expected = expected.replace(f"{old}\n", f"{old}!\n")
+    assert room.read().decode() == expected
+
+
+# The end of the file
+
+
+def test_a_line_ending_that_came_with_an_append_stays_while_lines_follow(room: Room) -> None:
+    """The file had no newline at its end; that comes back when nothing follows any more."""
+    room.write(b"one\ntwo")
+    first = room.call("prepare_file_append", path="a.txt", content="a", apply="auto")["edit_id"]
+    second = room.call("prepare_file_append", path="a.txt", content="b", apply="auto")["edit_id"]
+    room.edit(1, "ONE\n")
+    room.done(first)
+    assert room.read() == b"ONE\ntwo\nb\n"
+    room.done(second)
+    assert room.read() == b"ONE\ntwo\n"
+    room.write(b"one\ntwo")
+    first = room.call("prepare_file_append", path="a.txt", content="a", apply="auto")["edit_id"]
+    room.edit(1, "ONE\n")
+    room.done(first)
+    assert room.read() == b"ONE\ntwo"
+
+
+def test_a_mark_that_the_edit_wrote_goes_with_it(room: Room) -> None:
+    room.write(b"")
+    content = "\ufeffone\ntwo\n"
+    arguments = {"path": "a.txt", "content": content, "overwrite": True, "expected_size_bytes": 0}
+    written = room.call("Write", **arguments)["edit_id"]
+    assert room.read() == content.encode()
+    room.write(room.read() + b"three\n")
+    back = room.done(written)
+    assert room.read() == b"three\n"
+    room.done(back)
+    assert room.read() == content.encode() + b"three\n"
+
+
+def test_an_overwrite_gives_back_the_lines_that_it_changed(room: Room) -> None:
+    """Of a whole file that was replaced, lines that stayed the same may change later."""
+    room.write(numbered(9))
+    text = numbered(9).decode().replace("line 4", "LINE 4").replace("line 8\n", "")
+    size = {"known_old_total_lines": 9, "known_old_total_bytes": len(numbered(9))}
+    overwrite = room.call("overwrite_entire_file", path="a.txt", content=text, **size)["edit_id"]
+    room.edit(2, "LATER\n")
+    report = room.undo(overwrite)
+    assert report["regions"] == [
+        {"start_line": 4, "end_line": 4},
+        {"start_line": 8, "end_line": 8},
+    ]
+    assert room.read() == numbered(9).replace(b"line 2", b"LATER")
+    room.done(report["edit_id"])
+    room.edit(7, "LINE 7\n")
+    assert room.refused(overwrite)["planned_lines"] == "7~8"
