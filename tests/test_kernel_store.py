@@ -205,13 +205,22 @@ def test_nothing_but_a_search_asks_the_index(desk: Desk) -> None:
 
 
 def test_what_the_index_still_names_is_not_found(desk: Desk) -> None:
-    document = desk.document("fig\n\nfig tree")
-    first, _ = desk.store.children(document)
-    desk.kernel.calls.flush()
-    desk.kernel.calls.space.delete(first.id)  # by another, a moment ago
-    stale = list(desk.kernel.calls.rows)
-    desk.kernel.calls.flush = lambda: setattr(desk.kernel.calls, "rows", stale)
-    assert [block.markdown for block in desk.store.search("fig", 5)] == ["fig tree"]
+    document = desk.document("fig\n\nfig tree\n\nfig leaf")
+    calls = desk.kernel.calls
+    calls.flush()
+    first, second, _ = desk.kernel.node(document).children
+    stale = list(calls.rows)
+    calls.space.delete(first.id)  # by another, a moment ago
+    second.text = "a plum tree"
+    calls.flush = lambda: setattr(calls, "rows", stale)  # type: ignore[method-assign]
+    assert [block.markdown for block in desk.store.search("fig", 5)] == ["fig leaf"]
+
+
+def test_a_search_sees_what_another_has_just_written(desk: Desk) -> None:
+    document = desk.document("plum")
+    (node,) = desk.kernel.node(document).children
+    node.text = "quince"
+    assert [block.id for block in desk.store.search("quince", 5)] == [node.id]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -472,6 +481,15 @@ def test_another_who_writes_beside_is_left_alone(desk: Desk) -> None:
 
 
 # Documents.
+
+
+def test_a_document_without_all_its_text_is_no_success(desk: Desk) -> None:
+    before = desk.kernel.all()
+    for fault in ("cut", "cleared"):
+        desk.kernel.habits.begin(at_1=fault)
+        with pytest.raises(NotesRolledBack):
+            desk.document("one long line of words")
+        assert desk.kernel.all() == before
 
 
 def test_closed_notebooks_are_listed_and_not_written(desk: Desk) -> None:
