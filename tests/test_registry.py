@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.desk.registry import MemoryRegistry, Registry
-from copydesk.desk.registry_sqlite import REMEMBERED_MS, SqliteRegistry
+from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
 from copydesk.edit.place import Place
 from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit
@@ -211,13 +211,13 @@ def test_plans_in_a_file_survive_the_process(tmp_path: Path) -> None:
     again.close()
 
 
-def test_an_end_in_a_file_is_forgotten_after_a_day(tmp_path: Path) -> None:
+def test_an_end_in_a_file_is_forgotten_soon_after_a_day(tmp_path: Path) -> None:
     registry = SqliteRegistry(str(tmp_path / "plans.sqlite"))
     registry.add(A)
     registry.end(A.id, "applied", NOW)
     registry.add(plan("bbbbbbbb", NOW + REMEMBERED_MS))
     check(registry, A.id, "applied")
-    registry.add(plan("cccccccc", NOW + REMEMBERED_MS + 1))
+    registry.add(plan("cccccccc", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
     check(registry, A.id, "unknown")
     registry.close()
 

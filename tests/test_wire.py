@@ -126,7 +126,7 @@ def check(changes: dict[str, object], expected: str | None) -> None:
         ({"globs": ["a", 1]}, "globs[1]"),
         ({"edits": [{"old": "a", "new": "b"}]}, None),
         ({"edits": [{"old": "a", "new": 1}]}, "edits[0].new"),
-        ({"edits": [{"old": "a"}]}, "edits[0]"),
+        ({"edits": [{"old": "a"}]}, "edits[0].new"),
         ({"edits": {"old": "a"}}, "edits"),
         # not given
         ({"note": "", "match": "", "occurrence": "", "max_lines": 0}, None),

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
-from copydesk.desk.bases import Bases, MemoryBases
+from copydesk.desk.bases import Bases, BasesBeside, MemoryBases
 from copydesk.desk.batching import Batching
 from copydesk.desk.desk import Desk
 from copydesk.desk.history import Past
@@ -45,6 +45,10 @@ from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 def _nothing(seen: int) -> None:
     """Nobody watches."""
+
+
+def _done() -> None:
+    """Nothing is held."""
 
 
 def _never() -> bool:
@@ -97,6 +101,7 @@ class Opened:
         self.root = self.files.root
         self.catalog = Catalog((*ws_mod(), *batch(), *team_mgmt()))
         self._listeners: list[Callable[[], None]] = []
+        self._let_go: Callable[[], None] = _done
         self._members: dict[tuple[str, str], Member] = {}
         self._lock = threading.Lock()
         if shared:
@@ -106,16 +111,21 @@ class Opened:
             from copydesk.store.locks import FileLocks
 
             state = StateFolder(self.root, config.state)
-            self.registry: Registry = SqliteRegistry(state.path("plans.sqlite"))
+            locks = FileLocks(state.folder("locks"))
+            self.registry: Registry = SqliteRegistry(state.path("plans.sqlite"), locks)
             durable = config.durability == "full"
-            self.journal: Journal = SqliteJournal(state.path("journal.sqlite"), durable=durable)
-            bases: Bases = FileBases(state.folder("bases"), config.bases_bytes)
-            lanes = Lanes(FileLocks(state.folder("locks")))
+            self.journal: Journal = SqliteJournal(
+                state.path("journal.sqlite"), durable=durable, exclusion=locks
+            )
+            bases: Bases = BasesBeside(FileBases(state.folder("bases"), config.bases_bytes))
+            lanes = Lanes(locks)
+            self._let_go = locks.close
         else:
             self.registry = MemoryRegistry()
             self.journal = MemoryJournal()
             bases = MemoryBases(config.bases_bytes)
             lanes = Lanes()
+        self._bases = bases
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
@@ -168,6 +178,8 @@ class Opened:
         """Let go of all that is held."""
         self.registry.close()
         self.journal.close()
+        self._bases.close()
+        self._let_go()
         self.files.close()
 
     def call(

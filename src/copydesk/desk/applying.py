@@ -15,6 +15,7 @@ from copydesk.desk.journal import State
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected
 from copydesk.desk.setting import Setting
+from copydesk.desk.shown import Shown
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.place import text_for
@@ -48,6 +49,11 @@ class Applying:
 
     def __init__(self, setting: Setting, drafting: Drafting, writer: Writer) -> None:
         self._set, self._drafting, self._writer = setting, drafting, writer
+        self._shown = Shown()
+
+    def show(self, plan: Plan, draft: Draft) -> None:
+        """Remember what was shown of the plan: it is written so if the file stays as it is."""
+        self._shown.keep(plan, draft)
 
     def write(self, member: Member, plan: Plan, base: Text | None = None) -> Applied | Rejected:
         """Write the plan in its turn, if it waits then, as it is.
@@ -57,6 +63,9 @@ class Applying:
         seen: list[Text] = []
 
         def make(now: Source) -> Draft:
+            shown = self._shown.of(plan, now)
+            if shown is not None:
+                return shown
             try:
                 return self.draft(plan, real, now, base)
             except Refusal:
@@ -80,7 +89,9 @@ class Applying:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
             return Rejected(plan, refusal, seen[0] if seen else None)
-        draft = replace(written.made, after_digest=written.digest)
+        draft = written.made
+        if not isinstance(draft.base, Snapshot):
+            draft = replace(draft, after_digest=written.digest)
         self._drafting.remember(draft.after, real)
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
         return Applied(plan, draft, context, written.edit_id)

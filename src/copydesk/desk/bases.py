@@ -3,15 +3,16 @@
 Where a text was seen is remembered with it: who names a version of one file
 learns nothing of another one.
 
-What lives here: the protocol and the memory of one process. What must not: any
-promise that a text is still there; who asks must do without it. Invariant: what
-is given for a digest has that digest.
+What lives here: the protocol, the memory of one process, and the keeping beside
+the work. What must not: any promise that a text is still there; who asks must do
+without it. Invariant: what is given for a digest has that digest.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Protocol
 
@@ -43,6 +44,10 @@ class Bases(Protocol):
         `at` is a real path, `named` is the encoding that configuration names for the file. Without
         `at` it may have been seen anywhere: that is for digests that no caller gave.
         """
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held; what was to be kept is kept."""
         ...
 
 
@@ -90,9 +95,53 @@ class MemoryBases:
         except BinaryFile:  # kept for a file that has another encoding
             return None
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _saw(self, version: str, at: RelPath) -> None:
         """Note the pair as the one used last; call it with the lock held."""
         self._seen[version, at] = None
         self._seen.move_to_end((version, at))
         if len(self._seen) > MOST_SEEN:
             self._seen.popitem(last=False)
+
+
+_RECENT = 64
+_PASSED_OVER = 16
+"""A text that was kept a moment ago is kept anew only every so many times."""
+
+
+class BasesBeside:
+    """Keeps texts in a thread beside the work; who asks for one waits until all are kept."""
+
+    def __init__(self, inner: Bases) -> None:
+        self._inner = inner
+        self._thread = ThreadPoolExecutor(1, "copydesk-bases")
+        self._last: Future[None] | None = None
+        self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, base: Snapshot, at: RelPath) -> None:
+        """Remember the text soon, if it is not too large, and where it was seen."""
+        if base.size > LARGEST:
+            return
+        seen = (base.digest, at)
+        with self._lock:
+            times = self._recent.get(seen, 0)
+            self._recent[seen] = (times + 1) % _PASSED_OVER
+            if times:
+                return
+            if len(self._recent) > _RECENT:
+                self._recent.popitem(last=False)
+            self._last = self._thread.submit(self._inner.keep, base, at)
+
+    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it was seen there."""
+        if self._last is not None:
+            self._last.result()
+        return self._inner.find(digest, named, at)
+
+    def close(self) -> None:
+        """Keep what is to be kept."""
+        self._thread.shutdown()
+        self._inner.close()

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from copydesk.desk.bases import LARGEST
+from copydesk.desk.collecting import put_off
 from copydesk.desk.member import Member
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
@@ -19,9 +22,15 @@ from copydesk.errors import Conflict, FileExists, FileNotFound, InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 from copydesk.text.source import Source
-from copydesk.text.unified import unified
+from copydesk.text.unified import counts, line_counts, unified, unified_start
+
+SHOWN_DIFF = 16 << 10
+"""Of a diff of more bytes only the start is made before the answer; the journal gets all."""
+
+MANY = 500
+"""So many edits make so many values that their collection is put off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +64,80 @@ class Expected:
             raise Conflict(name, first["expected"], first["actual"], wrong)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rewrite:
     """A whole file as it was and as it is, or would be (`edit_id` 0: nothing was written).
 
-    `diff` is the unified diff of all edits. Make one with `of`.
+    `diff` is the unified diff of all edits, or the start of a long one. `digest` is
+    the SHA-256 of the text after, where the writing has told it. Make one with `of`.
     """
 
     path: RelPath
     base: Snapshot
     change: ChangeSet
-    after: Snapshot
-    diff: bytes
     replacements: int
     no_ops: int
     created: bool
     edit_id: int = 0
+    digest: str = ""
 
     @staticmethod
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
         """What the batch makes of `base`."""
-        change = batch.change
-        after = base.edited(change)
-        diff = unified(base, change, str(path), created=created)
         made = len(batch.spans) - batch.no_op_count
-        return Rewrite(path, base, change, after, diff, made, batch.no_op_count, created)
+        return Rewrite(path, base, batch.change, made, batch.no_op_count, created)
+
+    def written(self, edit_id: int, digest: str) -> Rewrite:
+        """The same, now that it is written."""
+        made = replace(self, edit_id=edit_id, digest=digest)
+        made.__dict__["_shown"] = self._shown
+        return made
+
+    @property
+    def version(self) -> str:
+        """The version of the text after."""
+        return (self.digest or self.after.digest)[:VERSION_LENGTH]
+
+    @property
+    def size(self) -> int:
+        """How many bytes the text after has."""
+        return self.change.new_length
+
+    @property
+    def after(self) -> Snapshot:
+        """The text after; a large one takes a while to make."""
+        return self._after
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diff, as far as it is shown."""
+        return self._shown[0]
+
+    @property
+    def is_whole_diff(self) -> bool:
+        """Whether `diff` is all of it."""
+        return self._shown[1]
+
+    def whole_diff(self) -> bytes:
+        """All of the diff; with very many edits it takes longer than to make them."""
+        return unified(self.base, self.change, str(self.path), created=self.created)
+
+    @property
+    def line_counts(self) -> tuple[int, int]:
+        """Lines added and removed."""
+        return self._shown[2]
+
+    @cached_property
+    def _after(self) -> Snapshot:
+        after, known = self.base.edited(self.change), self.digest
+        return replace(after, told=lambda: known) if known else after
+
+    @cached_property
+    def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
+        """All that is told of the change: what is asked for while it is written costs no time."""
+        path = str(self.path)
+        diff, whole = unified_start(self.base, self.change, path, SHOWN_DIFF, created=self.created)
+        return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
 
 
 class Batching:
@@ -99,7 +157,10 @@ class Batching:
         def made(base: Snapshot) -> Batch:
             return compile_batch(base, request.edits)
 
-        return self._rewrite(member, tool, request.path, expected, made, dry=dry)
+        if len(request.edits) < MANY:
+            return self._rewrite(member, tool, request.path, expected, made, dry=dry)
+        with put_off():
+            return self._rewrite(member, tool, request.path, expected, made, dry=dry)
 
     def replace_all(
         self,
@@ -166,8 +227,9 @@ class Batching:
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
         job = Job(member, tool, path, (self._set.clock(), tool))
         written = self._writer.create(job, lambda: made)
-        self._set.bases.keep(made.after, real)
-        return replace(made, edit_id=written.edit_id)
+        done = made.written(written.edit_id, written.digest)
+        self._keep(done, real)
+        return done
 
     def _rewrite(
         self,
@@ -194,8 +256,15 @@ class Batching:
                 return make(opened.source)
         job = Job(member, tool, path, (self._set.clock(), tool))
         written = self._writer.write(job, make)
-        self._set.bases.keep(written.made.after, real)
-        return replace(written.made, edit_id=written.edit_id)
+        done = written.made.written(written.edit_id, written.digest)
+        self._keep(done, real)
+        if done.edit_id and not done.is_whole_diff:
+            self._set.journal.amend(done.edit_id, done.whole_diff)
+        return done
+
+    def _keep(self, made: Rewrite, real: RelPath) -> None:
+        if made.size <= LARGEST:
+            self._set.bases.keep(made.after, real)
 
 
 def _whole(base: Snapshot, start: int, content: str) -> Batch:

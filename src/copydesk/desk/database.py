@@ -1,22 +1,33 @@
 """A SQLite file that several processes and threads share.
 
-What lives here: opening, short transactions, retries while another one writes.
-What must not: tables. Invariant: rollback journal, never WAL (SQLite up to
-3.51.2 may corrupt a WAL in a rare race); a transaction is whole or not at all.
+What lives here: opening, short transactions, one at a time. What must not:
+tables. Invariant: rollback journal, never WAL (SQLite up to 3.51.2 may corrupt a
+WAL in a rare race); a transaction is whole or not at all.
+
+SQLite itself waits for another process by sleeping, up to a tenth of a second at
+a time; so who uses the file holds a lock of ours, and who waits for it is woken.
+The rollback journal is kept and overwritten: making and removing a file costs
+more than the rest of a small transaction.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from threading import RLock
 from types import MappingProxyType
 from typing import Literal
 
+from copydesk.desk.lanes import Exclusion, NoExclusion
 from copydesk.errors import Failed
 
 BUSY_SECONDS = 30.0
+"""How long SQLite waits for one who does not hold our lock: another program."""
+
+_NOTHING = nullcontext()
+_JOURNAL_BYTES = 1 << 20
+"""A larger rollback journal is cut when its transaction has ended."""
 
 
 class Database:
@@ -25,6 +36,7 @@ class Database:
     `synchronous`: FULL flushes each transaction to the disk before it is
     reported, OFF leaves that to the operating system. `added` are columns, by
     table and name, that a file of an earlier version may not have yet.
+    `exclusion` is what all processes that use the file hold in their turn.
     """
 
     def __init__(
@@ -33,45 +45,61 @@ class Database:
         schema: str,
         synchronous: Literal["FULL", "OFF"],
         added: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        exclusion: Exclusion | None = None,
     ) -> None:
         self._lock = RLock()
+        self._exclusion = exclusion or NoExclusion()
+        self._key = f"\0database {path}"  # no path of a document holds a NUL
+        self._inside = False
         try:
             self._connection = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._connection.execute("PRAGMA journal_mode = DELETE")
-            self._connection.execute(f"PRAGMA synchronous = {synchronous}")
         except sqlite3.Error as error:
             raise _failed(error) from error
+        with self.reading() as connection:
+            connection.execute("PRAGMA journal_mode = PERSIST")
+            connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
         with self.writing() as connection:
             for table, columns in added.items():
                 _add(connection, table, columns)
-            for statement in filter(str.strip, schema.split(";")):
+            for statement in filter(str.strip, schema.split(";\n")):
                 connection.execute(statement)
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection, None, None]:
         """A transaction that writes; committed at the end, rolled back by an exception."""
-        with self._lock:
+        with self.reading() as connection:
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._roll_back()
-                raise _failed(error) from error
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
             except BaseException:
                 self._roll_back()
                 raise
 
+    def change(self, statement: str, values: Sequence[str | int | bytes | None]) -> int:
+        """A transaction of one statement; how many rows it changed."""
+        with self.reading() as connection:
+            return connection.execute(statement, values).rowcount
+
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection, None, None]:
-        """The connection, for statements that read."""
+        """The connection, for statements that read.
+
+        Within it the file is this thread's; a turn within a turn is the same one.
+        """
         with self._lock:
-            try:
-                yield self._connection
-            except sqlite3.Error as error:
-                raise _failed(error) from error
+            outer = self._inside
+            with _NOTHING if outer else self._exclusion.hold(self._key):
+                self._inside = True
+                try:
+                    yield self._connection
+                except sqlite3.Error as error:
+                    raise _failed(error) from error
+                finally:
+                    self._inside = outer
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:  # SQLite may have rolled back by itself

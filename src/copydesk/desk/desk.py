@@ -90,6 +90,7 @@ class Desk:
             expires_ms=now_ms + self._set.ttl_ms,
         )
         plan = self._reserved(plan, existing)
+        self._applying.show(plan, draft)
         declined: str | None = None
         if terms.auto:
             declined = _uncertain(draft, terms, member)

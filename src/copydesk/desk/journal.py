@@ -8,7 +8,7 @@ settled by comparing digests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Lock
@@ -61,6 +61,13 @@ class Journal(Protocol):
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record, durably, all old bytes of a file that is about to be written in place."""
+        ...
+
+    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+        """Record the diff of an entry that was opened with the start of it only.
+
+        It is made beside the work; who reads entries waits for it.
+        """
         ...
 
     def close_entry(self, edit_id: int, state: State) -> None:
@@ -191,6 +198,13 @@ class MemoryJournal:
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """A journal in memory cannot outlive a crash, so there is nothing to keep it for."""
+
+    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+        """Record the diff of an entry that was opened with the start of it only."""
+        made = diff()
+        with self._lock:
+            if edit_id in self._entries:
+                self._entries[edit_id] = replace(self._entries[edit_id], diff=made)
 
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended."""

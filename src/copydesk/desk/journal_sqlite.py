@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, cast
+from threading import Lock
+from typing import Any, Literal, cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
+from copydesk.desk.lanes import Exclusion
 from copydesk.desk.records import packed, unpacked
+from copydesk.errors import Failed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -45,15 +49,22 @@ _COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
     " group_id, undoes"
 )
-_SMALL = 256
+_SMALL = 4_096
+"""Bytes; to compress fewer takes longer than to write them."""
 
 
 class SqliteJournal:
     """The entries of all processes that work on the workspace."""
 
-    def __init__(self, path: str, *, durable: bool = True) -> None:
-        self._db = Database(path, _SCHEMA, "FULL" if durable else "OFF", {"edits": _ADDED})
+    def __init__(
+        self, path: str, *, durable: bool = True, exclusion: Exclusion | None = None
+    ) -> None:
+        flushed: Literal["FULL", "OFF"] = "FULL" if durable else "OFF"
+        self._db = Database(path, _SCHEMA, flushed, {"edits": _ADDED}, exclusion)
         self._ended: dict[int, State] = {}
+        self._beside: ThreadPoolExecutor | None = None
+        self._amended: list[Future[None]] = []
+        self._lock = Lock()
 
     def open(self, entry: Entry) -> int:
         """Record what is about to be written; the new id."""
@@ -70,10 +81,21 @@ class SqliteJournal:
         with self._db.writing() as db:
             db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (_squeezed(old), edit_id))
 
+    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+        """Record the diff of an entry that was opened with the start of it only."""
+        with self._lock:
+            if self._beside is None:
+                self._beside = ThreadPoolExecutor(1, "copydesk-journal")
+            self._amended.append(self._beside.submit(self._amend, edit_id, diff))
+
+    def _amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+        made = _squeezed(diff())
+        with suppress(Failed):  # the start of it is recorded
+            self._db.change("UPDATE edits SET diff = ? WHERE edit_id = ?", (made, edit_id))
+
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended; it reaches the disk with the next entry."""
-        with self._db.reading():
-            self._ended[edit_id] = state
+        self._ended[edit_id] = state
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
         """Record, durably and at once, how the writes of a group ended."""
@@ -200,6 +222,8 @@ class SqliteJournal:
     def close(self) -> None:
         """Record what has ended and close the file."""
         self._settle()
+        if self._beside is not None:
+            self._beside.shutdown()
         self._db.close()
 
     def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
@@ -211,6 +235,10 @@ class SqliteJournal:
         return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
 
     def _settle(self) -> None:
+        with self._lock:
+            amended, self._amended = self._amended, []
+        for each in amended:
+            each.result()
         if self._ended:
             with self._flushing():
                 pass

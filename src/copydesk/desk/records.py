@@ -45,10 +45,15 @@ _TYPES: dict[str, Callable[..., Any]] = {
 }
 
 
+_FIELDS: dict[type, tuple[str, ...]] = {
+    cast(type, t): tuple(f.name for f in fields(cast(Any, t))) for t in _TYPES.values()
+}
+
+
 def packed(value: object) -> bytes:
     """The bytes of one of the types above."""
-    pack = cast("Callable[[object], bytes]", msgpack.packb)
-    return pack(_plain(value))
+    pack = cast("Callable[..., bytes]", msgpack.packb)
+    return pack(value, default=_plain, strict_types=True)
 
 
 def unpacked(data: bytes) -> Any:
@@ -58,13 +63,11 @@ def unpacked(data: bytes) -> Any:
 
 
 def _plain(value: object) -> object:
-    """A value of ours as (name, fields...); a tuple of values as (None, values...)."""
+    """A value of ours as [name, fields...]; a tuple of values as [None, values...]."""
     if isinstance(value, tuple):
-        return (None, *(_plain(item) for item in cast("tuple[object, ...]", value)))
-    if type(value).__name__ in _TYPES:
-        own = fields(value)  # type: ignore[arg-type]  # every type above is a dataclass
-        return (type(value).__name__, *(_plain(getattr(value, f.name)) for f in own))
-    return value
+        return [None, *cast("tuple[object, ...]", value)]
+    kind = type(value)
+    return [kind.__name__, *[getattr(value, name) for name in _FIELDS[kind]]]
 
 
 def _typed(value: Any) -> Any:

@@ -6,15 +6,23 @@ What lives here: the table of plans. What must not: files. Invariant: as in
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import cast
 
 from copydesk.desk.database import Database
+from copydesk.desk.lanes import Exclusion
 from copydesk.desk.records import packed, unpacked
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import HunkNotFound
 
 REMEMBERED_MS = 24 * 3_600_000
 """How long it is known how a plan ended."""
+
+FORGET_EVERY_MS = 60_000
+"""So often is looked for what is to be forgotten."""
+
+_SMALL = 1 << 16
+"""A plan of fewer bytes is unpacked once, though it is asked for several times."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS plans (
@@ -23,27 +31,31 @@ CREATE TABLE IF NOT EXISTS plans (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS plans_by_age ON plans (created_ms);
 CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
-INSERT OR IGNORE INTO changes VALUES (1, 0)
+INSERT OR IGNORE INTO changes VALUES (1, 0);
+CREATE TRIGGER IF NOT EXISTS plan_added AFTER INSERT ON plans
+BEGIN UPDATE changes SET count = count + 1; END;
+CREATE TRIGGER IF NOT EXISTS plan_changed AFTER UPDATE ON plans
+BEGIN UPDATE changes SET count = count + 1; END
 """
 
 
 class SqliteRegistry:
     """Plans in a file. They need not survive a power cut, so nothing is flushed for them."""
 
-    def __init__(self, path: str) -> None:
-        self._db = Database(path, _SCHEMA, "OFF")
+    def __init__(self, path: str, exclusion: Exclusion | None = None) -> None:
+        self._db = Database(path, _SCHEMA, "OFF", exclusion=exclusion)
+        self._forgot_ms = 0
 
     def add(self, plan: Plan) -> bool:
         """Keep a new plan; False when its id is taken."""
-        with self._db.writing() as db:
+        if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
             self._forget(plan.created_ms)
-            done = db.execute(
-                "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan)"
-                " VALUES (?, ?, ?, ?)",
-                (plan.id, plan.created_ms, plan.expires_ms, packed(plan)),
-            )
-            db.execute("UPDATE changes SET count = count + 1")
-            return done.rowcount == 1
+            self._forgot_ms = plan.created_ms
+        added = self._db.change(
+            "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)",
+            (plan.id, plan.created_ms, plan.expires_ms, packed(plan)),
+        )
+        return added == 1
 
     def put(self, plan: Plan) -> None:
         """Keep the plan in the place of the one that has its id and still waits."""
@@ -53,7 +65,6 @@ class SqliteRegistry:
                 "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
                 (plan.id, plan.created_ms, plan.expires_ms, packed(plan)),
             )
-            db.execute("UPDATE changes SET count = count + 1")
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
         """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
@@ -66,18 +77,16 @@ class SqliteRegistry:
         plan, ended, expires_ms = row
         if ended is not None or expires_ms <= now_ms:
             raise HunkNotFound(hunk_id, ended or "expired")
-        return cast(Plan, unpacked(plan))
+        return _plan(plan) if len(plan) < _SMALL else cast(Plan, unpacked(plan))
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how."""
-        with self._db.writing() as db:
-            db.execute(
-                "INSERT INTO plans (id, created_ms, expires_ms, ended, ended_ms)"
-                " VALUES (?1, ?3, ?3, ?2, ?3) ON CONFLICT (id) DO UPDATE"
-                " SET plan = NULL, ended = ?2, ended_ms = ?3",
-                (hunk_id, how, now_ms),
-            )
-            db.execute("UPDATE changes SET count = count + 1")
+        self._db.change(
+            "INSERT INTO plans (id, created_ms, expires_ms, ended, ended_ms)"
+            " VALUES (?1, ?3, ?3, ?2, ?3) ON CONFLICT (id) DO UPDATE"
+            " SET plan = NULL, ended = ?2, ended_ms = ?3",
+            (hunk_id, how, now_ms),
+        )
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         """All plans that have not ended or expired, the oldest first."""
@@ -100,8 +109,12 @@ class SqliteRegistry:
 
     def _forget(self, now_ms: int) -> None:
         """Drop what ended or expired so long ago that nobody asks any more."""
-        with self._db.reading() as db:
-            db.execute(
-                "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ?",
-                (now_ms - REMEMBERED_MS,),
-            )
+        self._db.change(
+            "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ?",
+            (now_ms - REMEMBERED_MS,),
+        )
+
+
+@lru_cache(maxsize=32)
+def _plan(data: bytes) -> Plan:
+    return cast(Plan, unpacked(data))

@@ -22,6 +22,7 @@ from copydesk.desk.turns import Turns
 from copydesk.errors import Failed, FileNotFound, Refusal, Unsettled
 from copydesk.store.protocol import Files, Named, NotPutBack, OpenText, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text, whole
@@ -195,14 +196,17 @@ class Writer:
         ids: list[int] = []
         digests: list[str] = []
 
-        def record(after: str) -> None:
-            digests.append(after)
-            entry = self._entry(job, opened.real, made, after, created=False)
+        def record(after: Callable[[], str]) -> None:
+            entry = self._entry(job, opened.real, made, "", created=False)
             if opened.stamp.nlink > 1:  # it may be torn: a group of one is settled by whoever comes
                 entry = replace(entry, group=f"{entry.time_ms} {entry.path}")
-            ids.append(self._journal.open(entry))
+            digests.append(after())  # the last thing that is ready
+            ids.append(self._journal.open(replace(entry, after=digests[0])))
 
-        def replaced(pieces: Iterable[Piece], before_rename: Callable[[str], None] | None) -> Stamp:
+        def replaced(
+            pieces: Iterable[Piece],
+            before_rename: Callable[[Callable[[], str]], None] | None,
+        ) -> Stamp:
             return self._files.replace(
                 job.path,
                 opened.stamp,
@@ -214,11 +218,13 @@ class Writer:
             )
 
         try:
-            if isinstance(made.base, Snapshot):
-                record(made.after.digest)
+            if not isinstance(made.base, Snapshot):
+                replaced(kept_and_new(made.change), record)
+            elif made.base.size < sizes.BESIDE or opened.stamp.nlink > 1:
+                record(lambda: made.after.digest)
                 replaced(made.change.pieces(made.base.data), None)
             else:
-                replaced(kept_and_new(made.change), record)
+                replaced(made.change.pieces(memoryview(made.base.data)), record)
         except NotPutBack as left:
             raise Unsettled("write", str(left), (str(opened.real),)) from None
         except (Refusal, TargetMoved):

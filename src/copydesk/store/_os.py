@@ -16,7 +16,9 @@ import fcntl
 import os
 import sys
 import time
+from collections.abc import Sequence
 from functools import cache
+from threading import Thread
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD = -100
@@ -32,6 +34,7 @@ _MAC_RENAME_EXCL = 0x4
 _MAC_COPYFILE_ACL = 0x1
 _MAC_COPYFILE_XATTR = 0x4
 _MAC_F_FULLFSYNC = 51
+_SYNC_FILE_RANGE_WRITE = 2
 
 _SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -39,6 +42,9 @@ _UPDATE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 COPY_CHUNK = 1 << 20
+
+MOST_PARTS = 1024
+"""What every system takes in one call."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -59,6 +65,11 @@ if sys.platform == "linux":
         ctypes.c_void_p,
         ctypes.c_size_t,
     )
+
+
+_START_WRITING = getattr(_LIBC, "sync_file_range", None) if sys.platform == "linux" else None
+if _START_WRITING is not None:
+    _START_WRITING.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
 def now_ns() -> int:
@@ -160,6 +171,17 @@ def write(fd: int, data: bytes | memoryview) -> int:
     return os.write(fd, data)
 
 
+def write_many(fd: int, parts: Sequence[bytes | memoryview]) -> int:
+    """Write some of the parts, at most `MOST_PARTS`, in their order; how many bytes."""
+    return os.writev(fd, parts) if hasattr(os, "writev") else os.write(fd, b"".join(parts))
+
+
+def start_writing(fd: int, offset: int, count: int) -> None:
+    """Have the system write these bytes to the disk from now on; a hint, nothing is promised."""
+    if _START_WRITING is not None:
+        _START_WRITING(fd, offset, count, _SYNC_FILE_RANGE_WRITE)
+
+
 def truncate(fd: int, size: int) -> None:
     """Cut or extend to `size` bytes."""
     os.ftruncate(fd, size)
@@ -206,6 +228,14 @@ def close_quietly(fd: int) -> None:
         os.close(fd)
     except OSError:
         return
+
+
+def let_go(fd: int, *, large: bool) -> None:
+    """`close_quietly`; of a large file in a thread, since its last handle takes time to go."""
+    if large:
+        Thread(target=close_quietly, args=(fd,), daemon=True).start()
+    else:
+        close_quietly(fd)
 
 
 # Names

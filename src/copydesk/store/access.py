@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from copydesk.errors import AccessDenied
@@ -64,7 +65,7 @@ class Rules:
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied, naming the rule, unless every one of the files is allowed."""
         for path in paths:
-            rule = self._rule_against(operation, path)
+            rule = _rule_against(self, operation, path)
             if rule:
                 raise AccessDenied(operation, rule)
 
@@ -77,13 +78,14 @@ class Rules:
 
     def allows_read(self, path: RelPath) -> bool:
         """Whether the file may be read."""
-        return not self._rule_against("read", path)
+        return not _rule_against(self, "read", path)
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether the directory may be listed: something in it might be readable."""
         return not self._rule_against_walk(path)
 
-    def _rule_against(self, operation: Operation, path: RelPath) -> str:
+    def rule_against(self, operation: Operation, path: RelPath) -> str:
+        """The rule that forbids it; empty when none does."""
         if operation == "read":
             allowed, denied = self.read_dirs, self.no_read_dirs
         else:
@@ -127,6 +129,12 @@ class Rules:
                 return f"no_{operation}_file_ext_names: {name}"
         found = any(_has_extension(path, name) for name in allowed)
         return _not_allowed(f"{operation}_file_ext_names", allowed, found)
+
+
+@lru_cache(maxsize=4096)
+def _rule_against(rules: Rules, operation: Operation, path: RelPath) -> str:
+    """A call asks for the same few paths again and again."""
+    return rules.rule_against(operation, path)
 
 
 def _denied(list_name: str, patterns: tuple[str, ...], path: RelPath) -> str:

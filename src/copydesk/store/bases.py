@@ -30,7 +30,7 @@ class FileBases:
     """Texts by digest in a folder, the ones used longest ago removed beyond `most_bytes`."""
 
     def __init__(self, folder: str, most_bytes: int, largest: int = 8 << 20) -> None:
-        self._folder, self._seen = Path(folder), Path(folder) / "seen"
+        self._folder, self._seen = folder, os.path.join(folder, "seen")
         self._most, self._largest = most_bytes, largest
         self._written = self._noted = 0
         self._lock = Lock()
@@ -42,7 +42,7 @@ class FileBases:
         """
         if len(base.data) > self._largest:
             return
-        path = self._folder / base.digest
+        path = os.path.join(self._folder, base.digest)
         try:
             os.utime(path)
         except FileNotFoundError:
@@ -60,7 +60,7 @@ class FileBases:
                 os.utime(self._mark(digest, at))
             except OSError:
                 return None
-        for path in self._folder.glob(f"{digest}*"):
+        for path in Path(self._folder).glob(f"{digest}*"):
             data = _content(path)
             if data is not None:
                 try:
@@ -69,12 +69,12 @@ class FileBases:
                     return None
         return None
 
-    def _mark(self, digest: str, at: RelPath) -> Path:
+    def _mark(self, digest: str, at: RelPath) -> str:
         """The file that says that the text was seen at the path."""
         name = hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return self._seen / f"{name}-{digest[:VERSION_LENGTH]}"
+        return os.path.join(self._seen, f"{name}-{digest[:VERSION_LENGTH]}")
 
-    def _note(self, mark: Path) -> None:
+    def _note(self, mark: str) -> None:
         try:
             os.utime(mark)
         except FileNotFoundError:
@@ -84,8 +84,13 @@ class FileBases:
         else:
             return
         try:
-            self._seen.mkdir(mode=0o700, exist_ok=True)
-            mark.touch(mode=0o600)
+            _make(mark)
+        except FileNotFoundError:
+            try:
+                os.makedirs(self._seen, 0o700, exist_ok=True)
+                _make(mark)
+            except OSError:
+                return
         except OSError:
             return
         with self._lock:
@@ -94,13 +99,13 @@ class FileBases:
         if prune:
             self.prune()
 
-    def _write(self, path: Path, packed: bytes) -> None:
-        temp = self._folder / f"{secrets.token_hex(8)}.tmp"
+    def _write(self, path: str, packed: bytes) -> None:
+        temp = os.path.join(self._folder, f"{secrets.token_hex(8)}.tmp")
         try:
-            temp.write_bytes(packed)
+            _make(temp, packed)
             os.replace(temp, path)
         except OSError:
-            temp.unlink(missing_ok=True)
+            _remove(temp)
             return
         with self._lock:
             self._written += len(packed)
@@ -109,6 +114,9 @@ class FileBases:
                 self._written = 0
         if prune:
             self.prune()
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def prune(self) -> None:
         """Remove the texts used longest ago until the folder is within its bound.
@@ -121,7 +129,7 @@ class FileBases:
         for _, size, path in found:
             if left <= self._most:
                 break
-            Path(path).unlink(missing_ok=True)
+            _remove(path)
             left -= size
             gone += 1
         texts = {Path(path).name[:VERSION_LENGTH] for _, _, path in found[gone:]}
@@ -131,10 +139,28 @@ class FileBases:
         kept = set(known[max(len(known) - MOST_SEEN // 2, 0) :])
         for _, _, path in marks:
             if path not in kept:
-                Path(path).unlink(missing_ok=True)
+                _remove(path)
 
 
-def _listed(folder: Path) -> list[tuple[int, int, str]]:
+def _make(path: str, data: bytes = b"") -> None:
+    """A private file with the data; raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _listed(folder: str) -> list[tuple[int, int, str]]:
     """Time of last use, size and path of each file in the folder, the oldest first."""
     found: list[tuple[int, int, str]] = []
     try:

@@ -49,8 +49,13 @@ class Root:
         Parents may be missing: ask `Place.require_parent`. Raises InvalidPath
         for a way out of the root, Failed.
         """
-        straight = None if follow else self._straight(path)
-        return straight or self._walk(path, follow=follow)
+        straight = self._straight(path)
+        if straight is None:
+            return self._walk(path, follow=follow)
+        if follow and _may_be_link(straight):
+            straight.close()
+            return self._walk(path, follow=True)
+        return straight
 
     def open_file(self, path: RelPath) -> tuple[int, RelPath]:
         """What has the path, of any kind, open for reading and not waited for; its real path.
@@ -135,6 +140,15 @@ def _open(place: Place) -> int:
         if refused.errno in (errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP):
             raise NotAFile(_kind(place)) from None
         raise failed("open", refused) from refused
+
+
+def _may_be_link(place: Place) -> bool:
+    """Whether a symlink may have the name; False when surely none has."""
+    try:
+        _os.readlink(place.dir_fd, place.name)
+    except OSError as refused:
+        return refused.errno not in (errno.EINVAL, errno.ENOENT)
+    return True
 
 
 def _kind(place: Place) -> str:

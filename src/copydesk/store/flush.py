@@ -1,13 +1,14 @@
-"""The flush of a directory, so that a rename in it survives a power cut.
+"""Flushes: of a directory, so that a rename in it survives a power cut, and of a file.
 
-What lives here: the handle for it, opened before the rename. What must not:
-the rename. Invariant: once the context is entered only the flush itself can
-still fail.
+What lives here: the handle of the directory, opened before the rename, and the
+thread that flushes a large file while others work. What must not: the rename.
+Invariant: once the context is entered only the flush itself can still fail.
 """
 
 from __future__ import annotations
 
 import errno
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -52,6 +53,43 @@ class DirFlush:
                 _sync_if_possible(fd)
             finally:
                 _os.close_quietly(fd)
+
+
+class FileFlush:
+    """A new file that is flushed and closed in a thread; a context, it ends when that has."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._done: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def take(self, fd: int) -> None:
+        """Begin; the handle is no longer the caller's."""
+        self._thread = ThreadPoolExecutor(1)
+        self._done = self._thread.submit(_flushed_and_closed, fd)
+
+    def wait(self) -> None:
+        """Return when the file that was taken, if any was, is on the disk; raises OSError."""
+        if self._done is not None:
+            self._done.result()
+
+
+def _flushed_and_closed(fd: int) -> None:
+    try:
+        _os.sync(fd)
+    finally:
+        _os.close(fd)
 
 
 def _sync_if_possible(fd: int) -> None:

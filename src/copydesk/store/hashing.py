@@ -2,8 +2,9 @@
 
 What lives here: the digest of blocks as they come, and that of a new content
 made of pieces of an old one. What must not: whose digests they are. hashlib lets
-Python's lock go, so this costs a core and no time. Invariant: a state kept for a
-byte is that of all bytes before it.
+Python's lock go, so this costs a core and no time; small pieces are put together
+first, since to take the lock again costs more than they do. Invariant: a state
+kept for a byte is that of all bytes before it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Thread
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -20,8 +22,9 @@ from copydesk.store.pieces import read_at
 from copydesk.store.protocol import Kept, Piece, TargetMoved
 
 _AHEAD = 4
-_STEP = 16 << 20
+_STEP = 4 << 20
 _CHUNK = 1 << 20
+_JOINED = 8 << 20
 
 
 class State(Protocol):
@@ -42,6 +45,19 @@ class State(Protocol):
 
 States = Sequence[tuple[int, State]]
 """The digest of the first so many bytes of a file, for some places in it, in order."""
+
+
+def digest_beside(data: bytes) -> Callable[[], str]:
+    """What gives the SHA-256 of the data, in hex; it is made from now on."""
+    made: list[str] = []
+    thread = Thread(target=lambda: made.append(hashlib.sha256(data).hexdigest()), daemon=True)
+    thread.start()
+
+    def told() -> str:
+        thread.join()
+        return made[0]
+
+    return told
 
 
 class Hashing:
@@ -133,15 +149,35 @@ def _state_before(pieces: Sequence[Piece], states: States) -> tuple[State, int]:
 
 
 def _bytes_from(pieces: Sequence[Piece], old_fd: int, done: int) -> Iterator[bytes | memoryview]:
-    """The bytes of the pieces, without the first `done`, which lie in the first piece."""
+    """The bytes of the pieces, without the first `done`, which lie in the first piece.
+
+    What is given holds until the next is asked for.
+    """
+    given = sum(len(piece) for piece in pieces if not isinstance(piece, Kept))
+    room = memoryview(bytearray(min(given, _JOINED)))
+    size = 0
     for piece in pieces:
-        if not isinstance(piece, Kept):
+        if size and (isinstance(piece, Kept) or size + len(piece) > len(room)):
+            yield room[:size]
+            size = 0
+        if isinstance(piece, Kept):
+            yield from _kept(piece, old_fd, done)
+            done = 0
+        elif len(piece) > len(room):
             yield piece
-            continue
-        at, done = piece.start + done, 0
-        while at < piece.stop:
-            data = read_at(old_fd, min(_CHUNK, piece.stop - at), at)
-            if not data:
-                raise TargetMoved("the old file has become shorter")
-            yield data
-            at += len(data)
+        else:
+            room[size : size + len(piece)] = piece
+            size += len(piece)
+    if size:
+        yield room[:size]
+
+
+def _kept(piece: Kept, old_fd: int, done: int) -> Iterator[bytes]:
+    """The bytes of the old file that are kept, without the first `done`."""
+    at = piece.start + done
+    while at < piece.stop:
+        data = read_at(old_fd, min(_CHUNK, piece.stop - at), at)
+        if not data:
+            raise TargetMoved("the old file has become shorter")
+        yield data
+        at += len(data)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from copydesk.errors import FileTooLarge
 from copydesk.store import _os
-from copydesk.store.blocks import after_nth, blocks
-from copydesk.store.hashing import Hashing, States
+from copydesk.store.blocks import blocks
+from copydesk.store.hashing import Hashing, States, digest_beside
 from copydesk.store.pieces import read_at
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.refused import failed
@@ -25,6 +25,7 @@ from copydesk.text import sizes
 from copydesk.text.encoding import Encoding
 from copydesk.text.excerpt import Excerpt
 from copydesk.text.find import Close
+from copydesk.text.lines import Lines, lines_of
 from copydesk.text.seek import Hits, Sought, hits_of
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
 from copydesk.text.source import Whole
@@ -32,6 +33,8 @@ from copydesk.text.survey import Survey, Surveyor
 
 _MARGIN = 4
 _HEAD = 4
+_BLOCKS = 3
+"""So many blocks are held, since places that are asked for lie close together."""
 _HELD = 4
 """So many windows are held of one text, where several places are wanted."""
 
@@ -65,6 +68,7 @@ class LargeFile:
         self._fd, self._stamp, self._named, self._whole_bytes = fd, stamp, named, whole_bytes
         self._sought, self._known, self._keep = tuple(sought), known, keep
         self._found: dict[tuple[Sought, ...], tuple[Hits, ...]] = {}
+        self._blocks: dict[int, Lines] = {}
 
     @property
     def size(self) -> int:
@@ -157,7 +161,9 @@ class LargeFile:
             raise FileTooLarge(self.size, self._whole_bytes, "whole_bytes")
         with self._reading():
             data = read_at(self._fd, self.size, 0)
-        return Snapshot.of(data, self._named)
+        known = self._known
+        told = digest_beside(data) if known is None else lambda: known.survey.facts.digest or ""
+        return Snapshot.of(data, self._named, told)
 
     @contextmanager
     def _reading(self) -> Generator[None]:
@@ -194,8 +200,12 @@ class LargeFile:
         if line >= survey.facts.line_count:
             return self.size
         begin, end, nth = survey.block_of(line)
-        block = read_at(self._fd, end - begin, begin)
-        return begin + after_nth(block, survey.encoding.encode("\n"), nth)
+        if begin not in self._blocks:
+            if len(self._blocks) >= _BLOCKS:
+                self._blocks.clear()
+            data = read_at(self._fd, end - begin, begin)
+            self._blocks[begin] = lines_of(data, 0, survey.encoding.encode("\n"))
+        return begin + self._blocks[begin].start(nth)
 
     def line_of(self, byte: int) -> int:
         """The line that holds a byte, as `Text.line_at` tells it."""

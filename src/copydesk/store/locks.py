@@ -1,8 +1,9 @@
 """Exclusion across processes: one lock file for each key, in the state folder.
 
 What lives here: advisory locks of the operating system. What must not: the
-documents (a rename would swap the inode and the lock with it). Invariant: a
-process that dies lets go of its locks at that moment.
+documents (a rename would swap the inode and the lock with it). Invariants: a
+process that dies lets go of its locks at that moment; who waits is woken, and
+does not look again and again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Lock
 
 from copydesk.errors import Failed
 
@@ -25,30 +27,80 @@ if sys.platform == "win32":
             except OSError:  # it gives up after ten tries of a second; we do not
                 continue
             return
+
+    def _unlock(fd: int) -> None:
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
     def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX)
 
+    def _unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+_KEPT = 64
+"""So many handles are kept open, of the keys used last."""
+
 
 class FileLocks:
-    """Locks by key, among all processes that use the folder."""
+    """Locks by key, among all processes that use the folder, and all threads of this one."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        self._kept: dict[str, int] = {}
+        self._lock = Lock()
 
     @contextmanager
     def hold(self, key: str) -> Generator[None, None, None]:
-        """Wait until no other process holds the key, and hold it."""
+        """Wait until nobody else holds the key, and hold it."""
+        fd = self._taken(key)
+        try:
+            yield
+        except BaseException:
+            os.close(fd)
+            raise
+        self._keep(key, fd)
+
+    def close(self) -> None:
+        """Let the handles go that are not in use."""
+        with self._lock:
+            kept, self._kept = self._kept, {}
+        for fd in kept.values():
+            os.close(fd)
+
+    def _taken(self, key: str) -> int:
+        """A handle of the key's file, locked; no other thread has the same one."""
+        while True:
+            with self._lock:
+                fd = self._kept.pop(key, -1)
+            if fd < 0:
+                fd = self._open(key)
+            try:
+                _lock(fd)
+                if os.fstat(fd).st_nlink:
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)  # somebody removed the file: others lock another one
+
+    def _keep(self, key: str, fd: int) -> None:
+        _unlock(fd)
+        with self._lock:
+            if key in self._kept:
+                gone = fd
+            else:
+                self._kept[key] = fd
+                gone = self._kept.pop(next(iter(self._kept))) if len(self._kept) > _KEPT else -1
+        if gone >= 0:
+            os.close(gone)
+
+    def _open(self, key: str) -> int:
         name = hashlib.sha256(key.encode()).hexdigest()[:24]
         path = os.path.join(self._folder, name)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Failed("lock", f"{error.strerror}: {path}") from None
-        try:
-            _lock(fd)
-            yield
-        finally:
-            os.close(fd)

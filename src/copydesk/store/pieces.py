@@ -15,27 +15,67 @@ from copydesk.store import _os
 from copydesk.store.protocol import Kept, Piece, TargetMoved
 
 _CHUNK = 1 << 20
+_GATHERED = 16 << 20
 
 
-def write_pieces(fd: int, pieces: Iterable[Piece], old_fd: int) -> None:
-    """Write the pieces from where `fd` stands; `Kept` comes from `old_fd`.
+def write_pieces(fd: int, pieces: Iterable[Piece], old_fd: int, *, start: bool = False) -> None:
+    """Write the pieces from where `fd` stands, at its first byte; `Kept` comes from `old_fd`.
 
-    Small pieces are gathered up to one chunk of 1 MiB. Raises TargetMoved when
+    Pieces are gathered: they are written in few calls. `start`: the system may
+    bring to the disk what is written while the rest is. Raises TargetMoved when
     the old file has become shorter than a kept range.
     """
-    gathered: list[bytes | memoryview] = []
-    size = 0
+    out = _Out(fd, start=start)
     for piece in pieces:
-        if isinstance(piece, Kept) or size + len(piece) > _CHUNK:
-            write_all(fd, b"".join(gathered))
-            gathered.clear()
-            size = 0
         if isinstance(piece, Kept):
-            _copy(old_fd, fd, piece.start, piece.stop)
+            out.flush()
+            _copy(old_fd, out, piece.start, piece.stop)
+        elif piece:
+            out.take(piece)
+    out.flush()
+
+
+class _Out:
+    """A file that is written from its first byte on."""
+
+    def __init__(self, fd: int, *, start: bool) -> None:
+        self.fd, self._start = fd, start
+        self._at = self._size = 0
+        self._gathered: list[bytes | memoryview] = []
+
+    def take(self, piece: bytes | memoryview) -> None:
+        """Write the piece soon."""
+        self._gathered.append(piece)
+        self._size += len(piece)
+        if self._size >= _GATHERED or len(self._gathered) == _os.MOST_PARTS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        gathered, size = self._gathered, self._size
+        self._gathered, self._size = [], 0
+        if size <= _CHUNK:
+            write_all(self.fd, gathered[0] if len(gathered) == 1 else b"".join(gathered))
         else:
-            gathered.append(piece)
-            size += len(piece)
-    write_all(fd, gathered[0] if len(gathered) == 1 else b"".join(gathered))
+            _write_parts(self.fd, gathered)
+        self.wrote(size)
+
+    def wrote(self, count: int) -> None:
+        """So many more bytes are in the file."""
+        if self._start and count > _CHUNK:
+            _os.start_writing(self.fd, self._at, count)
+        self._at += count
+
+
+def _write_parts(fd: int, parts: list[bytes | memoryview]) -> None:
+    """Write every byte of the parts; raises OSError."""
+    done = _os.write_many(fd, parts)
+    for part in parts:
+        if done < len(part):
+            write_all(fd, memoryview(part)[done:])
+            done = 0
+        else:
+            done -= len(part)
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
@@ -96,17 +136,19 @@ def _checked(kept: Kept, size: int) -> slice:
     return slice(kept.start, kept.stop)
 
 
-def _copy(old_fd: int, fd: int, start: int, stop: int) -> None:
+def _copy(old_fd: int, out: _Out, start: int, stop: int) -> None:
     if not 0 <= start <= stop:
         raise ValueError(f"{Kept(start, stop)} is not a range")
     while start < stop:
-        count = _os.copy_range(old_fd, fd, start, stop - start)
+        count = _os.copy_range(old_fd, out.fd, start, min(stop - start, _GATHERED))
         if count == 0:
             break
         start += count
+        out.wrote(count)
     while start < stop:
         data = _os.pread(old_fd, min(_CHUNK, stop - start), start)
         if not data:
             raise TargetMoved("the old file has become shorter")
-        write_all(fd, data)
+        write_all(out.fd, data)
         start += len(data)
+        out.wrote(len(data))

@@ -214,7 +214,7 @@ class Files(Protocol):
         pieces: Iterable[Piece],
         *,
         before_in_place: Callable[[bytes], None],
-        before_rename: Callable[[str], None] | None = None,
+        before_rename: Callable[[Callable[[], str]], None] | None = None,
         expected_real: RelPath | None = None,
     ) -> Stamp:
         """Put `pieces` in the place of the file's bytes; give the new stamp.
@@ -222,11 +222,12 @@ class Files(Protocol):
         `expected` and `expected_sha256` (64 lower-case hex digits, of the whole
         old content) are what was read; TargetMoved when that is not what stands
         there any more, or when the path does not lead to `expected_real`.
-        `pieces` is iterated at most once. `before_rename` gets the SHA-256 of the
-        new content when it is ready, before anything changes (a TargetMoved may
-        still follow the call; it is not called for a write in place). A file with several links is
-        written in place, and `before_in_place` gets its old bytes first (a
-        TargetMoved may still follow the call). NotPutBack when such a write
+        `pieces` is iterated at most once. `before_rename` is called before anything
+        changes, with what gives the SHA-256 of the new content when it is ready
+        (a TargetMoved may still follow the call; it is not called for a write in
+        place). A file with several links is written in place, and
+        `before_in_place` gets its old bytes first (a TargetMoved may still
+        follow the call). NotPutBack when such a write
         broke off and the old bytes could not be put back.
         """
         ...

@@ -11,12 +11,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace as replace_fields
 
 from copydesk.store import _os
 from copydesk.store.attributes import copy_attributes
-from copydesk.store.flush import DirFlush
+from copydesk.store.flush import DirFlush, FileFlush
 from copydesk.store.hashing import DigestBeside, States
 from copydesk.store.pieces import sha256_of, write_pieces
 from copydesk.store.place import Place
@@ -36,16 +36,17 @@ def replace(
     pieces: Iterable[Piece],
     *,
     durability: Durability,
-    before_rename: Callable[[str], None] | None = None,
+    before_rename: Callable[[Callable[[], str]], None] | None = None,
     states: States = (),
 ) -> Stamp:
     """Put the pieces in the place of the file open as `old_fd`; the new stamp.
 
     The new file has the old one's owner, mode, ACL and extended attributes as
-    far as the system allows. `before_rename` gets the SHA-256 of the new bytes
-    when these are ready; it is made beside the copying, from the `states` of
-    the old file's digest where there are any. Raises TargetMoved when the name
-    does not hold what was expected right before the rename, OSError, NotPutBack.
+    far as the system allows. `before_rename` gets what gives the SHA-256 of the
+    new bytes; that is made beside the copying, from the `states` of the old
+    file's digest where there are any, and the flush goes on beside it too.
+    Raises TargetMoved when the name does not hold what was expected right
+    before the rename, OSError, NotPutBack.
     """
     with staged(
         place,
@@ -58,7 +59,7 @@ def replace(
         states=states,
     ) as ready:
         if before_rename is not None:
-            before_rename(ready.digest)
+            before_rename(lambda: ready.digest)
         return ready.commit()
 
 
@@ -78,22 +79,34 @@ def staged(
     """The new file, complete beside the old one; it is gone after unless it was committed.
 
     `digested`: with the SHA-256 of its content. `revocable`: the old file is
-    kept until the end, so that `put_back` needs no room for it.
+    kept until the end, so that `put_back` needs no room for it. One that is
+    digested and not revocable is still being flushed; `commit` waits for it.
     """
     old = _os.fstat(old_fd)
     if not expected.stands_in(old):
         raise TargetMoved()
-    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
-        if not digested:
-            temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability)
-            digest = ""
-        else:
+    with (
+        DirFlush(place.dir_fd, wanted=durability == "full") as flush,
+        FileFlush() as file_flush,
+        ExitStack() as held,
+    ):
+        beside: DigestBeside | None = None
+        if digested:
             pieces = tuple(pieces)
-            with DigestBeside(pieces, old_fd, states) as beside:
-                temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability)
-                digest = _result(beside, place, temp)
+            beside = held.enter_context(DigestBeside(pieces, old_fd, states))
+        own_flush = file_flush if digested and not revocable else None
+        temp, ours = copy_beside(place, old_fd, old, pieces, durability=durability, flush=own_flush)
         ready = Replacement(
-            place, old_fd, expected, expected_sha256, flush, temp, ours, digest, revocable
+            place,
+            old_fd,
+            expected,
+            expected_sha256,
+            flush,
+            file_flush,
+            temp,
+            ours,
+            beside,
+            revocable,
         )
         try:
             yield ready
@@ -111,15 +124,22 @@ class Replacement:
         expected: Stamp,
         expected_sha256: str,
         flush: DirFlush,
+        file_flush: FileFlush,
         temp: bytes,
         ours: os.stat_result,
-        digest: str,
+        beside: DigestBeside | None,
         revocable: bool,
     ) -> None:
-        self._place, self._old_fd, self._flush = place, old_fd, flush
+        self._place, self._old_fd = place, old_fd
+        self._flush, self._file_flush = flush, file_flush
         self._expected, self._expected_sha256 = expected, expected_sha256
         self._temp, self._ours, self._revocable = temp, ours, revocable
-        self.digest = digest
+        self._beside = beside
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the new content, when it is ready; empty when it was not asked for."""
+        return "" if self._beside is None else self._beside.result()
 
     def commit(self) -> Stamp:
         """Give it the name; raises TargetMoved, OSError, and the old file has the name then.
@@ -127,6 +147,7 @@ class Replacement:
         NotPutBack when it may not have it.
         """
         place = self._place
+        self._file_flush.wait()
         check_target(place, self._old_fd, self._expected, self._expected_sha256)
         if not (self._revocable and self._exchanged()):
             _os.rename(place.dir_fd, self._temp, place.name)
@@ -200,15 +221,6 @@ class Replacement:
             discard(self._place.dir_fd, self._temp)
 
 
-def _result(beside: DigestBeside, place: Place, temp: bytes) -> str:
-    """The digest; nothing is left behind when there is none."""
-    try:
-        return beside.result()
-    except BaseException:
-        discard(place.dir_fd, temp)
-        raise
-
-
 def copy_beside(
     place: Place,
     old_fd: int,
@@ -216,22 +228,28 @@ def copy_beside(
     pieces: Iterable[Piece],
     *,
     durability: Durability,
+    flush: FileFlush | None = None,
 ) -> tuple[bytes, os.stat_result]:
     """A finished temporary file with the pieces and the old file's attributes.
 
-    Its name, and what `stat` said of it. Raises OSError with nothing left behind.
+    Its name, and what `stat` said of it; when it is to be durable, `flush` brings it
+    to the disk, where one is given. Raises OSError with nothing left behind.
     """
     fd, temp = open_temp(place.dir_fd, 0o600, place.name)
     finished = False
     try:
         try:
-            write_pieces(fd, pieces, old_fd)
+            write_pieces(fd, pieces, old_fd, start=durability == "full")
             ours = _os.fstat(fd)
             copy_attributes(old_fd, old, fd, ours)
-            if durability == "full":
+            if durability == "full" and flush is not None:
+                flush.take(fd)
+                fd = -1
+            elif durability == "full":
                 _os.sync(fd)
         finally:
-            _os.close(fd)
+            if fd >= 0:
+                _os.close(fd)
         finished = True
     finally:
         if not finished:

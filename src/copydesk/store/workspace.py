@@ -3,7 +3,7 @@
 What lives here: each method that reads, as resolve, check, call, and OSError
 turned into a refusal. What must not: the writes (`writing`), system calls,
 locks, access rules. Invariant: no handle outlives the call that opened it, but
-the root's.
+the root's (that of a large file is closed in a thread as the call ends).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Self
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
 from copydesk.store import _os, listing
 from copydesk.store.beneath import Root
-from copydesk.store.hashing import States
+from copydesk.store.hashing import States, digest_beside
 from copydesk.store.large import Known, LargeFile
 from copydesk.store.pieces import read_at, sha256_of
 from copydesk.store.protocol import (
@@ -141,7 +141,8 @@ class Workspace(Writing):
                     return
                 data = self._read_whole(file)
             if data is not None:
-                yield OpenText(real, stamp, Whole(Snapshot.of(data, named(real))))
+                told = digest_beside(data) if len(data) >= sizes.BESIDE else None
+                yield OpenText(real, stamp, Whole(Snapshot.of(data, named(real), told)))
                 return
         raise Failed("read", _CHANGING)
 
@@ -160,10 +161,13 @@ class Workspace(Writing):
     @contextmanager
     def open_for_reading(self, path: RelPath) -> Generator[OpenFile]:
         fd, real = self._root.open_file(path)
+        size = 0
         try:
-            yield OpenFile(real, _stamp_of_open(fd), fd)
+            stamp = _stamp_of_open(fd)
+            size = stamp.size
+            yield OpenFile(real, stamp, fd)
         finally:
-            _os.close_quietly(fd)
+            _os.let_go(fd, large=size >= sizes.BESIDE)
 
     def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
         with self._root.open_dir(path) as place:

@@ -22,6 +22,7 @@ from copydesk.store.protocol import Durability, Piece, Staged, TargetMoved
 from copydesk.store.refused import failed
 from copydesk.store.replace import replace, staged
 from copydesk.store.stamp import Stamp
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 
 
@@ -43,11 +44,14 @@ class Writing:
         pieces: Iterable[Piece],
         *,
         before_in_place: Callable[[bytes], None],
-        before_rename: Callable[[str], None] | None = None,
+        before_rename: Callable[[Callable[[], str]], None] | None = None,
         expected_real: RelPath | None = None,
     ) -> Stamp:
         durability = self._durability
-        with _refusing("write"), self._target(path, expected_real) as (place, old_fd):
+        with (
+            _refusing("write"),
+            self._target(path, expected_real, expected.size) as (place, old_fd),
+        ):
             if expected.nlink == 1:
                 return replace(
                     place,
@@ -81,7 +85,10 @@ class Writing:
         expected_real: RelPath | None = None,
     ) -> Generator[Staged]:
         durability = self._durability
-        with _refusing("write"), self._target(path, expected_real) as (place, old_fd):
+        with (
+            _refusing("write"),
+            self._target(path, expected_real, expected.size) as (place, old_fd),
+        ):
             if expected.nlink == 1:
                 made = staged(
                     place,
@@ -145,7 +152,10 @@ class Writing:
         *,
         expected_real: RelPath | None = None,
     ) -> None:
-        with _refusing("remove"), self._target(path, expected_real) as (place, old_fd):
+        with (
+            _refusing("remove"),
+            self._target(path, expected_real, expected.size) as (place, old_fd),
+        ):
             remove(place, old_fd, expected, expected_sha256, durability=self._durability)
 
     def sweep(self, path: RelPath, before_ns: int) -> int:
@@ -163,14 +173,16 @@ class Writing:
             return temp.sweep_for(place.dir_fd, place.name)
 
     @contextmanager
-    def _target(self, path: RelPath, expected_real: RelPath | None) -> Generator[tuple[Place, int]]:
-        """The place of a file and the file, open for reading."""
+    def _target(
+        self, path: RelPath, expected_real: RelPath | None, size: int
+    ) -> Generator[tuple[Place, int]]:
+        """The place of a file of so many bytes, and the file, open for reading."""
         place, fd = self._root.open_target(path)
         try:
             _require_real(place, expected_real)
             yield place, fd
         finally:
-            _os.close_quietly(fd)
+            _os.let_go(fd, large=size >= sizes.BESIDE)
             place.close()
 
     @contextmanager

@@ -10,6 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
+
+AnyBytes = TypeVar("AnyBytes", bytes, memoryview)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class ChangeSet:
         """The length in bytes of the text after the change."""
         return self.length + sum(len(e.new) - (e.stop - e.start) for e in self.edits)
 
-    def pieces(self, text: bytes) -> Iterator[bytes]:
+    def pieces(self, text: AnyBytes) -> Iterator[AnyBytes | bytes]:
         """The new text in order, as slices of `text` and inserted bytes."""
         if len(text) != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
@@ -106,7 +109,7 @@ class ChangeSet:
             start = edit.start + shift
             back.append(Edit(start, start + len(edit.new), old(edit.start, edit.stop)))
             shift += len(edit.new) - (edit.stop - edit.start)
-        return ChangeSet.of(self.new_length, back)
+        return ChangeSet(self.new_length, tuple(back))  # what is kept between them stays
 
     def rebase(self, over: ChangeSet) -> ChangeSet | Collision:
         """This change for the text that `over` makes, or the first two edits that meet.

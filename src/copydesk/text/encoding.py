@@ -23,6 +23,7 @@ _BOMS = (
 )
 _WIDE = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
 _ASCII = bytes(range(1, 128))
+_PIECE = 1 << 16
 _EXACT = frozenset(("utf-8", "ascii", *_WIDE))
 _NO_CHARACTER_SETS = (
     *("iso2022", "hz", "utf-7", "utf7", "utf-16", "utf-32"),
@@ -142,11 +143,24 @@ def _detect(data: bytes, named: str | None) -> Encoding:
         return marked
     if named is not None and named != "utf-8":
         return Encoding(named, b"", _WIDE.get(named, 1))
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return Encoding(UNKNOWN)
-    return UTF8
+    return UTF8 if _is_utf8(data) else Encoding(UNKNOWN)
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether the bytes decode; looked at in pieces, of which most are ASCII in most files."""
+    if data.isascii():
+        return True
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at + _PIECE) + 1 or len(data)
+        piece = data[at:end]
+        at = end
+        if not piece.isascii():
+            try:
+                piece.decode("utf-8")
+            except UnicodeDecodeError:
+                return False
+    return True
 
 
 def _marked(data: bytes) -> Encoding | None:

@@ -29,8 +29,8 @@ FEW = 4
 SHOWN = 20
 """How many places of one text are kept; all are counted."""
 
-_SIZES = (16, 8, 4, 2, 1)
-"""Bytes of a key: the largest of these that the text has."""
+_KEY = 16
+"""Bytes of a key; of a shorter text the largest power of two that it has."""
 
 _POPULAR = 4096
 """A key in more places than this tells little; its texts are sought one by one."""
@@ -38,6 +38,9 @@ _POPULAR = 4096
 _DISTINCT = 8
 _CHUNK = 1 << 18
 _TABLE = 200_000
+_WORTH = 2_000
+"""A byte of the keys costs a table as much as it saves on so many bytes of text."""
+
 _WASTE = 10_000
 
 
@@ -192,20 +195,40 @@ def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
 def _keyed(needles: list[bytes]) -> Iterator[tuple[bytes, int, int]]:
     """Each needle with the offset and size of its key: a piece that few of the others have.
 
-    Of a few pieces the first that no other needle has, of many different bytes,
-    so no rule and no indentation; else the one that the fewest have.
+    A piece near the start does for most; where another needle has it too, or it
+    is of few different bytes (a rule, an indentation), several are weighed.
     """
-    sizes = [next(size for size in _SIZES if size <= len(needle)) for needle in needles]
+    first: list[tuple[bytes, int, int, bytes]] = []
+    for needle in needles:
+        size = min(_KEY, 1 << len(needle).bit_length() - 1)
+        at = (len(needle) - size) // 3
+        first.append((needle, at, size, needle[at : at + size]))
+    shared = Counter(piece for _, _, _, piece in first)
+    rest: list[tuple[bytes, int]] = []
+    for needle, at, size, piece in first:
+        if shared[piece] == 1 and len(set(piece)) >= _DISTINCT:
+            yield needle, at, size
+        else:
+            rest.append((needle, size))
+    yield from _weighed(rest)
+
+
+def _weighed(needles: list[tuple[bytes, int]]) -> Iterator[tuple[bytes, int, int]]:
+    """The keys, of the given sizes, of needles that have much in common.
+
+    Of a few pieces the first that no other needle has, of many different bytes;
+    else the one that the fewest have.
+    """
     offsets = [
         list(dict.fromkeys((len(needle) - size) * part // 3 for part in (1, 2, 0, 3)))
-        for needle, size in zip(needles, sizes, strict=True)
+        for needle, size in needles
     ]
     shared = Counter(
         needle[at : at + size]
-        for needle, size, tried in zip(needles, sizes, offsets, strict=True)
+        for (needle, size), tried in zip(needles, offsets, strict=True)
         for at in tried
     )
-    for needle, size, tried in zip(needles, sizes, offsets, strict=True):
+    for (needle, size), tried in zip(needles, offsets, strict=True):
         best, least = tried[0], (len(needles) + 1, 0)
         for at in tried:
             piece = needle[at : at + size]
@@ -230,7 +253,8 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
     live: list[bytes] = list(keys)
     start, view = 0, memoryview(data)
     while live and start < len(data):
-        dense = sum(map(len, live)) <= _TABLE
+        table = sum(map(len, live))
+        dense = table <= _TABLE and table * _WORTH <= len(data)
         kind = Implementation.DFA if dense else Implementation.ContiguousNFA
         automaton = BytesAhoCorasick(live, implementation=kind)
         lists: list[list[int]] = [found[key] for key in live]

@@ -9,6 +9,9 @@ from __future__ import annotations
 LARGE = 8 << 20
 """A file of more bytes is held in parts only, where that is possible."""
 
+BESIDE = 512 << 10
+"""Of so many bytes or more, digests and copies are made in threads beside the work."""
+
 WHOLE = 256 << 20
 """A file of more bytes is never held as a whole."""
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from bisect import bisect_right
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
 
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
+from copydesk.text.lines import Lines, lines_of
 
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
@@ -76,6 +76,26 @@ class Text(ABC):
     @abstractmethod
     def reach(self, line: int) -> tuple[int, int]:
         """The lines [start, stop) that are at hand without a gap around the start of `line`."""
+
+    def line_begin(self, byte: int) -> int:
+        """The byte where the line of `line_at(byte)` starts."""
+        return self.start(self.line_at(byte))
+
+    def line_end(self, byte: int) -> int:
+        """The byte after the line of `line_at(byte)`."""
+        return self.start(min(self.line_at(byte) + 1, self.line_count))
+
+    def back(self, byte: int, lines: int) -> tuple[int, int]:
+        """`lines` lines back from the start of one, or from the end: the byte, and how many."""
+        line = self.line_count if byte == self.size else self.line_at(byte)
+        first = max(line - lines, 0)
+        return self.start(first), line - first
+
+    def on(self, byte: int, lines: int) -> tuple[int, int]:
+        """`lines` lines on from the start of one, or from the end: the byte, and how many."""
+        line = self.line_count if byte == self.size else self.line_at(byte)
+        last = min(line + lines, self.line_count)
+        return self.start(last), last - line
 
     @abstractmethod
     def edited(self, change: ChangeSet) -> Text:
@@ -160,18 +180,24 @@ class Text(ABC):
 
 @dataclass(frozen=True)
 class Snapshot(Text):
-    """All bytes of a file at one moment, with their encoding. Make one with `of`."""
+    """All bytes of a file at one moment, with their encoding. Make one with `of`.
+
+    `told` gives the SHA-256 in hex where somebody makes it already.
+    """
 
     data: bytes
     encoding: Encoding
+    told: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
-    def of(data: bytes, named: str | None = None) -> Snapshot:
+    def of(
+        data: bytes, named: str | None = None, told: Callable[[], str] | None = None
+    ) -> Snapshot:
         """The snapshot of `data`; `named` is the encoding that configuration names, if any.
 
         Raises BinaryFile for NUL bytes outside of UTF-16 and UTF-32.
         """
-        return Snapshot(data, detect(data, named))
+        return Snapshot(data, detect(data, named), told)
 
     @property
     def size(self) -> int:
@@ -183,7 +209,7 @@ class Snapshot(Text):
 
     @property
     def line_count(self) -> int:
-        return len(self._starts) - 1
+        return self._lines.count
 
     @property
     def ends_with_newline(self) -> bool:
@@ -194,13 +220,49 @@ class Snapshot(Text):
         return self._newline_counts
 
     def start(self, line: int) -> int:
-        return self._starts[line]
+        return self._lines.start(line)
 
     def line_at(self, byte: int) -> int:
-        line = bisect_right(self._starts, byte) - 1
-        if line == self.line_count and line > 0 and not self.ends_with_newline:
-            return line - 1
-        return line
+        if byte < len(self.data):
+            return self._lines.at(byte)
+        return self.line_count - (self.line_count > 0 and not self.ends_with_newline)
+
+    def key(self, line: int) -> bytes:
+        if self.encoding.unit > 1:
+            return super().key(line)
+        raw = self.data[self._lines.start(line) : self._lines.start(line + 1)]
+        if not raw.endswith(b"\n"):
+            return raw
+        return raw[: -1 - raw.endswith(b"\r\n")]
+
+    def line_begin(self, byte: int) -> int:
+        if self.encoding.unit > 1:
+            return super().line_begin(byte)
+        first = len(self.encoding.bom)
+        return max(self.data.rfind(b"\n", first, byte) + 1, first)
+
+    def line_end(self, byte: int) -> int:
+        if self.encoding.unit > 1:
+            return super().line_end(byte)
+        return self.data.find(b"\n", byte) + 1 or len(self.data)
+
+    def back(self, byte: int, lines: int) -> tuple[int, int]:
+        if self.encoding.unit > 1:
+            return super().back(byte, lines)
+        first, count = len(self.encoding.bom), 0
+        while count < lines and byte > first:
+            byte = max(self.data.rfind(b"\n", first, byte - 1) + 1, first)
+            count += 1
+        return byte, count
+
+    def on(self, byte: int, lines: int) -> tuple[int, int]:
+        if self.encoding.unit > 1:
+            return super().on(byte, lines)
+        size, count = len(self.data), 0
+        while count < lines and byte < size:
+            byte = self.data.find(b"\n", byte) + 1 or size
+            count += 1
+        return byte, count
 
     def slice(self, start: int, stop: int) -> bytes:
         return self.data[start:stop]
@@ -214,13 +276,22 @@ class Snapshot(Text):
     def unmarked(self) -> Snapshot:
         if not self.encoding.bom:
             return self
-        return Snapshot(self.data, replace(self.encoding, bom=b""))
+        return Snapshot(self.data, replace(self.encoding, bom=b""), self.told)
 
     def unchanged_by(self, change: ChangeSet) -> bool:
         """Whether the text after the change is this one."""
-        if change.new_length != len(self.data):
+        data, at, shift = self.data, 0, 0
+        if change.new_length != len(data):
             return False
-        return super().unchanged_by(change) or change.apply(self.data) == self.data
+        for edit in change.edits:
+            if shift and data[at : edit.start] != data[at + shift : edit.start + shift]:
+                return False
+            start = edit.start + shift
+            if data[start : start + len(edit.new)] != edit.new:
+                return False
+            shift += len(edit.new) - (edit.stop - edit.start)
+            at = edit.stop
+        return True
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
@@ -234,6 +305,8 @@ class Snapshot(Text):
 
     @cached_property
     def _digest(self) -> str:
+        if self.told is not None:
+            return self.told()
         return hashlib.sha256(self.data).hexdigest()
 
     @cached_property
@@ -248,19 +321,8 @@ class Snapshot(Text):
         return len(found) - found.count(b""), found.count(self._crlf)
 
     @cached_property
-    def _starts(self) -> list[int]:
-        """Where each line starts, and last the end of the text."""
-        first = len(self.encoding.bom)
-        body = self.data[first:] if first else self.data
-        if self.encoding.unit == 1:
-            parts = body.split(b"\n")
-            starts = list(accumulate((len(part) + 1 for part in parts), initial=first))
-            starts[-1] -= 1
-        else:
-            starts = [first, *_wide_line_ends(self.data, first, self._lf), len(self.data)]
-        if len(starts) > 1 and starts[-1] == starts[-2]:
-            starts.pop()
-        return starts
+    def _lines(self) -> Lines:
+        return lines_of(self.data, len(self.encoding.bom), self._lf)
 
 
 def newline_style(every: int, crlf: int) -> str:
@@ -277,15 +339,3 @@ def whole(text: Text) -> Snapshot:
     if not isinstance(text, Snapshot):
         raise ValueError("only some lines of the text are at hand")
     return text
-
-
-def _wide_line_ends(data: bytes, first: int, lf: bytes) -> list[int]:
-    """The bytes just after each LF code unit that stands at a whole number of units."""
-    unit, ends, at = len(lf), list[int](), first
-    while (at := data.find(lf, at)) >= 0:
-        if (at - first) % unit == 0:
-            at += unit
-            ends.append(at)
-        else:
-            at += 1
-    return ends

@@ -11,9 +11,12 @@ the first one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
-from copydesk.text.align import align
+from copydesk.text.align import Run, align, same_after, same_before
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.snapshot import Snapshot, Text
 
@@ -24,25 +27,23 @@ _REFINED = 4_000
 """A region of more lines than this is shown as it was replaced, not compared inside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Old lines [start, stop), 0-based, and the raw lines that stand in their place."""
+class Region(NamedTuple):
+    """Old lines [start, stop), 0-based, and the raw lines that stand in their place.
+
+    [begin, end) are the bytes of the old lines.
+    """
 
     start: int
     stop: int
+    begin: int
+    end: int
     new: tuple[bytes, ...]
 
 
 def regions(old: Text, change: ChangeSet) -> tuple[Region, ...]:
     """The whole-line regions that `change` alters, in order, without lines that stay the same."""
     old = old.unmarked()
-    found: list[Region] = []
-    for start, stop, edits in touched(old, change):
-        low, high = old.start(start), old.start(stop)
-        inner = ChangeSet.of(high - low, (Edit(e.start - low, e.stop - low, e.new) for e in edits))
-        new = Snapshot(inner.apply(old.slice(low, high)), old.encoding)
-        found += _refine(old, start, stop, [new.raw(i, i + 1) for i in range(new.line_count)])
-    return tuple(found)
+    return tuple(_regions(old, change, old.line_at))
 
 
 def touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
@@ -51,18 +52,10 @@ def touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
     The new text of a range ends with a line ending, but at the end of the text. No
     edit may start within a byte order mark: `unmarked` texts have none.
     """
-    found: list[tuple[int, int, list[Edit]]] = []
-    for edit in change.edits:
-        start = old.line_at(edit.start)
-        stop = max(old.line_at(edit.stop), start)
-        if stop < old.line_count and not _closed(old, edit, start, stop):
-            stop += 1
-        if found and start < found[-1][1]:
-            first, last, edits = found[-1]
-            found[-1] = (first, max(last, stop), [*edits, edit])
-        else:
-            found.append((start, stop, [edit]))
-    return found
+    return [
+        (old.line_at(begin), old.line_count if end == old.size else old.line_at(end), edits)
+        for begin, end, edits in _touched(old, change, old.encoding.encode("\n"))
+    ]
 
 
 def unified(
@@ -74,23 +67,68 @@ def unified(
     Lines end with LF; the text of a line keeps its own CR. A last line without
     terminator is followed by the usual remark.
     """
-    found = regions(old, change)
-    if not found and not created and not removed:
-        return b""
+    return b"".join(_parts(old, change, path, created=created, removed=removed))
+
+
+def unified_start(
+    old: Text, change: ChangeSet, path: str, most: int, *, created: bool = False
+) -> tuple[bytes, bool]:
+    """The same up to the first hunk that ends beyond `most` bytes, and whether it is all of it."""
+    parts: list[bytes] = []
+    size = 0
+    for part in _parts(old, change, path, created=created):
+        if size > most:
+            return b"".join(parts), False
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts), True
+
+
+def line_counts(old: Text, change: ChangeSet) -> tuple[int, int]:
+    """Lines added and removed, as a diff of the change shows them."""
+    added = removed = 0
+    for region in _regions(old.unmarked(), change, lambda byte: 0):
+        added += len(region.new)
+        removed += region.stop - region.start
+    return added, removed
+
+
+def _parts(
+    old: Text, change: ChangeSet, path: str, *, created: bool = False, removed: bool = False
+) -> Iterator[bytes]:
+    """The diff: its head, then each hunk."""
+    old = old.unmarked()
+    found = _regions(old, change, old.line_at)
+    first = next(found, None)
+    if first is None and not created and not removed:
+        return
     before, after = quoted(f"a/{path}"), quoted(f"b/{path}")
     head = b"diff --git " + before + b" " + after + b"\n"
     if created:
         head += b"new file mode 100644\n"
-        if not found:
-            return head + b"index 0000000..e69de29\n"
     if removed:
         head += b"deleted file mode 100644\n"
-        if not found:
-            return head + b"index e69de29..0000000\n"
+    if first is None:
+        yield head + (b"index 0000000..e69de29\n" if created else b"index e69de29..0000000\n")
+        return
     old_name = b"/dev/null" if created else before + _tab(before)
     new_name = b"/dev/null" if removed else after + _tab(after)
-    head += b"--- " + old_name + b"\n+++ " + new_name + b"\n"
-    return head + b"".join(_hunks(old.unmarked(), found))
+    yield head + b"--- " + old_name + b"\n+++ " + new_name + b"\n"
+    yield from _hunks(old, chain((first,), found))
+
+
+def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Iterator[Region]:
+    """The regions; `line_at` numbers their lines."""
+    lf = old.encoding.encode("\n")
+    narrow = len(lf) == 1
+    for begin, end, edits in _touched(old, change, lf):
+        was = old.slice(begin, end)
+        new = _made(was, begin, edits)
+        line = line_at(begin)
+        if not (narrow and _is_one(was) and _is_one(new)):
+            yield from _refined(line, begin, _raw_lines(old, was), _raw_lines(old, new))
+        elif was != new:
+            yield Region(line, line + 1, begin, end, (new,))
 
 
 def quoted(name: str) -> bytes:
@@ -108,9 +146,8 @@ def quoted(name: str) -> bytes:
 
 def counts(diff: bytes) -> tuple[int, int]:
     """Lines added and removed by a diff of one file made here."""
-    body = diff.split(b"\n@@ ")[1:]
-    lines = [line for hunk in body for line in hunk.split(b"\n")[1:]]
-    return sum(x[:1] == b"+" for x in lines), sum(x[:1] == b"-" for x in lines)
+    _, _, body = diff.partition(b"\n@@ ")
+    return body.count(b"\n+"), body.count(b"\n-")
 
 
 def _tab(name: bytes) -> bytes:
@@ -118,85 +155,127 @@ def _tab(name: bytes) -> bytes:
     return b"\t" if b" " in name else b""
 
 
-def _closed(old: Text, edit: Edit, start: int, stop: int) -> bool:
-    """Whether line `stop` is untouched by an edit that ends where it starts."""
-    if edit.stop != old.start(stop):
-        return False
-    lf = old.encoding.encode("\n")
-    if edit.new:
-        return edit.new.endswith(lf)
-    return edit.start == old.start(start)
+def _touched(old: Text, change: ChangeSet, lf: bytes) -> Iterator[tuple[int, int, list[Edit]]]:
+    """Bytes [begin, end) of the lines that hold the edits whole, those that share one joined."""
+    first = last = 0
+    edits: list[Edit] = []
+    for edit in change.edits:
+        begin, end = old.line_begin(edit.start), edit.stop
+        if not _closed(old, edit, begin, lf):
+            end = old.line_end(edit.stop)
+        if edits and begin < last:
+            edits.append(edit)
+            last = max(last, end)
+            continue
+        if edits:
+            yield first, last, edits
+        first, last, edits = begin, end, [edit]
+    if edits:
+        yield first, last, edits
 
 
-def _refine(old: Text, start: int, stop: int, new: list[bytes]) -> list[Region]:
-    """The region without the lines that are the same before and after."""
-    was = [old.raw(i, i + 1) for i in range(start, stop)]
-    if len(was) + len(new) > _REFINED:
-        runs = [(0, 0, _common(was, new)), (len(was), len(new), 0)]
-    else:
-        runs = [(r.base_start, r.now_start, r.length) for r in align(was, new).runs]
-        runs.append((len(was), len(new), 0))
+def _closed(old: Text, edit: Edit, begin: int, lf: bytes) -> bool:
+    """Whether what follows an edit that ends where a line starts stays a line of its own."""
+    if not (edit.new.endswith(lf) if edit.new else edit.start == begin):
+        return edit.stop == old.size and old.line_begin(edit.stop) == edit.stop
+    return old.line_begin(edit.stop) == edit.stop
+
+
+def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
+    """The bytes `was`, which start at byte `begin` of the text, with the edits made."""
+    parts: list[bytes] = []
+    at = begin
+    for edit in edits:
+        parts += (was[at - begin : edit.start - begin], edit.new)
+        at = edit.stop
+    return b"".join((*parts, was[at - begin :]))
+
+
+def _is_one(raw: bytes) -> bool:
+    """Whether the bytes are one line, and not none."""
+    return bool(raw) and raw.find(b"\n", 0, len(raw) - 1) < 0
+
+
+def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
+    """The whole lines of some bytes, their terminators included."""
+    if old.encoding.unit > 1:
+        lines = Snapshot(raw, old.encoding)
+        return [lines.raw(i, i + 1) for i in range(lines.line_count)]
+    parts = raw.split(b"\n")
+    last = parts.pop()
+    made = [part + b"\n" for part in parts]
+    return [*made, last] if last else made
+
+
+def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> list[Region]:
+    """The regions without the lines that are the same before and after.
+
+    `was` starts at line `line` and byte `begin`.
+    """
+    head = same_after(was, new, 0, 0)
+    tail = min(same_before(was, new, len(was), len(new)), min(len(was), len(new)) - head)
+    ours, theirs = was[head : len(was) - tail], new[head : len(new) - tail]
+    runs = [Run(len(ours), len(theirs), 0)]
+    if len(ours) + len(theirs) <= _REFINED and not set(ours).isdisjoint(theirs):
+        runs = [*align(ours, theirs).runs, *runs]
+    line, begin = line + head, begin + sum(map(len, was[:head]))
     found: list[Region] = []
     a = b = 0
     for base, now, length in runs:
+        end = begin + sum(map(len, ours[a:base]))
         if base > a or now > b:
-            found.append(Region(start + a, start + base, tuple(new[b:now])))
+            found.append(Region(line + a, line + base, begin, end, tuple(theirs[b:now])))
         a, b = base + length, now + length
+        begin = end + sum(map(len, ours[base:a]))
     return found
 
 
-def _common(was: list[bytes], new: list[bytes]) -> int:
-    """How many lines are the same at the start of both."""
-    count = 0
-    for one, other in zip(was, new, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
-
-
-def _hunks(old: Text, found: tuple[Region, ...]) -> list[bytes]:
+def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
     """The text of each hunk; regions whose contexts meet share one."""
-    groups: list[list[Region]] = []
-    for region in found:
-        if groups and region.start - groups[-1][-1].stop <= 2 * CONTEXT:
-            groups[-1].append(region)
-        else:
-            groups.append([region])
-    texts: list[bytes] = []
+    marked = _marked if old.encoding.unit == 1 else partial(_marked_wide, old)
     shift = 0
-    for group in groups:
-        first = max(group[0].start - CONTEXT, 0)
-        last = min(group[-1].stop + CONTEXT, old.line_count)
+    for group in _groups(found):
+        low, above = old.back(group[0].begin, CONTEXT)
+        high, below = old.on(group[-1].end, CONTEXT)
+        first, last = group[0].start - above, group[-1].stop + below
         delta = sum(len(r.new) - (r.stop - r.start) for r in group)
         old_size, new_size = last - first, last - first + delta
         head = f"@@ -{first + (old_size > 0)},{old_size} +{first + shift + (new_size > 0)},"
-        texts.append(f"{head}{new_size} @@\n".encode() + _body(old, group, first, last))
+        texts = [f"{head}{new_size} @@\n".encode()]
+        at = low
+        for region in group:
+            texts += (
+                marked(b" ", old.slice(at, region.begin)),
+                marked(b"-", old.slice(region.begin, region.end)),
+                marked(b"+", b"".join(region.new)),
+            )
+            at = region.end
+        texts.append(marked(b" ", old.slice(at, high)))
         shift += delta
-    return texts
+        yield b"".join(texts)
 
 
-def _body(old: Text, group: list[Region], first: int, last: int) -> bytes:
-    out: list[bytes] = []
+def _groups(found: Iterable[Region]) -> Iterator[list[Region]]:
+    """Regions whose contexts meet or touch."""
+    group: list[Region] = []
+    for region in found:
+        if group and region.start - group[-1].stop > 2 * CONTEXT:
+            yield group
+            group = []
+        group.append(region)
+    if group:
+        yield group
 
-    def put(sign: bytes, raw: bytes) -> None:
-        wide = old.encoding.unit > 1
-        shown = old.encoding.decode(raw).encode() if wide else raw
-        out.append(sign + shown)
-        if not shown.endswith(b"\n"):
-            out.append(b"\n\\ No newline at end of file\n")
 
-    def keep(start: int, stop: int) -> None:
-        for line in range(start, stop):
-            put(b" ", old.raw(line, line + 1))
+def _marked(sign: bytes, raw: bytes) -> bytes:
+    """Whole lines as a diff shows them, each behind the sign."""
+    if not raw:
+        return b""
+    shown = sign + raw[:-1].replace(b"\n", b"\n" + sign) + raw[-1:]
+    return shown if raw[-1] == 10 else shown + b"\n\\ No newline at end of file\n"
 
-    at = first
-    for region in group:
-        keep(at, region.start)
-        for line in range(region.start, region.stop):
-            put(b"-", old.raw(line, line + 1))
-        for raw in region.new:
-            put(b"+", raw)
-        at = region.stop
-    keep(at, last)
-    return b"".join(out)
+
+def _marked_wide(old: Text, sign: bytes, raw: bytes) -> bytes:
+    """The same of lines in UTF-16 or UTF-32, shown in UTF-8."""
+    lines = (old.encoding.decode(line).encode() for line in _raw_lines(old, raw))
+    return _marked(sign, b"".join(lines))

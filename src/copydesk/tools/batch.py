@@ -13,7 +13,6 @@ from copydesk.desk.batching import Expected, Rewrite
 from copydesk.desk.outcome import Reading
 from copydesk.edit.request import BatchEdit, StringEdit
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
-from copydesk.text.unified import counts
 from copydesk.tools import envelope, parts, reports
 from copydesk.tools.catalog import Answer, Context, Tool
 from copydesk.tools.envelope import Envelope, Status
@@ -231,7 +230,7 @@ def _written(
     """
     lang = context.lang
     preview, was_cut = _preview(done)
-    added, removed = counts(done.diff)
+    added, removed = done.line_counts
     data: Fields = {
         "applied": not dry,
         "replacements_count": done.replacements,
@@ -241,8 +240,8 @@ def _written(
         "collisions": [],
     }
     if not dry:
-        data |= {"edit_id": done.edit_id, "version": done.after.version}
-    size = len(done.after.data)
+        data |= {"edit_id": done.edit_id, "version": done.version}
+    size = done.size
     stats: Fields = {
         "bytes_written": 0 if dry or not done.edit_id else size,
         "original_size": len(done.base.data),
@@ -269,6 +268,7 @@ def _written(
 def _preview(done: Rewrite) -> tuple[str, bool]:
     """The diff, cut at so many lines or bytes, after a whole line if there is one."""
     whole, was_cut = shown_diff(done.diff, done.base.encoding)
+    was_cut = was_cut or not done.is_whole_diff
     lines = whole.split("\n", PREVIEW_LINES)
     if len(lines) > PREVIEW_LINES and lines[-1]:
         lines, was_cut = [*lines[:PREVIEW_LINES], ""], True

@@ -30,6 +30,8 @@ class _Error(Protocol):
     def absolute_path(self) -> Any: ...
     @property
     def instance(self) -> Any: ...
+    @property
+    def schema(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,9 @@ def checked(schema: Schema, arguments: object) -> Args:
     for name in required:
         if name not in given:
             raise InvalidArgs(name, "is required")
-    for name, value in given.items():
-        _check_text(name, value)
+    if not _all_fit(given):
+        for name, value in given.items():
+            _check_text(name, value)
     error = _first_error(schema, given)
     if error is not None:
         raise error
@@ -123,6 +126,18 @@ def _not_given(name: str, value: object, schema: Mapping[str, Any]) -> bool:
     if value == "" and isinstance(value, str):
         return schema.get("type") == "string" or "anyOf" in schema
     return name in _NUMBER_SENTINELS and value == 0 and not isinstance(value, bool)
+
+
+def _all_fit(value: object) -> bool:
+    """Whether `_check_text` has surely nothing against any text in the value."""
+    if isinstance(value, str):
+        return "\0" not in value and (value.isascii() or _valid(value))
+    if isinstance(value, list):
+        return all(map(_all_fit, cast("list[object]", value)))
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value)
+        return all(map(_all_fit, items)) and all(map(_all_fit, items.values()))
+    return not isinstance(value, Mapping)
 
 
 def _check_text(name: str, value: object) -> None:
@@ -156,13 +171,46 @@ def _shown(name: str) -> str:
 
 def _first_error(schema: Schema, given: Mapping[str, object]) -> InvalidArgs | None:
     """The first thing that the schema does not allow."""
+    if _allows(schema, given):
+        return None
     validator = _validator(_Key(schema))
     error = cast("_Error | None", next(iter(validator.iter_errors(given)), None))
     if error is None:
         return None
     path = [str(part) for part in error.absolute_path]
+    if error.validator in ("required", "additionalProperties"):
+        instance: Mapping[str, object] = error.instance
+        extra = (key for key in instance if key not in error.schema["properties"])
+        missing = (key for key in error.schema["required"] if key not in instance)
+        key = next(missing if error.validator == "required" else extra)
+        path.append(_shown(key))
     name = path[0] + "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in path[1:])
     return InvalidArgs(name, _reason(schema["properties"][path[0]], error))
+
+
+_TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
+
+
+def _allows(schema: Schema, value: object) -> bool:
+    """Whether the value is surely as the schema asks, at a small cost; False is no verdict."""
+    kind = _TYPES.get(schema.get("type", ""))
+    if kind is None or not isinstance(value, kind):
+        return False
+    if isinstance(value, str):
+        return "enum" not in schema or value in schema["enum"]
+    if isinstance(value, bool):
+        return kind is bool
+    if isinstance(value, int):
+        return value >= cast(int, schema.get("minimum", value))
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        inner = cast("Schema", schema["items"])
+        return len(items) >= schema.get("minItems", 0) and all(_allows(inner, x) for x in items)
+    known: Mapping[str, Schema] = schema["properties"]
+    given = cast("Mapping[str, object]", value)
+    return all(name in given for name in schema["required"]) and all(
+        name in known and _allows(known[name], item) for name, item in given.items()
+    )
 
 
 def _reason(schema: Mapping[str, Any], error: _Error) -> str:

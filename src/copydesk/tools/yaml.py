@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 """What a report may hold."""
@@ -17,13 +18,17 @@ _WORDS = frozenset(["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
 _ESCAPED = re.compile(
     '["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]'
 )
+_SCALARS = (str, int)
+_FLAGS = {True: "true", False: "false"}
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _BACKTICKS = re.compile(r"`{3,}")
 
 
 def emit(data: Mapping[str, Value]) -> str:
     """The document, ending with a newline."""
-    return "".join(f"{line}\n" for line in _mapping(data, "")) or "{}\n"
+    lines: list[str] = []
+    _mapping(lines, data, "")
+    return "\n".join((*lines, "")) or "{}\n"
 
 
 def fenced(text: str, language: str) -> str:
@@ -45,35 +50,43 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _scalar(value: str | int | bool | None) -> str:
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+        return value if plain else quoted(value)
     if value is None:
         return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-    return value if plain else quoted(value)
+    return _FLAGS[value] if isinstance(value, bool) else str(value)
 
 
-def _mapping(data: Mapping[str, Value], indent: str) -> list[str]:
-    lines: list[str] = []
+_key = lru_cache(maxsize=1024)(_scalar)
+
+
+def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
     for key, value in data.items():
-        lines += _entry(f"{indent}{_scalar(key)}:", value, indent)
-    return lines
+        _entry(lines, f"{indent}{_key(key)}:", value, indent)
 
 
-def _entry(head: str, value: Value, indent: str) -> list[str]:
-    if isinstance(value, Mapping):
-        return [head, *_mapping(value, f"{indent}  ")] if value else [f"{head} {{}}"]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        if not value:
-            return [f"{head} []"]
-        return [head, *(line for item in value for line in _item(item, f"{indent}  "))]
-    return [f"{head} {_scalar(value)}"]
+def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
+    if value is None or isinstance(value, _SCALARS):
+        lines.append(f"{head} {_scalar(value)}")
+    elif isinstance(value, Mapping):
+        if value:
+            lines.append(head)
+            _mapping(lines, value, f"{indent}  ")
+        else:
+            lines.append(f"{head} {{}}")
+    elif value:
+        lines.append(head)
+        for item in value:
+            _item(lines, item, f"{indent}  ")
+    else:
+        lines.append(f"{head} []")
 
 
-def _item(value: Value, indent: str) -> list[str]:
+def _item(lines: list[str], value: Value, indent: str) -> None:
     if isinstance(value, Mapping) and value:
-        lines = _mapping(value, f"{indent}  ")
-        return [f"{indent}- {lines[0].lstrip()}", *lines[1:]]
-    return _entry(f"{indent}-", value, indent)
+        first = len(lines)
+        _mapping(lines, value, f"{indent}  ")
+        lines[first] = f"{indent}- {lines[first].lstrip()}"
+    else:
+        _entry(lines, f"{indent}-", value, indent)

@@ -1,0 +1,250 @@
+"""What is done beside the work or put off: nobody notices but by the clock."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from copydesk.desk.bases import BasesBeside, MemoryBases
+from copydesk.desk.collecting import put_off
+from copydesk.desk.database import Database
+from copydesk.desk.shown import LARGEST, MOST, Shown
+from copydesk.edit.draft import compose
+from copydesk.edit.place import locate
+from copydesk.edit.plan import Plan
+from copydesk.edit.request import RangeEdit
+from copydesk.store.locks import FileLocks
+from copydesk.text.encoding import Encoding
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Whole
+
+SOON = 20.0
+HERE = RelPath(("a.txt",))
+
+
+# Locks whose handles are kept
+
+
+def handles() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def waits_for(one: FileLocks, other: FileLocks) -> None:
+    """While `other` holds the key, nobody gets it of `one`; then somebody does."""
+    got = threading.Event()
+
+    def work() -> None:
+        with one.hold("key"):
+            got.set()
+
+    thread = threading.Thread(target=work, daemon=True)
+    with other.hold("key"):
+        thread.start()
+        assert not got.wait(0.1)
+    assert got.wait(SOON)
+    thread.join(SOON)
+
+
+def test_a_handle_is_kept_and_threads_exclude_one_another(tmp_path: Path) -> None:
+    locks = FileLocks(str(tmp_path))
+    with locks.hold("key"):
+        pass
+    before = handles()
+    for _ in range(10):
+        with locks.hold("key"):
+            pass
+    assert handles() == before
+    waits_for(locks, locks)
+    waits_for(locks, FileLocks(str(tmp_path)))
+    waits_for(FileLocks(str(tmp_path)), locks)
+    with pytest.raises(ZeroDivisionError), locks.hold("key"):
+        raise ZeroDivisionError
+    waits_for(FileLocks(str(tmp_path)), locks)
+    locks.close()
+    assert handles() < before + 3
+
+
+def test_few_handles_are_kept(tmp_path: Path) -> None:
+    locks = FileLocks(str(tmp_path))
+    before = handles()
+    for number in range(200):
+        with locks.hold(str(number)):
+            pass
+    assert handles() - before <= 64
+    locks.close()
+    assert handles() == before
+
+
+def test_a_lock_file_that_was_removed_locks_nobody_out_and_nobody_in(tmp_path: Path) -> None:
+    kept, other = FileLocks(str(tmp_path)), FileLocks(str(tmp_path))
+    with kept.hold("key"):
+        pass
+    for name in os.listdir(tmp_path):
+        os.unlink(tmp_path / name)
+    waits_for(kept, other)
+    waits_for(other, kept)
+
+
+# A database whose users take turns
+
+
+class Counting:
+    """An exclusion that knows who holds it."""
+
+    def __init__(self) -> None:
+        self.held: list[str] = []
+        self.most = self.times = 0
+
+    @contextmanager
+    def hold(self, key: str) -> Iterator[None]:
+        self.held.append(key)
+        self.most, self.times = max(self.most, len(self.held)), self.times + 1
+        try:
+            yield
+        finally:
+            self.held.remove(key)
+
+
+def test_each_use_of_a_database_is_one_turn(tmp_path: Path) -> None:
+    turns = Counting()
+    path = str(tmp_path / "x.sqlite")
+    database = Database(path, "CREATE TABLE IF NOT EXISTS t (n INTEGER)", "OFF", exclusion=turns)
+    turns.times = 0
+    with database.writing() as db:
+        db.execute("INSERT INTO t VALUES (1)")
+        with database.reading() as inner:
+            assert inner.execute("SELECT n FROM t").fetchall() == [(1,)]
+    with suppress(ZeroDivisionError), database.writing() as db:
+        db.execute("INSERT INTO t VALUES (2)")
+        raise ZeroDivisionError
+    with database.reading() as db:
+        assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
+    assert (turns.times, turns.most, turns.held) == (3, 1, [])
+    database.close()
+
+
+@pytest.mark.parametrize("synchronous", ["FULL", "OFF"])
+def test_the_rollback_journal_stays_and_is_no_wal(tmp_path: Path, synchronous: str) -> None:
+    path = str(tmp_path / "x.sqlite")
+    database = Database(path, "CREATE TABLE IF NOT EXISTS t (n INTEGER)", synchronous)  # type: ignore[arg-type]
+    with database.writing() as db:
+        db.execute("INSERT INTO t VALUES (1)")
+        mode = db.execute("PRAGMA journal_mode").fetchone()[0]
+        assert db.execute("PRAGMA synchronous").fetchone()[0] == (2 if synchronous == "FULL" else 0)
+    assert mode == "persist"
+    assert sorted(os.listdir(tmp_path)) == ["x.sqlite", "x.sqlite-journal"]
+    database.close()
+
+
+# Texts that are kept in a thread
+
+
+class Slow(MemoryBases):
+    """Bases that keep nothing until they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self.kept: list[str] = []
+
+    def keep(self, base: Snapshot, at: RelPath) -> None:
+        assert self.go.wait(SOON)
+        self.kept.append(base.digest)
+        super().keep(base, at)
+
+
+def test_who_asks_for_a_text_waits_until_it_is_kept() -> None:
+    slow, a = Slow(), Snapshot.of(b"a")
+    bases = BasesBeside(slow)
+    bases.keep(a, HERE)
+    assert slow.kept == []
+    slow.go.set()
+    assert bases.find(a.version, None, HERE) == a
+    assert bases.find(a.version, None, RelPath(("b",))) is None
+    bases.close()
+
+
+def test_what_is_to_be_kept_is_kept_at_the_end() -> None:
+    slow = Slow()
+    bases = BasesBeside(slow)
+    texts = [Snapshot.of(b"%d" % number) for number in range(20)]
+    for text in texts:
+        bases.keep(text, HERE)
+    slow.go.set()
+    bases.close()
+    assert slow.kept == [text.digest for text in texts]
+
+
+def test_a_text_that_is_kept_again_and_again_is_seldom_written() -> None:
+    slow, a = Slow(), Snapshot.of(b"a")
+    slow.go.set()
+    bases = BasesBeside(slow)
+    for _ in range(160):
+        bases.keep(a, HERE)
+    bases.keep(a, RelPath(("b",)))
+    bases.close()
+    assert 2 <= len(slow.kept) <= 21
+
+
+# What was shown
+
+
+def planned(number: int, text: bytes) -> tuple[Plan, Snapshot]:
+    base = Snapshot.of(text)
+    request = RangeEdit(HERE, "1", "new\n")
+    place = locate(request, base)
+    id_ = f"{number:08x}"
+    plan = Plan(
+        *(id_, "me", "ws_mod", "tool", request, place, "replace", base.digest, "0" * 64, 1, 2)
+    )
+    return plan, base
+
+
+def test_a_draft_is_given_for_its_plan_on_its_content_alone() -> None:
+    shown = Shown()
+    plan, base = planned(1, b"one\ntwo\n")
+    draft = compose(plan.request, base, plan.place)
+    shown.keep(plan, draft)
+    assert shown.of(plan, Whole(Snapshot.of(base.data))) is draft
+    wide = Snapshot(base.data, Encoding("latin-1"))
+    for other in (Snapshot.of(b"one\ntwo!"), Snapshot.of(b"one\n"), wide):
+        assert shown.of(plan, Whole(other)) is None
+    renewed, _ = planned(2, b"one\ntwo\n")
+    assert shown.of(renewed, Whole(base)) is None
+
+
+def test_few_drafts_are_kept_and_none_of_a_large_text() -> None:
+    shown = Shown()
+    made = [planned(number, b"%d\n" % number) for number in range(MOST + 1)]
+    large = planned(99, b"x" * LARGEST + b"\n")
+    for plan, base in (*made, large):
+        shown.keep(plan, compose(plan.request, base, plan.place))
+    there = [shown.of(plan, Whole(base)) is not None for plan, base in (*made, large)]
+    assert there == [False, *[True] * MOST, False]
+
+
+# Garbage
+
+
+def test_collection_is_put_off_and_comes_back_as_it_was() -> None:
+    assert gc.isenabled()
+    with put_off():
+        assert not gc.isenabled()
+        with put_off():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with put_off():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

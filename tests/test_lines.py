@@ -1,0 +1,51 @@
+"""Where lines start: the index that counts as it is asked gives what the listed one does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.text import lines
+from copydesk.text.lines import Lines, lines_of
+
+TEXTS = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"bcd", b"\n\n\n", b"x" * 9])).map(b"".join)
+
+
+def answers(index: Lines, first: int, size: int, asked: list[int]) -> list[int]:
+    """All that an index says, asked for bytes and lines in this order and in their own."""
+    bytes_asked = [min(first + at, size) for at in asked]
+    found = [index.at(byte) for byte in bytes_asked]
+    found += [index.start(min(at, index.count)) for at in asked]
+    found += [index.at(byte) for byte in range(first, size + 1)]
+    found += [index.start(line) for line in range(index.count + 1)]
+    return [*found, index.count]
+
+
+def check(data: bytes, first: int, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the sizes of its blocks, the counting index is the listed one."""
+    listed = answers(lines_of(data, first, b"\n"), first, len(data), asked)
+    for block, near in ((1, 0), (3, 2), (8, 1 << 20)):
+        with monkeypatch.context() as patch:
+            patch.setattr(lines, "SHORT", 0)
+            patch.setattr(lines, "_BLOCK", block)
+            patch.setattr(lines, "_NEAR", near)
+            index = lines_of(data, first, b"\n")
+            assert answers(index, first, len(data), asked) == listed
+
+
+@given(TEXTS, st.integers(0, 3), st.lists(st.integers(0, 60), max_size=12))
+def test_counting_and_listing_agree(data: bytes, first: int, asked: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        check(data, min(first, len(data)), asked, patch)
+
+
+def test_starts_are_where_a_plain_loop_finds_them() -> None:
+    data = b"".join(b"%d\n" % number * (number % 3) for number in range(20_000)) + b"end"
+    assert len(data) > lines.SHORT
+    index = lines_of(data, 0, b"\n")
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    assert index.count == len(starts)
+    assert [index.start(line) for line in range(index.count)] == starts
+    assert [index.at(start) for start in starts] == list(range(index.count))
+    assert index.at(len(data)) == index.count
