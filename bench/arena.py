@@ -1,121 +1,32 @@
-"""Contestants side by side: workers, rounds, and whether the edit was made.
+"""Contestants side by side: rounds, and whether the edit was made.
 
-What lives here: the processes, the order of the rounds, the check by digest.
-What must not: any one workload. Invariants: one contestant works at a time; the
-order turns by one in every round; a time is kept only for an edit whose file
-has the digest that it must have.
+What lives here: the order of the rounds, how long they may take, the check by
+digest. What must not: any one workload, processes. Invariants: one contestant
+works at a time; every round has an order of its own; a time is kept only for an
+edit whose file has the digest that it must have.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import selectors
+import random
 import shutil
-import signal
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bench.contestant import FILE
 from bench.field import Entrant
+from bench.pool import Pool, Reply, TimedOut, Worker
 
-PROJECT = Path(__file__).parent.parent
-START_SECONDS = 120.0
 SETTLE_SECONDS = 0.03
 """After a file was put in place: a file is seldom edited in the instant it was written."""
 
 LARGE_KB = 300 << 10
 """A process that held more than so much starts anew, to be idle again."""
-
-Reply = dict[str, Any]
-
-
-class TimedOut(Exception):
-    """A contestant took longer than it may."""
-
-
-class Worker:
-    """The process of one contestant on one folder."""
-
-    def __init__(self, entrant: Entrant, root: Path) -> None:
-        self.entrant, self.root = entrant, root
-        self._process = subprocess.Popen(
-            [
-                entrant.python,
-                "-m",
-                "bench.worker",
-                entrant.module,
-                json.dumps(dict(entrant.options)),
-                str(root),
-            ],
-            cwd=PROJECT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "TMPDIR": str(root.parent)},
-            start_new_session=True,
-        )
-        self._buffer = b""
-        try:
-            self._answer(START_SECONDS)
-        except (TimedOut, OSError) as error:
-            self.kill()
-            raise OSError(f"{entrant.name} does not start: {error}") from None
-
-    def ask(self, request: Reply, seconds: float) -> Reply:
-        """Its reply; raises TimedOut, and OSError when it has ended."""
-        self.send(request)
-        return self._answer(seconds)
-
-    def send(self, request: Reply) -> None:
-        """Send a request whose reply is fetched later."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
-
-    def reply(self, seconds: float) -> Reply:
-        """The reply to what was sent."""
-        return self._answer(seconds)
-
-    def close(self) -> None:
-        """Let it end."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.close()
-            self._process.wait(20)
-        except (subprocess.TimeoutExpired, OSError):
-            self.kill()
-        self._process.stdout.close()
-
-    def kill(self) -> None:
-        """End it and what it started: its own group, nothing else."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def _answer(self, seconds: float) -> Reply:
-        assert self._process.stdout is not None
-        until = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
-                if not selector.select(max(until - time.monotonic(), 0)):
-                    raise TimedOut(f"more than {seconds:.0f} s")
-                data = os.read(self._process.stdout.fileno(), 1 << 20)
-                if not data:
-                    raise OSError("its process has ended")
-                self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        reply: Reply = json.loads(line)
-        return reply
 
 
 @dataclass
@@ -153,53 +64,31 @@ class Cell:
 class Round:
     """One request of a row, and what must be true of the file, or of the reply, afterwards.
 
-    `restore` puts the file in place, before each contestant's turn.
+    `restore` puts the file in place before each contestant's turn, and it is taken
+    away after it unless it is kept for the next round.
     """
 
     request: Reply
     restore: Callable[[Path], None] | None = None
     digest: str | None = None
     right: Callable[[Reply], bool] = lambda reply: True
+    keep: bool = False
 
 
 @dataclass
 class Limits:
-    """How long things may take. `given_up` names who is left out from now on, and why."""
+    """How long things may take, in seconds.
 
-    call_seconds: float
-    cell_seconds: float
+    A call; all calls of a peer in a row; a row, between its first and its last
+    round; all rows, by the monotonic clock. `given_up` names who is left out from
+    now on, and why.
+    """
+
+    call: float
+    peer: float
+    row: float
+    until: float
     given_up: dict[str, str] = field(default_factory=dict[str, str])
-
-
-class Pool:
-    """The workers, each started once; one that failed or grew large starts anew."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._workers: dict[str, Worker] = {}
-        self._started = 0
-
-    def get(self, entrant: Entrant) -> Worker:
-        """The worker of a contestant; raises OSError when it does not start."""
-        if entrant.name not in self._workers:
-            self._started += 1
-            root = self._home / f"{self._started:03d}"
-            root.mkdir(parents=True)
-            self._workers[entrant.name] = Worker(entrant, root)
-        return self._workers[entrant.name]
-
-    def drop(self, name: str) -> None:
-        """End a worker and remove its folder."""
-        worker = self._workers.pop(name, None)
-        if worker is not None:
-            worker.kill()
-            shutil.rmtree(worker.root, ignore_errors=True)
-
-    def close(self) -> None:
-        """Let all workers end."""
-        for worker in self._workers.values():
-            worker.close()
-        self._workers.clear()
 
 
 def compete(
@@ -210,34 +99,25 @@ def compete(
     warm: Round,
     expects: str = "success",
 ) -> list[Cell]:
-    """Let all contestants do each round in turn, the first one first in every other round.
+    """Let all contestants do each round, one after the other; at least one round is made.
 
     `warm` is done before, so that nothing is loaded in a measured call. `expects`
     "refusal": a contestant does right when it refuses.
     """
     cells = {row.name: Cell(row.name, row.kind) for row in rows}
-    workers: dict[str, Worker] = {}
-    for row in rows:
-        cell = cells[row.name]
-        if row.name in limits.given_up:
-            cell.failed = limits.given_up[row.name]
-            continue
-        try:
-            worker = pool.get(row)
-            if warm.restore is not None:
-                warm.restore(worker.root)
-            worker.ask(warm.request, limits.call_seconds)
-            workers[row.name] = worker
-        except (OSError, TimedOut) as error:
-            cell.failed = f"does not start: {error}"
-            pool.drop(row.name)
+    workers = _warmed(rows, pool, limits, warm, cells)
+    end = limits.until
     for turn, one in enumerate(rounds):
-        for name in _turned(list(workers), turn):
+        if turn == 1:  # the slow ones, which take part in the first round only, take nobody's time
+            end = min(time.monotonic() + limits.row, limits.until)
+        if turn and time.monotonic() > end:
+            break
+        for name in order(list(workers), turn):
             if not _turn(workers[name], cells[name], one, limits, expects):
                 del workers[name]
     for name, cell in cells.items():
-        if cell.failed.startswith("over "):
-            limits.given_up.setdefault(name, f"left out: {cell.failed} on a smaller one")
+        if cell.failed.startswith("> "):
+            limits.given_up.setdefault(name, f"left out, {cell.failed} before")
         if cell.failed or max(cell.peak_kb, default=0) > LARGE_KB:
             pool.drop(name)
     for worker in workers.values():
@@ -245,45 +125,69 @@ def compete(
     return list(cells.values())
 
 
-def _turned(names: list[str], turn: int) -> list[str]:
-    at = turn % len(names) if names else 0
-    return names[at:] + names[:at]
+def order(names: Sequence[str], turn: int) -> list[str]:
+    """Who comes when in a round: each has other neighbours each time, the same in every run."""
+    return random.Random(turn).sample(names, len(names))
+
+
+def _warmed(
+    rows: Sequence[Entrant], pool: Pool, limits: Limits, warm: Round, cells: dict[str, Cell]
+) -> dict[str, Worker]:
+    workers: dict[str, Worker] = {}
+    for row in rows:
+        if row.name in limits.given_up:
+            cells[row.name].failed = limits.given_up[row.name]
+            continue
+        try:
+            worker = pool.get(row)
+            if warm.restore is not None:
+                warm.restore(worker.root)
+            worker.ask(warm.request, limits.call)
+            workers[row.name] = worker
+        except (OSError, TimedOut):
+            cells[row.name].failed = "does not start"
+            pool.drop(row.name)
+    return workers
 
 
 def _turn(worker: Worker, cell: Cell, one: Round, limits: Limits, expects: str) -> bool:
     """One contestant's turn; whether it takes further part in the row."""
-    if sum(cell.seconds) > limits.cell_seconds:
+    if cell.kind == "peer" and sum(cell.seconds) > limits.peer:
         return False
     if one.restore is not None:
         one.restore(worker.root)
         time.sleep(SETTLE_SECONDS)
     try:
-        reply = worker.ask(one.request, limits.call_seconds)
+        reply = worker.ask(one.request, limits.call)
+        cell.failed = _judged(worker.root, cell, one, reply, expects)
     except TimedOut:
-        cell.failed = f"over {limits.call_seconds:.0f} s"
-        return False
+        cell.failed = f"> {limits.call:g} s"
     except OSError:
         cell.failed = "its process died"
-        return False
-    cell.text = reply.get("text", "")
-    failed = reply.get("failed", "")
-    if expects == "refusal" and cell.kind != "limit":
-        failed = "" if failed in ("refused", "error") else failed or "did not refuse"
-    if not failed and cell.kind != "limit" and not _right(worker.root, one, reply):
-        failed = "wrong"
+    else:
+        cell.text = reply.get("text", "")
+        if not cell.failed:
+            cell.seconds.append(reply["seconds"])
+            cell.peak_kb.append(reply["peak_kb"])
+            cell.idle_kb.append(reply["idle_kb"])
+    if not one.keep:  # what it wrote and did not flush is nobody else's to flush
+        (worker.root / FILE).unlink(missing_ok=True)
+    return not cell.failed
+
+
+def _judged(root: Path, cell: Cell, one: Round, reply: Reply, expects: str) -> str:
+    """What is wrong; empty when all is right."""
+    failed: str = reply.get("failed", "")
+    if cell.kind == "limit":
+        return failed
+    if expects == "refusal":
+        refusals = ("refused",) if cell.kind == "copydesk" else ("refused", "error")
+        failed = "" if failed in refusals else failed or "did not refuse"
     if failed:
-        cell.failed = failed
-        return False
-    cell.seconds.append(reply["seconds"])
-    cell.peak_kb.append(reply["peak_kb"])
-    cell.idle_kb.append(reply["idle_kb"])
-    return True
-
-
-def _right(root: Path, one: Round, reply: Reply) -> bool:
+        return failed
     if one.digest is not None and digest_of(root / FILE) != one.digest:
-        return False
-    return one.right(reply)
+        return "wrong"
+    return "" if one.right(reply) else "wrong"
 
 
 def digest_of(path: Path) -> str:
@@ -306,6 +210,16 @@ def placed(master: Path) -> Callable[[Path], None]:
     return restore
 
 
-def say(text: str) -> None:
-    """A line of progress."""
-    print(text, file=sys.stderr, flush=True)
+def linked(master: Path) -> Callable[[Path], None]:
+    """What puts the file itself, to be read only, into a contestant's folder, as one just changed.
+
+    So nobody tells from its times that it was read before.
+    """
+
+    def restore(root: Path) -> None:
+        path = root / FILE
+        path.unlink(missing_ok=True)
+        path.hardlink_to(master)
+        os.utime(path)
+
+    return restore

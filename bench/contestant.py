@@ -140,7 +140,7 @@ class Command(Contestant):
                 stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "LC_ALL": "C.UTF-8", "GIT_CEILING_DIRECTORIES": "/"},
+                env={**os.environ, "LC_ALL": "C.UTF-8", **outside(self.root)},
             )
             assert process.stdout is not None
             shown = process.stdout.read().decode("utf-8", "replace")
@@ -163,6 +163,11 @@ class Command(Contestant):
     def idle_kb(self) -> int:
         """Nothing runs between edits."""
         return 0
+
+
+def outside(folder: Path) -> dict[str, str]:
+    """What keeps git from seeing a repository that the folder may be in."""
+    return {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
 
 
 def reset_peak(pid: int) -> None:

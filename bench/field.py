@@ -39,6 +39,8 @@ TAIL = "limit: raw tail"
 FLOCK = "limit: flock + fsync + rename"
 FLOCK_FAST = "limit: flock + rename"
 EMPTY = "limit: SDK's empty call over stdio"
+EMPTY_TWO = "limit: two of them"
+MEMORY = "asked: 128 MB above idle"
 FULL = "copydesk (full)"
 FAST = "copydesk (fast)"
 STDIO_FULL = "copydesk over MCP stdio, one call (full)"
@@ -48,14 +50,14 @@ STDIO_TWO = "copydesk over MCP stdio, prepare and apply (full)"
 
 def entrants(found: Installed) -> dict[str, Entrant]:
     """Every contestant that can be started, by name."""
-    here = {"python": sys.executable}
     rows = [
         Entrant(FULL, "copydesk", "bench.peers.copydesk_library:Library", {"durability": "full"}),
         Entrant(FAST, "copydesk", "bench.peers.copydesk_library:Library", {"durability": "fast"}),
         _stdio(STDIO_FULL, "full", "1"),
         _stdio(STDIO_FAST, "fast", "1"),
         _stdio(STDIO_TWO, "full", "2"),
-        Entrant(EMPTY, "limit", "bench.peers.mcp_stdio:EmptyServer", here),
+        Entrant(EMPTY, "limit", "bench.peers.mcp_stdio:EmptyServer", {"calls": "1"}),
+        Entrant(EMPTY_TWO, "limit", "bench.peers.mcp_stdio:EmptyServer", {"calls": "2"}),
         Entrant(RENAME, "limit", "bench.limits:Rewrite", {"fsync": "no"}),
         Entrant(FSYNC, "limit", "bench.limits:Rewrite", {"fsync": "yes"}),
         Entrant(COPY, "limit", "bench.limits:Copy", {"fsync": "yes"}),

@@ -13,13 +13,31 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+
+from bench import say
 
 BENCH = Path(__file__).parent
 PINS = BENCH / "peers"
 HOME = BENCH / ".peers"
-SECONDS = 600
+SECONDS, QUICK_SECONDS = 240, 30
+PYTHON = {
+    "aider": "aider-chat",
+    "openhands": "openhands-aci",
+    "mcp_text_editor": "mcp-text-editor",
+    "tokens": "bpe-openai",
+}
+"""The distribution of each environment, the largest first."""
+
+LARGE = ("aider", "openhands")
+"""They take longer to install than the quick form has."""
+
+
+class NotInstalled(Exception):
+    """Why a peer is left out, in words for the results."""
 
 
 @dataclass
@@ -32,97 +50,102 @@ class Installed:
     missing: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def install() -> Installed:
-    """Install what is not there yet; what there is then."""
+def install(*, quick: bool) -> Installed:
+    """Install what is not there yet, two at a time; what there is then."""
     found = Installed()
-    for name, package in (
-        ("aider", "aider-chat"),
-        ("openhands", "openhands-aci"),
-        ("mcp_text_editor", "mcp-text-editor"),
-        ("tokens", "bpe-openai"),
-    ):
-        _guarded(found, package, lambda name=name, package=package: _python(found, name, package))
-    _guarded(found, "npm packages", lambda: _node(found))
-    for name in ("patch", "git", "sed"):
-        _guarded(found, name, lambda name=name: _system(found, name))
+    steps: dict[str, Callable[[], None]] = {}
+    for name, package in PYTHON.items():
+        steps[package] = partial(_python, found, name, package, quick)
+    steps["npm packages"] = partial(_node, found, quick)
+    for name in ("patch", "git", "sed", "diff"):
+        steps[name] = partial(_system, found, name)
+    with ThreadPoolExecutor(2) as threads:
+        waiting = {name: threads.submit(step) for name, step in steps.items()}
+    for name, done in waiting.items():
+        try:
+            done.result()
+        except NotInstalled as error:
+            found.missing[name] = str(error)
     return found
 
 
-def _guarded(found: Installed, name: str, step: Callable[[], None]) -> None:
-    try:
-        step()
-    except (OSError, subprocess.SubprocessError, RuntimeError) as error:
-        found.missing[name] = str(error).strip()[:300]
-
-
-def _python(found: Installed, name: str, package: str) -> None:
+def _python(found: Installed, name: str, package: str, quick: bool) -> None:
     pins = PINS / f"{name}.txt"
     folder = HOME / name
     python = folder / "bin" / "python"
     stamp = folder / "pins.txt"
-    if not stamp.exists() or stamp.read_text() != pins.read_text():
-        print(f"installing {package} ...", flush=True)
+    if not _is(stamp, pins.read_text()):
+        if quick and name in LARGE:
+            raise NotInstalled("takes long to install, which `make bench` does")
+        say(f"installing {package}")
         shutil.rmtree(folder, ignore_errors=True)
-        _run([sys.executable, "-m", "venv", str(folder)])
-        _run(
-            # the pins are complete, and one of the peers asks for a newer Python than it needs
-            [
-                *(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"),
-                *("--no-deps", "--ignore-requires-python", "-r", str(pins)),
-            ]
-        )
+        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], quick)
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
+        # the pins are complete, and one of the peers asks for a newer Python than it needs
+        exact = ["--no-deps", "--ignore-requires-python", "--only-binary", ":all:"]
+        _run([*pip, "--disable-pip-version-check", "--no-compile", *exact, "-r", str(pins)], quick)
         stamp.write_text(pins.read_text())
-    wanted = [line for line in pins.read_text().splitlines() if line.startswith(f"{package}==")]
+    wanted = [line for line in pins.read_text().split("\n") if line.startswith(f"{package}==")]
     found.python[name] = str(python)
     found.version[package] = wanted[0].split("==")[1]
 
 
-def _node(found: Installed) -> None:
+def _node(found: Installed, quick: bool) -> None:
     folder = HOME / "node"
     pins = (PINS / "package.json").read_text()
     stamp = folder / "pins.json"
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise RuntimeError("node and npm are not on the path")
-    if not stamp.exists() or stamp.read_text() != pins:
-        print("installing npm packages ...", flush=True)
+        raise NotInstalled("node and npm are not on the path")
+    if not _is(stamp, pins):
+        say("installing npm packages")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / "package.json").write_text(pins)
-        _run([npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"], folder)
+        quiet = ["--no-package-lock", "--no-audit", "--no-fund", "--silent"]
+        _run([npm, "install", *quiet], quick, folder)
         stamp.write_text(pins)
     modules = folder / "node_modules"
     for package, version in json.loads(pins)["dependencies"].items():
         found.version[package] = version
     script = modules / "@modelcontextprotocol" / "server-filesystem" / "dist" / "index.js"
     found.program["node"], found.program["filesystem"] = node, str(script)
-    found.version["node"] = _first_line([node, "--version"])
+    found.version["node"] = _first_line(["node", "--version"])
     binaries = sorted(modules.glob("@openai/codex-*/vendor/*/bin/codex"))
     if not binaries:
-        found.missing["@openai/codex"] = "no binary for this system"
-        return
+        raise NotInstalled("@openai/codex has no binary for this system")
     link = folder / "apply_patch"
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(binaries[0], folder))
     found.program["apply_patch"] = str(link)
 
 
+def _is(stamp: Path, pins: str) -> bool:
+    return stamp.exists() and stamp.read_text() == pins
+
+
 def _system(found: Installed, name: str) -> None:
     path = shutil.which(name)
     if path is None:
-        raise RuntimeError("is not installed")
+        raise NotInstalled("is not on the path")
     found.program[name] = path
-    found.version[name] = _first_line([path, "--version"])
+    found.version[name] = _first_line([name, "--version"])
 
 
 def _first_line(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    return done.stdout.splitlines()[0].strip()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.partition("\n")[0].strip()
 
 
-def _run(command: list[str], folder: Path | None = None) -> None:
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+def _run(command: list[str], quick: bool, folder: Path | None = None) -> None:
+    """Run a step; what it said of its failure goes to the terminal, not into the results."""
+    seconds = QUICK_SECONDS if quick else SECONDS
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise NotInstalled(f"was not installed in {seconds} s") from None
     if done.returncode:
-        raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
+        say((done.stderr or done.stdout).strip())
+        raise NotInstalled("could not be installed")

@@ -23,11 +23,6 @@ def write_job(folder: Path, how: How, edits: Sequence[LineEdit]) -> Path:
 
 def _sed(how: How, edit: LineEdit) -> str:
     """By number, or after the line with the text; marked lines have no special characters."""
-    if how == "line":
-        return f"{edit.line}c\\\n{_sed_text(edit.new)}\n"
-    return f"/{edit.old[0].strip()}/a\\\n{_sed_text(edit.new[1:])}\n"
-
-
-def _sed_text(lines: Sequence[str]) -> str:
-    """Leading blanks are lost unless a backslash stands before them."""
-    return "\\\n".join(f"\\{line}" if line[:1] == " " else line for line in lines)
+    if how == "anchor":
+        return "\\\n".join((f"/{edit.old[0].strip()}/a", *edit.new[1:])) + "\n"
+    return "\\\n".join((f"{edit.line}c", *edit.new)) + "\n"

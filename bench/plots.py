@@ -1,4 +1,4 @@
-"""Plots as SVG, both scales logarithmic, the limit drawn in."""
+"""Plots as SVG, both scales logarithmic, the limits drawn in as dashes."""
 
 from __future__ import annotations
 
@@ -8,97 +8,118 @@ from html import escape
 
 Points = Sequence[tuple[float, float]]
 
-WIDTH, HEIGHT = 860, 480
-LEFT, RIGHT, TOP, BOTTOM = 74, 250, 44, 56
+WIDTH, HEIGHT = 880, 480
+LEFT, RIGHT, TOP, BOTTOM = 74, 270, 44, 56
+OWN = ("#4fb286", "#0b6e4f")
 COLOURS = (
-    "#0b6e4f",
-    "#c1292e",
-    "#235789",
-    "#e08e0b",
-    "#7b3fa0",
-    "#3a7d9a",
-    "#8a5a33",
-    "#d05a9b",
-    "#5b6470",
-    "#97a80f",
+    *("#c1292e", "#235789", "#e08e0b", "#7b3fa0", "#3a9ac9"),
+    *("#8a5a33", "#d05a9b", "#7a8290", "#97a80f"),
 )
+DASHES = ("7 4", "2 3", "12 3 2 3")
+NAMES = {"bytes": "size of the file", "edits": "edits in one batch"}
+
+
+class Scale:
+    """One axis: whole decades around the values, from pixel `low` to pixel `high`."""
+
+    def __init__(self, values: Sequence[float], low: float, high: float) -> None:
+        self.first, self.last = decades(values)
+        self._low, self._high = low, high
+
+    def at(self, value: float) -> float:
+        """The pixel of a value."""
+        share = (math.log10(value) - self.first) / (self.last - self.first)
+        return self._low + share * (self._high - self._low)
+
+    def powers(self) -> range:
+        """The powers of ten on it."""
+        return range(self.first, self.last + 1)
 
 
 def plot(
-    title: str, across: str, up: str, lines: Mapping[str, Points], limits: Sequence[str] = ()
+    title: str,
+    across: str,
+    up: str,
+    lines: Mapping[str, Points],
+    limits: Sequence[str],
+    peers: Sequence[str],
 ) -> str:
-    """An SVG. `across` and `up` are units: `bytes`, `edits`, `seconds` or `MB`."""
+    """An SVG; empty without a point. `across` and `up`: `bytes`, `edits`, `seconds` or `MB`.
+
+    `limits` and `peers` name lines that may be there: by their place in these
+    lists they look the same in all plots.
+    """
     every = [point for points in lines.values() for point in points]
     if not every:
         return ""
-    low_x, high_x = _decades([x for x, _ in every])
-    low_y, high_y = _decades([y for _, y in every])
-
-    def at_x(x: float) -> float:
-        return LEFT + (math.log10(x) - low_x) / (high_x - low_x) * (WIDTH - LEFT - RIGHT)
-
-    def at_y(y: float) -> float:
-        share = (math.log10(y) - low_y) / (high_y - low_y)
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    x_scale = Scale([x for x, _ in every], LEFT, right)
+    y_scale = Scale([y for _, y in every], bottom, TOP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         f'<text x="{LEFT}" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
     ]
-    for power in range(low_x, high_x + 1):
-        x = at_x(10.0**power)
+    for power in x_scale.powers():
+        x = x_scale.at(10.0**power)
         parts.append(f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="#ddd"/>')
-        label = escape(_label(power, across))
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
-    for power in range(low_y, high_y + 1):
-        y = at_y(10.0**power)
+        told = label(power, across)
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{told}</text>')
+    for power in y_scale.powers():
+        y = y_scale.at(10.0**power)
         parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#ddd"/>')
-        label = escape(_label(power, up))
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
-    middle = (LEFT + right) / 2
+        told = label(power, up)
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{told}</text>')
     parts.append(
-        f'<text x="{middle}" y="{bottom + 40}" text-anchor="middle">{escape(_NAMES[across])}</text>'
+        f'<text x="{(LEFT + right) / 2}" y="{bottom + 40}" text-anchor="middle">'
+        f"{escape(NAMES[across])}</text>"
     )
-    colours = iter(COLOURS * 3)
-    ordered = sorted(lines.items(), key=lambda item: (item[0] not in limits, -item[1][-1][1]))
-    for number, (name, points) in enumerate(ordered):
-        limit, own = name in limits, name.startswith("copydesk")
-        colour = "#222" if limit else next(colours)
-        style = f'stroke="{colour}" stroke-width="{3 if own else 1.6}"'
-        style += ' stroke-dasharray="6 4"' if limit else ""
-        path = "L".join(f"{at_x(x):.1f} {at_y(y):.1f}" for x, y in sorted(points))
+    styles = _styles(lines, limits, peers)
+    ordered = sorted(lines, key=lambda name: (name not in limits, -max(lines[name])[1]))
+    for number, name in enumerate(ordered):
+        style = styles[name]
+        places = [(f"{x_scale.at(x):.1f}", f"{y_scale.at(y):.1f}") for x, y in sorted(lines[name])]
+        path = "L".join(f"{x} {y}" for x, y in places)
         parts.append(f'<path d="M{path}" fill="none" {style}/>')
-        if not limit:
-            parts += [
-                f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="3" fill="{colour}"/>'
-                for x, y in points
-            ]
+        if name not in limits:
+            parts += [f'<circle cx="{x}" cy="{y}" r="2.5" fill="#fff" {style}/>' for x, y in places]
         y = TOP + 10 + 20 * number
+        weight = ' font-weight="bold"' if name not in limits and name not in peers else ""
         parts.append(f'<path d="M{right + 14} {y}h26" fill="none" {style}/>')
-        weight = ' font-weight="bold"' if own else ""
         parts.append(f'<text x="{right + 46}" y="{y + 4}"{weight}>{escape(name)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-_NAMES = {"bytes": "size of the file", "edits": "edits in one batch"}
-_PREFIXES = ("", "K", "M", "G", "T")
+def _styles(
+    lines: Mapping[str, Points], limits: Sequence[str], peers: Sequence[str]
+) -> dict[str, str]:
+    """How each line is drawn."""
+    own = sorted(name for name in lines if name not in limits and name not in peers)
+    styles: dict[str, str] = {}
+    for at, name in enumerate(limits):
+        dash = DASHES[at % len(DASHES)]
+        styles[name] = f'stroke="#222" stroke-width="1.6" stroke-dasharray="{dash}"'
+    for at, name in enumerate(peers):
+        styles[name] = f'stroke="{COLOURS[at % len(COLOURS)]}" stroke-width="1.6"'
+    for at, name in enumerate(own):
+        styles[name] = f'stroke="{OWN[at % len(OWN)]}" stroke-width="3"'
+    return styles
 
 
-def _decades(values: Sequence[float]) -> tuple[int, int]:
+def decades(values: Sequence[float]) -> tuple[int, int]:
+    """The powers of ten just below and just above all values; one apart at least."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     return low, max(high, low + 1)
 
 
-def _label(power: int, unit: str) -> str:
-    if unit == "bytes":
-        return f"{10 ** (power % 3)} {_PREFIXES[power // 3]}B"
+def label(power: int, unit: str) -> str:
+    """Ten to the power, as the axis says it."""
     if unit == "edits":
         return f"{10**power:,}"
     if unit == "MB":
         return f"{10.0**power:g} MB"
-    steps = ((0, "s", 0), (-3, "ms", 3), (-6, "µs", 6))
-    _, name, shift = next((s for s in steps if power >= s[0]), steps[-1])
-    return f"{10.0 ** (power + shift):g} {name}"
+    if unit == "bytes":
+        return f"{10 ** (power % 3)} {('', 'K', 'M', 'G', 'T')[power // 3]}B"
+    shift, name = next((s, n) for s, n in ((0, "s"), (3, "ms"), (99, "µs")) if power >= -s)
+    return f"{10.0 ** (power + min(shift, 6)):g} {name}"

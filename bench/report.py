@@ -10,67 +10,81 @@ import os
 import platform
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench.arena import Cell
 from bench.installing import Installed
-from bench.results import Bar, Section, Table, cell_of, duration
+from bench.results import Section, Table, cell_of, duration
+
+VERDICTS = {True: "ok", False: "MISSED", None: "not measured"}
+"""By whether a bar is met."""
 
 _HEAD = """# Results of the benchmark
 
-Run it again: `make bench` (about 25 minutes on 2 cores), `make bench-quick` (about 3). Peers are
-installed below `bench/.peers`, each in an environment of its own, pinned in `bench/peers`.
+Run it again: `make bench` (at most 25 minutes on 2 cores), or `make bench-quick` (3 minutes, small
+sizes, results in `bench/trial`). Both install the peers below `bench/.peers`, each in an
+environment of its own, as pinned in `bench/peers`. `COPYDESK_DRIFT` names the folder of the drift
+data set, `../shared/drift` if it is not set.
 
-All contestants of a table ran in one run, in turns, each in its own process; only the call is
-timed. Every edit is checked by digest: one that was not made, or was made otherwise, has a word in
-the place of its time. Times are medians with the least and the most; `×` is the ratio to the limit
-of the table. Memory is the peak above what the process held before the call (of commands: all of
-it, which reads at least the {floor:.0f} MB of the Python that starts them). Absolute times mean
-little on a shared machine; the ratios are the bar, and nobody adjusts a bar to a result.
+All contestants of a table ran in one run, in turns, in another order each time, each in its own
+process; only the call is timed. Every edit is checked by digest: one that was not made, or was made
+otherwise, has a word in the place of its time; `> 15 s` was ended then. Times are medians, with the
+least and the most, and of how many; `×` is the ratio to the limit of the table. Memory is the peak
+above what the process held before the call (of commands: all of it, and at least that of the small
+Python process that starts them, about 14 MB). Absolute times mean little on a shared machine; the
+ratios are the bar, and nobody adjusts a bar to a result.
 """
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of the run: its scale, how long it took, the machine's load before and at the end."""
+
+    scale: str
+    minutes: float
+    load: tuple[float, float]
 
 
 def page(
     sections: Sequence[Section],
     found: Installed,
-    scale: str,
-    minutes: float,
-    floor_mb: float,
+    facts: Facts,
     plots: Sequence[tuple[str, str]],
 ) -> str:
     """The whole page. `plots` are captions and file names."""
-    every = [bar for section in sections for bar in section.bars]
-    met, missed = (sum(bar.met is known for bar in every) for known in (True, False))
+    every = [bar.met for section in sections for bar in section.bars]
+    counts = ", ".join(f"{words} {every.count(met)}" for met, words in VERDICTS.items())
     parts = [
-        _HEAD.format(floor=floor_mb),
-        f"This run: `{scale}`, {minutes:.0f} minutes. Bars met: {met}, missed: {missed}, "
-        f"not measured: {len(every) - met - missed}.\n",
+        _HEAD,
+        f"This run: `{facts.scale}`, {facts.minutes:.0f} minutes with installing; load of the "
+        f"machine {facts.load[0]:.1f} before, {facts.load[1]:.1f} at the end. "
+        f"**Bars: {counts}.**\n",
         _machine(),
-        _versions(found),
         "## Bars\n",
-        *(_bars(section) for section in sections if section.bars),
+        _bars(sections),
     ]
     if plots:
         parts.append("## Plots\n")
         parts += [f"![{caption}](plots/{name})\n" for caption, name in plots]
     parts += [_section(section) for section in sections]
+    parts += ["## Versions\n", _versions(found)]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def _machine() -> str:
-    cores = os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     system = f"{platform.system()} {platform.release().split('-')[0]}, {platform.machine()}"
     return (
-        f"Machine: {cores} cores ({_processor()}), {memory:.0f} GiB of memory, {system}, "
+        f"Machine: {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory, {system}, "
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}.\n"
     )
 
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text().split("\n")
     except OSError:
         return "processor unknown"
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -81,28 +95,24 @@ def _versions(found: Installed) -> str:
     rows = ["| contestant | version |", "|---|---|"]
     for package in ("copydesk", "mcp"):
         try:
-            rows.append(f"| {package} | {version(package)} |")
+            rows.append(_row([package, version(package)]))
         except PackageNotFoundError:
-            rows.append(f"| {package} | not installed |")
-    rows += [
-        f"| {name} | {told.split('/')[-1]} |"
-        for name, told in found.version.items()
-        if name != "bpe-openai"
-    ]
-    rows += [f"| {name} | skipped: {_cell(why)} |" for name, why in found.missing.items()]
+            rows.append(_row([package, "not installed"]))
+    rows += [_row([name, told]) for name, told in sorted(found.version.items())]
+    rows += [_row([name, f"skipped: {why}"]) for name, why in found.missing.items()]
     return "\n".join(rows) + "\n"
 
 
-def _bars(section: Section) -> str:
-    rows = [f"**{section.name}. {section.title}**\n", "| asked | measured | |", "|---|---|---|"]
-    rows += [
-        f"| {_cell(bar.asked)} | {_cell(bar.measured)} | {_verdict(bar)} |" for bar in section.bars
-    ]
+def _bars(sections: Sequence[Section]) -> str:
+    rows = ["| | asked | measured | |", "|---|---|---|---|"]
+    for section in sections:
+        if section.failed:
+            rows.append(_row([section.name, "all of it", "could not be run", VERDICTS[None]]))
+        for bar in section.bars:
+            verdict = VERDICTS[bar.met]
+            shown = f"**{verdict}**" if bar.met is False else verdict
+            rows.append(_row([section.name, bar.asked, bar.measured, shown]))
     return "\n".join(rows) + "\n"
-
-
-def _verdict(bar: Bar) -> str:
-    return {True: "met", False: "**missed**", None: "-"}[bar.met]
 
 
 def _section(section: Section) -> str:
@@ -114,7 +124,7 @@ def _section(section: Section) -> str:
 def _table(table: Table) -> str:
     limit = cell_of(table.cells, table.limit) if table.limit else None
     timed = any(cell.seconds for cell in table.cells) or not table.extra
-    head = ["", *(["median", "least - most"] if timed else [])]
+    head = ["", *(["median", "least - most", "of"] if timed else [])]
     head += [f"× {table.limit.removeprefix('limit: ')}"] if table.limit else []
     head += ["memory, MB"] if table.memory else []
     head += [*table.extra]
@@ -136,17 +146,16 @@ def _table(table: Table) -> str:
 
 def _times(cell: Cell) -> list[str]:
     if cell.median is None:
-        return [cell.failed or "-", ""]
-    return [duration(cell.median), f"{duration(min(cell.seconds))} - {duration(max(cell.seconds))}"]
+        return [cell.failed or "-", "", ""]
+    least, most = duration(min(cell.seconds)), duration(max(cell.seconds))
+    return [duration(cell.median), f"{least} - {most}", str(len(cell.seconds))]
 
 
 def _order(cell: Cell) -> tuple[int, int, float]:
+    """Limits first, then by time; who has none comes last."""
     return (cell.kind != "limit", cell.median is None, cell.median or 0.0)
 
 
 def _row(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(_cell(text) for text in texts) + " |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    cells = (text.replace("|", "\\|").replace("\n", " ") for text in texts)
+    return "| " + " | ".join(cells) + " |"

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from bench.arena import Cell
 
+Lines = dict[str, list[tuple[float, float]]]
+"""By contestant: where and how much."""
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -27,8 +30,7 @@ class Bar:
 class Table:
     """The cells of one row of a workload, against a limit.
 
-    `extra` are columns of texts, by contestant; `rate` shows edits a second and
-    not times.
+    `extra` are columns of texts, by contestant.
     """
 
     caption: str
@@ -40,21 +42,18 @@ class Table:
 
 @dataclass
 class Section:
-    """A workload's results."""
+    """A workload's results; `points` are the lines of the plots, by plot."""
 
     name: str
     title: str
     notes: list[str] = field(default_factory=list[str])
     tables: list[Table] = field(default_factory=list[Table])
     bars: list[Bar] = field(default_factory=list[Bar])
-    plain: list[str] = field(default_factory=list[str])
-    points: dict[str, dict[str, list[tuple[float, float]]]] = field(
-        default_factory=dict[str, dict[str, list[tuple[float, float]]]]
-    )
-    """By plot, by contestant: where and how much."""
+    points: dict[str, Lines] = field(default_factory=dict[str, Lines])
+    failed: bool = False
 
     def plot(self, name: str, x: float, cells: Sequence[Cell], *, memory: bool = False) -> None:
-        """Add a point for every contestant that has one."""
+        """Add a point for every contestant that has one; limits have no memory of their own."""
         lines = self.points.setdefault(name, {})
         for cell in cells:
             y = cell.peak_mb if memory else cell.median
@@ -109,6 +108,13 @@ def ahead_bar(asked: str, cells: Sequence[Cell], name: str) -> Bar:
 
 def duration(seconds: float) -> str:
     """Three significant digits, with a unit."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.3g} µs"
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if float(f"{seconds:.3g}") >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def size_text(size: float) -> str:
+    """A size in decimal units: `10 KB`, `1 GB`."""
+    unit, name = next((u, n) for u, n in ((1e9, "GB"), (1e6, "MB"), (1e3, "KB")) if size >= u)
+    return f"{size / unit:g} {name}"

@@ -1,4 +1,4 @@
-"""The benchmark: `python -m bench.run [--quick] [--only W1,W3]`.
+"""The benchmark: `python -m bench.run [--quick] [--only W1,W3] [--out FOLDER]`.
 
 What lives here: what is started, in what order, and where the results go. What
 must not: measuring.
@@ -9,20 +9,24 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench import field as names
-from bench.arena import PROJECT, Pool, say
-from bench.contestant import memory_kb
+from bench import say
+from bench.drifting import data_set
 from bench.field import entrants
-from bench.installing import install
+from bench.installing import BENCH, HOME, install
 from bench.plots import plot
-from bench.report import page
+from bench.pool import Pool
+from bench.report import VERDICTS, Facts, page
 from bench.results import Section
-from bench.setting import FULL, QUICK, Setting
+from bench.setting import FULL, QUICK, Scale, Setting
 from bench.workloads import (
     w1_small,
     w2_batch,
@@ -34,7 +38,6 @@ from bench.workloads import (
     w8_start,
 )
 
-BENCH = PROJECT / "bench"
 WORKLOADS: dict[str, Callable[[Setting], Section]] = {
     "W1": w1_small.run,
     "W2": w2_batch.run,
@@ -51,59 +54,86 @@ PLOTS = (
     ("edits-time", "One batch in a file of 10 MB: time", "edits", "seconds"),
     ("edits-memory", "One batch in a file of 10 MB: peak memory of the process", "edits", "MB"),
 )
-LIMITS = (names.RENAME, names.FSYNC, names.COPY, names.COPY_FAST)
+LIMITS = (names.FSYNC, names.RENAME, names.MEMORY, names.COPY, names.COPY_FAST)
+TRIAL = BENCH / "trial"
+"""Where results go that are not those of the whole benchmark."""
 
 
-def main() -> None:
-    """Run the workloads and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int:
+    """Run the workloads and write the results; 1 when one of them could not run."""
+    parser = argparse.ArgumentParser(prog="python -m bench.run")
     parser.add_argument("--quick", action="store_true", help="small sizes, about 3 minutes")
     parser.add_argument("--only", default="", help="some workloads, such as W1,W3")
-    parser.add_argument("--out", default=str(BENCH), help="where RESULTS.md and plots/ are put")
+    parser.add_argument("--out", type=Path, help="where RESULTS.md and plots/ are put")
     options = parser.parse_args()
     wanted = [name for name in options.only.upper().split(",") if name] or list(WORKLOADS)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was made is removed then, too
+    load = os.getloadavg()[0]
     began = time.monotonic()
-    found = install()
+    found = install(quick=options.quick)
     for name, why in found.missing.items():
-        say(f"skipped: {name}: {why}")
-    began_measuring = time.monotonic()
-    say(f"peers are there after {began_measuring - began:.0f} s")
-    drift = PROJECT / os.environ.get("COPYDESK_DRIFT", "../shared/drift")
-    home = Path(tempfile.mkdtemp(prefix="copydesk-bench-"))
-    scale = QUICK if options.quick else FULL
-    known = drift if (drift / "real.jsonl.xz").exists() else None
+        say(f"skipped: {name} {why}")
+    say(f"peers are there after {time.monotonic() - began:.0f} s")
+    HOME.mkdir(exist_ok=True)
+    # on the disk that the project is on; the system's own folder may be memory
+    home = Path(tempfile.mkdtemp(prefix="work-", dir=HOME))
     pool = Pool(home / "pool")
-    bench = Setting(scale, found, entrants(found), home, known, pool)
-    sections: list[Section] = []
+    scale = QUICK if options.quick else FULL
+    bench = Setting(scale, found, entrants(found), home, data_set(), pool)
     try:
-        for name in wanted:
-            say(f"{name} ({time.monotonic() - began_measuring:.0f} s so far)")
-            sections.append(WORKLOADS[name](bench))
-            for bar in sections[-1].bars:
-                verdict = {True: "met", False: "MISSED", None: "-"}[bar.met]
-                say(f"  {verdict:6} {bar.asked}: {bar.measured}")
+        sections = [_run(name, bench, scale) for name in wanted]
     finally:
         pool.close()
         shutil.rmtree(home, ignore_errors=True)
-    minutes = (time.monotonic() - began_measuring) / 60
-    out = Path(options.out)
-    plots = _write_plots(sections, out / "plots")
-    floor = memory_kb(os.getpid(), "VmRSS") / 1024
-    text = page(sections, found, scale.name, minutes, min(floor, 14.0), plots)
+    whole = not options.quick and not options.only
+    out: Path = options.out or (BENCH if whole else TRIAL)
+    facts = Facts(
+        scale=scale.name,
+        minutes=(time.monotonic() - began) / 60,
+        load=(load, os.getloadavg()[0]),
+    )
+    peers = [row.name for row in bench.rows()]
+    text = page(sections, found, facts, _write_plots(sections, peers, out / "plots"))
     (out / "RESULTS.md").write_text(text)
-    say(f"{out / 'RESULTS.md'} written after {minutes:.1f} minutes")
+    say(f"{out / 'RESULTS.md'} written after {facts.minutes:.1f} minutes")
+    return int(any(section.failed for section in sections))
 
 
-def _write_plots(sections: list[Section], folder: Path) -> list[tuple[str, str]]:
+def _run(name: str, bench: Setting, scale: Scale) -> Section:
+    """The section of a workload; one that breaks does not take the others with it.
+
+    `scale` is the one that was asked for: the quick one when the time is over.
+    """
+    say(f"{name}")
+    began = time.monotonic()
+    if began > bench.until:
+        bench.scale = QUICK
+    try:
+        section = WORKLOADS[name](bench)
+    except Exception:  # what went wrong is shown, and the exit status tells of it
+        traceback.print_exc()
+        return Section(name, "could not be run", failed=True)
+    if bench.scale is not scale:
+        section.notes.append("Measured at the quick scale, since the time was over.")
+    for bar in section.bars:
+        say(f"  {VERDICTS[bar.met]:12} {bar.asked}: {bar.measured}")
+    say(f"  {name} took {time.monotonic() - began:.0f} s")
+    return section
+
+
+def _write_plots(
+    sections: Sequence[Section], peers: Sequence[str], folder: Path
+) -> list[tuple[str, str]]:
+    """Captions and file names of the plots that have points."""
     written: list[tuple[str, str]] = []
     folder.mkdir(parents=True, exist_ok=True)
     for name, title, across, up in PLOTS:
         lines = [section.points[name] for section in sections if name in section.points]
-        if lines and (svg := plot(title, across, up, lines[0], LIMITS)):
+        if lines and (svg := plot(title, across, up, lines[0], LIMITS, peers)):
             (folder / f"{name}.svg").write_text(svg)
             written.append((title, f"{name}.svg"))
     return written
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -52,8 +52,10 @@ def cell(name: str, *seconds: float, failed: str = "", mb: float = 0.0) -> Cell:
     return Cell(name, kind, list(seconds), peak, memory, failed)
 
 
-def race(edits: int, seconds: float = 1.0, *, lost: int = 0, damaged: bool = False) -> Race:
-    return Race(seconds, edits, lost, 0, damaged)
+def race(
+    edits: int, seconds: float = 1.0, *, lost: int = 0, damaged: bool = False, timely: bool = True
+) -> Race:
+    return Race(seconds, edits, lost, 0, damaged, timely)
 
 
 def check(made: object, expected: object) -> None:
@@ -109,6 +111,8 @@ def check(made: object, expected: object) -> None:
         (nothing_lost("", [race(10)], 10), "+ 0 lost, 0 not made"),
         (nothing_lost("", [race(10), race(10, lost=1)], 10), "- 1 lost, 0 not made"),
         (nothing_lost("", [race(9)], 10), "- 0 lost, 1 not made"),
+        (nothing_lost("", [race(9, timely=False)], 10), "+ 0 lost, 1 not made"),
+        (nothing_lost("", [race(9, lost=1, timely=False)], 10), "- 1 lost, 1 not made"),
         (nothing_lost("", [race(10, damaged=True)], 10), "- 0 lost, 0 not made, damaged"),
         (nothing_lost("", [], 10), "? not measured"),
         (nothing_lost("", "failed", 10), "? not measured"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from bench.contestant import FILE, Contestant, Job, Refused
 
@@ -14,15 +16,13 @@ class Aider(Contestant):
 
     def open(self, root: Path) -> None:
         """Make what the coder reads and writes files with."""
-        from aider.coders.editblock_coder import EditBlockCoder
-        from aider.io import InputOutput
-
         super().open(root)
-        self._apply = EditBlockCoder.apply_edits
+        coder = import_module("aider.coders.editblock_coder").EditBlockCoder
+        self._apply: Any = coder.apply_edits
         self._coder = SimpleNamespace(
-            io=InputOutput(pretty=False, yes=True),
-            abs_root_path=lambda path: str(root / path),
-            get_rel_fname=lambda path: path,
+            io=import_module("aider.io").InputOutput(pretty=False, yes=True),
+            abs_root_path=lambda path=FILE: str(root / path),
+            get_rel_fname=str,
             abs_fnames=set(),
             fence=("```", "```"),
         )

@@ -9,9 +9,6 @@ from typing import Any
 
 from bench.contestant import FILE, Contestant, Job, Refused
 
-LIMIT_BYTES = 8 << 30
-"""The bench edits files above copydesk's default limit."""
-
 
 class Library(Contestant):
     """`Opened.call`, the tools' own entry, with the answer's text made. Option: `durability`."""
@@ -24,7 +21,6 @@ class Library(Contestant):
         super().open(root)
         config = Config(
             durability="fast" if self.options.get("durability") == "fast" else "full",
-            limit_bytes=LIMIT_BYTES,
             toolsets=("ws_mod", "batch"),
         )
         self._opened = open_workspace(str(root), config, shared=True)
@@ -80,6 +76,8 @@ class Library(Contestant):
 
     def _call(self, tool: str, **arguments: Any) -> str:
         answer = self._opened.call("local", tool, arguments)
+        if "log_id" in answer.text:
+            raise RuntimeError(answer.text)  # a crash is no refusal
         if answer.is_error:
             raise Refused(answer.text)
         return answer.text

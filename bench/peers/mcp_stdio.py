@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,12 +22,13 @@ class Client:
     """A server started with `command`; one request at a time. The era with a handshake."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the server is
         self.process = subprocess.Popen(
             command,
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._errors,
             env=dict(os.environ),
         )
         self._id = 0
@@ -58,6 +61,7 @@ class Client:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+        self._errors.close()
 
     def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._id += 1
@@ -66,7 +70,9 @@ class Client:
         while True:
             line = self.process.stdout.readline()
             if not line:
-                raise Refused("the server has ended")
+                self._errors.seek(0)
+                said = self._errors.read().decode("utf-8", "replace")
+                raise Refused(f"the server has ended: {said[-2000:]}")
             reply = json.loads(line)
             if reply.get("id") == self._id and "method" not in reply:
                 break
@@ -179,15 +185,18 @@ class CopydeskServer(Server):
 
 
 class EmptyServer(Server):
-    """The SDK's own server with a tool that does nothing: what a call costs at least."""
+    """The SDK's own server with a tool that does nothing: what a call costs at least.
+
+    Options: `calls`, how many for an edit.
+    """
 
     def command(self) -> list[str]:
         """The script beside this one."""
-        return [self.options["python"], str(Path(__file__).with_name("bare_server.py"))]
+        return [sys.executable, str(Path(__file__).with_name("bare_server.py"))]
 
     def edit(self, job: Job) -> Callable[[], object]:
-        """An empty call."""
-        return lambda: self.call("nothing")
+        """Empty calls."""
+        return lambda: [self.call("nothing") for _ in range(int(self.options["calls"]))]
 
 
 def first_answer(command: Sequence[str], folder: Path) -> float:

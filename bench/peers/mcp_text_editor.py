@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,8 @@ class TextEditor(Contestant):
 
     def open(self, root: Path) -> None:
         """Make the editor and the loop it runs in."""
-        from mcp_text_editor.text_editor import TextEditor as Editor
-
         super().open(root)
-        self._editor = Editor()
+        self._editor: Any = import_module("mcp_text_editor.text_editor").TextEditor()
         self._loop = asyncio.new_event_loop()
 
     def close(self) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bench import field as names
 from bench.arena import Cell, Limits, compete
 from bench.data import Text
-from bench.results import Section, Table, ahead_bar, between, cell_of, ratio_bar
+from bench.results import Section, Table, ahead_bar, between, cell_of, ratio_bar, size_text
 from bench.setting import MB, Setting
 
 PLOT_BYTES = 10 * MB
+NO_BATCH = ("OpenHands editor", "GNU sed")
 
 
 def run(bench: Setting) -> Section:
@@ -22,18 +23,11 @@ def run(bench: Setting) -> Section:
     found: dict[tuple[int, int], list[Cell]] = {}
     for count, size in bench.scale.batches:
         cells = found[count, size] = _compete(bench, count, size, limits)
-        caption = f"{count:,} edits in {size / MB:g} MB"
+        caption = f"{count:,} edits in {size_text(size)}"
         section.tables.append(Table(caption, cells, names.FSYNC))
         if size >= MB:
-            section.bars.append(
-                ratio_bar(
-                    f'{caption}: "full" within 3 × of fsync + rename',
-                    cells,
-                    names.FULL,
-                    names.FSYNC,
-                    3.0,
-                )
-            )
+            asked = f'{caption}: "full" within 3 × of fsync + rename'
+            section.bars.append(ratio_bar(asked, cells, names.FULL, names.FSYNC, 3.0))
         section.bars += [
             ahead_bar(f'{caption}: "{name}" ahead of every peer', cells, own)
             for name, own in (("full", names.FULL), ("fast", names.FAST))
@@ -43,21 +37,16 @@ def run(bench: Setting) -> Section:
         ends = cell_of(many, names.FULL), cell_of(few, names.FULL)
         asked = '10,000 edits at most 1.5 × the time of 1,000, 100 MB, "full"'
         section.bars.append(between(asked, *ends, 1.5))
-    _plots(bench, section)
+    limits = bench.limits()
+    for count in bench.scale.batch_edits:
+        cells = found.get((count, PLOT_BYTES)) or _compete(bench, count, PLOT_BYTES, limits)
+        section.plot("edits-time", count, cells)
+        section.plot("edits-memory", count, cells, memory=True)
     return section
 
 
 def _compete(bench: Setting, count: int, size: int, limits: Limits) -> list[Cell]:
     rows = bench.rows(names.FSYNC, names.RENAME, names.FULL, names.FAST)
-    rows = [row for row in rows if row.name not in ("OpenHands editor", "GNU sed")]
-    one = bench.edit_round(Text(size), "batch", count)
-    rounds = [one] * bench.scale.trials
+    rows = [row for row in rows if row.name not in NO_BATCH]
+    rounds = [bench.edit_round(Text(size), "batch", count)] * bench.scale.rounds
     return compete(rows, bench.pool, rounds, limits, bench.warm("batch"))
-
-
-def _plots(bench: Setting, section: Section) -> None:
-    limits = bench.limits()
-    for count in bench.scale.batch_edits:
-        cells = _compete(bench, count, PLOT_BYTES, limits)
-        section.plot("edits-time", count, cells)
-        section.plot("edits-memory", count, cells, memory=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench import field as names
 from bench.arena import compete
 from bench.contestant import How
 from bench.data import Text
-from bench.results import Section, Table, cell_of, memory_bar, ratio_bar
-from bench.setting import MB, Setting
+from bench.results import Section, Table, cell_of, memory_bar, ratio_bar, size_text
+from bench.setting import LARGE, MB, Setting
 
 HOWS: tuple[tuple[How, str], ...] = (("line", "by line number"), ("anchor", "by anchor"))
-LARGE_TRIALS = 3
+LARGE_TIMES = 4.0
+MOST_MEMORY_MB = 128.0
 
 
 def run(bench: Setting) -> Section:
@@ -21,26 +24,31 @@ def run(bench: Setting) -> Section:
         "ask the same of them; above 100 MB the second one leaves them out."
     )
     for how, words in HOWS:
-        limits = bench.limits()
+        limits, large = bench.limits(), bench.limits(LARGE_TIMES)
         for size in bench.scale.sizes:
             if how == "anchor" and size < MB:
                 continue
-            peers = ("GNU patch", "GNU sed") if how == "anchor" and size > 100 * MB else None
+            peers = ("GNU patch", "GNU sed") if how == "anchor" and size > LARGE else None
             own = (names.COPY, names.COPY_FAST, names.FULL, names.FAST)
+            rounds = [bench.edit_round(Text(size), how)] * bench.scale.rounds
+            most = replace(large, given_up=limits.given_up) if size > LARGE else limits
             rows = bench.rows(*own, peers=peers)
-            one = bench.edit_round(Text(size), how)
-            rounds = [one] * (bench.scale.trials if size <= 100 * MB else LARGE_TRIALS)
-            warm = bench.warm(how)
-            cells = compete(rows, bench.pool, rounds, limits, warm)
-            caption = f"{size / MB:g} MB, {words}"
+            cells = compete(rows, bench.pool, rounds, most, bench.warm(how))
+            caption = f"{size_text(size)}, {words}"
             section.tables.append(Table(caption, cells, names.COPY))
             if how == "line":
                 section.plot("size-time", size, cells)
                 section.plot("size-memory", size, cells, memory=True)
+                own_cell = cell_of(cells, names.FULL)
+                if own_cell is not None:
+                    idle = min(own_cell.idle_kb) / 1024
+                    line = section.points["size-memory"].setdefault(names.MEMORY, [])
+                    line.append((size, idle + MOST_MEMORY_MB))
             if size >= 10 * MB:
                 asked = f'{caption}: "full" within 2.5 × of cp + fsync'
                 section.bars.append(ratio_bar(asked, cells, names.FULL, names.COPY, 2.5))
             if size >= MB:
-                asked = f"{caption}: under 128 MB above idle"
-                section.bars.append(memory_bar(asked, cell_of(cells, names.FULL), 128.0))
+                asked = f"{caption}: under {MOST_MEMORY_MB:.0f} MB above idle"
+                memory = memory_bar(asked, cell_of(cells, names.FULL), MOST_MEMORY_MB)
+                section.bars.append(memory)
     return section

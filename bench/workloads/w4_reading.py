@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bench import field as names
-from bench.arena import Reply, Round, compete
+from bench.arena import Round, compete, linked
 from bench.data import Text
-from bench.results import Section, Table, cell_of, memory_bar, ratio_bar, under_bar
-from bench.setting import MB, Setting
+from bench.pool import Reply
+from bench.results import Section, Table, cell_of, memory_bar, ratio_bar, size_text, under_bar
+from bench.setting import Setting
 
 LINES = 500
 
@@ -14,6 +15,7 @@ LINES = 500
 def run(bench: Setting) -> Section:
     """By numbers, with the count of all lines; and from the end, without it."""
     section = Section("W4", f"Read the last {LINES} lines")
+    section.notes.append("The system has the file in memory; the tools have not seen it before.")
     counting, tail = bench.limits(), bench.limits()
     for size in bench.scale.reading:
         text = Text(size)
@@ -23,17 +25,16 @@ def run(bench: Setting) -> Section:
         def right(reply: Reply, shown: list[str] = shown) -> bool:
             return all(line in reply["text"] for line in shown)
 
-        restore = bench.edit_round(text, "line").restore
+        restore = linked(bench.master(text))
         by_number = {"do": "read", "first": total - LINES + 1, "last": total, "total": total}
         from_end = {"do": "read_end", "lines": LINES}
-        trials = bench.scale.trials
         warm = Round(from_end, restore)
 
         peers = ["mcp-text-editor", "OpenHands editor", "GNU sed"]
         rows = bench.rows(names.COUNT, names.FULL, peers=peers)
-        rounds = [Round(by_number, None, None, right)] * trials
+        rounds = [Round(by_number, restore, None, right)] * bench.scale.rounds
         cells = compete(rows, bench.pool, rounds, counting, warm)
-        caption = f"{size / MB:g} MB, with the count of lines"
+        caption = f"{size_text(size)}, with the count of lines"
         section.tables.append(Table(caption, cells, names.COUNT))
         asked = f"{caption}: within 1.5 × of counting"
         section.bars.append(ratio_bar(asked, cells, names.FULL, names.COUNT, 1.5))
@@ -41,9 +42,9 @@ def run(bench: Setting) -> Section:
         section.bars.append(memory_bar(asked, cell_of(cells, names.FULL), 64.0))
 
         rows = bench.rows(names.TAIL, names.FULL, peers=["MCP filesystem server"])
-        rounds = [Round(from_end, None, None, right)] * trials
+        rounds = [Round(from_end, restore, None, right)] * bench.scale.rounds
         cells = compete(rows, bench.pool, rounds, tail, warm)
-        caption = f"{size / MB:g} MB, from the end"
+        caption = f"{size_text(size)}, from the end"
         section.tables.append(Table(caption, cells, names.TAIL))
         own = cell_of(cells, names.FULL)
         section.bars.append(under_bar(f"{caption}: under 20 ms", own, 0.020))

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 from bench import field as names
 from bench.arena import Cell, Limits, Round, compete, digest_of, placed
 from bench.data import LineEdit, Text
+from bench.field import Entrant
 from bench.jobs import write_job
-from bench.results import Bar, Section, Table, cell_of, under_bar
+from bench.results import Bar, Section, Table, cell_of, size_text, under_bar
 from bench.setting import MB, Setting
 
 MOST_TOKENS = 300
+NO_TEXT = ("GNU sed", "mcp-text-editor")
+"""They are told a place by its number, so that no text can be missing."""
+
+HOSTILE = {
+    "10 MB of one line": b"value = compute(0x1235, mode='fast') " * (10 * MB // 37) + b"\n",
+    "10 MB of equal lines": b'value = compute(0x1235, mode="fast")\n' * (10 * MB // 37),
+}
+_WANTED = 'value = compute(0x1234, mode="fast")'
 _COUNTING = """
 import json, sys, bpe_openai
 encode = bpe_openai.get_encoding("o200k_base").encode
@@ -23,85 +34,60 @@ print(json.dumps([len(encode(text)) for text in json.load(sys.stdin)]))
 def run(bench: Setting) -> Section:
     """Time to the refusal, what it costs to read, and whether the near place is in it."""
     section = Section("W5", "The text is not there, a near match is")
+    section.notes.append(
+        "Tokens are those of the answer, by o200k_base; an answer is cut at 20,000 characters."
+    )
     limits = bench.limits()
+    every = [row for row in bench.rows(names.FULL) if row.name not in NO_TEXT]
     for size, most in ((MB, 0.050), (10 * MB, 0.300)):
         text = Text(size)
         (mark,) = text.marks(1)
         old = (mark.before[-1], mark.old[0].replace("compute", "computed"), mark.after[0])
         edit = LineEdit(mark.line - 1, old, (*old, "    added"), mark.before[:-1], mark.after[1:])
-        job = write_job(bench.folder("job"), "batch", [edit])
-        master = bench.master(text)
-        one = Round({"do": "edit", "job": str(job)}, placed(master), digest_of(master))
-        cells = _compete(bench, one, limits)
+        cells = _compete(bench, every, bench.master(text), edit, limits)
         shown = {c.name: "yes" if mark.old[0].strip() in c.text else "no" for c in cells}
-        tokens = _tokens(bench, cells)
-        caption = f"{size / MB:g} MB"
-        told = {name: str(count) for name, count in tokens.items()}
-        extra = {"near place shown": shown, "tokens": told}
-        section.tables.append(Table(caption, cells, None, extra, memory=False))
-        section.bars += _bars(caption, cells, most, shown, tokens)
-    section.notes.append("Tokens are counted with o200k_base; what is refused is not written.")
-    section.bars += _hostile(bench)
+        section.tables.append(_table(bench, size_text(size), cells, shown))
+        section.bars += _bars(section.tables[-1], most)
+    own = bench.rows(names.FULL, peers=())
+    for name, data in HOSTILE.items():
+        master = bench.home / "hostile.txt"
+        master.write_bytes(data)
+        edit = LineEdit(1, (_WANTED,), ("other",), (), ())
+        cells = _compete(bench, own, master, edit, bench.limits())
+        section.tables.append(_table(bench, name, cells, {}))
+        section.bars += _bars(section.tables[-1], 0.300)
     return section
 
 
-def _compete(bench: Setting, one: Round, limits: Limits) -> list[Cell]:
-    rows = [row for row in bench.rows(names.FULL) if row.name != "GNU sed"]
-    rounds = [one] * bench.scale.trials
+def _compete(
+    bench: Setting, rows: Sequence[Entrant], master: Path, edit: LineEdit, limits: Limits
+) -> list[Cell]:
+    job = write_job(bench.folder("job"), "batch", [edit])
+    one = Round({"do": "edit", "job": str(job)}, placed(master), digest_of(master))
+    rounds = [one] * bench.scale.rounds
     return compete(rows, bench.pool, rounds, limits, bench.warm("line"), expects="refusal")
 
 
-def _bars(
-    caption: str,
-    cells: list[Cell],
-    most: float,
-    shown: dict[str, str],
-    tokens: dict[str, int],
-) -> list[Bar]:
-    own = cell_of(cells, names.FULL)
-    count = tokens.get(names.FULL)
-    return [
-        under_bar(f"{caption}: under {most * 1e3:.0f} ms", own, most),
-        Bar(
-            f"{caption}: the near place is shown",
-            shown.get(names.FULL, "not measured") if own else "not measured",
-            shown.get(names.FULL) == "yes" if own else None,
-        ),
-        Bar(
-            f"{caption}: under {MOST_TOKENS} tokens",
-            "not measured" if own is None or count is None else f"{count} tokens",
-            None if own is None or count is None else count < MOST_TOKENS,
-        ),
-    ]
+def _table(bench: Setting, caption: str, cells: Sequence[Cell], shown: dict[str, str]) -> Table:
+    extra = {"near place shown": shown} if shown else {}
+    return Table(caption, cells, None, {**extra, "tokens": _tokens(bench, cells)}, memory=False)
 
 
-def _hostile(bench: Setting) -> list[Bar]:
-    """10 MB on which a search for near places may run away."""
-    wanted = 'value = compute(0x1234, mode="fast")'
-    texts = {
-        "10 MB of one line": b"value = compute(0x1235, mode='fast') " * (10 * MB // 37) + b"\n",
-        "10 MB of equal lines": b'value = compute(0x1235, mode="fast")\n' * (10 * MB // 38),
-    }
-    bars: list[Bar] = []
-    for name, data in texts.items():
-        master = bench.home / "hostile.txt"
-        master.write_bytes(data)
-        edit = LineEdit(1, (wanted,), ("other",), (), ())
-        job = write_job(bench.folder("job"), "batch", [edit])
-        one = Round({"do": "edit", "job": str(job)}, placed(master), digest_of(master))
-        cells = compete(
-            bench.rows(names.FULL, peers=()),
-            bench.pool,
-            [one] * bench.scale.trials,
-            bench.limits(),
-            bench.warm("line"),
-            expects="refusal",
-        )
-        bars.append(under_bar(f"{name}: under 300 ms", cell_of(cells, names.FULL), 0.300))
-    return bars
+def _bars(table: Table, most: float) -> list[Bar]:
+    own = cell_of(table.cells, names.FULL)
+    bars = [under_bar(f"{table.caption}: under {most * 1e3:.0f} ms", own, most)]
+    shown = table.extra.get("near place shown", {}).get(names.FULL)
+    tokens = table.extra["tokens"].get(names.FULL)
+    if shown:
+        met = shown == "yes" if own else None
+        bars.append(Bar(f"{table.caption}: the near place is shown", shown, met))
+    asked = f"{table.caption}: under {MOST_TOKENS} tokens"
+    if own is None or tokens is None:
+        return [*bars, Bar(asked, "not measured", None)]
+    return [*bars, Bar(asked, f"{tokens} tokens", int(tokens) < MOST_TOKENS)]
 
 
-def _tokens(bench: Setting, cells: list[Cell]) -> dict[str, int]:
+def _tokens(bench: Setting, cells: Sequence[Cell]) -> dict[str, str]:
     """How many tokens each answer has; none where the counter is not installed."""
     python = bench.found.python.get("tokens")
     if python is None:
@@ -115,4 +101,4 @@ def _tokens(bench: Setting, cells: list[Cell]) -> dict[str, int]:
     )
     if done.returncode:
         return {}
-    return dict(zip([cell.name for cell in cells], json.loads(done.stdout), strict=True))
+    return dict(zip([cell.name for cell in cells], map(str, json.loads(done.stdout)), strict=True))

@@ -5,109 +5,160 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from bench import drifting
+from bench import PROJECT, drifting
 from bench.arena import Cell
-from bench.drifting import Carry, Case
+from bench.drifting import Carry, Product
 from bench.results import Bar, Section, Table, cell_of, under_bar
 from bench.setting import Setting
+from bench.traps import Case, made_cases
 
-OWN = "copydesk"
-MADE = 40
+RULE, WHOLE = "copydesk, the rule in process", "copydesk, apply of a plan made before"
 FIVE_MB = 5_000_000
-REAL, TRAPS = 1117, 580
-"""Asked for of the whole sets: cases with one right place that are carried."""
+ASKED = {"real": 1117, "traps": 580}
+"""Of the whole sets: cases with one right place that are carried."""
+
+Way = Callable[[Case], tuple[float, bytes | None] | None]
+"""The seconds and the result of a case; None: it is not asked."""
+
+Counts = Counter[tuple[str, str]]
+"""How often each verdict fell on cases with each expectation."""
 
 
 def run(bench: Setting) -> Section:
     """All ways on each case, in turn."""
-    ways: dict[str, tuple[str, Carry]] = {OWN: ("copydesk", drifting.copydesk())}
-    if "git" in bench.found.program:
-        ways["git merge-file"] = ("peer", drifting.merge_file)
-        ways["git apply"] = ("peer", drifting.git_apply)
-    if "patch" in bench.found.program:
-        ways["GNU patch"] = ("peer", drifting.patch)
+    folder = bench.folder("w7")
+    folder.mkdir()
+    product = Product(folder)
+    ways: dict[str, tuple[str, Way]] = {
+        RULE: ("copydesk", timed(drifting.rule())),
+        WHOLE: ("copydesk", _applied(product)),
+    }
+    program = bench.found.program
+    if "git" in program:
+        ways["git merge-file"] = ("peer", timed(drifting.merge_file))
+        ways["git apply"] = ("peer", timed(drifting.git_apply))
+    if "patch" in program:
+        ways["GNU patch"] = ("peer", timed(drifting.patch))
     section = Section("W7", "Drift: a hunk planned on a text that has changed since")
-    section.notes.append("The tools are commands, so most of their time is that of a process.")
+    section.notes.append(
+        "WRONG: something was written, and it is not what is right. The tools are commands, so "
+        "most of their time is that of a process. A plan of copydesk replaces one range of lines; "
+        "cases that do something else are not asked of it."
+    )
+    sets: dict[str, Iterable[Case]] = {}
     if bench.drift is None:
         section.notes.append(
-            "The drift data set was not found (COPYDESK_DRIFT names its folder), so nothing is "
-            "said here of right and wrong, and the times are those of cases made up."
+            "Skipped: the sets `real` and `traps`; COPYDESK_DRIFT names the folder they are in, "
+            "and it was not found. The set `made` is from the project's own text."
         )
-        cells, _ = _score(ways, drifting.made_cases(MADE))
-        section.tables.append(Table("made cases, 10 KB to 400 KB", cells, None, memory=False))
-        section.bars.append(under_bar("median under 1 ms", cell_of(cells, OWN), 0.001))
     else:
-        for name in ("real", "traps"):
-            cases = drifting.real_cases(bench.drift, name, bench.scale.drift_step)
-            cells, counts = _score(ways, cases)
-            section.tables.append(_table(name, cells, counts, bench.scale.drift_step))
-            section.bars += _bars(name, cells, counts, whole=bench.scale.drift_step == 1)
-    worst = _worst(ways[OWN][1])
-    section.tables.append(Table("5 MB of equal lines, one put in", [worst], None, memory=False))
+        step = bench.scale.drift_step
+        sets = {name: drifting.cases(bench.drift, name, step) for name in ASKED}
+    sets["made"] = made_cases(PROJECT, bench.scale.traps_each)
+    for name, cases in sets.items():
+        cells, counts = score(ways, cases)
+        whole = name == "made" or bench.scale.drift_step == 1
+        part = "" if whole else f", one case in {bench.scale.drift_step}"
+        section.tables.append(table(f"the set `{name}`{part}", cells, counts))
+        section.bars += _bars(name, counts, whole=whole)
+        if name == next(iter(sets)):  # `real`, where it is there
+            section.bars.append(
+                under_bar(f"{name}: median under 1 ms", cell_of(cells, RULE), 0.001)
+            )
+    product.close()
+    worst = _worst(ways[RULE][1])
+    section.tables.append(Table("5 MB of equal lines, one put in", [worst], memory=False))
     section.bars.append(under_bar("5 MB of equal lines: under 1 s", worst, 1.0))
     return section
 
 
-def _score(
-    ways: dict[str, tuple[str, Carry]], cases: Iterable[Case]
-) -> tuple[list[Cell], dict[str, Counter[tuple[str, str]]]]:
+def timed(carry: Carry) -> Way:
+    """A way that is one call."""
+
+    def way(case: Case) -> tuple[float, bytes | None]:
+        began = time.perf_counter()
+        got = carry(case.base, case.changes, case.now)
+        return time.perf_counter() - began, got
+
+    return way
+
+
+def _applied(product: Product) -> Way:
+    def way(case: Case) -> tuple[float, bytes | None] | None:
+        if not product.takes(case):
+            return None
+        product.prepare(case)
+        began = time.perf_counter()
+        applied = product.apply()
+        return time.perf_counter() - began, product.result() if applied else None
+
+    return way
+
+
+def score(
+    ways: Mapping[str, tuple[str, Way]], cases: Iterable[Case]
+) -> tuple[list[Cell], dict[str, Counts]]:
+    """The times and the verdicts of every way."""
     cells = {name: Cell(name, kind) for name, (kind, _) in ways.items()}
-    counts: dict[str, Counter[tuple[str, str]]] = {name: Counter() for name in ways}
+    counts: dict[str, Counts] = {name: Counter() for name in ways}
     for case in cases:
-        for name, (_, carry) in ways.items():
-            began = time.perf_counter()
-            got = carry(case.base, case.changes, case.now)
-            cells[name].seconds.append(time.perf_counter() - began)
-            counts[name][_verdict(case, got), case.expect] += 1
+        for name, (_, way) in ways.items():
+            done = way(case)
+            if done is not None:
+                cells[name].seconds.append(done[0])
+                counts[name][verdict(case, done[1]), case.expect] += 1
     return list(cells.values()), counts
 
 
-def _verdict(case: Case, got: bytes | None) -> str:
+def verdict(case: Case, got: bytes | None) -> str:
+    """`carried`, `rejected` or `WRONG`."""
     if got is None:
-        return "missed" if case.expect == "apply" else "refused"
+        return "rejected"
     return "carried" if hashlib.sha256(got).hexdigest() in case.accept else "WRONG"
 
 
-def _table(
-    name: str, cells: list[Cell], counts: dict[str, Counter[tuple[str, str]]], step: int
-) -> Table:
-    columns = ("carried", "carried of `either`", "rejected", "WRONG")
+def table(caption: str, cells: list[Cell], counts: Mapping[str, Counts]) -> Table:
+    """Carried, rejected and wrong of every way."""
+    columns = ("carried", "of `either`", "rejected", "rightly", "WRONG")
     extra: dict[str, dict[str, str]] = {column: {} for column in columns}
     for way, count in counts.items():
-        must = sum(n for (_, expect), n in count.items() if expect == "apply")
-        extra["carried"][way] = f"{count['carried', 'apply']} of {must}"
-        extra["carried of `either`"][way] = str(count["carried", "either"])
-        extra["rejected"][way] = str(_of(count, "missed") + _of(count, "refused"))
-        extra["WRONG"][way] = str(_of(count, "WRONG"))
-    part = "" if step == 1 else f", one case in {step}"
-    return Table(f"the set `{name}`{part}", cells, None, extra, memory=False)
+        must, may, never = (_all(count, expect) for expect in ("apply", "either", "reject"))
+        extra["carried"][way] = f"{count['carried', 'apply']:,} of {must:,}"
+        extra["of `either`"][way] = f"{count['carried', 'either']} of {may}"
+        extra["rejected"][way] = f"{sum(n for (v, _), n in count.items() if v == 'rejected')}"
+        extra["rightly"][way] = f"{count['rejected', 'reject']} of {never}"
+        extra["WRONG"][way] = str(wrong(count))
+    return Table(caption, cells, None, extra, memory=False)
 
 
-def _of(count: Counter[tuple[str, str]], verdict: str) -> int:
-    return sum(n for (have, _), n in count.items() if have == verdict)
+def _all(count: Counts, expect: str) -> int:
+    return sum(n for (_, expected), n in count.items() if expected == expect)
 
 
-def _bars(
-    name: str, cells: list[Cell], counts: dict[str, Counter[tuple[str, str]]], *, whole: bool
-) -> list[Bar]:
-    own = counts[OWN]
-    wrong, carried = _of(own, "WRONG"), own["carried", "apply"]
-    bars = [Bar(f"{name}: none wrong", f"{wrong} wrong", wrong == 0)]
-    least = REAL if name == "real" else TRAPS
-    if whole:
-        bars.append(Bar(f"{name}: at least {least} carried", f"{carried}", carried >= least))
-    if name == "real":
-        bars.append(under_bar("real: median under 1 ms", cell_of(cells, OWN), 0.001))
+def wrong(count: Counts) -> int:
+    """How many results are wrong."""
+    return sum(n for (verdict, _), n in count.items() if verdict == "WRONG")
+
+
+def _bars(name: str, counts: Mapping[str, Counts], *, whole: bool) -> list[Bar]:
+    bars = [
+        Bar(f"{name}: none wrong, {words}", f"{wrong(counts[way])} wrong", not wrong(counts[way]))
+        for way, words in ((RULE, "by the rule"), (WHOLE, "by apply"))
+    ]
+    carried = counts[RULE]["carried", "apply"]
+    if whole and name in ASKED:
+        least = ASKED[name]
+        bars.append(Bar(f"{name}: at least {least:,} carried", f"{carried:,}", carried >= least))
     return bars
 
 
-def _worst(carry: Carry) -> Cell:
+def _worst(way: Way) -> Cell:
     case = drifting.equal_lines(FIVE_MB)
-    cell = Cell(OWN, "copydesk")
+    cell = Cell(RULE, "copydesk")
     for _ in range(3):
-        began = time.perf_counter()
-        carry(case.base, case.changes, case.now)
-        cell.seconds.append(time.perf_counter() - began)
+        done = way(case)
+        assert done is not None
+        cell.seconds.append(done[0])
     return cell
