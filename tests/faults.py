@@ -14,7 +14,7 @@ from copydesk.store import _os
 WRITE_PATH = [
     *("open_dir_beneath", "open_file_beneath", "open_dir", "open_listing", "readlink"),
     *("mkdir", "rmdir", "lstat", "fstat", "open_read", "open_update", "open_new"),
-    *("pread", "write", "truncate", "seek_start", "copy_range", "sync", "close"),
+    *("pread", "write", "write_many", "truncate", "seek_start", "copy_range", "sync", "close"),
     *("rename", "rename_no_replace", "rename_exchange", "link", "unlink", "chown", "chmod"),
     *("list_attributes", "get_attribute", "set_attribute", "remove_attribute"),
 ]
@@ -62,7 +62,7 @@ class Faults:
         return wrapped
 
 
-FILLING = ("write", "copy_range", "open_new", "mkdir", "link", "sync", "truncate")
+FILLING = ("write", "write_many", "copy_range", "open_new", "mkdir", "link", "sync", "truncate")
 """Calls that need room on the disk."""
 
 
@@ -71,6 +71,9 @@ def _shorter(name: str, args: tuple[object, ...]) -> tuple[object, ...]:
     if name == "write":
         fd, data = args
         return (fd, cast("bytes", data)[:1])
+    if name == "write_many":
+        fd, parts = args
+        return (fd, cast("list[bytes]", parts)[:1])
     if name in ("pread", "copy_range"):
         *others, count = args if name == "copy_range" else (args[0], args[2], args[1])
         assert isinstance(count, int)

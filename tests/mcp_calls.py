@@ -2,7 +2,7 @@
 
 The table is by tool; a tool of the catalog that has no row fails
 `test_every_tool_has_a_row`. `{hunk}` stands for a plan made just before the
-call, by the append tool of the same toolset.
+call, by the append tool of the same toolset, `{edit}` for such an edit.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
         "content": "block",
     },
     "apply_file_modification": {"hunk_id": "{hunk}"},
+    "apply_file_modifications": {"hunk_ids": ["{hunk}"]},
+    "undo_file_modification": {"edit_id": "{edit}"},
+    "list_edits": {"max_results": 2},
+    "list_pending": {},
+    "discard_hunk": {"hunk_id": "{hunk}"},
     "list_dir": {"path": "."},
     "ripgrep_files": {"pattern": "line"},
     "ripgrep_count": {"pattern": "line"},
@@ -58,6 +63,9 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "MultiEdit": {"path": FILE, "edits": [EDIT]},
     "prepare_batch_edit": {"path": FILE, "edits": [EDIT]},
 }
+
+
+_MADE = ("{hunk}", "{edit}")
 
 
 def call_of(name: str) -> Mapping[str, Any] | None:
@@ -111,13 +119,16 @@ async def call_each(client: Client, root: Path, *, structured: bool = True) -> l
 
 
 async def with_hunk(client: Client, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row, with a plan of its own where it wants one."""
-    if row.get("hunk_id") != "{hunk}":
+    """The row, with a plan or an edit of its own where it wants one."""
+    wanted = {argument: value for argument, value in row.items() if value in (*_MADE, ["{hunk}"])}
+    if not wanted:
         return dict(row)
-    prefix = name[: -len("apply_file_modification")]
-    call = CALLS["prepare_file_append"]
-    plan = await client.call_tool(f"{prefix}prepare_file_append", dict(call))
-    return {**row, "hunk_id": fields_of(plan)["hunk_id"]}
+    prefix = "team_mgmt_" if name.startswith("team_mgmt_") else ""
+    call = {**CALLS["prepare_file_append"], "apply": "auto" if "edit_id" in wanted else "never"}
+    made = fields_of(await client.call_tool(f"{prefix}prepare_file_append", call))
+    if "hunk_ids" in wanted:
+        return {**row, "hunk_ids": [made["hunk_id"]]}
+    return {**row, **{argument: made[argument] for argument in wanted}}
 
 
 def says_the_same(name: str, result: t.CallToolResult) -> None:

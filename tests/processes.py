@@ -8,6 +8,7 @@ JSON for each call. Whoever reads a line knows that the call has ended.
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -123,6 +124,21 @@ def insert(opened: Opened, facts: Facts) -> None:
             plan = outcome(opened, "prepare_file_insert_after", **arguments)
             found = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         tell(line=line, code=code(found), edit_id=found.get("edit_id"))
+
+
+@work
+def transact(opened: Opened, facts: Facts) -> None:
+    """`count` lines, each put into several of the files at once."""
+    chance = random.Random(facts["name"])
+    for i in range(facts["count"]):
+        line, ids = f"{facts['name']}-{i}", []
+        paths = chance.sample(facts["paths"], facts["at_once"])
+        for path in paths:
+            arguments = {"path": path, "anchor": "anchor", "content": f"{line}\n"}
+            ids.append(outcome(opened, "prepare_file_insert_after", **arguments)["hunk_id"])
+        tell(begins=line, paths=paths)
+        found = outcome(opened, "apply_file_modifications", hunk_ids=ids)
+        tell(line=line, paths=paths, code=code(found))
 
 
 @work

@@ -284,6 +284,7 @@ REQUIRED: dict[str, dict[str, object]] = {
         "content": "x\n",
     },
     "apply_file_modification": {"hunk_id": "00000000"},
+    "apply_file_modifications": {"hunk_ids": ["00000000"]},
     "undo_file_modification": {"edit_id": 1},
     "list_edits": {},
     "list_pending": {},
@@ -303,7 +304,12 @@ REQUIRED: dict[str, dict[str, object]] = {
 }
 """A call of each tool with its required arguments alone."""
 
-REFUSED = ("apply_file_modification", "undo_file_modification", "discard_hunk")
+REFUSED = (
+    "apply_file_modification",
+    "apply_file_modifications",
+    "undo_file_modification",
+    "discard_hunk",
+)
 """The tools that need what an earlier call gave."""
 
 ZERO_MEANS_NOT_GIVEN = ("occurrence", "max_lines", "max_files", "max_results", "before_edit_id")

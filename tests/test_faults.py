@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
@@ -9,8 +10,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -271,25 +273,43 @@ def test_each_transaction_of_the_database_fails_in_turn(
     """What cannot be recorded is not written; what is written is never written twice."""
     count = fail_at = 0
     failed = ""
-    writing = Database.writing
+    writing, change = Database.writing, Database.change
+
+    def turn_of(now: str) -> None:
+        """Fail at this moment of the transaction that is to fail."""
+        nonlocal failed
+        if count == fail_at and now == moment:
+            failed = "database"
+            raise sqlite3.OperationalError("database or disk is full")
 
     @contextmanager
     def failing(self: Database) -> Generator[sqlite3.Connection]:
-        nonlocal count, failed
+        nonlocal count
         count += 1
-        mine = count == fail_at
         with writing(self) as connection:
-            if mine and moment == "begin":
-                failed = "database"
-                raise sqlite3.OperationalError("database or disk is full")
+            turn_of("begin")
             yield connection
-            if mine:
-                failed = "database"
-                raise sqlite3.OperationalError("database or disk is full")
+            turn_of("commit")
+
+    def failing_change(self: Database, *arguments: Any) -> int:
+        nonlocal count
+        count += 1
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                turn_of("begin")
+                changed = change(self, *arguments)
+                turn_of("commit")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+        return changed
 
     deed = DEEDS[name]
     with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
         monkeypatch.setattr(Database, "writing", failing)
+        monkeypatch.setattr(Database, "change", failing_change)
         for turn in range(1, 100):
             make(tmp_path)
             tool, arguments = deed.ready(opened)
@@ -336,51 +356,87 @@ def test_a_full_state_folder_is_a_refusal(tmp_path: Path) -> None:
 # A disk that is full indeed
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with little room, where one may be mounted."""
-    folder = tmp_path / "disk"
+def on_small_disk(folder: Path, work: Callable[[], None]) -> None:
+    """Do the work in a child that sees a disk with little room at the folder, and nobody else does."""
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount here")
-    if done.returncode:
-        pytest.skip(f"nothing may be mounted here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    told, telling = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if ctypes.CDLL(None).unshare(_NEW_MOUNTS):
+                raise Skipped("no mounts of its own")
+            options = (
+                ["--make-rprivate", "/"],
+                ["-t", "tmpfs", "-o", "size=4m", "none", str(folder)],
+            )
+            for words in options:
+                done = subprocess.run(["mount", *words], capture_output=True, check=False)
+                if done.returncode:
+                    raise Skipped(done.stderr.decode().strip())
+            work()
+        except Skipped as reason:
+            os.write(telling, f"skip {reason}".encode())
+        except BaseException:
+            os.write(telling, traceback.format_exc().encode()[-4000:])
+        finally:
+            os._exit(0)
+    os.close(telling)
+    with os.fdopen(told) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    if said.startswith("skip "):
+        pytest.skip(said)
+    assert not said, said
 
 
+_NEW_MOUNTS = 0x20000
+
+
+class Skipped(Exception):
+    """Nothing can be mounted here."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts of one's own are Linux's")
 @pytest.mark.parametrize("name", DEEDS)
 @pytest.mark.parametrize("room", [0, 4, 8, 12, 20, 40])
-def test_a_full_disk(small_disk: Path, name: str, room: int) -> None:
+def test_a_full_disk(tmp_path: Path, name: str, room: int) -> None:
     """With so many KiB left all is written or nothing; when there is room again it is."""
-    deed = DEEDS[name]
-    with open_workspace(str(small_disk), Config(durability="full")) as opened:
-        make(small_disk)
-        tool, arguments = deed.ready(opened)
-        before = tree(small_disk)
-        filler = small_disk / "filler"
-        fill(filler, room)
-        report = outcome(opened, tool, **arguments)
-        if code(report) != "ok":
-            assert re.search(r"ENOSPC|full|I/O", str(report["reason"])), report
-        filler.unlink()
-        if code(report) != "ok":
-            assert tree(small_disk) == before
-            assert code(outcome(opened, tool, **arguments)) == "ok"
-        after = {**before, **deed.after}
-        assert {k: v for k, v in tree(small_disk).items() if v != b"/"} == {
-            k: v for k, v in after.items() if v != b"/" and k not in deed.gone
-        }
+    disk = tmp_path / "disk"
+
+    def work() -> None:
+        with open_workspace(str(disk), Config(durability="full")) as opened:
+            check_full(disk, opened, DEEDS[name], room)
+
+    on_small_disk(disk, work)
+
+
+def check_full(disk: Path, opened: Opened, deed: Deed, room: int) -> None:
+    make(disk)
+    tool, arguments = deed.ready(opened)
+    before = tree(disk)
+    filler = disk / "filler"
+    fill(filler, room)
+    report = outcome(opened, tool, **arguments)
+    if code(report) != "ok":
+        assert re.search(r"ENOSPC|full|I/O", str(report["reason"])), report
+    filler.unlink()
+    if code(report) != "ok":
+        assert tree(disk) == before
+        assert code(outcome(opened, tool, **arguments)) == "ok"
+    after = {**before, **deed.after}
+    assert {k: v for k, v in tree(disk).items() if v != b"/"} == {
+        k: v for k, v in after.items() if v != b"/" and k not in deed.gone
+    }
 
 
 def fill(filler: Path, room: int) -> None:
     """Leave so many KiB of the disk free."""
-    disk = os.statvfs(filler.parent)
     file = os.open(filler, os.O_WRONLY | os.O_CREAT)
-    os.posix_fallocate(file, 0, disk.f_bavail * disk.f_frsize - 1024 * room)
+    with suppress(OSError):
+        while True:
+            os.write(file, bytes(4096))
+    assert os.statvfs(filler).f_bavail == 0
+    os.ftruncate(file, os.fstat(file).st_size - 1024 * room)
     os.close(file)
 
 

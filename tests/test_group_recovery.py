@@ -77,6 +77,11 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def await_texts(opened: Opened) -> None:
+    """Texts are kept beside the work; who asks for one waits until all are there."""
+    opened.desk._set.bases.find("0" * 64, None, None)
+
+
 def after_commits(count: int) -> Die:
     """Die when so many files of the transaction were given their names."""
 
@@ -88,6 +93,7 @@ def after_commits(count: int) -> Die:
         def step() -> None:
             nonlocal left
             if left == 0:
+                await_texts(opened)
                 kill()
             left -= 1
 
@@ -125,7 +131,12 @@ def counting(stage: Callable[..., Any]) -> Callable[..., Any]:
 
 def before_closing(opened: Opened) -> None:
     """Die when all files have their names, and the journal does not say so yet."""
-    opened.journal.close_all = lambda *_: kill()  # type: ignore[method-assign]
+
+    def close_all(*_: object) -> None:
+        await_texts(opened)
+        kill()
+
+    opened.journal.close_all = close_all  # type: ignore[method-assign]
 
 
 def tree(root: Path) -> dict[str, str]:

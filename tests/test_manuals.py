@@ -8,7 +8,7 @@ A page is a script. Its fenced blocks are, by their info strings:
     text result PATH [crlf] [ENCODING] the file reads so now
 
 In arguments and answers `<hunk_id>`, `<edit_id>` and `<version>` stand for the last
-ones that an answer gave, `<read_version>`, `<read_sha256>` and `<read_mtime_ms>` for
+ones that an answer gave, `<earlier_hunk_id>` for the one before, `<read_version>`, `<read_sha256>` and `<read_mtime_ms>` for
 the last ones that a read gave.
 """
 
@@ -76,7 +76,7 @@ MANUALS = {
 """The tools that have a chapter in their toolset's own page, in its order."""
 
 _FENCE = re.compile(r"(`{3,})(.*)")
-_NAME = r"<(hunk_id|edit_id|version|read_version|read_sha256|read_mtime_ms)>"
+_NAME = r"<(hunk_id|earlier_hunk_id|edit_id|version|read_version|read_sha256|read_mtime_ms)>"
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,8 @@ class Stage:
         given = {**self.answer, **self.answer.get("data", {}), **self.answer.get("stats", {})}
         wanted = ("hunk_id", "edit_id", "version")
         found = {name: given[name] for name in wanted if name in given}
+        if "hunk_id" in found and "hunk_id" in self.known:
+            found["earlier_hunk_id"] = self.known["hunk_id"]
         if tool.endswith("read_file"):
             found["read_version"] = given["version"]
         if tool == "Read":

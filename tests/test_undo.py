@@ -930,6 +930,17 @@ def test_a_large_file_is_taken_back_in_parts(large: Room) -> None:
     assert (report["error"], "later_edit_ids" in report) == ("CONTENT_CHANGED", False)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-be"])
+def test_a_large_file_of_wide_characters(large: Room, encoding: str) -> None:
+    mark = "\ufeff".encode(encoding)
+    start = mark + "".join(f"\u0a0a\u010a {i}\n" for i in range(2000)).encode(encoding)
+    large.write(start)
+    edits = [large.edit(1500, "\u0a0a\n\n"), large.edit(100, ""), large.edit(1990, "x\n")]
+    for edit_id in edits:
+        large.done(edit_id)
+    assert large.read() == start
+
+
 def test_a_file_that_grew_too_large_to_be_compared(large: Room) -> None:
     large.write(numbered(20))
     edit = large.edit(3, "new\n")

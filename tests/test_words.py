@@ -18,10 +18,12 @@ from copydesk.app.opening import Opened, open_workspace
 from copydesk.errors import (
     Clash,
     Crashed,
+    Failed,
     FailedEdit,
     HunkNotFound,
     LineShown,
     Refusal,
+    Unsettled,
 )
 from copydesk.tools import words
 from copydesk.tools.report import Lang
@@ -94,8 +96,9 @@ def test_every_refusal_has_words_without_a_gap(kind: type[Refusal], lang: Lang) 
 
 
 def test_every_code_is_one_refusal() -> None:
-    # A crash is FAILED too: callers do the same about it, only the words are others.
-    codes = [kind.code for kind in all_refusals() if kind is not Crashed]
+    # These are FAILED too: callers do the same about them, only the words are others.
+    own_words = (Crashed, Unsettled)
+    codes = [kind.code for kind in all_refusals() if kind not in own_words]
     assert len(set(codes)) == len(codes)
     assert all(code in SAYINGS or f"{code}.unknown" in SAYINGS for code in codes)
 
@@ -258,6 +261,35 @@ def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
         (root / "b.txt").write_text(drift + (root / "b.txt").read_text())
         yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
     yield from past(desk, root, lang)
+    yield from together(desk, root, lang)
+
+
+def together(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+    """Several plans at once; summaries and next steps."""
+
+    def apply(*lines: tuple[int, str], before: str | None = None) -> str:
+        ids: list[str] = []
+        for line, content in lines:
+            arguments = {"path": "all.txt", "range": str(line), "content": content}
+            plan = desk.call("local", "prepare_file_range_edit", arguments)
+            ids.append(str(plan.fields["hunk_id"]))
+        if before is not None:
+            (root / "all.txt").write_text(before)
+        found = desk.call("local", "apply_file_modifications", {"hunk_ids": ids}, lang=lang)
+        return " ".join((str(found.fields["summary"]), *getattr(found, "next_steps", ())))
+
+    (root / "all.txt").write_text("1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    yield apply((1, "eins"), (9, "neun"))
+    yield apply((1, "eins"))
+    yield apply((2, "zwei"), (8, "acht"), before="0\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    yield apply((1, "x"), (9, "y"), before="0\nzwei\n3\n4\n5\n6\n7\nacht\n")
+    with pytest.MonkeyPatch.context() as patched:
+
+        def refuse(*_: object) -> None:
+            raise Failed("use the state folder", "full")
+
+        patched.setattr(desk.journal, "open_all", refuse)
+        yield apply((1, "y"))
 
 
 def past(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
@@ -310,7 +342,7 @@ def test_what_is_said_of_real_answers_has_no_gap(
         for said in story(desk, tmp_path, lang):
             assert said
             assert "?" not in said, said
-    codes = {kind.code for kind in all_refusals()} | {"CRASH"}
+    codes = {kind.code for kind in all_refusals()} | {"CRASH", "UNSETTLED"}
     elsewhere = {"cli"}  # said by the command line
     heads = {name: name.partition(".")[0] for name in SAYINGS}
     facing = {

@@ -63,7 +63,7 @@ _HEAD = ("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")
 
 def _row(settled: Settled, lang: Lang) -> tuple[str, ...]:
     entry = settled.entry
-    ended = say(f"cli.settled.{settled.state}", lang)
+    ended = say(f"settled.{settled.state}", lang)
     return (
         str(entry.edit_id),
         terminal.when(entry.time_ms),

@@ -184,8 +184,8 @@ class Undoing:
         That of an edit within a transaction never stood in the file by itself.
         """
         back: list[ChangeSet] = []
-        last: Entry | None = entry
-        while last is not None and len(back) <= CHAIN_LENGTH:
+        last = entry
+        while len(back) <= CHAIN_LENGTH:
             found = self._set.bases.find(last.after, named, None)
             if found is not None:
                 data = found.data

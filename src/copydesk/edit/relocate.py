@@ -112,9 +112,11 @@ class Drift:
 
     @cached_property
     def _relocation(self) -> Relocation | None:
-        if isinstance(self.base, Snapshot) and isinstance(self.now, Snapshot):
-            return Relocation(Keys.of(self.base.keys), Keys.of(self.now.keys))
-        return None  # only some lines are at hand
+        base, now = self.base, self.now
+        small = max(base.size, now.size) <= sizes.COMPARED
+        if small and isinstance(base, Snapshot) and isinstance(now, Snapshot):
+            return Relocation(Keys.of(base.keys), Keys.of(now.keys))
+        return None  # too large, or only some lines are at hand
 
     def _followed(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
         """The footprint's first line after the known changes; raises ContentChanged.

@@ -203,7 +203,8 @@ class _Ready:
 
     @property
     def digest(self) -> str:
-        return self._inner.digest
+        with _refusing(self._operation):
+            return self._inner.digest
 
     def commit(self) -> Stamp:
         with _refusing(self._operation):

@@ -13,13 +13,13 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "Nothing was left half done.",
         "没有中途中断的写入。",
     ),
-    "cli.settled.done": ("was written in full", "已完整写入"),
-    "cli.settled.failed": ("nothing of it is left, its plan waits", "未留下任何改动，规划仍保留"),
-    "cli.settled.unsure": (
+    "settled.done": ("was written in full", "已完整写入"),
+    "settled.failed": ("nothing of it is left, its plan waits", "未留下任何改动，规划仍保留"),
+    "settled.unsure": (
         "another program changed the file: look at it yourself",
         "文件已被其他程序改动：请自行核对",
     ),
-    "cli.settled.open": ("could not be settled yet", "暂时无法处理"),
+    "settled.open": ("could not be settled yet", "暂时无法处理"),
     "cli.swept": (
         "Removed {count:leftover file|leftover files} of processes that died.",
         "已清除中断进程遗留的 {count} 个临时文件。",
