@@ -277,6 +277,5 @@ def _described(tool: Tool, lang: Lang) -> t.Tool:
             read_only_hint=tool.reads,
             destructive_hint=tool.destroys,
             idempotent_hint=tool.idempotent,
-            open_world_hint=False,
         ),
     )

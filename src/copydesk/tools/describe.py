@@ -17,7 +17,7 @@ _Both = tuple[str, str]
 """The same in English and in Chinese."""
 
 _PLANS_EN = "Only plans, unless apply is auto; apply its hunk_id in a later message."
-_PLANS_ZH = "只规划，除非 apply 为 auto；hunk_id 在下一条消息中应用。"
+_PLANS_ZH = "只规划，除非 apply 为 auto；下一条消息再应用。"
 
 _BATCH: _Both = (
     "Make several replacements in one file, all or none. Each old_string is sought in the "
@@ -171,17 +171,17 @@ _ARGUMENTS: dict[str, _Both] = {
     "match": ("How a line fits.", "匹配方式。"),
     "version": (
         "As read: lines and anchors mean that text, carried to the file as it is, or STALE_READ.",
-        "所读版本：行号与锚点按其理解，对应到当前内容，否则 STALE_READ。",
+        "所读版本：行号与锚点按其理解并移到现文，否则 STALE_READ。",
     ),
     "expected_old": (
         "Exact old lines, else CONTENT_CHANGED.",
-        "被替换行的原文；不符则 CONTENT_CHANGED。",
+        "旧行原文，否则 CONTENT_CHANGED。",
     ),
     "apply": _AUTO,
-    "report": ("brief: no diff.", "brief：无 diff。"),
+    "report": ("brief: no diff.", "brief：无 diff"),
     "existing_hunk_id": ('Plan to redo; "": new.', '要重做的规划；"" 为新规划。'),
     "include_anchors": ("Keep the anchor lines.", "保留锚点行。"),
-    "require_unique": ("false: take the first.", "false：取第一个。"),
+    "require_unique": ("false: take the first.", "false：取首个。"),
     "strict": ("false: nested ones too.", "false：允许嵌套。"),
     "hunk_id": ("From a prepare tool.", "由 prepare 工具给出。"),
     "hunk_ids": ("From prepare tools.", "由 prepare 工具给出。"),
@@ -268,16 +268,16 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
     ("prepare_file_insert_before", "occurrence"): _OCCURRENCE,
     ("prepare_file_block_replace", "occurrence"): _OCCURRENCE,
     ("prepare_file_append", "version"): ("As read; not needed.", "所读版本；可不给。"),
-    ("prepare_file_append", "expected_old"): ("Leave out.", "请省略。"),
+    ("prepare_file_append", "expected_old"): ("Leave out.", "省略。"),
     ("prepare_file_append", "apply"): ("auto: write now.", "auto：立即写入。"),
-    ("prepare_file_insert_after", "expected_old"): ("Leave out.", "请省略。"),
-    ("prepare_file_insert_before", "expected_old"): ("Leave out.", "请省略。"),
+    ("prepare_file_insert_after", "expected_old"): ("Leave out.", "省略。"),
+    ("prepare_file_insert_before", "expected_old"): ("Leave out.", "省略。"),
     ("prepare_file_insert_after", "apply"): _AUTO_INSERT,
     ("prepare_file_insert_before", "apply"): _AUTO_INSERT,
     ("Write", "content"): ("The whole text.", "完整的正文。"),
-    ("prepare_batch_edit", "expected_old"): ("Leave out.", "请省略。"),
+    ("prepare_batch_edit", "expected_old"): ("Leave out.", "省略。"),
     ("prepare_batch_edit", "apply"): ("auto: write now.", "auto：立即写入。"),
-    ("list_dir", "path"): ("Directory; . is the root.", "目录；. 为根目录。"),
+    ("list_dir", "path"): ("Directory; . is the root.", "目录；. 为根。"),
     ("ripgrep_search", "rg_args"): (
         "One token each: -i, -w, -C2, -tpy, --glob=!dist.",
         "每项一个：-i、-w、-C2、-tpy、--glob=!dist。",

@@ -40,7 +40,6 @@ def _mcp(tool: Tool, lang: Lang) -> Definition:
             "readOnlyHint": tool.reads,
             "destructiveHint": tool.destroys,
             "idempotentHint": tool.idempotent,
-            "openWorldHint": False,
         },
     }
 
