@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from copydesk.desk.bases import LARGEST
-from copydesk.desk.collecting import put_off
 from copydesk.desk.member import Member
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
@@ -28,9 +27,6 @@ from copydesk.text.unified import counts, line_counts, unified, unified_start
 
 SHOWN_DIFF = 16 << 10
 """Of a diff of more bytes only the start is made before the answer; the journal gets all."""
-
-MANY = 500
-"""So many edits make so many values that their collection is put off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +153,7 @@ class Batching:
         def made(base: Snapshot) -> Batch:
             return compile_batch(base, request.edits)
 
-        if len(request.edits) < MANY:
-            return self._rewrite(member, tool, request.path, expected, made, dry=dry)
-        with put_off():
-            return self._rewrite(member, tool, request.path, expected, made, dry=dry)
+        return self._rewrite(member, tool, request.path, expected, made, dry=dry)
 
     def replace_all(
         self,

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import add, itemgetter
+from typing import NamedTuple
 
 from copydesk.edit.request import BatchEdit, StringEdit
 from copydesk.errors import (
@@ -121,8 +122,7 @@ def _inner(encoding: Encoding, low: int) -> Encoding:
     return Encoding(encoding.name, b"", encoding.unit) if low else encoding
 
 
-@dataclass(frozen=True, slots=True)
-class _Replacement:
+class _Replacement(NamedTuple):
     """An edit with LF alone, without what old and new have in common at both ends.
 
     So a line end that is kept stays the one it was, in files of mixed ones too.
@@ -141,7 +141,7 @@ class _Replacement:
     @staticmethod
     def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
-        head = _common(old, new)
+        head = len(old) if new.startswith(old) else _common(old, new)
         rest = min(len(old), len(new)) - head
         tail = _common(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1]) if rest else 0
         stop = len(old) - tail

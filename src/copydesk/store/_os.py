@@ -166,6 +166,15 @@ def pread(fd: int, count: int, offset: int) -> bytes:
     return os.pread(fd, count, offset)
 
 
+def pread_into(fd: int, room: memoryview, offset: int) -> int:
+    """Read into the room what fits; how many bytes, fewer at the end only, or when interrupted."""
+    if hasattr(os, "preadv"):
+        return os.preadv(fd, [room], offset)
+    data = os.pread(fd, len(room), offset)
+    room[: len(data)] = data
+    return len(data)
+
+
 def write(fd: int, data: bytes | memoryview) -> int:
     """Write some of the data; how much."""
     return os.write(fd, data)

@@ -8,12 +8,13 @@ Invariant: once the context is entered only the flush itself can still fail.
 from __future__ import annotations
 
 import errno
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from copydesk.store import _os
+from copydesk.store.threads import beside
 
 
 class DirFlush:
@@ -59,7 +60,6 @@ class FileFlush:
     """A new file that is flushed and closed in a thread; a context, it ends when that has."""
 
     def __init__(self) -> None:
-        self._thread: ThreadPoolExecutor | None = None
         self._done: Future[None] | None = None
 
     def __enter__(self) -> Self:
@@ -71,13 +71,12 @@ class FileFlush:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._thread is not None:
-            self._thread.shutdown()
+        if self._done is not None:
+            wait((self._done,))
 
     def take(self, fd: int) -> None:
         """Begin; the handle is no longer the caller's."""
-        self._thread = ThreadPoolExecutor(1)
-        self._done = self._thread.submit(_flushed_and_closed, fd)
+        self._done = beside(_flushed_and_closed, fd)
 
     def wait(self) -> None:
         """Return when the file that was taken, if any was, is on the disk; raises OSError."""

@@ -1,7 +1,7 @@
 """SHA-256 in a second thread, beside the reading or the copying of a file.
 
-What lives here: the digest of blocks as they come, and that of a new content
-made of pieces of an old one. What must not: whose digests they are. hashlib lets
+What lives here: the digests of a text, of a file, and of a new content made of
+pieces of an old one. What must not: whose digests they are. hashlib lets
 Python's lock go, so this costs a core and no time; small pieces are put together
 first, since to take the lock again costs more than they do. Invariant: a state
 kept for a byte is that of all bytes before it.
@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Thread
+from concurrent.futures import wait
 from types import TracebackType
 from typing import Protocol, Self
 
+from copydesk.store import _os
 from copydesk.store.pieces import read_at
 from copydesk.store.protocol import Kept, Piece, TargetMoved
+from copydesk.store.threads import beside
 
-_AHEAD = 4
 _STEP = 4 << 20
 _CHUNK = 1 << 20
 _JOINED = 8 << 20
@@ -49,68 +48,23 @@ States = Sequence[tuple[int, State]]
 
 def digest_beside(data: bytes) -> Callable[[], str]:
     """What gives the SHA-256 of the data, in hex; it is made from now on."""
-    made: list[str] = []
-    thread = Thread(target=lambda: made.append(hashlib.sha256(data).hexdigest()), daemon=True)
-    thread.start()
-
-    def told() -> str:
-        thread.join()
-        return made[0]
-
-    return told
+    return beside(_sha256, data).result
 
 
-class Hashing:
-    """The digest of blocks that are given in order; keeps the states on the way."""
-
-    def __init__(self) -> None:
-        self._state: State = hashlib.sha256()
-        self._at = 0
-        self.states: list[tuple[int, State]] = []
-        self._thread = ThreadPoolExecutor(1)
-        self._under_way: deque[Future[None]] = deque()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-    def take(self, block: bytes) -> None:
-        """The next block; waits when the digest is a few blocks behind."""
-        if len(self._under_way) >= _AHEAD:
-            self._under_way.popleft().result()
-        self._under_way.append(self._thread.submit(self._update, block))
-
-    def hexdigest(self) -> str:
-        """The digest of all blocks."""
-        while self._under_way:
-            self._under_way.popleft().result()
-        return self._state.hexdigest()
-
-    def _update(self, block: bytes) -> None:
-        self._state.update(block)
-        self._at += len(block)
-        if self._at - (self.states[-1][0] if self.states else 0) >= _STEP:
-            self.states.append((self._at, self._state.copy()))
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
-class DigestBeside:
-    """The digest of pieces, made while others work; `states` are those of the old file.
+class DigestOfFile:
+    """The digest of an open file, made while others read it; keeps the states on the way.
 
-    A context: it ends when the thread has. Raises in `result` what the reading
-    raised: OSError, TargetMoved.
+    A context: it ends when the thread has. It reads by itself, since blocks that
+    are handed over one by one wait for Python's lock each time.
     """
 
-    def __init__(self, pieces: Sequence[Piece], old_fd: int, states: States) -> None:
-        self._thread = ThreadPoolExecutor(1)
+    def __init__(self, fd: int, size: int) -> None:
         self._stopped = False
-        self._future = self._thread.submit(self._digest, pieces, old_fd, states)
+        self._future = beside(self._digest, fd, size)
 
     def __enter__(self) -> Self:
         return self
@@ -122,7 +76,51 @@ class DigestBeside:
         trace: TracebackType | None,
     ) -> None:
         self._stopped = True
-        self._thread.shutdown(cancel_futures=True)
+        if not self._future.cancel():
+            wait((self._future,))
+
+    def result(self) -> tuple[str, States]:
+        """The digest in hex, and its states; of what there was, if the file became shorter."""
+        return self._future.result()
+
+    def _digest(self, fd: int, size: int) -> tuple[str, States]:
+        state: State = hashlib.sha256()
+        states: list[tuple[int, State]] = []
+        room = memoryview(bytearray(min(size, _STEP)))
+        at = 0
+        while at < size and not self._stopped:
+            count = _os.pread_into(fd, room[: size - at], at)
+            if not count:
+                break
+            state.update(room[:count])
+            at += count
+            states.append((at, state.copy()))
+        return state.hexdigest(), states
+
+
+class DigestBeside:
+    """The digest of pieces, made while others work; `states` are those of the old file.
+
+    A context: it ends when the thread has. Raises in `result` what the reading
+    raised: OSError, TargetMoved.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], old_fd: int, states: States) -> None:
+        self._stopped = False
+        self._future = beside(self._digest, pieces, old_fd, states)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopped = True
+        if not self._future.cancel():
+            wait((self._future,))
 
     def result(self) -> str:
         """The digest, when it is made."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from copydesk.errors import FileTooLarge
 from copydesk.store import _os
 from copydesk.store.blocks import blocks
-from copydesk.store.hashing import Hashing, States, digest_beside
+from copydesk.store.hashing import DigestOfFile, States, digest_beside
 from copydesk.store.pieces import read_at
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.refused import failed
@@ -180,13 +180,13 @@ class LargeFile:
         surveyor = Surveyor(read_at(self._fd, _HEAD, 0), self.size, self._named)
         encoding = surveyor.encoding
         search = _Search(self._sought, encoding)
-        with Hashing() as hashing:
+        with DigestOfFile(self._fd, self.size) as beside:
             for at, block in blocks(self._fd, self.size, encoding):
-                hashing.take(block)
                 line = surveyor.lines_before
                 surveyor.take(block)
                 search.take(block, line, last=at + len(block) >= self.size)
-            known = Known(surveyor.finish(hashing.hexdigest()), tuple(hashing.states))
+            digest, states = beside.result()
+            known = Known(surveyor.finish(digest), states)
         found = search.finish()
         if found is not None and known.survey.encoding == encoding:
             self._found[self._sought] = found

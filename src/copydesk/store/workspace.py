@@ -33,6 +33,7 @@ from copydesk.store.protocol import (
 )
 from copydesk.store.refused import failed, kind_of
 from copydesk.store.stamp import Stamp
+from copydesk.store.threads import let_go
 from copydesk.store.window import from_line, last_lines
 from copydesk.store.writing import Writing
 from copydesk.text import sizes
@@ -167,7 +168,7 @@ class Workspace(Writing):
             size = stamp.size
             yield OpenFile(real, stamp, fd)
         finally:
-            _os.let_go(fd, large=size >= sizes.BESIDE)
+            let_go(fd, size)
 
     def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
         with self._root.open_dir(path) as place:

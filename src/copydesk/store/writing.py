@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
-from copydesk.store import _os, temp
+from copydesk.store import temp
 from copydesk.store.beneath import Root
 from copydesk.store.create import create, refuse_existing, remove
 from copydesk.store.create import staged as staged_new
@@ -22,7 +22,7 @@ from copydesk.store.protocol import Durability, Piece, Staged, TargetMoved
 from copydesk.store.refused import failed
 from copydesk.store.replace import replace, staged
 from copydesk.store.stamp import Stamp
-from copydesk.text import sizes
+from copydesk.store.threads import let_go
 from copydesk.text.relpath import RelPath
 
 
@@ -182,7 +182,7 @@ class Writing:
             _require_real(place, expected_real)
             yield place, fd
         finally:
-            _os.let_go(fd, large=size >= sizes.BESIDE)
+            let_go(fd, size)
             place.close()
 
     @contextmanager

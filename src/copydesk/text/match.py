@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
+from typing import NamedTuple
 
 from copydesk.text.align import same_after
 from copydesk.text.plain import Plain, Span
@@ -63,12 +64,12 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
     spans = plain.original(
         [
             (at, at + len(needle or b""))
-            for places, needle in zip(found, needles, strict=True)
-            for at in places.starts
+            for (_, starts), needle in zip(found, needles, strict=True)
+            for at in starts
         ]
     )
     rest = iter(spans)
-    return tuple(Matches(places.count, tuple(islice(rest, len(places.starts)))) for places in found)
+    return tuple([Matches(count, tuple(islice(rest, len(starts)))) for count, starts in found])
 
 
 def find_apart(base: Snapshot, wanted: str) -> list[Span]:
@@ -107,11 +108,10 @@ def places(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[in
     return {key: list(islice(_starts(data, key), most + 1)) for key in keys}
 
 
-@dataclass(slots=True)
-class _Places:
+class _Places(NamedTuple):
     """Places in the plain text: how many, and the first."""
 
-    count: int
+    number: int
     starts: list[int]
 
 

@@ -7,9 +7,11 @@ What must not: how a batch is matched or written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, cast
 
 from copydesk.desk.batching import Expected, Rewrite
+from copydesk.desk.collecting import put_off
 from copydesk.desk.outcome import Reading
 from copydesk.edit.request import BatchEdit, StringEdit
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
@@ -25,6 +27,9 @@ from copydesk.tools.ws_mod import TERMS, prepares
 READ_LINES = 500
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 10 << 10
+
+MANY = 500
+"""So many edits make so many values that their collection is put off."""
 
 
 def read(context: Context, name: str, args: Args) -> Answer:
@@ -55,10 +60,12 @@ def read(context: Context, name: str, args: Args) -> Answer:
 
 def batch_edit(context: Context, name: str, args: Args) -> Answer:
     """Several replacements, all or none."""
-    request = _request(context, args)
-    dry = args.flag("dry_run", False)
-    done = _made(context, name, request, args, dry=dry)
-    return _written(context, args, done, bad=request.bad_character, dry=dry)
+    many = len(cast("list[object]", args.given["edits"])) >= MANY
+    with put_off() if many else nullcontext():
+        request = _request(context, args)
+        dry = args.flag("dry_run", False)
+        done = _made(context, name, request, args, dry=dry)
+        return _written(context, args, done, bad=request.bad_character, dry=dry)
 
 
 def edit(context: Context, name: str, args: Args) -> Answer:
@@ -253,7 +260,9 @@ def _written(
         saying = "batch.dry"
     elif not done.edit_id:
         saying = "apply.nothing"
-    facts = {"count": done.replacements, "path": done.path, "lines": done.after.line_count}
+    facts: dict[str, object] = {"count": done.replacements, "path": done.path}
+    if saying == "batch.replaced":
+        facts["lines"] = done.after.line_count
     words = [say(saying, lang, facts)]
     if was_cut:
         words.append(say("batch.diff_cut", lang))

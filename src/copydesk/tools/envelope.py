@@ -47,6 +47,8 @@ _LONGEST_TEXT = 100_000
 Of any other argument, which no call has use for when it is long, LONGEST.
 """
 
+_LONGEST_OF = dict.fromkeys(_TEXTS, _LONGEST_TEXT)
+
 _SHOWN = 48
 """Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
 
@@ -167,12 +169,13 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
 def _clean(value: object, most: int = LONGEST) -> Value:
     """The value as JSON has it, with every text fit for output and cut where it is too long."""
     if isinstance(value, str):
+        if len(value) <= most and value.isascii():
+            return value
         return cut(value.encode("utf-8", "backslashreplace").decode(), most)
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
-        longest: dict[str, int] = dict.fromkeys(_TEXTS, _LONGEST_TEXT)
         return {
-            str(_clean(str(key))): _clean(item, longest.get(str(key), LONGEST))
+            str(_clean(str(key))): _clean(item, _LONGEST_OF.get(str(key), LONGEST))
             for key, item in items
         }
     if isinstance(value, list | tuple):

@@ -111,12 +111,14 @@ def checked(schema: Schema, arguments: object) -> Args:
     for name in required:
         if name not in given:
             raise InvalidArgs(name, "is required")
-    if not _all_fit(given):
-        for name, value in given.items():
+    loose = {name: v for name, v in given.items() if not _are_rows(known[name], v)}
+    if not _all_fit(loose):
+        for name, value in loose.items():
             _check_text(name, value)
-    error = _first_error(schema, given)
-    if error is not None:
-        raise error
+    if not all(_allows(known[name], value) for name, value in loose.items()):
+        error = _first_error(schema, given)
+        if error is not None:
+            raise error
     return Args(given, raw)
 
 
@@ -126,6 +128,29 @@ def _not_given(name: str, value: object, schema: Mapping[str, Any]) -> bool:
     if value == "" and isinstance(value, str):
         return schema.get("type") == "string" or "anyOf" in schema
     return name in _NUMBER_SENTINELS and value == 0 and not isinstance(value, bool)
+
+
+def _are_rows(schema: Schema, value: object) -> bool:
+    """Whether the value is surely a list of objects of texts as the schema asks for, all fit.
+
+    One look at each text: there may be very many of them.
+    """
+    items = schema.get("items", {})
+    if not isinstance(value, list) or not items.get("properties") or items.get("required") is None:
+        return False
+    rows = cast("list[object]", value)
+    names: list[str] = items["required"]
+    plain = all(part == _TEXT for part in items["properties"].values())
+    if not plain or len(names) != len(items["properties"]) or len(rows) < schema.get("minItems", 0):
+        return False
+    for row in rows:
+        if not isinstance(row, dict) or len(cast("dict[str, object]", row)) != len(names):
+            return False
+        for name in names:
+            text = cast("dict[str, object]", row).get(name)
+            if not isinstance(text, str) or "\0" in text or not (text.isascii() or _valid(text)):
+                return False
+    return True
 
 
 def _all_fit(value: object) -> bool:
@@ -171,8 +196,6 @@ def _shown(name: str) -> str:
 
 def _first_error(schema: Schema, given: Mapping[str, object]) -> InvalidArgs | None:
     """The first thing that the schema does not allow."""
-    if _allows(schema, given):
-        return None
     validator = _validator(_Key(schema))
     error = cast("_Error | None", next(iter(validator.iter_errors(given)), None))
     if error is None:
@@ -188,6 +211,7 @@ def _first_error(schema: Schema, given: Mapping[str, object]) -> InvalidArgs | N
     return InvalidArgs(name, _reason(schema["properties"][path[0]], error))
 
 
+_TEXT = {"type": "string"}
 _TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
 
@@ -208,9 +232,13 @@ def _allows(schema: Schema, value: object) -> bool:
         return len(items) >= schema.get("minItems", 0) and all(_allows(inner, x) for x in items)
     known: Mapping[str, Schema] = schema["properties"]
     given = cast("Mapping[str, object]", value)
-    return all(name in given for name in schema["required"]) and all(
-        name in known and _allows(known[name], item) for name, item in given.items()
-    )
+    for name in schema["required"]:
+        if name not in given:
+            return False
+    for name, item in given.items():
+        if name not in known or not _allows(known[name], item):
+            return False
+    return True
 
 
 def _reason(schema: Mapping[str, Any], error: _Error) -> str:
