@@ -145,7 +145,7 @@ class Stage:
         given = {**self.answer, **self.answer.get("data", {}), **self.answer.get("stats", {})}
         wanted = ("hunk_id", "edit_id", "version")
         found = {name: given[name] for name in wanted if name in given}
-        if "hunk_id" in found and "hunk_id" in self.known:
+        if found.get("hunk_id") not in (None, self.known.get("hunk_id", found.get("hunk_id"))):
             found["earlier_hunk_id"] = self.known["hunk_id"]
         if tool.endswith("read_file"):
             found["read_version"] = given["version"]
@@ -243,12 +243,12 @@ def prose_of(page: str) -> list[str]:
 
 
 def every_code() -> set[str]:
-    """The codes of all refusals."""
+    """The codes of all refusals of the files' tools; those of notes have their own manual."""
     found: set[str] = set()
     kinds = [errors.Refusal]
     for kind in kinds:
         found.add(kind.code)
-        kinds += kind.__subclasses__()
+        kinds += [k for k in kind.__subclasses__() if k.__module__ == errors.__name__]
     return found
 
 
