@@ -21,6 +21,7 @@ def check(data: bytes, *texts: str) -> None:
     found = Snapshot.of(data)
     assert found.texts(0, found.line_count) == texts
     assert found.line_count == len(texts)
+    assert found.texts(0, len(texts)) == tuple(found.text(i) for i in range(len(texts)))
     assert found.keys == tuple(found.key(line) for line in range(len(texts)))
     assert found.encoding.bom + found.raw(0, len(texts)) == data
 
@@ -131,6 +132,7 @@ def test_lines_are_what_splitting_the_text_gives(base: Snapshot) -> None:
 @given(snapshots)
 def test_keys_are_the_key_of_each_line(base: Snapshot) -> None:
     assert base.keys == tuple(base.key(line) for line in range(base.line_count))
+    assert base.texts(0, base.line_count) == tuple(base.text(i) for i in range(base.line_count))
 
 
 @given(snapshots)

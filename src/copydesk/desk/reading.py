@@ -18,6 +18,7 @@ from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
 
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000
+_AT_ONCE = 64
 
 
 def read_lines(
@@ -107,12 +108,12 @@ def _shown(base: Snapshot, start: int, stop: int) -> tuple[tuple[str, ...], bool
     """
     lines: list[str] = []
     left = MOST_CHARACTERS
-    for line in range(start, stop):
-        text = base.text(line)
-        if len(text) > left:
-            return (tuple(lines), True, False) if lines else ((text[:left],), True, True)
-        lines.append(text)
-        left -= len(text) + 1
+    for first in range(start, stop, _AT_ONCE):
+        for text in base.texts(first, min(first + _AT_ONCE, stop)):
+            if len(text) > left:
+                return (tuple(lines), True, False) if lines else ((text[:left],), True, True)
+            lines.append(text)
+            left -= len(text) + 1
     return tuple(lines), False, False
 
 

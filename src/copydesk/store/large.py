@@ -210,8 +210,8 @@ class LargeFile:
     def line_of(self, byte: int) -> int:
         """The line that holds a byte, as `Text.line_at` tells it."""
         survey = self.survey
-        index = bisect_right(survey.marks, byte, key=lambda mark: mark[0]) - 1
-        begin, before = survey.marks[max(index, 0)]
+        index = bisect_right(survey.steps, byte, key=lambda mark: mark[0]) - 1
+        begin, before = survey.steps[max(index, 0)]
         block = read_at(self._fd, byte - begin, begin)
         if survey.encoding.unit == 1:
             return before + block.count(b"\n")

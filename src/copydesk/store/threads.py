@@ -8,14 +8,16 @@ forked has a pool of its own.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from copydesk.store import _os
-from copydesk.text import sizes
 
 _THREADS = 8
+_GOING = 64
 
 A = ParamSpec("A")
 T = TypeVar("T")
@@ -30,6 +32,13 @@ class _Pool:
     def renew(self) -> None:
         """The threads of a parent are not there in its child."""
         self.threads = ThreadPoolExecutor(_THREADS, "copydesk-store")
+        self.going: deque[Future[None]] = deque()
+
+    def settle(self, most: int) -> None:
+        """Wait until no more than so many files are being closed."""
+        while len(self.going) > most:
+            with suppress(IndexError):  # another thread has taken it
+                self.going.popleft().result()
 
 
 _pool = _Pool()
@@ -42,9 +51,12 @@ def beside(call: Callable[A, T], *args: A.args, **named: A.kwargs) -> Future[T]:
     return _pool.threads.submit(call, *args, **named)
 
 
-def let_go(fd: int, size: int) -> None:
-    """Close a file of so many bytes; of a large one the last handle takes time to go."""
-    if size < sizes.BESIDE:
-        _os.close_quietly(fd)
-    else:
-        beside(_os.close_quietly, fd)
+def let_go(fd: int) -> None:
+    """Close a file soon: of one that lost its name the last handle takes the system time."""
+    _pool.going.append(beside(_os.close_quietly, fd))
+    _pool.settle(_GOING)
+
+
+def all_let_go() -> None:
+    """Return when all files are closed that were to be."""
+    _pool.settle(0)

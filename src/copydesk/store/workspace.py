@@ -33,7 +33,7 @@ from copydesk.store.protocol import (
 )
 from copydesk.store.refused import failed, kind_of
 from copydesk.store.stamp import Stamp
-from copydesk.store.threads import let_go
+from copydesk.store.threads import all_let_go, let_go
 from copydesk.store.window import from_line, last_lines
 from copydesk.store.writing import Writing
 from copydesk.text import sizes
@@ -81,6 +81,7 @@ class Workspace(Writing):
 
     def close(self) -> None:
         """Let the root directory go."""
+        all_let_go()
         self._root.close()
 
     @property
@@ -168,7 +169,10 @@ class Workspace(Writing):
             size = stamp.size
             yield OpenFile(real, stamp, fd)
         finally:
-            let_go(fd, size)
+            if size < sizes.BESIDE:
+                _os.close_quietly(fd)
+            else:
+                let_go(fd)
 
     def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
         with self._root.open_dir(path) as place:

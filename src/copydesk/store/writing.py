@@ -50,7 +50,7 @@ class Writing:
         durability = self._durability
         with (
             _refusing("write"),
-            self._target(path, expected_real, expected.size) as (place, old_fd),
+            self._target(path, expected_real) as (place, old_fd),
         ):
             if expected.nlink == 1:
                 return replace(
@@ -87,7 +87,7 @@ class Writing:
         durability = self._durability
         with (
             _refusing("write"),
-            self._target(path, expected_real, expected.size) as (place, old_fd),
+            self._target(path, expected_real) as (place, old_fd),
         ):
             if expected.nlink == 1:
                 made = staged(
@@ -154,7 +154,7 @@ class Writing:
     ) -> None:
         with (
             _refusing("remove"),
-            self._target(path, expected_real, expected.size) as (place, old_fd),
+            self._target(path, expected_real) as (place, old_fd),
         ):
             remove(place, old_fd, expected, expected_sha256, durability=self._durability)
 
@@ -173,16 +173,14 @@ class Writing:
             return temp.sweep_for(place.dir_fd, place.name)
 
     @contextmanager
-    def _target(
-        self, path: RelPath, expected_real: RelPath | None, size: int
-    ) -> Generator[tuple[Place, int]]:
-        """The place of a file of so many bytes, and the file, open for reading."""
+    def _target(self, path: RelPath, expected_real: RelPath | None) -> Generator[tuple[Place, int]]:
+        """The place of a file and the file, open for reading."""
         place, fd = self._root.open_target(path)
         try:
             _require_real(place, expected_real)
             yield place, fd
         finally:
-            let_go(fd, size)
+            let_go(fd)
             place.close()
 
     @contextmanager

@@ -23,6 +23,9 @@ from copydesk.text.lines import Lines, lines_of
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
 
+_LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
+"""Encodings in which lines decode to what they decode to together: a line feed ends all errors."""
+
 
 class Text(ABC):
     """A text as an edit sees it: whole, or those lines of it that the edit is about.
@@ -234,6 +237,14 @@ class Snapshot(Text):
         if not raw.endswith(b"\n"):
             return raw
         return raw[: -1 - raw.endswith(b"\r\n")]
+
+    def texts(self, start: int, stop: int) -> tuple[str, ...]:
+        if self.encoding.name not in _LINE_BY_LINE or start >= stop:
+            return super().texts(start, stop)
+        lines = self.encoding.decode(self.raw(start, stop)).split("\n")
+        last = lines.pop()
+        texts = [line[:-1] if line.endswith("\r") else line for line in lines]
+        return (*texts, last) if len(texts) < stop - start else tuple(texts)
 
     def line_begin(self, byte: int) -> int:
         if self.encoding.unit > 1:

@@ -16,23 +16,29 @@ from copydesk.errors import BinaryFile
 from copydesk.text.encoding import UNKNOWN, UTF8, Encoding, detect_head
 from copydesk.text.excerpt import Facts
 
+_STEP = 1 << 17
+"""Bytes whose line feeds are counted at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
     """A text's encoding, what is known of all of it, and where its lines are.
 
     `marks`: the byte at which each block starts, and the line feeds before it.
+    `steps`: the same of smaller parts, where the code unit is one byte; these
+    start anywhere in a line.
     """
 
     encoding: Encoding
     facts: Facts
     marks: tuple[tuple[int, int], ...]
+    steps: tuple[tuple[int, int], ...]
 
     def block_of(self, line: int) -> tuple[int, int, int]:
         """Where line `line` (from 1) starts: in bytes [begin, end), after the nth line feed."""
-        index = bisect_left(self.marks, line, key=lambda mark: mark[1]) - 1
-        begin, before = self.marks[index]
-        end = self.marks[index + 1][0] if index + 1 < len(self.marks) else self.facts.size
+        index = bisect_left(self.steps, line, key=lambda mark: mark[1]) - 1
+        begin, before = self.steps[index]
+        end = self.steps[index + 1][0] if index + 1 < len(self.steps) else self.facts.size
         return begin, end, line - before
 
 
@@ -52,6 +58,7 @@ class Surveyor:
         self._at = self._newlines = self._crlf = 0
         self._end = b""
         self._marks: list[tuple[int, int]] = []
+        self._steps: list[tuple[int, int]] = []
 
     @property
     def lines_before(self) -> int:
@@ -70,9 +77,12 @@ class Surveyor:
         if self._end == cr and block.startswith(lf):
             self._crlf += 1
         if unit == 1:
-            self._newlines += block.count(lf)
+            for at in range(0, len(block), _STEP):
+                self._steps.append((self._at + at, self._newlines))
+                self._newlines += block.count(lf, at, at + _STEP)
             self._crlf += block.count(b"\r\n") if cr in block else 0
         else:
+            self._steps.append(self._marks[-1])
             text = self.encoding.decode(block)
             self._newlines += text.count("\n")
             self._crlf += text.count("\r\n")
@@ -89,7 +99,7 @@ class Surveyor:
         lines = self._newlines + (self._size > len(encoding.bom) and not closed)
         counts = (self._newlines, self._crlf)
         facts = Facts(self._size, lines, closed, counts, digest)
-        return Survey(encoding, facts, tuple(self._marks))
+        return Survey(encoding, facts, tuple(self._marks), tuple(self._steps))
 
     def _check(self, block: bytes, *, final: bool = False) -> None:
         """Text is UTF-8 strictly, or its encoding is not known."""
