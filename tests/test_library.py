@@ -216,3 +216,17 @@ def test_everything_public_is_annotated_and_documented() -> None:
             assert inspect.getdoc(method), name
             assert "return" in get_type_hints(method), name
     assert Path(copydesk.__file__).with_name("py.typed").exists()
+
+
+def test_several_plans_are_written_or_none(desk: Desk, root: Path) -> None:
+    new = desk.path("n/b.txt")
+    ids = [desk.prepare(edit).id for edit in (RangeEdit(A, "2", "zwei"), Append(new, "new"))]
+    (root / "a.txt").write_text("other\n")
+    with pytest.raises(ContentChanged):
+        desk.apply_all(*ids)
+    assert not (root / "n").exists()
+    (root / "a.txt").write_text(TEXT)
+    done = desk.apply_all(*ids)
+    assert [one.plan.id for one in done.applied] == ids
+    assert (root / "a.txt").read_text() == "one\nzwei\nthree\n"
+    assert (root / "n" / "b.txt").read_text() == "new\n"

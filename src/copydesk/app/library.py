@@ -22,7 +22,9 @@ from copydesk.desk.outcome import (
     Planned,
     Reading,
     Rejected,
+    Transacted,
     Undone,
+    Withheld,
 )
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit, Request, Terms
@@ -124,6 +126,24 @@ class Desk:
         """Write a plan; raises ContentChanged and others when the file refuses it."""
         outcome = self._opened.desk.apply(self._member, "apply_file_modification", hunk_id)
         if isinstance(outcome, Rejected):
+            raise outcome.refusal
+        return outcome
+
+    def apply_all(self, *hunk_ids: str) -> Transacted:
+        """Write several plans, all or none; raises what the first that is refused would raise.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk
+        >>> from copydesk.edit.request import Append
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> with Desk(root) as desk:
+        ...     plans = [desk.prepare(Append(desk.path(name), "new")) for name in ("a", "b")]
+        ...     done = desk.apply_all(*(plan.id for plan in plans))
+        >>> len(done.applied), (root / "b").read_text()
+        (2, 'new\\n')
+        """
+        outcome = self._opened.desk.apply_all(self._member, "apply_file_modifications", hunk_ids)
+        if isinstance(outcome, Withheld):
             raise outcome.refusal
         return outcome
 

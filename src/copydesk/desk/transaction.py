@@ -107,7 +107,7 @@ class Transactions:
         """Once through; raises TargetMoved when another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
         files: dict[RelPath, _File] = {}
-        for plan in sorted(plans, key=_age):
+        for plan in sorted(plans, key=_created):
             path = plan.request.path
             try:
                 real = self._set.files.resolve(path)
@@ -127,8 +127,8 @@ class Transactions:
             try:
                 group, entries = self._written(member, opened)
             except Stopped as stopped:
-                at = next((file.plans for file in opened if file.real == stopped.real), [])
-                refused = {plan.id: stopped.refusal for plan in at}
+                at = [file for file in opened if file.real == stopped.real]
+                refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
                 return _withheld(plans, opened, refused, stopped.refusal)
             for plan in plans:
                 with suppress(Refusal):  # it is written, and the journal settles the rest
@@ -161,7 +161,7 @@ class Transactions:
         for file in linked:
             one = inodes.setdefault(file.inode, file)
             if one is not file:
-                one.plans = sorted([*one.plans, *file.plans], key=_age)
+                one.plans = sorted([*one.plans, *file.plans], key=_created)
         for inode in sorted(inodes):
             age = _age(inodes[inode].plans[0])
             held.enter_context(self._set.turns.of_inode(inode, age))
@@ -238,8 +238,13 @@ class Transactions:
 
 
 def _age(plan: Plan) -> Ticket:
-    """What decides which of two plans is the older one."""
+    """What decides which of two plans comes to its turn first."""
     return plan.created_ms, plan.id
+
+
+def _created(plan: Plan) -> int:
+    """When it was made, in ms; those of one moment are taken in the order they are given."""
+    return plan.created_ms
 
 
 def _withheld(
@@ -252,12 +257,12 @@ def _withheld(
 
     `why` says why nothing was written, where it is not the first plan refused.
     """
-    contexts = {hunk_id: how for file in files for hunk_id, how in file.contexts.items()}
+    contexts: dict[str, ContextMatch] = {}
+    for file in files:
+        contexts |= file.contexts
+    contexts |= dict.fromkeys(refused, "rejected")
     verdicts = tuple(
-        Verdict(plan, "rejected", refused[plan.id])
-        if plan.id in refused
-        else Verdict(plan, contexts[plan.id])
-        for plan in plans
+        Verdict(plan, contexts.get(plan.id, "rejected"), refused.get(plan.id)) for plan in plans
     )
     first = next((each.plan for each in verdicts if each.refusal is not None), None)
     reason = why or (refused[first.id] if first else Failed("write", ""))

@@ -58,7 +58,7 @@ ws_mod edits the text files of one workspace. Paths are relative to its root.
 1. Prepare, look, apply. A prepare_* tool writes nothing: it returns a hunk_id, the lines \
 concerned and a diff. apply_file_modification({"hunk_id": ...}) writes it. Calls of one message \
 run at the same time, so prepare and apply go in two messages. To change a plan, call the same \
-tool again with existing_hunk_id.
+tool again with existing_hunk_id. apply_file_modifications writes several plans, all or none.
 2. One call for a sure edit: apply: "auto" writes at once when the target is unique and, for \
 lines and blocks, you give version or expected_old. Else you get the plan, and auto_apply_reason \
 says why. report: "brief" leaves out evidence and diff.
@@ -82,7 +82,8 @@ ws_mod 用于编辑一个工作区中的文本文件。路径相对于工作区�
 
 1. 先规划、再核对、后应用。prepare_* 不写入：返回 hunk_id、相关行与 diff；\
 由 apply_file_modification({"hunk_id": ...}) 落盘。同一条消息中的调用并行执行，\
-因此 prepare 与 apply 必须分两条消息。要修改规划，用 existing_hunk_id 再次调用同一工具。
+因此 prepare 与 apply 必须分两条消息。要修改规划，用 existing_hunk_id 再次调用同一工具。\
+apply_file_modifications 一并写入多个规划，全部成功或全部不写。
 2. 有把握的编辑一次完成：apply: "auto" 在目标唯一、且（按行与按块编辑时）给出了 version 或 \
 expected_old 时立即写入；否则返回规划，并由 auto_apply_reason 说明原因。\
 report: "brief" 省去 evidence 与 diff。
