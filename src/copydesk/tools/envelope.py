@@ -47,7 +47,7 @@ _LONGEST_TEXT = 100_000
 Of any other argument, which no call has use for when it is long, LONGEST.
 """
 
-_LONGEST_OF = dict.fromkeys(_TEXTS, _LONGEST_TEXT)
+_LONGEST_OF: dict[str, int] = dict.fromkeys(map(str, _TEXTS), _LONGEST_TEXT)
 
 _SHOWN = 48
 """Characters of one text among the arguments that a model is shown again; a third beyond ASCII."""
