@@ -338,6 +338,12 @@ def theirs(**texts: str) -> Callable[[Path], None]:
     return write
 
 
+def link(file: Path) -> None:
+    """The file is elsewhere, and a link leads to it."""
+    file.rename(file.parent / "moved")
+    file.symlink_to("moved")
+
+
 @pytest.mark.parametrize(
     ("count", "meanwhile", "left", "states"),
     [
@@ -353,6 +359,8 @@ def theirs(**texts: str) -> Callable[[Path], None]:
         (4, theirs(a="other\n"), {"a": "other\n", "linked": TWO}, {"done"}),
         # they took the file back themselves
         (4, theirs(a=BASE), {"a": BASE, "linked": BASE}, {"failed"}),
+        # they put a link in its place
+        (3, lambda root: link(root / "a"), {"a": TWO, "linked": BASE}, {"failed", "unsure"}),
         # they removed it
         (3, lambda root: (root / "a").unlink(), {"linked": BASE}, {"failed", "unsure"}),
     ],

@@ -67,10 +67,12 @@ class Rollback:
         """
         first, last = entries[0], entries[-1]
         try:
-            _, stamp, digest = self._files.digest(first.path)
+            real, stamp, digest = self._files.digest(first.path)
         except FileNotFound:
-            stamp, digest = None, ""
+            real, stamp, digest = first.path, None, ""
         except Refusal:
+            return Found(entries, "unknown")
+        if real != first.path:  # a link leads to another file now
             return Found(entries, "unknown")
         if digest == last.after:
             back = tuple(kept_and_new(_inverse(entries)))
