@@ -47,7 +47,22 @@ class Home:
 
     def document(self, markdown: str, title: str = "One", parent: str = "") -> str:
         """A new document; its id."""
-        return self.store.create_document(self.box, parent, title, markdown).id
+        return self.made(title, markdown, parent).id
+
+    def made(self, title: str, markdown: str, parent: str = "") -> Block:
+        """A new document."""
+        prepared = self.store.prepare_document(self.box, parent, title, markdown)
+        return self.told(self.execute(prepared))
+
+    def daily_note(self, markdown: str = "") -> Block:
+        """Today's note, with this text at its end."""
+        return self.told(self.execute(self.store.prepare_daily_note(self.box, markdown)))
+
+    def told(self, done: Done) -> Block:
+        """The document that was made, which has the blocks that were told."""
+        ((document, *blocks),) = done.ids
+        assert {child.id for child in self.store.children(document)}.issuperset(blocks)
+        return self.store.blocks([document])[document]
 
     def apply(self, changes: Sequence[Change]) -> tuple[Prepared, Done]:
         """Prepare and make changes."""

@@ -81,8 +81,8 @@ def check(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> 
         store.notebooks,
         lambda: store.blocks(["20260101120000-0000001"]),
         lambda: store.prepare([Update("20260101120000-0000001", "x")]),
-        lambda: store.daily_note("20260101120000-0000001"),
-        lambda: store.create_document("20260101120000-0000001", "", "T", ""),
+        lambda: store.prepare_daily_note("20260101120000-0000001"),
+        lambda: store.prepare_document("20260101120000-0000001", "", "T", ""),
     ]
     for call in calls:
         with pytest.raises(NotesUnavailable) as caught:
@@ -253,7 +253,7 @@ def test_what_is_sent_is_what_was_meant(kernel: FakeKernel) -> None:
     box = kernel.box()
     text = 'quote " and \\ and \u2028 and 狐 and 🦊 and </script> and %20'
     store = store_of(kernel)
-    made = store.create_document(box, "", "T", text)
-    assert [block.markdown for block in store.children(made.id)] == [text]
+    ((made, *_),) = store.execute(store.prepare_document(box, "", "T", text)).ids
+    assert [block.markdown for block in store.children(made)] == [text]
     assert json.dumps(text)  # the envelope is JSON, whatever the text
     store.close()

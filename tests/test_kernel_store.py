@@ -187,7 +187,7 @@ def test_what_is_written_is_not_waited_for_but_flushed(desk: Desk) -> None:
     ]
     done = store.execute(store.prepare(changes_of(ops, desk.paths(document))))
     store.execute(store.prepare(done.undo))
-    store.create_document(desk.box, document, "T", "x")
+    store.execute(store.prepare_document(desk.box, document, "T", "x"))
     store.close()
 
 
@@ -371,7 +371,7 @@ def test_text_that_sets_ids_or_holds_conflicts_is_not_sent(desk: Desk, markdown:
         with pytest.raises(InvalidArgs):
             desk.store.prepare([change])
     with pytest.raises(InvalidArgs):
-        desk.store.create_document(desk.box, "", "T", markdown)
+        desk.store.prepare_document(desk.box, "", "T", markdown)
 
 
 @pytest.mark.parametrize("markdown", ALLOWED)
@@ -496,8 +496,8 @@ def test_closed_notebooks_are_listed_and_not_written(desk: Desk) -> None:
     closed = desk.kernel.box("Closed", closed=True)
     assert [notebook.closed for notebook in desk.store.notebooks()] == [False, True]
     for call in (
-        lambda: desk.store.daily_note(closed),
-        lambda: desk.store.create_document(closed, "", "T", ""),
+        lambda: desk.store.prepare_daily_note(closed),
+        lambda: desk.store.prepare_document(closed, "", "T", ""),
     ):
         with pytest.raises(NotebookNotFound) as caught:
             call()
@@ -508,13 +508,13 @@ def test_a_document_of_another_notebook_is_no_parent(desk: Desk) -> None:
     other = desk.kernel.box("Other")
     document = desk.document("a")
     with pytest.raises(InvalidArgs):
-        desk.store.create_document(other, document, "T", "")
+        desk.store.prepare_document(other, document, "T", "")
 
 
 def test_what_the_kernel_refuses_is_told_and_not_done(desk: Desk) -> None:
     desk.kernel.calls.space.boxes[0].daily = "/"
     with pytest.raises(NotesRolledBack, match="save path"):
-        desk.store.daily_note(desk.box)
+        desk.daily_note()
     parent = ""
     for depth in range(7):
         parent = desk.document("a", f"T{depth}", parent)

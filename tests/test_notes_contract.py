@@ -410,20 +410,32 @@ def test_notebooks_are_listed(home: Home) -> None:
 
 
 def test_a_document_is_made_where_it_should_be(home: Home) -> None:
-    top = home.store.create_document(home.box, "", "Top", "# H\n\na")
-    below = home.store.create_document(home.box, top.id, "Below", "")
+    top = home.made("Top", "# H\n\na")
+    below = home.made("Below", "", top.id)
     assert (top.kind, top.content, top.hpath, top.box) == ("d", "Top", "/Top", home.box)
     assert (below.content, below.hpath) == ("Below", "/Top/Below")
     assert [block.markdown for block in home.store.children(top.id)] == ["# H", "a"]
     assert home.store.breadcrumb(below.id)[1].id == top.id
 
 
+def test_preparing_a_document_makes_none(home: Home) -> None:
+    prepared = home.store.prepare_document(home.box, "", "Not yet", "mango")
+    assert home.store.search("mango", 5) == ()
+    assert (prepared.changes, dict(prepared.before)) == ((), {})
+    ((path, text),) = prepared.after.items()
+    assert "mango" in text
+    ((document, *blocks),) = home.execute(prepared).ids
+    assert home.store.blocks([document])[document].path == path
+    assert [home.store.children(document)[0].id] == blocks
+
+
 def test_equal_titles_mislead_nobody(home: Home) -> None:
-    one, two = (home.store.create_document(home.box, "", "Same", text) for text in ("a", "b"))
+    one, two = (home.made("Same", text) for text in ("a", "b"))
     assert one.id != two.id
+    assert (one.content, two.content) == ("Same", "Same")
     assert [home.store.children(made.id)[0].markdown for made in (one, two)] == ["a", "b"]
     for parent in (one, two):
-        below = home.store.create_document(home.box, parent.id, "Below", "c")
+        below = home.made("Below", "c", parent.id)
         assert [crumb.id for crumb in home.store.breadcrumb(below.id)][1:] == [parent.id, below.id]
 
 
@@ -441,18 +453,33 @@ def test_documents_that_cannot_be(home: Home) -> None:
     ]
     for (box, parent, title), refusal in cases:
         with pytest.raises(refusal):
-            home.store.create_document(box, parent, title, "x")
+            home.store.prepare_document(box, parent, title, "x")
     assert [block.id for block in home.store.search("x", 5)] == []
 
 
 def test_a_daily_note_is_made_once(home: Home) -> None:
-    note = home.store.daily_note(home.box)
+    note = home.daily_note()
     assert (note.kind, note.box) == ("d", home.box)
     home.apply([Insert("done", "last_in", note.id)])
-    assert home.store.daily_note(home.box).id == note.id
+    assert home.daily_note().id == note.id
     assert home.store.children(note.id)[-1].markdown == "done"
+    prepared = home.store.prepare_daily_note(home.box, "more\n\n# too")
+    assert home.store.children(note.id)[-1].markdown == "done"
+    ((document, *blocks),) = home.execute(prepared).ids
+    assert document == note.id
+    assert [block.markdown for block in home.store.children(note.id)][-3:] == [
+        "done", "more", "# too"
+    ]  # fmt: skip
+    assert [block.id for block in home.store.children(note.id)][-2:] == blocks
+
+
+def test_a_daily_note_is_made_with_its_text(home: Home) -> None:
+    note = home.daily_note("first")
+    assert home.store.children(note.id)[-1].markdown == "first"
     with pytest.raises(NotebookNotFound):
-        home.store.daily_note(NOWHERE)
+        home.store.prepare_daily_note(NOWHERE)
+    with pytest.raises(InvalidArgs):
+        home.store.prepare_daily_note(home.box, "\ud800")
 
 
 def test_many_may_write_at_once(home: Home) -> None:

@@ -15,11 +15,11 @@ from copydesk.errors import InvalidArgs
 from copydesk.store.notes import kernel_executing, kernel_trial
 from copydesk.store.notes.errors import WrongBlockKind
 from copydesk.store.notes.kernel_calls import Kernel
-from copydesk.store.notes.kernel_documents import Documents
+from copydesk.store.notes.kernel_documents import Documents, NewDailyNote, NewDocument
 from copydesk.store.notes.kernel_http import Address, KernelHttp
 from copydesk.store.notes.kernel_reading import Reading
 from copydesk.store.notes.kernel_settled import Pause
-from copydesk.store.notes.pieces import Split
+from copydesk.store.notes.pieces import Split, for_place
 from copydesk.store.notes.protocol import (
     Around,
     Block,
@@ -27,6 +27,7 @@ from copydesk.store.notes.protocol import (
     Crumb,
     Done,
     Heading,
+    Insert,
     Notebook,
     Prepared,
 )
@@ -82,18 +83,36 @@ class KernelStore:
 
     def execute(self, prepared: Prepared) -> Done:
         held = prepared.held
-        if not isinstance(held, kernel_trial.Held):
-            raise InvalidArgs("prepared", "was not prepared by this store")
         with self._writing:
-            return kernel_executing.execute(self._kernel, self._split, prepared, held, self._pause)
+            match held:
+                case kernel_trial.Held():
+                    return self._execute(prepared, held)
+                case NewDocument():
+                    return self._documents.make(held)
+                case NewDailyNote():
+                    return self._daily_note(held)
+                case _:
+                    raise InvalidArgs("prepared", "was not prepared by this store")
 
-    def create_document(self, box: str, parent_id: str, title: str, markdown: str) -> Block:
-        with self._writing:
-            return self._documents.create(box, parent_id, title, markdown)
+    def _execute(self, prepared: Prepared, held: kernel_trial.Held) -> Done:
+        return kernel_executing.execute(self._kernel, self._split, prepared, held, self._pause)
 
-    def daily_note(self, box: str) -> Block:
-        with self._writing:
-            return self._documents.daily_note(box)
+    def _daily_note(self, new: NewDailyNote) -> Done:
+        note = self._documents.daily_note(new.box)
+        if not new.markdown.strip():
+            return Done(((note,),))
+        prepared = self.prepare([Insert(new.markdown, "last_in", note)])
+        assert isinstance(prepared.held, kernel_trial.Held)
+        done = self._execute(prepared, prepared.held)
+        return Done(((note, *done.ids[0]),), done.undo)
+
+    def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
+        return self._documents.prepare(box, parent_id, title, markdown)
+
+    def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
+        if markdown.strip():
+            for_place(self._split(markdown), None)
+        return self._documents.prepare_daily_note(box, markdown)
 
     def close(self) -> None:
         self._kernel.close()

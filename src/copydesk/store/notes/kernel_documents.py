@@ -8,6 +8,7 @@ stands where it was asked for, and holds what it should.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.block_id import is_id, new_id, valid
@@ -24,9 +25,34 @@ from copydesk.store.notes.kernel_reading import Reading
 from copydesk.store.notes.kernel_settled import Pause, settled
 from copydesk.store.notes.kernel_text import checked, differing
 from copydesk.store.notes.pieces import Split
-from copydesk.store.notes.protocol import Block
+from copydesk.store.notes.protocol import Block, Done, Prepared
 
 _TITLE_CHARS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to be made. `above` is the path below which it has to stand."""
+
+    id: str
+    box: str
+    parent_id: str
+    above: str
+    hpath: str
+    markdown: str
+
+    @property
+    def path(self) -> str:
+        """Where it has to stand."""
+        return f"{self.above}/{self.id}.sy"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDailyNote:
+    """Today's note, to be made if it is not there, and a text to be put at its end."""
+
+    box: str
+    markdown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +64,8 @@ class Documents:
     split: Split
     pause: Pause
 
-    def create(self, box: str, parent_id: str, title: str, markdown: str) -> Block:
-        """A new document below another one, or at the top; as `NoteStore.create_document`."""
+    def prepare(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
+        """A new document below another one, or at the top; as `NoteStore.prepare_document`."""
         checked(markdown)
         name = _title(title)
         self._open_notebook(box)
@@ -53,49 +79,56 @@ class Documents:
                 raise InvalidArgs("parent_id", "is in another notebook")
             above = home.path.removesuffix(".sy")
         hpath = f"{self.kernel.hpath(parent_id) if parent_id else ''}/{name}"
-        document_id = new_id()
+        new = NewDocument(new_id(), box, parent_id, above, hpath, markdown)
+        after = MappingProxyType({new.path: markdown})
+        return Prepared((), MappingProxyType({}), after, held=new)
+
+    def make(self, new: NewDocument) -> Done:
+        """Make a document that was prepared."""
         problem = named = ""
         try:
             named = self.kernel.create_document(
-                box, hpath, markdown, parent_id=parent_id, document_id=document_id
+                new.box,
+                new.hpath,
+                new.markdown,
+                parent_id=new.parent_id,
+                document_id=new.id,
             )
         except KernelRefused as refused:
             problem = str(refused)
         except AnswerLost as lost:
             problem = lost.detail
         try:
-            return self._made(document_id, named, box, above, markdown, problem)
+            self._made(new, named, problem)
+            return Done(((new.id, *(child.id for child in self.kernel.children(new.id))),))
         except NotesUnavailable as lost:
-            raise NotesTorn(0, problem or lost.detail, (document_id,)) from None
+            raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
-    def _made(
-        self, document_id: str, named: str, box: str, above: str, markdown: str, problem: str
-    ) -> Block:
-        """The new document, if it is what was asked for; else it is taken away again."""
+    def _made(self, new: NewDocument, named: str, problem: str) -> None:
+        """See that the new document is what was asked for; else it is taken away again."""
         look = self.reading.blocks
-        there = settled(self.kernel, self.pause, lambda: look([document_id]), bool)
-        if document_id not in there:
+        there = settled(self.kernel, self.pause, lambda: look([new.id]), bool)
+        if new.id not in there:
             if named and look([named]):
                 raise NotesTorn(0, f"it has the id {named}", (named,))
-            raise NotesRolledBack(0, document_id, problem or "no document came to be")
-        made = there[document_id]
-        wanted = f"{above}/{document_id}.sy"
-        fault = self._fault(made, markdown)
-        if (made.box, made.path) != (box, wanted):
+            raise NotesRolledBack(0, new.id, problem or "no document came to be")
+        made = there[new.id]
+        fault = self._fault(made, new.markdown)
+        if (made.box, made.path) != (new.box, new.path):
             fault = f"it stands at {made.box}{made.path}"
         if not fault:
-            return made
+            return
         try:
             self.kernel.remove_document(made.box, made.path)
         except KernelRefused as refused:
             fault = f"{fault}; {refused}"
         self.kernel.flush()
         # those above may have been made with it
-        left = [part for part in made.path.split("/") if is_id(part) and part not in above]
-        left += self.kernel.standings([document_id])
+        left = [part for part in made.path.split("/") if is_id(part) and part not in new.above]
+        left += self.kernel.standings([new.id])
         if left:
             raise NotesTorn(0, fault, tuple(left))
-        raise NotesRolledBack(0, document_id, problem or fault)
+        raise NotesRolledBack(0, new.id, problem or fault)
 
     def _fault(self, made: Block, markdown: str) -> str:
         """What is wrong with what a new document holds."""
@@ -106,9 +139,15 @@ class Documents:
             return f"{len(there)} blocks where {len(wanted)} should be"
         return differing(markdown, self.kernel.kramdown(made.id))
 
-    def daily_note(self, box: str) -> Block:
-        """Today's note of a notebook; as `NoteStore.daily_note`."""
+    def prepare_daily_note(self, box: str, markdown: str) -> Prepared:
+        """Today's note; as `NoteStore.prepare_daily_note`. Only the kernel knows what is today."""
+        checked(markdown)
         self._open_notebook(box)
+        nothing = MappingProxyType[str, str]({})
+        return Prepared((), nothing, nothing, held=NewDailyNote(box, markdown))
+
+    def daily_note(self, box: str) -> str:
+        """The id of today's note of a notebook, made when it is not there."""
         try:
             document_id = self._daily_id(box)
             self.kernel.flush()
@@ -120,7 +159,7 @@ class Documents:
         note = found.get(document_id)
         if note is None or note.kind != "d" or note.box != box:
             raise NotesTorn(0, f"{document_id} is no document of this notebook", (box,))
-        return note
+        return document_id
 
     def _daily_id(self, box: str) -> str:
         """The id of the note; asked for twice when the first answer is lost, for there is one."""

@@ -148,21 +148,27 @@ Change = Insert | Update | Delete | Restore
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """What the changes come to in one file: a change of the very bytes of `base`."""
+    """What the changes come to in one file: a change of the very bytes of `base`.
+
+    `created`: there is no such file yet, nor a folder for it perhaps; `base` is empty.
+    """
 
     path: RelPath
     base: Snapshot
     change: ChangeSet
+    created: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Changes that a store has checked against what is there, nothing written yet.
 
-    `changes` in the order they are made. `before` and `after` are the texts of
-    the documents they touch, by path, for a diff. `files` is what has to be
-    written, all or none, where notes are files; a store that writes by itself
-    leaves it empty. `held` is the store's own.
+    `changes` in the order they are made; none for a document to be made.
+    `before` and `after` are the texts of the documents they touch, by path, for
+    a diff; one that is to be made has no text before. Both are empty where the
+    store cannot know the path (a daily note that a kernel makes). `files` is
+    what has to be written, all or none, where notes are files; a store that
+    writes by itself leaves it empty. `held` is the store's own.
     """
 
     changes: tuple[Change, ...]
@@ -176,9 +182,12 @@ class Prepared:
 class Done:
     """What was made and read back: for each change the ids it left, none for a deletion.
 
+    For a document one tuple: its own id, then those of the blocks that were put in it.
+
     `undo` are the changes that take all of it back, in the order to make them,
     ids included; they can be kept as text, and made later through `prepare`.
-    Empty where `Prepared.files` is not: files are taken back as files are.
+    Empty where `Prepared.files` is not: files are taken back as files are; and
+    a document that was made stays.
     """
 
     ids: tuple[tuple[str, ...], ...]
@@ -243,12 +252,21 @@ class NoteStore(Protocol):
         """
         ...
 
-    def create_document(self, box: str, parent_id: str, title: str, markdown: str) -> Block:
-        """A new document below another one; at the top of the notebook without `parent_id`."""
+    def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
+        """A new document below another one; at the top of the notebook without `parent_id`.
+
+        Raises NotebookNotFound, BlockNotFound, WrongBlockKind for a parent that is
+        no document, and InvalidArgs for what can be no title (a slash in it) or text.
+        """
         ...
 
-    def daily_note(self, box: str) -> Block:
-        """Today's note of a notebook, made when it is not there."""
+    def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
+        """Today's note of a notebook, made when it is not there, with this text at its end.
+
+        With no text and a note that is there already nothing is to be made, and
+        `execute` gives its id. Raises as `prepare_document` does. A kernel's note
+        stays when the text cannot be put in it.
+        """
         ...
 
     def close(self) -> None:
