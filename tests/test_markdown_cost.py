@@ -1,0 +1,115 @@
+"""What a text costs to parse: in proportion to its length, whatever it holds."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+from copydesk.text.markdown import Profile, insertion, lines_of, markdown_of, parse, replacement
+
+Part = str | tuple[str]
+"""What stands in a text once, or again and again."""
+
+HOSTILE: dict[str, tuple[Part, ...]] = {
+    "quotes in quotes": (("> ",), "a"),
+    "quotes again and again": ((">",), "a\n", (">",), "b\n"),
+    "lists in lists": (("- ",), "a"),
+    "numbers in numbers": (("1. ",), "a"),
+    "quotes in lists in quotes": (("> - ",), "a"),
+    "no thematic break": (("* ",), "a"),
+    "a paragraph that goes on in a deep list": (("- ",), "a\n", ("b\n",)),
+    "blank lines in a deep list": (("- ",), "a\n", ("\n",), "b"),
+    "blank lines in a deep list in a quote": ("> ", ("- ",), "a\n", (">\n",), "> b"),
+    "super blocks in super blocks": (("{{{\n",), "a\n"),
+    "lines in deep super blocks": (("{{{\n",), ("a\n",), ("}}}\n",)),
+    "attributes in deep super blocks": (("{{{\n",), "<div>\n", (' {: id="a" x\n',)),
+    "HTML in deep super blocks": (("{{{\n",), (' <div>\n {: id="abc"}\n\n',)),
+    "tasks in tasks": (("- [ ] ",), "a"),
+    "tasks in tasks over lines": (("- [ ] ",), "a\n", ("b\n",)),
+    "definitions": (("[a]: b\n",),),
+    "definitions without an end": (('[a]: b\n"x\n',),),
+    "definitions and headings": (("[a]: b\n===\n",),),
+    "brackets": (("[",),),
+    "lines of brackets": (("[a\n",),),
+    "cells": (("|",), "\n|-"),
+    "rows": ("a|b\n-|-\n", ("c|d\n",)),
+    "delimiter rows": ("a\n", ("|-|-|\n",)),
+    "escaped cells": (("a\\|",), "\n-|-\n"),
+    "fences": (("```\n",),),
+    "fences that do not end": ("````\n", ("```\n",)),
+    "tags": (("<div\n",),),
+    "a tag of many attributes": ("<a ", ('b="c" ',), ">"),
+    "a tag of many quotes": ("<a ", ('b="',), ">"),
+    "comments": (("<!--\n",),),
+    "attributes": (('{: id="a"}\n',),),
+    "a list of attributes": ("a\n{:", (' a="b"',), "}"),
+    "items with attributes": (('- {: id="a"}b\n',),),
+    "attributes in items in items": (('- {: id="a"}',), "b"),
+    "mathematics": (("$$\n",),),
+    "mathematics that does not end": ("$$ a\n", ("$$ b\n",)),
+    "front matter that does not end": ("---\n", ("id: a\n",)),
+    "tabs": ("-", ("\t",), "a"),
+    "spaces": ("a", (" ",), "\nb"),
+    "callouts": (("> [!a]\n",), "> b"),
+    "callouts in callouts": (("> [!a] ",), "\n> b"),
+    "notes in notes": (("[^a]: ",), "b\n\n\n"),
+    "marks": (("^a\n\n",),),
+    "lists beside lists": (("- a\n* b\n",),),
+    "conflicts": (("<<<<<<<\n",),),
+    "line ends of old": (("a\r",),),
+    "brackets and underlines": (("[",), "\n", ("=",)),
+    "a deep list and its indentation": (("- ",), "a\n", ("  ",), "b\n\n", ("  ",), "c"),
+}
+
+ROUNDS = 150
+
+
+def steps(text: str, profile: Profile) -> int:
+    """How many calls it takes to parse the text."""
+    count = 0
+
+    def seen(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(seen)
+    try:
+        parse(text, profile)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("profile", ["gfm", "siyuan"])
+@pytest.mark.parametrize("case", HOSTILE)
+def test_twice_the_text_takes_twice_the_steps(case: str, profile: Profile) -> None:
+    once, twice, four = (
+        steps("".join(p if isinstance(p, str) else p[0] * rounds for p in HOSTILE[case]), profile)
+        for rounds in (ROUNDS, 2 * ROUNDS, 4 * ROUNDS)
+    )
+    assert four - twice <= 2.2 * (twice - once) + 200
+
+
+@pytest.mark.parametrize("profile", ["gfm", "siyuan"])
+@pytest.mark.parametrize(("sign", "holders"), [("> ", 1), ("- ", 2), ("> - ", 3)])
+def test_depth_is_no_matter(sign: str, holders: int, profile: Profile) -> None:
+    """Nothing here calls itself: what is nested many thousand times is read and changed."""
+    depth = 20_000
+    tree = parse(sign * depth + "a", profile)
+    *_, last = tree.root.walk()
+    assert markdown_of(tree, last) == "a"
+    assert sum(1 for _ in last.ancestors()) == depth * holders + 1
+    assert len(lines_of(tree, tree.root.children[0])) == 1
+    (edit,) = replacement(tree, last, "b")
+    assert (edit.start, edit.stop, edit.new) == (last.start, last.stop, b"b")
+    assert insertion(tree, last, "after").edit("b").new.endswith(b"b")
+
+
+@pytest.mark.parametrize("profile", ["gfm", "siyuan"])
+def test_a_large_text_is_read_whole(profile: Profile) -> None:
+    part = "# a\n\nb *c*\nd\n\n- e\n  - f\n\n> g\n\n| h |\n|---|\n\n```\ni\n```\n\n"
+    tree = parse(part * 5_000, profile)
+    kinds = [block.kind for block in tree.root.children]
+    assert kinds == ["h", "p", "l", "b", "t", "c"] * 5_000
