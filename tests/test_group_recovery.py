@@ -447,7 +447,9 @@ def test_a_torn_file_is_put_back(root: Path) -> None:
         assert (root / "linked").samefile(root / "d/other")
 
 
-def test_a_torn_file_of_a_single_edit_is_put_back_by_who_comes(root: Path) -> None:
+@pytest.mark.parametrize("name", ["linked", "d/other"])
+def test_a_torn_file_of_a_single_edit_is_put_back_by_who_comes(root: Path, name: str) -> None:
+    """Under whichever of its names."""
     with open_workspace(str(root), FAST) as live:
         hunk = plan(live, path="linked", range="2", content="TWO\n")
         child = os.fork()
@@ -458,7 +460,7 @@ def test_a_torn_file_of_a_single_edit_is_put_back_by_who_comes(root: Path) -> No
             os._exit(1)
         assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
         assert tree(root)["linked"] not in (BASE, TWO)
-        arguments = {"path": "linked", "content": "end\n", "apply": "auto"}
+        arguments = {"path": name, "content": "end\n", "apply": "auto"}
         assert code(outcome(live, "prepare_file_append", **arguments)) == "ok"
         assert tree(root)["linked"] == f"{BASE}end\n"
         assert code(outcome(live, "apply_file_modification", hunk_id=hunk)) == "ok"

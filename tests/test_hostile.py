@@ -75,7 +75,7 @@ def tree(folder: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-KINDS = ("apply", "auto", "create", "deep", "overwrite", "read", "append")
+KINDS = ("apply", "auto", "create", "deep", "overwrite", "read", "append", "together")
 
 
 def write(opened: Opened, i: int) -> tuple[str, Facts]:
@@ -89,6 +89,16 @@ def write(opened: Opened, i: int) -> tuple[str, Facts]:
         if plan["status"] == "error":
             return "prepare", plan
         return kind, outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+    if kind == "together":
+        plans = [
+            outcome(opened, "prepare_file_insert_after", **line, **anchor),
+            outcome(opened, "prepare_file_append", path=f"dir/sub/b{i % 3}", content="new\n"),
+        ]
+        for plan in plans:
+            if plan["status"] == "error":
+                return "prepare", plan
+        ids = [plan["hunk_id"] for plan in plans]
+        return kind, outcome(opened, "apply_file_modifications", hunk_ids=ids)
     if kind == "auto":
         return kind, outcome(opened, "prepare_file_insert_before", **line, **anchor, apply="auto")
     if kind == "append":
@@ -146,7 +156,7 @@ def test_nothing_is_written_outside_of_the_root(
             if fields.get("auto_apply") == "declined":
                 fields = {**fields, "status": "error", "error": fields["auto_apply_reason"]}
             told[kind, code(fields)] += 1
-            if code(fields) == "ok" and kind in ("apply", "auto"):
+            if code(fields) == "ok" and kind in ("apply", "auto", "together"):
                 written.append(f"new {i}")
             succeeded += code(fields) == "ok"
             if succeeded >= applies and told.total() - succeeded > applies // 20:

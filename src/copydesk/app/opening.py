@@ -145,7 +145,7 @@ class Opened:
                 self.recovered = self.recovery.run(clock())
             before_ms = clock() - config.journal_days * 86_400_000
             self.journal.prune(before_ms, config.journal_bytes)
-        turns = Turns(lanes, self.journal, self.recovery, clock)
+        turns = Turns(self.files, lanes, self.journal, self.recovery, clock)
         setting = Setting(
             files=self.files,
             registry=told,

@@ -11,22 +11,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import local
 
 from copydesk.desk.journal import Journal
 from copydesk.desk.lanes import Lanes, Ticket, inode_key
 from copydesk.desk.recovery import Recovery
-from copydesk.errors import Failed
+from copydesk.errors import Failed, Refusal
+from copydesk.store.protocol import Files, TargetMoved
 from copydesk.text.relpath import RelPath
+
+
+class _Found(local):
+    """The groups that the thread at hand found open, and has to have settled."""
+
+    def __init__(self) -> None:
+        self.due: tuple[str, ...] = ()
 
 
 class Turns:
     """The turns of one workspace."""
 
     def __init__(
-        self, lanes: Lanes, journal: Journal, recovery: Recovery, clock: Callable[[], int]
+        self,
+        files: Files,
+        lanes: Lanes,
+        journal: Journal,
+        recovery: Recovery,
+        clock: Callable[[], int],
     ) -> None:
-        self._lanes, self._journal = lanes, journal
+        self._files, self._lanes, self._journal = files, lanes, journal
         self._recovery, self._clock = recovery, clock
+        self._found = _Found()
 
     def of(self, real: RelPath, ticket: Ticket) -> AbstractContextManager[None]:
         """The turn of one file, by its real path; raises Failed."""
@@ -42,6 +57,9 @@ class Turns:
         group cannot be settled.
         """
         while True:
+            due, self._found.due = self._found.due, ()
+            for group in due:
+                self._settle(group)
             with ExitStack() as held:
                 for real in sorted(tickets, key=str):
                     held.enter_context(self._lanes.turn(str(real), tickets[real]))
@@ -52,12 +70,32 @@ class Turns:
             for group in sorted(left):
                 self._settle(group)
 
-    def of_inode(self, inode: tuple[int, int], ticket: Ticket) -> AbstractContextManager[None]:
+    @contextmanager
+    def of_inode(self, inode: tuple[int, int], ticket: Ticket) -> Generator[None]:
         """The turn of a file with several names, by device and inode.
 
         It is taken within the turns of all paths that are wanted, the smallest first.
+        Raises TargetMoved when a group is open there under another name of the file;
+        it is settled before the next turn of this thread then, which holds no lane.
         """
-        return self._lanes.turn(inode_key(*inode), ticket)
+        with self._lanes.turn(inode_key(*inode), ticket):
+            left = {
+                entry.group
+                for entry in self._journal.in_doubt()
+                if entry.group and self._is_at(entry.path, inode)
+            }
+            if left:
+                self._found.due = tuple(sorted(left))
+                raise TargetMoved()
+            yield
+
+    def _is_at(self, path: RelPath, inode: tuple[int, int]) -> bool:
+        """Whether the path is one of the names of the file."""
+        try:
+            _, stamp = self._files.stat(path)
+        except Refusal:
+            return False
+        return (stamp.dev, stamp.ino) == inode
 
     def _settle(self, group: str) -> None:
         for settled in self._recovery.settle_group(group, self._clock()):
