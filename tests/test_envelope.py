@@ -20,7 +20,7 @@ from copydesk.tools.envelope import Envelope, code_of
 CODES = {
     *("NOT_FOUND", "ACCESS_DENIED", "PERMISSION_DENIED", "INVALID_PARAM", "TIMEOUT", "INTERNAL_ERROR"),
     *("EXECUTION_ERROR", "CONFLICT", "IS_DIRECTORY", "BINARY_FILE", "FILE_EXISTS", "ENCODING_ERROR"),
-    *("COLLISION_DETECTED", "PARTIAL_MATCH_FAIL", "DUPLICATE_EDITS"),
+    *("COLLISION_DETECTED", "PARTIAL_MATCH_FAIL", "DUPLICATE_EDITS", "APPROVAL_REQUIRED"),
 }  # fmt: skip
 TOOLS = ("Read", "Edit", "Write", "BatchEdit", "MultiEdit")
 
@@ -140,6 +140,7 @@ def test_read_has_nothing_to_apply(desk: Opened) -> None:
         (errors.InvalidPath("path leaves the workspace"), "ACCESS_DENIED"),
         (errors.InvalidPath("NUL in path"), "INVALID_PARAM"),
         (errors.AccessDenied("write", "no_write_dirs"), "ACCESS_DENIED"),
+        (errors.ApprovalRequired("member"), "APPROVAL_REQUIRED"),
         (errors.FileTooLarge(5, 4), "EXECUTION_ERROR"),
         (errors.Failed("write", "EACCES: Permission denied"), "PERMISSION_DENIED"),
         (errors.Failed("write", "EROFS: Read-only file system"), "PERMISSION_DENIED"),

@@ -38,6 +38,9 @@ TOPICS = ("index", "principles", "tools", "scenarios", "errors")
 PAGES = [(toolset, topic) for toolset in manuals.toolsets() for topic in manuals.topics(toolset)]
 
 CODES_OF_BATCH = {"PARTIAL_MATCH_FAIL", "COLLISION_DETECTED", "DUPLICATE_EDITS", "CONFLICT"}
+CODES_OF_REVIEW = {"ALREADY_DECIDED"}
+"""What only a person who decides on plans can meet."""
+
 CODES_OF_PLANS = {
     "CONTENT_REQUIRED",
     "ANCHOR_NOT_FOUND",
@@ -50,6 +53,7 @@ CODES_OF_PLANS = {
     "AMBIGUOUS_MATCH",
     "INVALID_HUNK_ID",
     "HUNK_NOT_FOUND",
+    "HUNK_REJECTED",
     "WRONG_OWNER",
     "WRONG_MODE",
     "EDIT_NOT_FOUND",
@@ -245,11 +249,12 @@ def prose_of(page: str) -> list[str]:
 def every_code() -> set[str]:
     """The codes of all refusals of the files' tools; those of notes have their own manual."""
     found: set[str] = set()
+    own = f"{errors.__name__}."
     kinds = [errors.Refusal]
     for kind in kinds:
         found.add(kind.code)
-        kinds += [k for k in kind.__subclasses__() if k.__module__ == errors.__name__]
-    return found
+        kinds += [k for k in kind.__subclasses__() if k.__module__.startswith(own)]
+    return found - CODES_OF_REVIEW
 
 
 def codes_of_envelope() -> set[str]:

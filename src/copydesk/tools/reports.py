@@ -16,7 +16,15 @@ from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Readin
 from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
 from copydesk.edit.request import BatchEdit
-from copydesk.errors import Conflict, Crashed, Fact, PartialMatchFail, Refusal, Unsettled
+from copydesk.errors import (
+    ApprovalRequired,
+    Conflict,
+    Crashed,
+    Fact,
+    PartialMatchFail,
+    Refusal,
+    Unsettled,
+)
 from copydesk.tools import evidence, parts
 from copydesk.tools.reasons import why
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
@@ -268,6 +276,9 @@ def _applied_saying(outcome: Applied) -> str:
 
 def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
     """Facts of a refusal that words alone need."""
+    if isinstance(refusal, ApprovalRequired):
+        saying = f"approval.{refusal.why}"
+        return {"reason": say(saying, lang) if saying in names() else refusal.why}
     if isinstance(refusal, Conflict):
         told = [
             {"expectation": name, **{key: _short(value) for key, value in one.items()}}

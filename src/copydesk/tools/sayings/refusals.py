@@ -136,6 +136,37 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "You may not {operation} here ({rule}). Work on another path, or ask for the right to this one.",
         "无权在此处 {operation}（{rule}）。请改用其他路径，或申请权限。",
     ),
+    # why a person has to approve
+    "approval.member": ("your edits are approved by a person", "你的编辑须由人批准"),
+    "approval.path": ("edits there are approved by a person", "此处的编辑须由人批准"),
+    "approval.lines": (
+        "it has more lines than you may approve yourself",
+        "行数超出你可自行批准的上限",
+    ),
+    "approval.files": (
+        "it is in more files than you may approve yourself",
+        "文件数超出你可自行批准的上限",
+    ),
+    "approval.drifted": (
+        "the file changed after it was approved, so it is shown anew",
+        "批准之后文件有变动，须重新展示",
+    ),
+    "APPROVAL_REQUIRED": (
+        "A person has to approve the plan {hunk_id} first: {reason}. Nothing was written and the plan waits on. Do other work; you are told of the decision with the answer of a later call, and apply then.",
+        "规划 {hunk_id} 须先由人批准：{reason}。未写入任何内容，规划仍保留。请先做其他工作；决定会随之后某次调用的答复告知，届时再应用。",
+    ),
+    "APPROVAL_REQUIRED.less": (
+        "A person has to approve this edit first: {reason}. Nothing was written. This tool writes at once: plan the edit with a prepare tool instead (prepare_file_append makes a new file), and it is shown to the person.",
+        "此编辑须先由人批准：{reason}。未写入任何内容。此工具会立即写入：请改用 prepare 工具规划（prepare_file_append 可创建新文件），规划会展示给批准人。",
+    ),
+    "HUNK_REJECTED": (
+        "{by} rejected the plan {hunk_id}: {reason}. Nothing was written. Prepare another edit that heeds it, with existing_hunk_id in the place of this one, or discard it.",
+        "{by} 拒绝了规划 {hunk_id}：{reason}。未写入任何内容。请据此重新 prepare（用 existing_hunk_id 取代此规划），或将其丢弃。",
+    ),
+    "ALREADY_DECIDED": (
+        "{by} was first: the plan {hunk_id} is {verdict}. Nothing was changed; look at it again.",
+        "{by} 已先作出决定：规划 {hunk_id} 为 {verdict}。未作任何更改；请重新查看。",
+    ),
     "CONTENT_CHANGED": (
         "What the edit relies on changed: {reason}. Read around {planned_lines:line|lines} again and prepare anew.",
         "编辑所依据的内容已改变：{reason}。请重新读取第 {planned_lines} 行附近并再次 prepare。",
