@@ -10,6 +10,7 @@ from typing import cast
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.kernel_http import Address, KernelHttp
 from copydesk.store.notes.kernel_settled import Pause
+from copydesk.store.notes.kernel_split import split
 from copydesk.store.notes.pieces import Split
 from copydesk.store.notes.protocol import (
     CONTAINERS,
@@ -24,7 +25,6 @@ from copydesk.store.notes.protocol import (
     Update,
 )
 from fake_kernel import FakeKernel
-from fake_kernel.split import split
 
 Op = tuple[str, ...]
 """`update PATH TEXT`, `delete PATH`, or a side with the path of the anchor and a text."""

@@ -14,9 +14,9 @@ from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import NotesUnavailable, Unavailable
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.kernel_http import Address, AnswerLost, KernelHttp, KernelRefused
+from copydesk.store.notes.kernel_split import split
 from copydesk.store.notes.protocol import Update
 from fake_kernel import FakeKernel
-from fake_kernel.split import split
 from notes_homes import store_of
 
 
@@ -64,13 +64,13 @@ def test_an_address_is_read_from_a_url(url: str, address: Address) -> None:
 )
 def test_what_is_no_url_of_a_kernel(url: str) -> None:
     with pytest.raises(InvalidArgs):
-        KernelStore.at(url, "token", split)
+        KernelStore.at(url, "token")
 
 
 @pytest.mark.parametrize("token", ["", "a\r\nHost: b", "ключ"])
 def test_what_is_no_token(token: str) -> None:
     with pytest.raises(InvalidArgs):
-        KernelStore.at("http://127.0.0.1:6806", token, split)
+        KernelStore.at("http://127.0.0.1:6806", token)
 
 
 def check(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes import kernel_executing, kernel_trial
+from copydesk.store.notes import kernel_executing, kernel_split, kernel_trial
 from copydesk.store.notes.errors import WrongBlockKind
 from copydesk.store.notes.kernel_calls import Kernel
 from copydesk.store.notes.kernel_documents import Documents, NewDailyNote, NewDocument
@@ -48,7 +48,9 @@ class KernelStore:
         self._writing = threading.Lock()
 
     @staticmethod
-    def at(url: str, token: str, split: Split, timeout_s: float = 30.0) -> KernelStore:
+    def at(
+        url: str, token: str, split: Split = kernel_split.split, timeout_s: float = 30.0
+    ) -> KernelStore:
         """The store of the kernel at a URL; InvalidArgs for what is no URL. Nothing is sent yet."""
         if not token or not token.isascii() or not token.isprintable():
             raise InvalidArgs("SIYUAN_TOKEN", "is no token")
