@@ -184,11 +184,11 @@ def test_a_collision(desk: Opened) -> None:
 
 
 def test_of_too_many_collisions_the_number_is_told(desk: Opened) -> None:
-    text = "".join(map(chr, range(0x4E00, 0x4E00 + 200)))
-    edits = [(text[i : 200 - i], str(i)) for i in range(60)]
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))
+    edits = [(text[i : 300 - i], str(i)) for i in range(110)]
     found = batch_refused(desk, "COLLISION_DETECTED", text, *edits)
-    assert len(found["data"]["collisions"]) == 1_000
-    assert found["data"]["collisions_count"] == 60 * 59 // 2
+    assert len(found["data"]["collisions"]) == 5_000
+    assert found["data"]["collisions_count"] == 110 * 109 // 2
     few = batch_refused(desk, "COLLISION_DETECTED", text, *edits[:10])
     assert len(few["data"]["collisions"]) == 45
     assert "collisions_count" not in few["data"]

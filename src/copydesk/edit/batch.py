@@ -44,7 +44,7 @@ from copydesk.text.near import nearest_of
 from copydesk.text.plain import Span, length_of, with_returns
 from copydesk.text.snapshot import Snapshot
 
-SHOWN_FAILURES = 100
+SHOWN_FAILURES = 500
 """So many failing edits are shown with their nearest place; all are named."""
 
 SHOWN_LINES = 200
@@ -52,7 +52,7 @@ SHOWN_LINES = 200
 
 _LEAST_LINES = 3
 
-SHOWN_COLLISIONS = 1_000
+SHOWN_COLLISIONS = 5_000
 """So many pairs are shown; texts nested in one another make millions."""
 
 

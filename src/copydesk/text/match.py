@@ -27,7 +27,7 @@ from copydesk.text.snapshot import Snapshot
 FEW = 4
 """Up to so many texts are sought one by one; more of them at once, by an automaton."""
 
-SHOWN = 20
+SHOWN = 100
 """How many places of one text are kept; all are counted."""
 
 _KEY = 16
