@@ -7,6 +7,7 @@ was written is never written again, whoever was ended in between.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -108,16 +109,19 @@ class Applying:
 
         `base` is the text planned on, where it is at hand; else it is looked up.
         """
-        known = base if isinstance(base, Snapshot) else None
-        if known is None and plan.base_digest not in (None, now.digest):
-            known = self._set.bases.find(plan.base_digest or "", self._set.named(real), None)
-        since = None
-        if known is not None and plan.place.foot and known.digest != now.digest:
-            read = ahead.digest or now.digest
-            is_read = known.digest == read
-            since = () if is_read else self._set.journal.chain(real, known.digest, read)
-            since = None if since is None else (*since, *ahead.inverses)
-        return made(plan, now, known, since)
+        digest = plan.base_digest
+        if digest in (None, now.digest) or plan.place.foot is None:
+            return made(plan, now)
+        read = ahead.digest or now.digest
+        since = () if digest == read else self._set.journal.chain(real, digest, read)
+        since = None if since is None else (*since, *ahead.inverses)
+
+        def find() -> Snapshot | None:
+            if isinstance(base, Snapshot):
+                return base
+            return self._set.bases.find(digest, self._set.named(real), None)
+
+        return made(plan, now, find, since)
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan waits as it is, and was not written; call it in its turn."""
@@ -148,11 +152,11 @@ class Applying:
 def made(
     plan: Plan,
     now: Source,
-    base: Snapshot | None = None,
+    find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Draft:
-    """The plan's edit on the text as it is now."""
-    place = place_of(plan, base, now, known)
+    """The plan's edit on the text as it is now; `find` and `known` as in `place_of`."""
+    place = place_of(plan, now, find, known)
     return compose(plan.request, text_for(plan.request, now, place), place)
 
 

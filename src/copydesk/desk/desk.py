@@ -35,6 +35,7 @@ from copydesk.desk.undoing import Undoing
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
 from copydesk.edit.draft import Draft, compose
+from copydesk.edit.place import foot_span
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BlockReplace, RangeEdit, Request, Terms
 from copydesk.errors import (
@@ -88,6 +89,7 @@ class Desk:
             diff_digest=digest_of(draft.diff),
             created_ms=now_ms,
             expires_ms=now_ms + self._set.ttl_ms,
+            span=foot_span(draft.base, draft.place),
         )
         plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)

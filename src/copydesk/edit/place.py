@@ -107,6 +107,25 @@ def end_of(base: Text | Source) -> Place:
     return Place(base.line_count, base.line_count, None)
 
 
+def span_of(base: Text, first: int, last: int) -> tuple[int, int]:
+    """The bytes of lines [first, last), at least one, without the last terminator.
+
+    That one may change without a change of the lines. A blank line is its terminator.
+    """
+    end = base.start(last)
+    terminator = len(base.terminator(last - 1))
+    blank = end - base.start(last - 1) == terminator
+    return base.start(first), end if blank else end - terminator
+
+
+def foot_span(base: Text, place: Place) -> tuple[int, int] | None:
+    """The bytes that the edit relies on; None for a batch, and for an end of the text."""
+    foot = place.foot
+    if foot is None or place.parts or foot[0] < 0 or foot[1] > base.line_count:
+        return None
+    return span_of(base, *foot)
+
+
 def shown(
     base: Source, lines: Sequence[int], most: int = SHOWN_CANDIDATES
 ) -> tuple[LineShown, ...]:

@@ -28,6 +28,8 @@ class Plan:
     `tool` is the one that prepared it, `toolset` the set it was called from.
     `base_digest` and `diff_digest` are SHA-256 in hex; `base_digest` is None
     when the file is to be created. Times are milliseconds since 1970 (UTC).
+    `span` is where the lines that it relies on stand in the base, in bytes
+    (`span_of`); None for a batch, and for one that relies on an end of the file.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Plan:
     diff_digest: str
     created_ms: int
     expires_ms: int
+    span: tuple[int, int] | None = None
 
 
 def checked_id(text: str) -> str:

@@ -7,11 +7,11 @@ found again is the very lines that the edit relied on; a look-alike never is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, reduce
 from itertools import pairwise
 
-from copydesk.edit.place import Place, end_of, of_parts
+from copydesk.edit.place import Place, end_of, of_parts, span_of
 from copydesk.edit.plan import Plan
 from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
 from copydesk.text import sizes
@@ -49,27 +49,70 @@ def relocate(
         if place.parts[one][1] <= place.parts[other][0] and (
             moved.parts[one][1] > moved.parts[other][0]
         ):
-            raise ContentChanged("parted", f"{place.start + 1}~{place.stop}")
+            raise ContentChanged("parted", _lines(place.start, place.stop))
     return moved
 
 
 def place_of(
     plan: Plan,
-    base: Snapshot | None,
     now: Source,
+    find: Callable[[], Snapshot | None] = lambda: None,
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Place:
-    """The plan's place in `now`; `base` is what it was planned on, if that is remembered."""
+    """The plan's place in `now`; `find` gives what it was planned on, if that is remembered.
+
+    `known` is as in `relocate`; of a large text the bytes are followed through
+    it, for which neither text need be at hand. Raises ContentChanged, AmbiguousMatch.
+    """
     if plan.place.foot is None:
         return end_of(now)
     if plan.base_digest == now.digest:
         return plan.place
-    if base is None or now.size > sizes.COMPARED:
+    followed = _followed(plan, now, known) if now.size > sizes.LARGE else None
+    base = None if followed else find()
+    if base is None and followed is None:
+        followed = _followed(plan, now, known)
+    if followed is not None:
+        return followed
+    if base is None or max(base.size, now.size) > sizes.COMPARED:
         raise ContentChanged(
             "the file changed, and the text that was planned on is no longer remembered",
-            planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
+            planned_lines=_lines(plan.place.start, plan.place.stop),
         )
     return relocate(plan.place, base, now.whole(), known)
+
+
+def _followed(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
+    """The plan's place after changes that are all known; raises ContentChanged.
+
+    None when they are not, or do not tell what became of each line.
+    """
+    foot, span, place = plan.place.foot, plan.span, plan.place
+    if known is None or foot is None:
+        return None
+    if place.parts:
+        text = now.whole()
+        back = reduce(ChangeSet.then, reversed(known))
+        return relocate(place, Snapshot(back.apply(text.data), text.encoding), text, known)
+    if span is None:
+        return None
+    found = follow(*span, known)
+    if not isinstance(found, Followed):
+        if found.old > span[1] - span[0] and found.new:
+            return None
+        inserted = not found.old and foot[1] - foot[0] > 1
+        raise ContentChanged("parted" if inserted else "gone", _lines(*foot))
+    start, stop = found.start, found.start + span[1] - span[0]
+    around = now.holding([(start, stop)])
+    at = around.line_at(start)
+    last = at + foot[1] - foot[0]
+    if last > around.line_count or span_of(around, at, last) != (start, stop):
+        raise ContentChanged("gone", _lines(*foot))  # the bytes are there, but in longer lines
+    return place.moved(at - foot[0])
+
+
+def _lines(start: int, stop: int) -> str:
+    return f"{start + 1}~{stop}"
 
 
 class Drift:
@@ -147,18 +190,14 @@ class Drift:
         return at if foot[0] >= 0 else -1
 
     def _span(self, foot: tuple[int, int]) -> tuple[int, int]:
-        """The footprint's bytes, without the last terminator, which may change.
-
-        A blank line is its terminator.
-        """
+        """The footprint's bytes, as `span_of` gives them, and one beyond the ends of the text."""
         base, (first, last) = self.base, foot
         start = base.start(first) if first >= 0 else -1
         if last > base.line_count:
             return start, base.size + 1
         if last == 0:
             return start, 0
-        end = base.start(last)
-        return start, end - len(base.terminator(last - 1)) if base.key(last - 1) else end
+        return start, span_of(base, last - 1, last)[1]
 
     def _changed(self, foot: tuple[int, int], reason: Reason) -> ContentChanged:
         old = self.base.texts(max(foot[0], 0), min(foot[1], self.base.line_count))
