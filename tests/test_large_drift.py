@@ -106,7 +106,10 @@ def test_what_an_edit_before_it_does_to_a_plan(
 def test_both_ways_carry_through_edits_of_copydesk(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, text: bytes, block: int
 ) -> None:
-    """The way in parts carries what the way of the whole carries, to the same bytes."""
+    """The way in parts carries as the way of the whole does, to the same bytes, or refuses.
+
+    It has no lines to compare where a larger range was replaced as a whole.
+    """
     edits: list[LineEdit] = data.draw(
         st.lists(requests(Snapshot.of(text)), min_size=2, max_size=4), "edits"
     )
@@ -118,7 +121,10 @@ def test_both_ways_carry_through_edits_of_copydesk(
             patched.setattr(sizes, "LARGE", 0)
             patched.setattr(sizes, "BLOCK", block)
             found.append(_outcomes(desks.opened[1], edits, order))
-        assert found[0] == found[1]
+        for one, other in zip(*found, strict=True):
+            if other == "CONTENT_CHANGED" != one:
+                return
+            assert one == other
         after = [(root / "a.txt").read_bytes() for root in desks.roots]
         assert after[0] == after[1]
 
