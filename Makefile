@@ -1,7 +1,7 @@
 # make run     install what is needed, then the guided run on real text
 # make test    install what is needed, then all fast tests
 # make check   linters, types, docs
-# make test-slow   the tests marked slow (long races, conformance, kill -9)
+# make test-slow   the tests marked slow (long races, conformance, parity, kill -9)
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,6 +17,7 @@ test: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh
+	PYTHON=$(abspath $(BIN)/python) sh tests/parity/setup.sh
 	$(BIN)/pytest -n auto -m slow
 
 check: $(VENV)/.test

@@ -1,9 +1,13 @@
-"""What all tests share: how long Hypothesis looks, and that a slow machine is no failure."""
+"""What all tests share: how long Hypothesis looks, that a slow machine is no failure, what is told.
+
+A test tells by `record_property("told", ...)`: such a line stands in the summary of the run.
+"""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -11,3 +15,12 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport) and report.when == "call":
+                for name, value in report.user_properties:
+                    if name == "told":
+                        terminalreporter.write_line(str(value))
