@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from copydesk.app.config import load
 from copydesk.app.opening import open_workspace
@@ -28,11 +26,12 @@ from copydesk.desk.outcome import (
 )
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit, Request, Terms
+from copydesk.store.closing import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.tools.history import UNDO
 
 
-class Desk:
+class Desk(Closing):
     """The copy desk of the workspace at `root`, for one member.
 
     Plans are kept in the memory of the process, or with `shared` in the state
@@ -64,17 +63,6 @@ class Desk:
             config = replace(config, member=member)
         self._opened = open_workspace(os.fspath(root), config, shared=shared)
         self._member = self._opened.member(config.member)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of all that is held; plans in memory end."""

@@ -11,8 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
@@ -32,6 +31,7 @@ from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
 from copydesk.errors import AccessDenied
 from copydesk.store.access import Rules
+from copydesk.store.closing import Closing
 from copydesk.store.editorconfig import EditorConfig
 from copydesk.store.state import StateFolder
 from copydesk.store.workspace import Workspace
@@ -79,7 +79,7 @@ def open_workspace(
     return Opened(root, loaded, shared=shared, recover=recover, clock=clock)
 
 
-class Opened:
+class Opened(Closing):
     """An open workspace. Safe to use from many threads; close it, or use it in a `with`."""
 
     def __init__(
@@ -162,17 +162,6 @@ class Opened:
         self.desk = Desk(setting, writer)
         self._batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of all that is held."""

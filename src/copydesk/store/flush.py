@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from copydesk.store import _os
+from copydesk.store.closing import Closing
 from copydesk.store.threads import beside
 
 
@@ -56,21 +57,14 @@ class DirFlush:
                 _os.close_quietly(fd)
 
 
-class FileFlush:
+class FileFlush(Closing):
     """A new file that is flushed and closed in a thread; a context, it ends when that has."""
 
     def __init__(self) -> None:
         self._done: Future[None] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Wait until it is flushed and closed."""
         if self._done is not None:
             wait((self._done,))
 

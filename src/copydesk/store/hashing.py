@@ -13,10 +13,10 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from copydesk.store import _os
+from copydesk.store.closing import Closing
 from copydesk.store.pieces import read_at
 from copydesk.store.protocol import Kept, Piece, TargetMoved
 from copydesk.store.threads import beside
@@ -55,7 +55,7 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class DigestOfFile:
+class DigestOfFile(Closing):
     """The digest of an open file, made while others read it; keeps the states on the way.
 
     A context: it ends when the thread has. It reads by itself, since blocks that
@@ -66,15 +66,8 @@ class DigestOfFile:
         self._stopped = False
         self._future = beside(self._digest, fd, size)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Stop it, and wait until its thread has ended."""
         self._stopped = True
         if not self._future.cancel():
             wait((self._future,))
@@ -98,7 +91,7 @@ class DigestOfFile:
         return state.hexdigest(), states
 
 
-class DigestBeside:
+class DigestBeside(Closing):
     """The digest of pieces, made while others work; `states` are those of the old file.
 
     A context: it ends when the thread has. Raises in `result` what the reading
@@ -109,15 +102,8 @@ class DigestBeside:
         self._stopped = False
         self._future = beside(self._digest, pieces, old_fd, states)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Stop it, and wait until its thread has ended."""
         self._stopped = True
         if not self._future.cancel():
             wait((self._future,))

@@ -14,12 +14,13 @@ from typing import Self
 
 from copydesk.errors import FileNotFound, NotAFile
 from copydesk.store import _os
+from copydesk.store.closing import Closing
 from copydesk.store.flush import DirFlush
 from copydesk.text.relpath import RelPath
 
 
 @dataclass(slots=True)
-class Place:
+class Place(Closing):
     """An open directory and a name in it that may be missing; closes the directory on exit.
 
     `name` is empty when the path leads to the directory itself (the root, or a
@@ -34,17 +35,6 @@ class Place:
     missing: tuple[bytes, ...] = ()
     blocked: bool = False
     owned: bool = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the directory; the root's own handle is left alone."""

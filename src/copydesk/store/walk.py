@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import errno
 import stat
-from types import TracebackType
-from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath
 from copydesk.store import _os
+from copydesk.store.closing import Closing
 from copydesk.store.place import Place
 from copydesk.store.refused import failed
 from copydesk.text.relpath import RelPath
@@ -21,7 +20,7 @@ from copydesk.text.relpath import RelPath
 MAX_LINKS = 40
 
 
-class Walk:
+class Walk(Closing):
     """One walk; a context that closes the handles which the place does not take.
 
     `spellings` are the absolute names of the root: a link to one of them, or to
@@ -34,15 +33,8 @@ class Walk:
         self._spellings = spellings
         self._links = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the directories but for the root."""
         self._to_root()
 
     def go(self, names: list[bytes], *, follow: bool) -> Place:

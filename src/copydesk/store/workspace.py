@@ -12,12 +12,11 @@ import os
 import stat
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
 from copydesk.store import _os, listing
 from copydesk.store.beneath import Root
+from copydesk.store.closing import Closing
 from copydesk.store.hashing import States, digest_beside
 from copydesk.store.large import Known, LargeFile
 from copydesk.store.pieces import read_at, sha256_of
@@ -47,7 +46,7 @@ _SURVEYED = 64
 _CHANGING = "EBUSY: the file changes while it is read"
 
 
-class Workspace(Writing):
+class Workspace(Closing, Writing):
     """`Files` below the directory `root`; see `protocol` for what each method promises.
 
     Keeps the directory open until `close`, and may be used from many threads
@@ -67,17 +66,6 @@ class Workspace(Writing):
         super().__init__(Root(os.fspath(root)), durability, self._states_of)
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let the root directory go."""
