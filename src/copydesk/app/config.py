@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from copydesk.app.usage import perhaps
+from copydesk.desk.policy import Approver, Policy
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.store.globs import covers
 from copydesk.text import sizes
@@ -32,6 +33,8 @@ _LISTS = (
     "no_read_file_ext_names",
     "no_write_file_ext_names",
 )
+_APPROVERS = ("self", "human")
+_COUNTS = ("auto_lines", "self_lines", "self_files")
 _MOST = {
     "ttl_seconds": 10 * 366 * 86_400,
     "limit_bytes": 1 << 50,
@@ -57,12 +60,29 @@ class MemberConfig:
     """One member: its access lists, its bearer token, whether it has team_mgmt.
 
     `auto_lines`: the most lines of an edit that it writes without showing it first.
+    `approval` is who approves what it writes, `approval_paths` are exceptions, pairs of
+    a glob and who approves there, the last that matches deciding. It may itself approve
+    `self_lines` of one edit and `self_files` of one transaction; None for any number.
     """
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     token: str | None = None
     team_mgmt: bool = False
     auto_lines: int | None = None
+    approval: Approver = "self"
+    approval_paths: tuple[tuple[str, Approver], ...] = ()
+    self_lines: int | None = None
+    self_files: int | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """Who approves, as the desk asks it."""
+        return Policy(
+            self.approval,
+            tuple((_covering(glob), who) for glob, who in self.approval_paths),
+            self.self_lines,
+            self.self_files,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,26 +219,32 @@ def _check_tokens(members: Mapping[str, MemberConfig], source: str) -> None:
 
 def _member(value: object, key: str, source: str) -> MemberConfig:
     lists: dict[str, tuple[str, ...]] = {}
-    token: str | None = None
-    team_mgmt = False
-    auto_lines: int | None = None
+    found: dict[str, Any] = {}
     for name, item in _mapping(value, key, source).items():
         if name in _LISTS:
             lists[name] = _texts(item, f"{key}.{name}", source)
         elif name == "token":
-            token = _text(item, f"{key}.{name}", source)
+            found[name] = _text(item, f"{key}.{name}", source)
         elif name == "team_mgmt":
             if not isinstance(item, bool):
                 raise ConfigError(f"{source}: {key}.team_mgmt must be true or false")
-            team_mgmt = item
-        elif name == "auto_lines":
+            found[name] = item
+        elif name in _COUNTS:
             if not isinstance(item, int) or isinstance(item, bool) or item < 0:
-                raise ConfigError(f"{source}: {key}.auto_lines must be a whole number, 0 or more")
-            auto_lines = item
+                raise ConfigError(f"{source}: {key}.{name} must be a whole number, 0 or more")
+            found[name] = item
+        elif name == "approval":
+            found[name] = _one_of(item, _APPROVERS, f"{key}.{name}", source)
+        elif name == "approval_paths":
+            pairs = _mapping(item, f"{key}.{name}", source).items()
+            found[name] = tuple(
+                (glob, _one_of(who, _APPROVERS, f'{key}.{name}."{glob}"', source))
+                for glob, who in pairs
+            )
         else:
-            close = perhaps(name, (*_LISTS, "token", "team_mgmt", "auto_lines"))
-            raise ConfigError(f"{source}: there is no key {key}.{name}{close}")
-    return MemberConfig(lists, token, team_mgmt, auto_lines)
+            own = (*_LISTS, "token", "team_mgmt", "approval", "approval_paths", *_COUNTS)
+            raise ConfigError(f"{source}: there is no key {key}.{name}{perhaps(name, own)}")
+    return MemberConfig(lists, **found)
 
 
 def _codec(value: object, key: str, source: str) -> str:
@@ -258,4 +284,10 @@ def _matches(path: str, glob: str) -> bool:
         found = RelPath.parse(path)
     except Refusal:
         return False
-    return covers(glob if "/" in glob else f"**/{glob}", found)
+    return _covering(glob)(found)
+
+
+def _covering(glob: str) -> Callable[[RelPath], bool]:
+    """The same as a question about paths."""
+    anywhere = glob if "/" in glob else f"**/{glob}"
+    return lambda path: covers(anywhere, path)

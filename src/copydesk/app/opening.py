@@ -15,8 +15,10 @@ from typing import Any
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
+from copydesk.desk.approving import Approving
 from copydesk.desk.bases import Bases, BasesBeside, MemoryBases
 from copydesk.desk.batching import Batching
+from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
 from copydesk.desk.desk import Desk
 from copydesk.desk.history import Past
 from copydesk.desk.journal import Journal, MemoryJournal
@@ -41,6 +43,12 @@ from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.report import Lang, Report
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
+
+_PROJECT = "pyproject.toml"
+
+
+def _is_project(path: RelPath) -> bool:
+    return path.parts == (_PROJECT,)
 
 
 def _nothing(seen: int) -> None:
@@ -105,6 +113,7 @@ class Opened(Closing):
         self._members: dict[tuple[str, str], Member] = {}
         self._lock = threading.Lock()
         if shared:
+            from copydesk.desk.decisions_sqlite import SqliteDecisions
             from copydesk.desk.journal_sqlite import SqliteJournal
             from copydesk.desk.registry_sqlite import SqliteRegistry
             from copydesk.store.bases import FileBases
@@ -113,6 +122,7 @@ class Opened(Closing):
             state = StateFolder(self.root, config.state)
             locks = FileLocks(state.folder("locks"))
             self.registry: Registry = SqliteRegistry(state.path("plans.sqlite"), locks)
+            self.decisions: Decisions = SqliteDecisions(state.path("decisions.sqlite"), locks)
             durable = config.durability == "full"
             self.journal: Journal = SqliteJournal(
                 state.path("journal.sqlite"), durable=durable, exclusion=locks
@@ -122,6 +132,7 @@ class Opened(Closing):
             self._let_go = locks.close
         else:
             self.registry = MemoryRegistry()
+            self.decisions = MemoryDecisions()
             self.journal = MemoryJournal()
             bases = MemoryBases(config.bases_bytes)
             lanes = Lanes()
@@ -153,12 +164,15 @@ class Opened(Closing):
             journal=self.journal,
             bases=bases,
             turns=turns,
+            decisions=_ToldDecisions(self.decisions, self._tell),
+            members=self.member,
             clock=clock,
             ids=lambda: secrets.token_hex(4),
             named=encoding_of,
             ttl_ms=config.ttl_seconds * 1000,
         )
-        writer = Writer(self.files, turns, self.journal, clock, setting.named)
+        approving = Approving(setting.decisions)
+        writer = Writer(self.files, turns, self.journal, clock, setting.named, approving)
         self.desk = Desk(setting, writer)
         self._batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
@@ -166,6 +180,7 @@ class Opened(Closing):
     def close(self) -> None:
         """Let go of all that is held."""
         self.registry.close()
+        self.decisions.close()
         self.journal.close()
         self._bases.close()
         self._let_go()
@@ -204,7 +219,10 @@ class Opened(Closing):
             rules = Rules(**lists, state_dir=self.config.state)
             if toolset == "team_mgmt":
                 rules = rules.team_mgmt()
-            self._members[key] = Member(name, rules, toolset, settings.auto_lines)
+            policy = settings.policy
+            if not policy.asks_nobody and self.config.source == _PROJECT:  # it holds the policy
+                policy = policy.guarding(_is_project)
+            self._members[key] = Member(name, rules, toolset, settings.auto_lines, policy)
         return self._members[key]
 
     def pending(self, member: str) -> tuple[Plan, ...]:
@@ -268,6 +286,26 @@ class _Told:
     def end(self, hunk_id: str, how: str, now_ms: int) -> None:
         """The plan is gone from now on."""
         self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
+        self._tell()
+
+
+class _ToldDecisions:
+    """Decisions that tell when there is another one."""
+
+    def __init__(self, inner: Decisions, tell: Callable[[], None]) -> None:
+        self._inner, self._tell = inner, tell
+        self.of, self.untold, self.tell = inner.of, inner.untold, inner.tell
+        self.forget, self.close = inner.forget, inner.close
+
+    def take(self, decision: Decision) -> Decision:
+        """Keep the decision, unless one is there: the one that is there then."""
+        found = self._inner.take(decision)
+        self._tell()
+        return found
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget a decision, so that the plan has to be shown anew."""
+        self._inner.withdraw(decision)
         self._tell()
 
 

@@ -14,7 +14,9 @@ from typing import Literal, Protocol
 
 from copydesk.edit.plan import Plan
 
-Verdict = Literal["approved", "rejected"]
+Verdict = Literal["approved", "rejected", "amended", "split"]
+"""`amended` and `split` end a plan as it was: a person gave it another text, or made several
+plans of it, which all wait anew."""
 
 Version = tuple[str, int]
 """A plan as it was prepared: its id, and when (ms since 1970); prepared anew it is another."""

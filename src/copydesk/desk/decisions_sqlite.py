@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.decisions import Decision, Verdict, Version
+from copydesk.desk.lanes import Exclusion
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS decisions (
@@ -30,8 +31,8 @@ _ONE = "WHERE hunk_id = ? AND prepared_ms = ?"
 class SqliteDecisions:
     """Decisions in a file. A power cut may forget the last ones: then they are asked for again."""
 
-    def __init__(self, path: str) -> None:
-        self._db = Database(path, _SCHEMA, "OFF")
+    def __init__(self, path: str, exclusion: Exclusion | None = None) -> None:
+        self._db = Database(path, _SCHEMA, "OFF", exclusion=exclusion)
 
     def take(self, decision: Decision) -> Decision:
         """Keep the decision, unless one is there: the one that is there then."""

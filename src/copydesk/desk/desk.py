@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from copydesk.desk.applying import Applying, digest_of, made
+from copydesk.desk.approving import Approving
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.history import History
 from copydesk.desk.member import Member
@@ -28,6 +29,7 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
+from copydesk.desk.review import Review
 from copydesk.desk.seeing import check_look, may_read
 from copydesk.desk.setting import Setting
 from copydesk.desk.transaction import Transactions
@@ -63,9 +65,11 @@ class Desk:
         self._set, self._writer = setting, writer
         self._drafting = Drafting(setting)
         self._applying = Applying(setting, self._drafting, writer)
-        self._transactions = Transactions(setting, self._drafting, self._applying)
+        approving = Approving(setting.decisions)
+        self._transactions = Transactions(setting, self._drafting, self._applying, approving)
         self.history = History(setting)
         self._undoing = Undoing(setting, self._drafting, self.history, writer)
+        self.review = Review(setting, self._drafting, self._applying, self._transactions)
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS

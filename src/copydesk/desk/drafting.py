@@ -8,6 +8,7 @@ spelled and by what it led to when it was opened.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from copydesk.desk.member import Member
 from copydesk.desk.seeing import missing
@@ -31,6 +32,8 @@ from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
+
+T = TypeVar("T")
 
 
 class Drafting:
@@ -65,11 +68,25 @@ class Drafting:
 
     def at_hand(self, member: Member, request: Request, make: Callable[[Source], Draft]) -> Draft:
         """What `make` makes of the file as it is; it is asked again when the file moves on."""
-        path = request.path
+
+        def check(real: RelPath) -> None:
+            member.permission.check("read", request.path, real)
+
+        return self.on_file(request, make, check)
+
+    def on_file(
+        self,
+        request: Request,
+        make: Callable[[Source], T],
+        check: Callable[[RelPath], None] = lambda real: None,
+    ) -> T:
+        """The same, whoever asks; `check` is told which file it is."""
         for _ in range(ATTEMPTS):
             try:
-                with self._set.files.text(path, self._set.named, sought_by(request)) as opened:
-                    member.permission.check("read", path, opened.real)
+                with self._set.files.text(
+                    request.path, self._set.named, sought_by(request)
+                ) as opened:
+                    check(opened.real)
                     return make(opened.source)
             except TargetMoved:
                 continue

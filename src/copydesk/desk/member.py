@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from copydesk.desk.policy import SELF, Policy
 from copydesk.text.relpath import RelPath
 
 Operation = Literal["read", "write"]
@@ -38,10 +39,12 @@ class Member:
     """A caller: its name, which plans are kept under, and its permission for one toolset.
 
     `auto_lines`: so many lines, old or new, may an edit have that it writes
-    without showing it first; None for any number, 0 for none.
+    without showing it first; None for any number, 0 for none. `policy`: who
+    approves what it writes.
     """
 
     name: str
     permission: Permission
     toolset: str = "ws_mod"
     auto_lines: int | None = None
+    policy: Policy = SELF

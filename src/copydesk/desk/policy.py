@@ -7,7 +7,7 @@ Invariant: where two rules could hold, the last one whose pattern matches does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from copydesk.text.relpath import RelPath
@@ -32,6 +32,10 @@ class Policy:
     paths: tuple[tuple[Callable[[RelPath], bool], Approver], ...] = ()
     most_lines: int | None = None
     most_files: int | None = None
+
+    def guarding(self, matches: Callable[[RelPath], bool]) -> Policy:
+        """The same, but that a person approves the paths that are meant."""
+        return replace(self, paths=(*self.paths, (matches, "human")))
 
     @property
     def asks_nobody(self) -> bool:

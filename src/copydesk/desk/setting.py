@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from copydesk.desk.bases import Bases
+from copydesk.desk.decisions import Decisions
 from copydesk.desk.journal import Journal
+from copydesk.desk.member import Member
 from copydesk.desk.recovery import Recovery
 from copydesk.desk.registry import Registry
 from copydesk.desk.turns import Turns
@@ -23,7 +25,8 @@ class Setting:
     """What a desk works with: stores, memory, the clock (ms since 1970), ids, encodings.
 
     `named` gives the encoding that configuration names for a path, `ids` new
-    ids of eight hex characters, `ttl_ms` how long a plan waits.
+    ids of eight hex characters, `ttl_ms` how long a plan waits, `members` a member
+    by its name and toolset.
     """
 
     files: Files
@@ -32,6 +35,8 @@ class Setting:
     journal: Journal
     bases: Bases
     turns: Turns
+    decisions: Decisions
+    members: Callable[[str, str], Member]
     clock: Callable[[], int]
     ids: Callable[[], str]
     named: Named = lambda path: None

@@ -9,13 +9,15 @@ one is made first, and the younger one on what it left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from copydesk.desk.applying import Ahead, Applying, digest_of
+from copydesk.desk.approving import Approving
 from copydesk.desk.committing import Committing, Rewriting, Stopped
+from copydesk.desk.decisions import version_of
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.journal import Entry
 from copydesk.desk.lanes import Ticket
@@ -25,7 +27,15 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS, Job
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
-from copydesk.errors import Failed, FileNotFound, InvalidArgs, Refusal, WrongMode, WrongOwner
+from copydesk.errors import (
+    ApprovalRequired,
+    Failed,
+    FileNotFound,
+    InvalidArgs,
+    Refusal,
+    WrongMode,
+    WrongOwner,
+)
 from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
@@ -33,6 +43,9 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Whole
 from copydesk.text.unified import unified
+
+Owner = Callable[[Plan], Member]
+"""Who writes a plan: the member that made it."""
 
 
 @dataclass(slots=True)
@@ -55,10 +68,13 @@ class _File:
         assert self.opened is not None, "only what was opened has one"
         return self.opened.stamp.dev, self.opened.stamp.ino
 
-    def rewriting(self, member: Member) -> Rewriting | None:
+    def rewriting(self, owner: Owner) -> Rewriting | None:
         """What is written to it; None when all drafts together change nothing."""
         steps = tuple(
-            (Job(member, plan.tool, plan.request.path, _age(plan), plan.id), self.drafts[plan.id])
+            (
+                Job(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
+                self.drafts[plan.id],
+            )
             for plan in self.plans
             if not self.drafts[plan.id].replaces_nothing
         )
@@ -68,8 +84,11 @@ class _File:
 class Transactions:
     """Writes several plans of one workspace at once."""
 
-    def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
+    def __init__(
+        self, setting: Setting, drafting: Drafting, applying: Applying, approving: Approving
+    ) -> None:
         self._set, self._drafting, self._applying = setting, drafting, applying
+        self._approving = approving
         self._committing = Committing(
             setting.files, setting.journal, setting.recovery, setting.clock
         )
@@ -81,10 +100,13 @@ class Transactions:
         InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, which name the id; what
         the files refuse comes back as Withheld.
         """
-        plans = self._plans(member, tool, hunk_ids)
+        return self.write(self._plans(member, tool, hunk_ids), lambda _: member)
+
+    def write(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
+        """Write plans, each as its owner, all or none."""
         for _ in range(ATTEMPTS):
             with suppress(TargetMoved):
-                return self._attempt(member, plans)
+                return self._attempt(owner, plans)
         raise Failed("write", "the files are changed by another program again and again")
 
     def _plans(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> tuple[Plan, ...]:
@@ -103,7 +125,7 @@ class Transactions:
             plans.append(plan)
         return tuple(plans)
 
-    def _attempt(self, member: Member, plans: tuple[Plan, ...]) -> Transacted | Withheld:
+    def _attempt(self, owner: Owner, plans: tuple[Plan, ...]) -> Transacted | Withheld:
         """Once through; raises TargetMoved when another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
         files: dict[RelPath, _File] = {}
@@ -111,8 +133,8 @@ class Transactions:
             path = plan.request.path
             try:
                 real = self._set.files.resolve(path)
-                member.permission.check("write", path, real)
-                member.permission.check("read", path, real)
+                owner(plan).permission.check("write", path, real)
+                owner(plan).permission.check("read", path, real)
             except Refusal as refusal:
                 refused[plan.id] = refusal
             else:
@@ -122,10 +144,11 @@ class Transactions:
             opened = self._opened(files.values(), held, refused)
             for file in opened:
                 self._draft(file, refused)
+                self._approve(file, owner, len(opened), refused)
             if refused:
                 return _withheld(plans, opened, refused)
             try:
-                group, entries = self._written(member, opened)
+                group, entries = self._written(owner, opened)
             except Stopped as stopped:
                 at = [file for file in opened if file.real == stopped.real]
                 refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
@@ -209,6 +232,36 @@ class Transactions:
             if isinstance(draft.after, Snapshot):
                 now = Whole(draft.after)
 
+    def _approve(self, file: _File, owner: Owner, files: int, refused: dict[str, Refusal]) -> None:
+        """Refuse the plans for the file that a person has to see and has not approved.
+
+        What a person is shown is each plan alone, on the file as it is: a plan that
+        is made on what others left is let pass if it is that very change, moved.
+        """
+        ahead: ChangeSet | None = None
+        for plan in (plan for plan in file.plans if plan.id in file.drafts):
+            draft, member = file.drafts[plan.id], owner(plan)
+            if draft.replaces_nothing:
+                continue
+            try:
+                is_alone = ahead is None or member.policy.asks_nobody
+                shown = draft if is_alone else self._alone(file, plan)
+                created = file.opened is None
+                why = self._approving.check(
+                    member, version_of(plan), file.real, shown, created=created, files=files
+                )
+                if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
+                    raise ApprovalRequired("drifted", plan.id)
+            except Refusal as refusal:
+                refused[plan.id] = refusal
+            ahead = draft.change if ahead is None else ahead.then(draft.change)
+
+    def _alone(self, file: _File, plan: Plan) -> Draft:
+        """The plan on the file as it was read, whatever the others do."""
+        if file.opened is None:
+            return self._drafting.of_new(plan.request)
+        return self._applying.draft(plan, file.real, Whole(file.opened.source.whole()))
+
     def _context(
         self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
     ) -> ContextMatch:
@@ -226,9 +279,9 @@ class Transactions:
             return "fuzz"
         return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
 
-    def _written(self, member: Member, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
+    def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
         """The id of the transaction and its entries; an empty one when nothing changes."""
-        rewritings = [made for file in files if (made := file.rewriting(member)) is not None]
+        rewritings = [made for file in files if (made := file.rewriting(owner)) is not None]
         if not rewritings:
             return "", ()
         for each in rewritings:  # with the texts after them recovery can tell what others did

@@ -1,8 +1,9 @@
 """The one way a file is written: read in its turn, made anew, recorded, replaced.
 
 What lives here: the loop from the lane to the journal. What must not: what is
-edited and why (the caller's `make` says it). Invariants: what `make` saw is
-what is replaced, byte for byte, or it is asked again; the entry is in the
+edited and why (the caller's `make` says it), who approves (`approving`).
+Invariants: what `make` saw is what is replaced, byte for byte, or it is asked
+again; nothing is written that the gate has not let pass; the entry is in the
 journal before the file is touched; a success is reported only for bytes that
 were written.
 """
@@ -14,6 +15,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+from copydesk.desk.approving import Approving
+from copydesk.desk.decisions import Version
 from copydesk.desk.journal import Entry, Journal
 from copydesk.desk.lanes import Ticket
 from copydesk.desk.member import Member
@@ -85,6 +88,11 @@ class Job:
     hunk_id: str = ""
     undoes: int = 0
 
+    @property
+    def plan(self) -> Version | None:
+        """The plan that is written, as it was prepared; None for a tool that writes at once."""
+        return (self.hunk_id, self.ticket[0]) if self.hunk_id else None
+
 
 class Writer:
     """Writes files one at a time each, through the journal."""
@@ -96,9 +104,10 @@ class Writer:
         journal: Journal,
         clock: Callable[[], int],
         named: Named,
+        approving: Approving,
     ) -> None:
         self._files, self._turns, self._journal = files, turns, journal
-        self._clock, self._named = clock, named
+        self._clock, self._named, self._approving = clock, named, approving
 
     def write(
         self,
@@ -193,6 +202,7 @@ class Writer:
     def _replace(self, job: Job, opened: OpenText, made: M) -> Written[M]:
         if made.base.unchanged_by(made.change):
             return Written(made, 0, made.base.digest)
+        self._approving.check(job.member, job.plan, opened.real, made, created=False)
         ids: list[int] = []
         digests: list[str] = []
 
@@ -236,6 +246,7 @@ class Writer:
 
     def _create_in_turn(self, job: Job, real: RelPath, made: M) -> Written[M]:
         after = whole(made.after)
+        self._approving.check(job.member, job.plan, real, made, created=True)
         entry = self._entry(job, real, made, after.digest, created=True)
         edit_id = self._journal.open(entry)
         try:
@@ -255,6 +266,7 @@ class Writer:
             if opened.stamp.nlink > 1:
                 opened = held.enter_context(self._linked(job, opened))
             made = make(opened.source)
+            self._approving.check(job.member, job.plan, real, made, created=False)
             entry = replace(self._entry(job, real, made, "", created=False), kind="remove")
             edit_id = self._journal.open(entry)
             try:

@@ -30,6 +30,7 @@ class Plan:
     when the file is to be created. Times are milliseconds since 1970 (UTC).
     `span` is where the lines that it relies on stand in the base, in bytes
     (`span_of`); None for a batch, and for one that relies on an end of the file.
+    `edited_by`: the person who gave it another text than its owner did.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Plan:
     created_ms: int
     expires_ms: int
     span: tuple[int, int] | None = None
+    edited_by: str = ""
 
 
 def checked_id(text: str) -> str:

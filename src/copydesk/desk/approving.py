@@ -1,0 +1,101 @@
+"""The gate before every write: what a person has to see is not written before.
+
+What lives here: the check of a policy and a decision against the very bytes. What
+must not: the writing, the page where people decide. Invariant: where the policy
+asks for a person, nothing is written but what that person was shown: the file, the
+bytes before and the bytes after are those of the approval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+from copydesk.desk.decisions import Decisions, Version
+from copydesk.desk.member import Member
+from copydesk.desk.policy import Why
+from copydesk.desk.records import packed
+from copydesk.errors import ApprovalRequired, HunkRejected
+from copydesk.text.change import ChangeSet
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.unified import line_counts
+
+
+class Change(Protocol):
+    """A change of a text, made or about to be."""
+
+    @property
+    def base(self) -> Text:
+        """The text before."""
+        ...
+
+    @property
+    def change(self) -> ChangeSet:
+        """The change of it."""
+        ...
+
+    @property
+    def after(self) -> Text:
+        """The text after."""
+        ...
+
+
+def before_of(made: Change, *, created: bool) -> str:
+    """What an approval binds of the file as it is: its SHA-256 in hex, empty for a new file."""
+    return "" if created else made.base.digest
+
+
+def after_of(made: Change) -> str:
+    """What an approval binds of the file as it would be, in hex.
+
+    The SHA-256 of the bytes after; of a large file, which is not held whole, that
+    of the digest before and the change, which together make them.
+    """
+    after = made.after
+    if isinstance(after, Snapshot):
+        return after.digest
+    return hashlib.sha256(made.base.digest.encode() + packed(made.change)).hexdigest()
+
+
+class Approving:
+    """Lets pass what its member may approve, or what a person has approved."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+
+    def check(
+        self,
+        member: Member,
+        plan: Version | None,
+        real: RelPath,
+        made: Change,
+        *,
+        created: bool,
+        files: int = 1,
+    ) -> Why | None:
+        """Raise unless the change may be written now; else why a person had to approve it.
+
+        `plan` is None for a tool that writes at once; `files`: so many are written
+        together. ApprovalRequired: nobody has decided, or the bytes are not those
+        that were approved (which is then forgotten). HunkRejected: a person said no.
+        """
+        decision = None if plan is None else self._decisions.of(plan)
+        if decision is not None and decision.verdict == "rejected":
+            raise HunkRejected(decision.plan[0], decision.by, decision.reason)
+        policy = member.policy
+        if policy.asks_nobody:
+            return None
+        lines = 0 if policy.most_lines is None else max(line_counts(made.base, made.change))
+        why = policy.why_human(real, lines, files)
+        if why is None:
+            return None
+        if plan is None:
+            raise ApprovalRequired(why)
+        if decision is None or decision.verdict != "approved":
+            raise ApprovalRequired(why, plan[0])
+        bound = (decision.path, decision.before, decision.after)
+        if bound != (str(real), before_of(made, created=created), after_of(made)):
+            self._decisions.withdraw(decision)
+            raise ApprovalRequired("drifted", plan[0])
+        return why

@@ -1,0 +1,100 @@
+"""How plans stand in their files as these are now, looked up once for each state of a file.
+
+What lives here: the look, and what is remembered of it. What must not: anything
+that decides what is written. Law: what is told is what a look without memory
+would tell.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Literal, TypeVar
+
+from copydesk.desk.applying import Applying, digest_of
+from copydesk.desk.decisions import Decision, Version, version_of
+from copydesk.desk.drafting import Drafting
+from copydesk.desk.setting import Setting
+from copydesk.edit.plan import Plan
+from copydesk.errors import FileNotFound, Refusal
+from copydesk.store.stamp import Stamp
+from copydesk.text.relpath import RelPath
+
+State = Literal["exact", "drifted", "conflict"]
+"""How a plan stands in the file as it is: as it was shown to its owner, carried to another
+place or other line numbers, or not to be made there."""
+
+_MOST_STATES = 10_000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Standing:
+    """The plans of one workspace in their files. Safe for many threads."""
+
+    def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
+        self._set, self._drafting, self._applying = setting, drafting, applying
+        self._states: OrderedDict[tuple[Version, RelPath, Stamp], State] = OrderedDict()
+        self._digests: OrderedDict[tuple[RelPath, Stamp], str] = OrderedDict()
+        self._lock = Lock()
+
+    def decision(self, plan: Plan) -> Decision | None:
+        """The decision on the plan, unless it is an approval of a file that is another now."""
+        decision = self._set.decisions.of(version_of(plan))
+        if decision is None or decision.verdict != "approved":
+            return decision
+        try:
+            digest = self._digest(plan)
+        except FileNotFound:
+            digest = ""
+        except Refusal:
+            return None
+        return decision if digest == decision.before else None
+
+    def state(self, plan: Plan) -> State:
+        """How the plan stands now; looked up once for each state of its file."""
+        try:
+            real, stamp = self._set.files.stat(plan.request.path)
+        except FileNotFound:
+            return "exact" if plan.base_digest is None else "conflict"
+        except Refusal:
+            return "conflict"
+        key = (version_of(plan), real, stamp)
+        with self._lock:
+            known = self._states.get(key)
+        if known is None:
+            known = self._judged(plan, real)
+            if stamp.settled:
+                _keep(self._states, key, known, self._lock)
+        return known
+
+    def _judged(self, plan: Plan, real: RelPath) -> State:
+        try:
+            if self._digest(plan) == plan.base_digest:
+                return "exact"
+            draft = self._drafting.on_file(
+                plan.request, lambda now: self._applying.draft(plan, real, now)
+            )
+        except Refusal:
+            return "conflict"
+        return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
+
+    def _digest(self, plan: Plan) -> str:
+        """The SHA-256 of the plan's file as it is; raises FileNotFound and others."""
+        real, stamp = self._set.files.stat(plan.request.path)
+        with self._lock:
+            known = self._digests.get((real, stamp)) if stamp.settled else None
+        if known is None:
+            known = self._drafting.on_file(plan.request, lambda now: now.digest)
+            if stamp.settled:
+                _keep(self._digests, (real, stamp), known, self._lock)
+        return known
+
+
+def _keep(known: OrderedDict[K, V], key: K, value: V, lock: Lock) -> None:
+    """Remember the value, within the bound."""
+    with lock:
+        known[key] = value
+        if len(known) > _MOST_STATES:
+            known.popitem(last=False)

@@ -1,0 +1,415 @@
+"""People decide on plans: what they are shown, what is bound, and who was first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
+from copydesk.desk.review import Seen, Shown
+from copydesk.errors import (
+    AccessDenied,
+    AlreadyDecided,
+    ContentChanged,
+    HunkNotFound,
+    HunkRejected,
+    InvalidArgs,
+)
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 31))
+MEMBERS = {
+    "ann": MemberConfig(approval="human"),
+    "dan": MemberConfig(approval="human"),
+    "eve": MemberConfig(),
+    "max": MemberConfig(),
+    "blind": MemberConfig({"no_read_dirs": ("**",)}),
+    "guest": MemberConfig({"no_write_dirs": ("**",)}),
+}
+Open = Callable[[], Opened]
+
+
+@pytest.fixture(params=["memory", "shared"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """What opens the workspace; shared ones once more for each call, as processes do."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "b.txt").write_text(TEXT)
+    opened: list[Opened] = []
+
+    def connect() -> Opened:
+        if request.param == "shared" or not opened:
+            config = Config(members=MEMBERS, durability="fast")
+            opened.append(open_workspace(str(tmp_path), config, shared=request.param == "shared"))
+        return opened[-1]
+
+    yield connect
+    for each in opened:
+        each.close()
+
+
+def plan(desk: Opened, line: int, content: str, path: str = "a.txt", by: str = "ann") -> str:
+    """The id of a plan that replaces one line."""
+    arguments = {"path": path, "range": str(line), "content": content}
+    report = desk.call(by, "prepare_file_range_edit", arguments)
+    assert not report.is_error, report.text
+    hunk = str(report.fields["hunk_id"])
+    desk.desk.show(desk.member(by), hunk)  # waits until the text that it was planned on is kept
+    return hunk
+
+
+def show(desk: Opened, hunk: str, by: str = "eve") -> Shown:
+    return desk.desk.review.show(desk.member(by), hunk)
+
+
+def seen(desk: Opened, *hunks: str) -> list[Seen]:
+    """The plans as a person sees them now."""
+    found = [show(desk, hunk) for hunk in hunks]
+    return [Seen(one.plan.id, one.before, one.after) for one in found]
+
+
+def approve(desk: Opened, hunk: str, by: str = "eve") -> None:
+    desk.desk.review.approve(desk.member(by), *seen(desk, hunk)[0])
+
+
+def apply(desk: Opened, hunk: str, by: str = "ann") -> dict[str, Any]:
+    return dict(desk.call(by, "apply_file_modification", {"hunk_id": hunk}).fields)
+
+
+def states(desk: Opened) -> dict[str, str]:
+    return {one.plan.id: one.state for one in desk.desk.review.pending(desk.member("eve"))}
+
+
+def test_what_is_shown_is_the_file_as_it_is_and_as_it_would_be(
+    opener: Open, tmp_path: Path
+) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 20, "twenty")
+    shown = show(other, hunk)
+    assert (shown.state, shown.decision) == ("exact", None)
+    assert shown.before == sha256(TEXT.encode()).hexdigest()
+    after = TEXT.replace("line 20\n", "twenty\n")
+    assert shown.after == sha256(after.encode()).hexdigest()
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    moved = show(other, hunk)
+    assert moved.state == "drifted"
+    assert moved.after == sha256(("new\n" + after).encode()).hexdigest()
+    assert b"\n+twenty\n" in moved.diff
+
+
+def test_the_state_is_that_of_the_file_now(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    one, two = plan(desk, 20, "twenty"), plan(desk, 5, "five", "b.txt")
+    new = desk.call("ann", "prepare_file_append", {"path": "new.txt", "content": "x"})
+    three = str(new.fields["hunk_id"])
+    assert states(other) == {one: "exact", two: "exact", three: "exact"}
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    (tmp_path / "b.txt").write_text(TEXT.replace("line 5\n", "changed\n"))
+    assert states(other) == {one: "drifted", two: "conflict", three: "exact"}
+    (tmp_path / "a.txt").unlink()
+    assert states(other)[one] == "conflict"
+
+
+def test_of_a_plan_in_conflict_what_was_planned_is_shown(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 5, "five")
+    before = seen(desk, hunk)[0]
+    (tmp_path / "a.txt").write_text(TEXT.replace("line 5\n", "changed\n"))
+    shown = show(other, hunk)
+    assert (shown.state, shown.before, shown.after) == ("conflict", "", "")
+    assert isinstance(shown.refusal, ContentChanged)
+    assert b"-line 5\n+five\n" in shown.diff
+    for one in (before, Seen(hunk, "", "")):
+        with pytest.raises(ContentChanged):
+            desk.desk.review.approve(desk.member("eve"), *one)
+
+
+def test_who_may_not_read_sees_nothing_and_who_may_not_write_decides_nothing(
+    opener: Open,
+) -> None:
+    desk = opener()
+    hunk = plan(desk, 5, "five")
+    one = seen(desk, hunk)[0]
+    review = desk.desk.review
+    assert review.pending(desk.member("blind")) == ()
+    with pytest.raises(AccessDenied):
+        review.show(desk.member("blind"), hunk)
+    assert [w.plan.id for w in review.pending(desk.member("guest"))] == [hunk]
+    for name in ("guest", "blind", "ann", "dan"):  # who needs a person is none
+        with pytest.raises(AccessDenied):
+            review.approve(desk.member(name), *one)
+        with pytest.raises(AccessDenied):
+            review.reject(desk.member(name), hunk, "no")
+        with pytest.raises(AccessDenied):
+            review.apply(desk.member(name), [one])
+
+
+def test_an_approval_is_for_what_was_shown(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 20, "twenty")
+    old = seen(other, hunk)[0]
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    with pytest.raises(ContentChanged):
+        other.desk.review.approve(other.member("eve"), *old)
+    approve(other, hunk)
+    again = {"path": "a.txt", "range": "21", "content": "other", "existing_hunk_id": hunk}
+    now = seen(other, hunk)[0]
+    assert not desk.call("ann", "prepare_file_range_edit", again).is_error
+    with pytest.raises(ContentChanged):
+        other.desk.review.approve(other.member("eve"), *now)
+    assert apply(desk, hunk)["error"] == "APPROVAL_REQUIRED"  # what was approved is no more
+
+
+def test_a_decision_taken_twice_is_refused_with_who_took_it(opener: Open) -> None:
+    desk, other = opener(), opener()
+    one, two = plan(desk, 5, "five"), plan(desk, 9, "nine")
+    approve(desk, one)
+    for by in ("max", "eve"):
+        with pytest.raises(AlreadyDecided) as refused:
+            other.desk.review.approve(other.member(by), *seen(other, one)[0])
+        assert (refused.value.by, refused.value.verdict) == ("eve", "approved")
+        with pytest.raises(AlreadyDecided):
+            other.desk.review.reject(other.member(by), one, "no")
+    desk.desk.review.reject(desk.member("eve"), two, "too short")
+    with pytest.raises(AlreadyDecided) as refused:
+        approve(other, two, "max")
+    assert (refused.value.by, refused.value.verdict) == ("eve", "rejected")
+
+
+def test_of_many_that_decide_at_once_one_is_first(opener: Open) -> None:
+    desks = [opener() for _ in range(4)]
+    hunk = plan(desks[0], 5, "five")
+    now = seen(desks[0], hunk)[0]
+
+    def decide(number: int) -> bool:
+        desk = desks[number % 4]
+        try:
+            if number % 2:
+                desk.desk.review.approve(desk.member("eve"), *now)
+            else:
+                desk.desk.review.reject(desk.member("max"), hunk, f"no {number}")
+        except AlreadyDecided:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(decide, range(8))) == 1
+
+
+def test_a_rejection_needs_a_reason_and_is_told_to_the_owner(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 5, "five")
+    with pytest.raises(InvalidArgs):
+        other.desk.review.reject(other.member("eve"), hunk, " \n")
+    other.desk.review.reject(other.member("eve"), hunk, "say it in words")
+    told = desk.desk.review.untold(desk.member("ann"))
+    assert [(d.plan[0], d.verdict, d.by, d.reason) for d in told] == [
+        (hunk, "rejected", "eve", "say it in words")
+    ]
+    desk.desk.review.tell(told)
+    assert desk.desk.review.untold(desk.member("ann")) == ()
+    refused = apply(desk, hunk)
+    assert (refused["error"], refused["by"]) == ("HUNK_REJECTED", "eve")
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    mine = plan(desk, 5, "five", by="max")  # one that asks nobody heeds it too
+    other.desk.review.reject(other.member("eve"), mine, "no")
+    assert apply(desk, mine, "max")["error"] == "HUNK_REJECTED"
+    assert (tmp_path / "a.txt").read_text() == TEXT
+
+
+def test_ones_own_decision_can_be_taken_back(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 5, "five")
+    approve(desk, hunk)
+    with pytest.raises(AlreadyDecided):
+        other.desk.review.withdraw(other.member("max"), hunk)
+    other.desk.review.withdraw(other.member("eve"), hunk)
+    assert apply(desk, hunk)["error"] == "APPROVAL_REQUIRED"
+    approve(other, hunk, "max")
+    assert apply(desk, hunk)["status"] == "ok"
+    with pytest.raises(HunkNotFound):
+        other.desk.review.withdraw(other.member("max"), hunk)
+
+
+def test_an_approval_of_a_file_that_is_another_now_stands_no_more(
+    opener: Open, tmp_path: Path
+) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 20, "twenty")
+    approve(desk, hunk)
+    (waiting,) = other.desk.review.pending(other.member("eve"))
+    assert waiting.decision is not None
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    (waiting,) = other.desk.review.pending(other.member("eve"))
+    assert (waiting.decision, waiting.state) == (None, "drifted")
+    approve(other, hunk, "max")
+    assert apply(desk, hunk)["status"] == "ok"
+    assert "twenty" in (tmp_path / "a.txt").read_text()
+
+
+def test_a_reviewer_writes_at_once_as_the_owner(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 5, "five")
+    outcome = other.desk.review.apply(other.member("eve"), seen(other, hunk))
+    assert isinstance(outcome, Applied)
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "five\n")
+    (edit,) = desk.history("eve")
+    assert (edit.member, edit.hunk_id) == ("ann", hunk)
+    (told,) = desk.desk.review.untold(desk.member("ann"))
+    assert (told.plan[0], told.verdict) == (hunk, "approved")
+    undone = other.desk.undo(other.member("eve"), "undo_file_modification", edit.edit_id)
+    assert not isinstance(undone, Rejected)
+    assert (tmp_path / "a.txt").read_text() == TEXT
+
+
+def test_several_are_written_all_or_none(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    hunks = [
+        plan(desk, 5, "five\nfive"),
+        plan(desk, 20, "twenty"),
+        plan(desk, 9, "nine", "b.txt", by="dan"),
+    ]
+    done = other.desk.review.apply(other.member("eve"), seen(other, *hunks))
+    assert isinstance(done, Transacted), done
+    whole = TEXT.replace("line 5\n", "five\nfive\n").replace("line 20\n", "twenty\n")
+    assert (tmp_path / "a.txt").read_text() == whole
+    assert (tmp_path / "b.txt").read_text() == TEXT.replace("line 9\n", "nine\n")
+    assert {edit.member for edit in desk.history("eve")} == {"ann", "dan"}
+
+
+def test_what_is_not_written_is_not_left_approved(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    one, two, three = plan(desk, 5, "five"), plan(desk, 5, "fünf"), plan(desk, 9, "nine")
+    approve(other, three)
+    outcome = other.desk.review.apply(other.member("eve"), seen(other, one, two, three))
+    assert isinstance(outcome, Withheld)
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    decided = {w.plan.id: w.decision for w in other.desk.review.pending(other.member("eve"))}
+    assert decided[one] is decided[two] is None
+    assert decided[three] is not None
+    stale = seen(other, one, two)
+    assert apply(desk, three)["status"] == "ok"
+    with pytest.raises(ContentChanged):
+        other.desk.review.apply(other.member("eve"), stale)
+    desk.desk.review.reject(desk.member("max"), two, "no")
+    with pytest.raises(AlreadyDecided):
+        other.desk.review.apply(other.member("eve"), seen(other, one, two))
+    assert "five" not in (tmp_path / "a.txt").read_text()
+
+
+@pytest.mark.parametrize("hunks", [[], ["same", "same"]])
+def test_none_or_one_twice(opener: Open, hunks: list[str]) -> None:
+    desk = opener()
+    with pytest.raises(InvalidArgs):
+        desk.desk.review.apply(desk.member("eve"), [Seen(hunk, "", "") for hunk in hunks])
+
+
+def test_rejected_is_a_refusal_of_the_library(opener: Open) -> None:
+    desk = opener()
+    hunk = plan(desk, 5, "five")
+    desk.desk.review.reject(desk.member("eve"), hunk, "no")
+    outcome = desk.desk.apply(desk.member("ann"), "apply_file_modification", hunk)
+    assert isinstance(outcome, Rejected)
+    assert isinstance(outcome.refusal, HunkRejected)
+
+
+def test_another_text_is_approved_and_written(opener: Open, tmp_path: Path) -> None:
+    desk, other = opener(), opener()
+    hunk = plan(desk, 5, "five")
+    old = seen(desk, hunk)[0]
+    shown = other.desk.review.amend(other.member("eve"), hunk, "FIVE\r\nand a half")
+    assert (shown.plan.id, shown.plan.owner, shown.plan.edited_by) == (hunk, "ann", "eve")
+    assert b"-line 5\n+FIVE\n+and a half\n" in shown.diff
+    with pytest.raises(ContentChanged):
+        desk.desk.review.approve(desk.member("max"), *old)
+    assert apply(desk, hunk)["error"] == "APPROVAL_REQUIRED"
+    approve(desk, hunk, "max")
+    told = desk.desk.review.untold(desk.member("ann"))
+    assert [(d.verdict, d.by) for d in told] == [("amended", "eve"), ("approved", "max")]
+    assert apply(desk, hunk)["status"] == "ok"
+    assert "line 4\nFIVE\nand a half\nline 6\n" in (tmp_path / "a.txt").read_text()
+
+
+def test_what_was_decided_on_is_not_amended(opener: Open) -> None:
+    desk, other = opener(), opener()
+    one, two = plan(desk, 5, "five"), plan(desk, 9, "nine")
+    approve(desk, one)
+    desk.desk.review.reject(desk.member("eve"), two, "no")
+    for hunk in (one, two):
+        with pytest.raises(AlreadyDecided):
+            other.desk.review.amend(other.member("max"), hunk, "x")
+    assert apply(desk, one)["status"] == "ok"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_text_that_no_edit_may_have(opener: Open, text: str) -> None:
+    desk = opener()
+    hunk = plan(desk, 5, "five")
+    with pytest.raises(InvalidArgs):
+        desk.desk.review.amend(desk.member("eve"), hunk, text)
+    assert show(desk, hunk).plan.edited_by == ""
+
+
+BATCH = [{"old_string": f"line {n}\n", "new_string": f"{n}{n}\n"} for n in (3, 4, 12)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "parts"),
+    [
+        ("prepare_batch_edit", {"edits": BATCH}, 2),
+        ("prepare_batch_edit", {"edits": [{"old_string": "line 4\n", "new_string": "x"}]}, 0),
+        (
+            "prepare_file_range_edit",
+            {"range": "1~9", "content": "new\n" + TEXT[:35] + "x\nline 7\nline 9\nend\n"},
+            4,
+        ),
+        ("prepare_file_range_edit", {"range": "2", "content": "x"}, 0),
+    ],
+)
+def test_a_plan_of_several_regions_is_split(
+    opener: Open, tmp_path: Path, tool: str, arguments: dict[str, Any], parts: int
+) -> None:
+    desk, other = opener(), opener()
+    report = desk.call("ann", tool, {"path": "a.txt", **arguments})
+    hunk = str(report.fields["hunk_id"])
+    whole = show(desk, hunk)
+    if not parts:
+        with pytest.raises(InvalidArgs):
+            desk.desk.review.split(desk.member("eve"), hunk)
+        assert states(other) == {hunk: "exact"}
+        return
+    made = desk.desk.review.split(desk.member("eve"), hunk)
+    assert len(made) == parts
+    assert states(other) == {one.id: "exact" for one in made}
+    (told,) = other.desk.review.untold(other.member("ann"))
+    assert (told.plan[0], told.verdict, told.reason) == (
+        hunk,
+        "split",
+        ", ".join(one.id for one in made),
+    )
+    done = other.desk.review.apply(other.member("eve"), seen(other, *(one.id for one in made)))
+    assert isinstance(done, Transacted), done
+    assert sha256((tmp_path / "a.txt").read_bytes()).hexdigest() == whole.after
+    assert apply(desk, hunk)["reason"] == "discarded"
+
+
+@pytest.mark.parametrize("data", [b"a\xff\nb\nc\xff\nd\n", b"a\nb\nc\nd"])
+def test_a_split_that_would_change_other_bytes_is_refused(
+    opener: Open, tmp_path: Path, data: bytes
+) -> None:
+    (tmp_path / "a.txt").write_bytes(data)
+    desk = opener()
+    edits = [
+        {"old_string": "a", "new_string": "x"},
+        {"old_string": data[-2:].decode().strip(), "new_string": "y"},
+    ]
+    report = desk.call("ann", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
+    hunk = str(report.fields["hunk_id"])
+    with pytest.raises(InvalidArgs):
+        desk.desk.review.split(desk.member("eve"), hunk)
+    assert show(desk, hunk).decision is None
