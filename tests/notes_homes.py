@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
+from tempfile import TemporaryDirectory
 from typing import cast
 
+from copydesk.errors import ContentChanged
+from copydesk.store.access import Rules
+from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.kernel_http import Address, KernelHttp
 from copydesk.store.notes.kernel_settled import Pause
@@ -24,6 +30,8 @@ from copydesk.store.notes.protocol import (
     Side,
     Update,
 )
+from copydesk.store.workspace import Workspace
+from copydesk.text.relpath import RelPath
 from fake_kernel import FakeKernel
 
 Op = tuple[str, ...]
@@ -161,6 +169,57 @@ def live_home(url: str, token: str) -> Iterator[Home]:
     finally:
         http.ask("/api/notebook/removeNotebook", {"notebook": box})
         store.close()
+
+
+@contextmanager
+def folder_home() -> Iterator[Home]:
+    """A folder of its own; what is prepared is written as the desk would, all or none."""
+    with TemporaryDirectory() as place:
+        root = os.path.join(place, "notes")
+        os.mkdir(root)
+        with Workspace(root, durability="fast") as files:
+            store = folder_store(files, place)
+            (notebook,) = store.notebooks()
+            yield Home(
+                store,
+                notebook.id,
+                lambda prepared: write_files(files, prepared),
+                lambda prepared, done: take_files_back(files, prepared),
+            )
+            store.close()
+
+
+def folder_store(files: Workspace, place: str, rules: Rules | None = None) -> FolderStore:
+    """The store of a whole workspace, its state in another folder."""
+    return FolderStore(files, RelPath(()), rules or Rules(), place)
+
+
+def write_files(files: Workspace, prepared: Prepared) -> None:
+    """Write the files of a preparation, if all of them are what it was made of."""
+    for file in prepared.files:
+        if not file.created and files.read(file.path).data != file.base.data:
+            raise ContentChanged("file")
+    for file in prepared.files:
+        _replace(files, file.path, file.change.apply(file.base.data), created=file.created)
+
+
+def take_files_back(files: Workspace, prepared: Prepared) -> None:
+    """Undo the writing of files, none of which has changed since."""
+    for file in prepared.files:
+        if file.created:
+            document = files.read(file.path)
+            files.remove(file.path, document.stamp, sha256(document.data).hexdigest())
+        else:
+            _replace(files, file.path, file.base.data, created=False)
+
+
+def _replace(files: Workspace, path: RelPath, data: bytes, *, created: bool) -> None:
+    if created:
+        files.create(path, data)
+        return
+    now = files.read(path)
+    digest = sha256(now.data).hexdigest()
+    files.replace(path, now.stamp, digest, [data], before_in_place=lambda old: None)
 
 
 Opening = Callable[[], AbstractContextManager[Home]]

@@ -20,13 +20,14 @@ from copydesk.store.notes.errors import (
     WrongBlockKind,
 )
 from copydesk.store.notes.protocol import Delete, Insert, Update
-from notes_homes import Home, Op, Opening, changes_of, drawn, fake_home, live_home
+from notes_homes import Home, Op, Opening, changes_of, drawn, fake_home, folder_home, live_home
 
 NOWHERE = "20200101000000-nowhere"
 
 HOMES: dict[str, Opening] = {
     "fake 3.1.4": lambda: fake_home("3.1.4"),
     "fake 3.7.3": lambda: fake_home("3.7.3"),
+    "folder": folder_home,
     "live": lambda: live_home(os.environ["SIYUAN_URL"], os.environ["SIYUAN_TOKEN"]),
 }
 

@@ -1,0 +1,285 @@
+"""Blocks of a folder's documents as readers see them.
+
+What lives here: how a place in a tree becomes a `Block`, an outline, a
+breadcrumb; searching. What must not: changes. Invariant: everything is read from
+the text that stands there; the index only says where to look.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+from copydesk.errors import InvalidArgs, Refusal
+from copydesk.store.notes.block_id import is_id, valid
+from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind
+from copydesk.store.notes.folder_cache import Indexed, Text, stamp_key
+from copydesk.store.notes.folder_document import Document
+from copydesk.store.notes.folder_ids import path_of
+from copydesk.store.notes.folder_scan import stem
+from copydesk.store.notes.folder_shelf import Shelf
+from copydesk.store.notes.folder_tree import DOCUMENT, in_order, markdown, shown, title_of
+from copydesk.store.notes.protocol import Around, Block, Crumb, Heading
+from copydesk.text.markdown import Block as Node
+from copydesk.text.markdown import Tree, heading_of, section
+from copydesk.text.markdown.attributes import leading_attributes, line_attributes
+from copydesk.text.markdown.lines import decode
+from copydesk.text.relpath import RelPath
+
+_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
+_STRONG = re.compile(r"(\*{1,3}|~~|==)(?=\S)(.+?)(?<=\S)\1")
+_UNDERLINED = re.compile(r"(?<!\w)(_{1,3})(?=\S)(.+?)(?<=\S)\1(?!\w)")
+_CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
+_HEADING = re.compile(r"\A {0,3}#{1,6}(?:[ \t]+|\Z)|[ \t]+#+[ \t]*\Z|\n *(?:=+|-+)[ \t]*\Z")
+_MARK = re.compile(r"(?:\A|\s)\^[A-Za-z0-9-]+\s*\Z")
+
+_AT_ONCE = 100
+"""So many documents are put in the index in one transaction."""
+
+
+class Reading:
+    """The blocks of a folder. `box` is the notebook's id, `name` its name."""
+
+    def __init__(self, shelf: Shelf, box: str, name: str) -> None:
+        self._shelf = shelf
+        self._box = box
+        self._name = name
+        shelf.learn_anchors = self.index
+
+    def blocks(self, ids: Sequence[str]) -> dict[str, Block]:
+        """The blocks that are there, in the order asked for."""
+        found: dict[str, Block] = {}
+        for block_id in dict.fromkeys(map(valid, ids)):
+            try:
+                document = self._shelf.find(block_id)
+            except BlockNotFound:
+                continue
+            found[block_id] = self._block(document, document.block(block_id))
+        return found
+
+    def children(self, block_id: str) -> tuple[Block, ...]:
+        """What a container holds, or the section of a heading."""
+        document = self._shelf.find(block_id)
+        block = document.block(block_id)
+        inside = section(block) if block.level else tuple(shown(block))
+        return tuple(self._block(document, child) for child in inside)
+
+    def around(self, block_id: str) -> Around:
+        """The container and the neighbours."""
+        document = self._shelf.find(block_id)
+        block = document.block(block_id)
+        if block.parent is None:
+            return Around("", "", "")
+        before, after = block.previous, block.next
+        return Around(
+            document.name(block.parent),
+            document.name(before) if before is not None else "",
+            document.name(after) if after is not None else "",
+        )
+
+    def outline(self, document_id: str) -> tuple[Heading, ...]:
+        """The headings, those of a lower level below; those in quotes and the like left out."""
+        document = self._shelf.find(document_id)
+        block = document.block(document_id)
+        if block.kind != DOCUMENT:
+            raise WrongBlockKind(document_id, block.kind, "document")
+        headings = [child for child in block.children if child.level]
+        return _nested(document, headings)
+
+    def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
+        """The notebook, documents, headings and containers on the way to a block, and itself."""
+        document = self._shelf.find(block_id)
+        crumbs = [Crumb(self._box, "", self._name)]
+        crumbs += [Crumb(one.id, DOCUMENT, self._title(one)) for one in self._above(document)]
+        crumbs.append(Crumb(document.id, DOCUMENT, self._title(document)))
+        way: list[Node] = []
+        at = document.block(block_id)
+        while at.parent is not None:
+            way.append(at)
+            heading = heading_of(at)
+            while heading is not None:
+                way.append(heading)
+                heading = heading_of(heading)
+            at = at.parent
+        for node in reversed(way):
+            name = content(document.tree, node) if node.level else ""
+            crumbs.append(Crumb(document.name(node), node.kind, name))
+        return tuple(crumbs)
+
+    def search(self, query: str, most: int) -> tuple[Block, ...]:
+        """Documents and leaves that hold all the words; titles and headings first, then short ones.
+
+        InvalidArgs(`query`) for a query without words.
+        """
+        words = [word.casefold() for word in query.split()]
+        if not words:
+            raise InvalidArgs("query", "has no words")
+        self.index()
+        found: list[Block] = []
+        if most > 0:
+            for path, at in self._shelf.cache.search(words):
+                block = self._found(path_of(path), at, words)
+                if block is not None:
+                    found.append(block)
+                    if len(found) >= most:
+                        break
+        return tuple(found)
+
+    def _found(self, path: RelPath, at: int, words: Iterable[str]) -> Block | None:
+        """The block in a place, if it holds the words."""
+        try:
+            document = self._shelf.look(path)
+        except Refusal:
+            return None
+        if document is None or at >= len(document.order):
+            return None
+        block = self._block(document, document.order[at])
+        there = _folded(block.content, block.markdown)
+        return block if all(word in there for word in words) else None
+
+    def index(self) -> None:
+        """Make the index hold what the files hold."""
+        shelf = self._shelf
+        with shelf.lock:
+            now = shelf.scan()
+            known = shelf.cache.indexed()
+            shelf.cache.forget(known.keys() - {str(path) for path in now})
+            changed = [
+                path
+                for path, stamp in now.items()
+                if (held := known.get(str(path))) is None
+                or not held.settled
+                or held.stamp != stamp_key(stamp)
+            ]
+            for start in range(0, len(changed), _AT_ONCE):
+                part = changed[start : start + _AT_ONCE]
+                shelf.cache.together(partial(self._take, part, known))
+
+    def _take(self, paths: Sequence[RelPath], known: Mapping[str, Indexed]) -> None:
+        for path in paths:
+            before = known.get(str(path))
+            found = self._shelf.glance(path, before.digest if before is not None else "")
+            if found is None:
+                self._shelf.cache.forget([str(path)])
+                continue
+            stamp, digest, tree = found
+            texts, anchors = None, list[str]()
+            if tree is not None:
+                texts = list(_texts(tree, title_of(tree) or stem(path)))
+                anchors = [anchor for anchor in tree.anchors if is_id(anchor)]
+            self._shelf.cache.index(str(path), stamp, digest, texts, anchors)
+
+    def _above(self, document: Document) -> list[Document]:
+        """The documents above one, from the top."""
+        found: list[Document] = []
+        path = self._shelf.folder.parent(document.path)
+        while path is not None:
+            above = self._shelf.look(path)
+            if above is not None:
+                found.append(above)
+            path = self._shelf.folder.parent(path)
+        return found[::-1]
+
+    def _title(self, document: Document) -> str:
+        return document.title or stem(document.path)
+
+    def _hpath(self, document: Document) -> str:
+        """The titles on the way to a document; a folder without one gives its name."""
+        names = [self._title(document)]
+        root, at = self._shelf.folder.root, document.path.parent
+        path = document.path
+        while at != root:
+            above = self._shelf.folder.parent(path)
+            held = self._shelf.look(above) if above is not None else None
+            names.append(self._title(held) if held is not None else at.name)
+            path, at = above or at, at.parent
+        return "/" + "/".join(reversed(names))
+
+    def _block(self, document: Document, node: Node) -> Block:
+        at = document.number[node]
+        block_id = document.rows[at].id
+        is_document = node.kind == DOCUMENT
+        attributes = _attributes(document.tree, node)
+        updated = attributes.pop("updated", "")
+        if is_document:
+            seconds = document.stamp.mtime_ns // 1_000_000_000
+            updated = time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
+        return Block(
+            id=block_id,
+            kind=node.kind,
+            subtype=node.subtype,
+            markdown="" if is_document else markdown(document.tree, node),
+            content=self._title(document) if is_document else content(document.tree, node),
+            parent_id=document.name(node.parent) if node.parent is not None else "",
+            root_id=document.id,
+            box=self._box,
+            path=str(document.path),
+            hpath=self._hpath(document),
+            attributes=MappingProxyType(attributes),
+            created=block_id[:14],
+            updated=updated,
+        )
+
+
+def content(tree: Tree, node: Node) -> str:
+    """What a person reads of a block: its text without the signs of Markdown."""
+    text = markdown(tree, node)
+    if node.kind in ("c", "m", "html"):
+        return text
+    if node.kind == "h":
+        text = _HEADING.sub("", text)
+    text = _MARK.sub("", text)
+    for pattern, kept in ((_CODE, 2), (_LINK, 1), (_STRONG, 2), (_STRONG, 2), (_UNDERLINED, 2)):
+        text = pattern.sub(rf"\{kept}", text)
+    return html.unescape(text)
+
+
+def _nested(document: Document, headings: Sequence[Node]) -> tuple[Heading, ...]:
+    """Headings, each with those of a lower level that follow it."""
+    made: list[Heading] = []
+    at = 0
+    while at < len(headings):
+        first, stop = headings[at], at + 1
+        while stop < len(headings) and headings[stop].level > first.level:
+            stop += 1
+        text = content(document.tree, first)
+        below = _nested(document, headings[at + 1 : stop])
+        made.append(Heading(document.name(first), text, first.subtype, below))
+        at = stop
+    return tuple(made)
+
+
+def _attributes(tree: Tree, node: Node) -> dict[str, str]:
+    """The attributes for readers, and `updated`; a name that is no id is an alias."""
+    found: dict[str, str] = {}
+    if node.attributes is not None:
+        source = tree.data[node.attributes[0] : node.attributes[1]].strip()
+        for name, value in leading_attributes(source) or line_attributes(source):
+            key = decode(name)
+            if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
+                text = value.decode("utf-8", "backslashreplace")
+                found[key] = html.unescape(text.replace("_esc_newline_", "\n"))
+    if node.anchor and not is_id(node.anchor):
+        found.setdefault("alias", node.anchor)
+    return found
+
+
+def _texts(tree: Tree, title: str) -> Iterator[Text]:
+    """What can be found in a document."""
+    for at, (_, node) in enumerate(in_order(tree.root)):
+        if node.kind == DOCUMENT:
+            yield Text(at, 0, len(title), _folded(title, ""))
+        elif not node.holds_blocks and node.stop > node.start:
+            text = content(tree, node)
+            rank = 0 if node.level else 1
+            yield Text(at, rank, len(text), _folded(text, markdown(tree, node)))
+
+
+def _folded(text: str, source: str) -> str:
+    """What words are sought in."""
+    both = text if source == text else f"{text}\n{source}"
+    return both.casefold().replace("\0", " ")
