@@ -38,6 +38,20 @@ def check_good(root: Path, text: str, name: str = FILE, **expected: Any) -> None
         ("[members.ann]", {"members": {"ann": MemberConfig()}}),
         ("[members.ann]\nauto_lines = 0", {"members": {"ann": MemberConfig(auto_lines=0)}}),
         (
+            "[members.ann]\napproval = 'human'\nself_lines = 9\nself_files = 0\n"
+            "[members.ann.approval_paths]\n'docs/**' = 'self'\n'*.sh' = 'human'",
+            {
+                "members": {
+                    "ann": MemberConfig(
+                        approval="human",
+                        approval_paths=(("docs/**", "self"), ("*.sh", "human")),
+                        self_lines=9,
+                        self_files=0,
+                    )
+                }
+            },
+        ),
+        (
             '[members.ann]\ntoken = "t"\nteam_mgmt = true\nread_dirs = ["src"]',
             {"members": {"ann": MemberConfig({"read_dirs": ("src",)}, "t", team_mgmt=True)}},
         ),
@@ -90,6 +104,12 @@ def test_good(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
         ("[members.ann]\nteam_mgmt = 'yes'", "members.ann.team_mgmt"),
         ("[members.ann]\nauto_lines = -1", "members.ann.auto_lines"),
         ("[members.ann]\nauto_lines = true", "members.ann.auto_lines"),
+        ("[members.ann]\napproval = 'nobody'", "members.ann.approval"),
+        ("[members.ann]\napprovals = 'self'", "members.ann.approvals"),
+        ("[members.ann]\napproval_paths = ['src']", "members.ann.approval_paths"),
+        ("[members.ann.approval_paths]\n'a' = 1", 'members.ann.approval_paths."a"'),
+        ("[members.ann]\nself_lines = -1", "members.ann.self_lines"),
+        ("[members.ann]\nself_files = '2'", "members.ann.self_files"),
         ("[members.ann]\ntoken = 't'\n[members.bob]\ntoken = 't'", "members.bob.token"),
         ("lang = ", "TOML"),
         ("lang = 'en'\nlang = 'zh'", "TOML"),

@@ -40,6 +40,8 @@ CODES = [
     "ACCESS_DENIED",
     "CONTENT_CHANGED",
     "AMBIGUOUS_MATCH",
+    "APPROVAL_REQUIRED",
+    "HUNK_REJECTED",
     "FAILED",
 ]
 
@@ -60,6 +62,7 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
     members = {
         "local": MemberConfig({"no_read_dirs": ("secret",)}, team_mgmt=True),
         "reader": MemberConfig({"no_write_dirs": ("**",)}),
+        "agent": MemberConfig(approval="human"),
     }
     config = Config(members=members, limit_bytes=4_096, durability="fast")
     with open_workspace(str(tmp_path), config, shared=False) as opened:
@@ -286,6 +289,26 @@ def _may_not_write(desk: Opened, root: Path) -> Report:
     return desk.call("reader", "create_new_file", {"path": "n.txt"})
 
 
+def _create_unseen(desk: Opened, root: Path) -> Report:
+    return desk.call("agent", "create_new_file", {"path": "n.txt"})
+
+
+def _overwrite_unseen(desk: Opened, root: Path) -> Report:
+    known = {"known_old_total_lines": 6, "known_old_total_bytes": len(TEXT)}
+    return desk.call("agent", "overwrite_entire_file", {"path": "a.py", "content": "x", **known})
+
+
+def _undo_unseen(desk: Opened, root: Path) -> Report:
+    edit = desk.call("local", APPLY, {"hunk_id": _plan(desk)}).fields["edit_id"]
+    return desk.call("agent", "undo_file_modification", {"edit_id": edit})
+
+
+def _said_no(desk: Opened, root: Path) -> Report:
+    hunk = _plan(desk)
+    desk.desk.review.reject(desk.member("local"), hunk, "too short")
+    return desk.call("local", APPLY, {"hunk_id": hunk})
+
+
 def _not_granted(desk: Opened, root: Path) -> Report:
     return desk.call("reader", "team_mgmt_list_dir", {"path": "."})
 
@@ -321,6 +344,10 @@ STORIES: list[tuple[Callable[[Opened, Path], Report], str, dict[str, Any]]] = [
     (_became_binary, "BINARY_FILE", {"nul_at_byte": 0}),
     (_became_folder, "NOT_A_FILE", {}),
     (_may_not_write, "ACCESS_DENIED", {"operation": "write"}),
+    (_create_unseen, "APPROVAL_REQUIRED", {"why": "member"}),
+    (_overwrite_unseen, "APPROVAL_REQUIRED", {"why": "member"}),
+    (_undo_unseen, "APPROVAL_REQUIRED", {"why": "member"}),
+    (_said_no, "HUNK_REJECTED", {"by": "local", "reason": "too short"}),
     (_not_granted, "ACCESS_DENIED", {}),
     (_name_too_long, "FAILED", {}),
     (_nested, "ANCHOR_AMBIGUOUS", {"candidates": candidates((1, "<a>"), (2, "<a>"))}),

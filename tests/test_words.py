@@ -13,8 +13,9 @@ import pytest
 
 import copydesk
 from copydesk import errors
-from copydesk.app.config import Config
+from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.review import Seen
 from copydesk.errors import (
     Clash,
     Crashed,
@@ -262,6 +263,45 @@ def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
         yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
     yield from past(desk, root, lang)
     yield from together(desk, root, lang)
+    (root / "all.txt").write_text("1\n2\n3\n4\n5\n6\nneun\n7\nacht\n")
+    yield from decided(desk, lang)
+
+
+def decided(desk: Opened, lang: Lang) -> Iterator[str]:
+    """What is said of people's decisions, and before them."""
+
+    def call(tool: str, **arguments: object) -> str:
+        found = desk.call("agent", tool, arguments, lang=lang)
+        return " ".join((str(found.fields.get("summary")), *getattr(found, "next_steps", ())))
+
+    def plan(line: int) -> str:
+        arguments = {"path": "all.txt", "range": f"{line}", "content": f"{line}\na"}
+        found = desk.call("agent", "prepare_file_range_edit", arguments)
+        return str(found.fields["hunk_id"])
+
+    review, eve = desk.desk.review, desk.member("local")
+    yield call("create_new_file", path="never.txt")
+    one, two, three, four = (plan(line) for line in (1, 2, 3, 4))
+    yield call("apply_file_modification", hunk_id=one)
+    yield call("apply_file_modifications", hunk_ids=[one, two])
+    edits = [{"old_string": f"{old}\n", "new_string": "x\n"} for old in ("neun", "acht")]
+    several = desk.call("agent", "prepare_batch_edit", {"path": "all.txt", "edits": edits})
+    review.reject(eve, two, "no")
+    yield call("read_file", path="all.txt")
+    yield call("apply_file_modification", hunk_id=two)
+    shown = review.amend(eve, one, "other")
+    review.approve(eve, one, shown.before, shown.after)
+    yield call("read_file", path="all.txt")
+    shown = review.show(eve, three)
+    review.apply(eve, [Seen(three, shown.before, shown.after)])
+    yield call("read_file", path="all.txt")
+    review.split(eve, str(several.fields["hunk_id"]))
+    yield call("read_file", path="all.txt")
+    yield call("apply_file_modification", hunk_id=one)
+    shown = review.show(eve, four)
+    review.approve(eve, four, shown.before, shown.after)
+    desk.call("local", "Edit", {"path": "all.txt", "old_string": "5", "new_string": "fünf"})
+    yield call("apply_file_modification", hunk_id=four)
 
 
 def together(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
@@ -338,7 +378,8 @@ def past(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
 def test_what_is_said_of_real_answers_has_no_gap(
     tmp_path: Path, spoken: Spoken, lang: Lang
 ) -> None:
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as desk:
+    config = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
+    with open_workspace(str(tmp_path), config, shared=False) as desk:
         for said in story(desk, tmp_path, lang):
             assert said
             assert "?" not in said, said

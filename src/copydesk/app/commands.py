@@ -18,7 +18,7 @@ from typing import cast
 from copydesk.app import arguments, failing, helping, history, terminal
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.opening import Opened, default_root, open_workspace
-from copydesk.app.printing import data_of, dump, out, short
+from copydesk.app.printing import data_of, dump, is_refused, out, short
 from copydesk.app.usage import UsageError, unknown
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
@@ -94,7 +94,7 @@ def _call(options: argparse.Namespace) -> int:
     else:
         text = terminal.safe(report.text)
         out(text if text.endswith("\n") else f"{text}\n")
-    return 1 if report.is_error else 0
+    return 1 if is_refused(report) else 0
 
 
 def _set_own(options: argparse.Namespace, own: arguments.Own) -> None:
@@ -164,13 +164,13 @@ def _apply(options: argparse.Namespace) -> int:
             report = opened.call(config.member, APPLY, {"hunk_id": hunk_id}, lang=config.lang)
             if not options.json:
                 _tell_applied(hunk_id, report, options.lang)
-            return data_of(report), not report.is_error
+            return data_of(report), not is_refused(report)
 
         return _each(options, apply)
 
 
 def _tell_applied(hunk_id: str, report: Answer, lang: Lang) -> None:
-    if report.is_error:
+    if is_refused(report):
         code, summary = str(report.fields["error"]), str(report.fields["summary"])
         terminal.complain(f"{hunk_id}: {failing.with_next(code, summary, lang)}")
     else:

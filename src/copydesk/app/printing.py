@@ -27,6 +27,11 @@ def data_of(report: Answer) -> dict[str, object]:
     return {**report.data, **({"diff": report.diff} if report.diff else {})}
 
 
+def is_refused(report: Answer) -> bool:
+    """Whether nothing was done: refused, or a person has to approve it first."""
+    return report.is_error or report.fields.get("status") == "pending"
+
+
 def short(report: Answer) -> None:
     """What a person needs of a report: the summary, warnings, and the diff."""
     data = report.data

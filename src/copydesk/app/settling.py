@@ -13,7 +13,7 @@ from typing import cast
 
 from copydesk.app import failing, terminal
 from copydesk.app.opening import Opened
-from copydesk.app.printing import data_of, dump, out, short
+from copydesk.app.printing import data_of, dump, is_refused, out, short
 from copydesk.desk.recovery import Settled
 from copydesk.tools.report import Lang
 from copydesk.tools.transactions import APPLY_ALL
@@ -26,7 +26,7 @@ def apply_all(opened: Opened, hunk_ids: Sequence[str], lang: Lang, *, as_json: b
     report = opened.call(opened.config.member, APPLY_ALL, arguments, lang=lang)
     if as_json:
         dump(data_of(report))
-    elif not report.is_error:
+    elif not is_refused(report):
         short(report)
     else:
         code, summary = str(report.fields["error"]), str(report.fields["summary"])
@@ -39,7 +39,7 @@ def apply_all(opened: Opened, hunk_ids: Sequence[str], lang: Lang, *, as_json: b
             for row in hunks
         ]
         sys.stderr.write(terminal.table(rows))
-    return 1 if report.is_error else 0
+    return 1 if is_refused(report) else 0
 
 
 def recover(opened: Opened, lang: Lang, *, as_json: bool) -> int:

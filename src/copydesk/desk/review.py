@@ -32,6 +32,7 @@ from copydesk.errors import (
     AlreadyDecided,
     ContentChanged,
     FileNotFound,
+    HunkNotFound,
     InvalidArgs,
     Refusal,
 )
@@ -227,14 +228,25 @@ class Review:
                     self._set.decisions.withdraw(decision)
         return outcome
 
-    def untold(self, member: Member) -> tuple[Decision, ...]:
-        """The decisions on the member's plans that it has not heard of, the oldest first."""
-        return self._set.decisions.untold(member.name)
+    def news(self, member: Member, most: int = 20) -> tuple[tuple[Decision, bool], ...]:
+        """The decisions on the member's plans that it has not heard of, the oldest first.
+
+        With each, whether the plan is written already.
+        """
+        found = self._set.decisions.untold(member.name)[:most]
+        return tuple((decision, self._is_written(decision)) for decision in found)
 
     def tell(self, decisions: Sequence[Decision]) -> None:
         """Their owners have heard of the decisions."""
         for decision in decisions:
             self._set.decisions.tell(decision)
+
+    def _is_written(self, decision: Decision) -> bool:
+        try:
+            self._set.registry.get(decision.plan[0], self._set.clock())
+        except HunkNotFound as ended:
+            return ended.reason == "applied"
+        return False
 
     def _written(self, plans: tuple[Plan, ...]) -> Applied | Rejected | Transacted | Withheld:
         if len(plans) == 1:

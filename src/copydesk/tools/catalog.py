@@ -20,7 +20,7 @@ from copydesk.desk.looking import Looking, Progress
 from copydesk.desk.member import Member
 from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
-from copydesk.tools import describe, reports
+from copydesk.tools import approvals, describe, reports
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.report import Fields, Lang, Report
 from copydesk.tools.wire import Args, Schema, checked
@@ -182,9 +182,25 @@ class Catalog:
         if answer is None:
             path = _path_given(arguments)
             answer = tool.refuse(name, arguments, path, refusal, context.lang)
+        answer = _told(context, answer)
         if isinstance(answer, Envelope):
             return answer.timed(round(1000 * (time.perf_counter() - began)))
         return answer
+
+
+def _told(context: Context, answer: Answer) -> Answer:
+    """The answer with what people have decided on the member's plans since the last one."""
+    if not isinstance(answer, Report | Envelope):
+        return answer
+    try:
+        news = context.desk.review.news(context.member, approvals.MOST_NEWS)
+        if not news:
+            return answer
+        context.desk.review.tell([decision for decision, _ in news])
+    except Refusal:  # the answer stands; it is told with another one
+        return answer
+    apply = context.tool("apply_file_modification")
+    return approvals.with_news(answer, news, context.lang, apply)
 
 
 def crashed(mode: str, crash: str, lang: Lang) -> Report:

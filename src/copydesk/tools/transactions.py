@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from copydesk.desk.outcome import Applied, Transacted, Verdict, Withheld
 from copydesk.edit.request import BatchEdit
+from copydesk.errors import ApprovalRequired
 from copydesk.text.encoding import Encoding
 from copydesk.tools import parts, reports
 from copydesk.tools.catalog import Context
@@ -56,7 +57,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, *, brief: bool = Fals
 def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
     """The report of plans of which none was written, since not all could be."""
     plan, refusal = outcome.plan, outcome.refusal
-    fields: Fields = {"status": "error", "mode": mode}
+    fields: Fields = {"status": "pending" if _waits(outcome) else "error", "mode": mode}
     if plan is not None:
         fields |= {"path": str(plan.request.path), "hunk_id": plan.id}
     fields |= {"error": refusal.code, **reports.facts_of(refusal)}
@@ -77,6 +78,12 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
         ids = ", ".join(f'"{one}"' for one in sound)
         steps = (say("next.without", lang, {"tool": mode, "ids": ids}),)
     return Report(fields, next_steps=steps)
+
+
+def _waits(outcome: Withheld) -> bool:
+    """Whether people have to approve, and nothing else is in the way."""
+    refused = [verdict.refusal for verdict in outcome.verdicts if verdict.refusal is not None]
+    return bool(refused) and all(isinstance(each, ApprovalRequired) for each in refused)
 
 
 def _written(one: Applied, version: str, lang: Lang) -> Fields:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from copydesk.desk.outcome import Applied, Rejected
 from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
-from copydesk.tools import reports
+from copydesk.errors import ApprovalRequired
+from copydesk.tools import approvals, reports
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.history import HISTORY
 from copydesk.tools.report import Report
@@ -78,6 +79,8 @@ def apply_file_modification(context: Context, name: str, args: Args) -> Report:
     """Write a plan."""
     outcome = context.desk.apply(context.member, name, args.text("hunk_id"))
     if isinstance(outcome, Rejected):
+        if isinstance(outcome.refusal, ApprovalRequired):
+            return approvals.pending(name, outcome.plan, outcome.refusal, context.lang)
         return reports.rejected(name, outcome, context.lang)
     return reports.applied(name, outcome, context.lang)
 

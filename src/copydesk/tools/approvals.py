@@ -1,0 +1,99 @@
+"""What a member hears of people: that they have to look first, and what they decided.
+
+What lives here: the report of a plan that waits for a person, and the news that an
+answer carries. What must not: who has to ask, decisions themselves (the desk).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from copydesk.desk.decisions import Decision
+from copydesk.edit.plan import Plan
+from copydesk.errors import ApprovalRequired
+from copydesk.tools import reports
+from copydesk.tools.envelope import Envelope
+from copydesk.tools.report import Fields, Lang, Report
+from copydesk.tools.words import say
+from copydesk.tools.yaml import Value
+
+MOST_NEWS = 20
+"""So many decisions are told with one answer; the others with the next ones."""
+
+
+def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Report:
+    """The report of an apply that a person has to approve first: the plan waits on."""
+    return Report(
+        {
+            "status": "pending",
+            "mode": mode,
+            "path": str(plan.request.path),
+            "hunk_id": plan.id,
+            "expires_at_ms": plan.expires_ms,
+            "action": plan.action,
+            "error": refusal.code,
+            "why": refusal.why,
+            "summary": reports.refusal_words(refusal, lang),
+        }
+    )
+
+
+def with_news(
+    answer: Report | Envelope,
+    news: Sequence[tuple[Decision, bool]],
+    lang: Lang,
+    apply: str,
+) -> Report | Envelope:
+    """The answer, and what was decided meanwhile; True: the plan was written already.
+
+    A report has `decisions` as its last field, an envelope among its data.
+    """
+    told = [one for one in news if not _says(answer.fields, one[0])]
+    if not told:
+        return answer
+    rows: list[Value] = [_row(decision, written) for decision, written in told]
+    words = [_words(decision, written, lang, apply) for decision, written in told]
+    if isinstance(answer, Envelope):
+        data: Fields = {**answer.data_fields, "decisions": rows}
+        return replace(answer, data_fields=data, words=" ".join((answer.words, *words)))
+    return replace(
+        answer,
+        fields={**answer.fields, "decisions": rows},
+        next_steps=(*words, *answer.next_steps),
+    )
+
+
+def _says(fields: Fields, decision: Decision) -> bool:
+    """Whether the answer says it itself."""
+    if fields.get("hunk_id") != decision.plan[0]:
+        return False
+    if decision.verdict == "rejected":
+        return fields.get("error") == "HUNK_REJECTED"
+    return decision.verdict == "approved" and fields.get("status") == "ok"
+
+
+def _row(decision: Decision, written: bool) -> Fields:
+    row: Fields = {
+        "hunk_id": decision.plan[0],
+        "path": decision.path,
+        "verdict": decision.verdict,
+        "by": decision.by,
+        "time_ms": decision.time_ms,
+    }
+    if decision.reason:
+        row["reason"] = decision.reason
+    if written:
+        row["written"] = True
+    return row
+
+
+def _words(decision: Decision, written: bool, lang: Lang, apply: str) -> str:
+    facts = {
+        "by": decision.by,
+        "id": decision.plan[0],
+        "path": decision.path,
+        "why": decision.reason,
+        "apply": apply,
+    }
+    return say(f"decision.{'written' if written else decision.verdict}", lang, facts)

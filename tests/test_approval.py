@@ -1,0 +1,375 @@
+"""The gate before every write: whose edits need a person, and that nothing else passes."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.review import Seen
+from copydesk.errors import Refusal
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 31))
+SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
+APPLY = "apply_file_modification"
+MOST_SPINS = 60_000
+"""So long, in turns of an empty loop, another program waits at most: about as an apply takes."""
+
+MEMBERS = {
+    "ann": MemberConfig(approval="human"),
+    "bob": MemberConfig(approval_paths=(("src/**", "human"), ("src/free/**", "self"))),
+    "cat": MemberConfig(self_lines=2, self_files=1),
+    "eve": MemberConfig(),
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Opened]:
+    """A workspace in which some need a person."""
+    for name in ("a.txt", "b.txt", "src/a.txt", "src/free/a.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(TEXT)
+    config = Config(members=MEMBERS, durability="fast", source="pyproject.toml")
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        yield opened
+
+
+def plan(desk: Opened, by: str, path: str = "a.txt", line: int = 5, content: str = "x") -> str:
+    arguments = {"path": path, "range": str(line), "content": content}
+    return str(desk.call(by, "prepare_file_range_edit", arguments).fields["hunk_id"])
+
+
+def seen(desk: Opened, *hunks: str) -> list[Seen]:
+    found = [desk.desk.review.show(desk.member("eve"), hunk) for hunk in hunks]
+    return [Seen(one.plan.id, one.before, one.after) for one in found]
+
+
+def approve(desk: Opened, *hunks: str) -> None:
+    for one in seen(desk, *hunks):
+        desk.desk.review.approve(desk.member("eve"), *one)
+
+
+def call(desk: Opened, by: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    return dict(desk.call(by, tool, arguments).fields)
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+EDIT = {"old_string": "line 5\n", "new_string": "x\n"}
+DIRECT: list[tuple[str, dict[str, Any]]] = [
+    ("create_new_file", {"path": "new.txt", "content": "x"}),
+    ("overwrite_entire_file", {"path": "a.txt", "content": "x", **SIZE}),
+    ("Edit", {"path": "a.txt", **EDIT}),
+    ("Edit", {"path": "a.txt", "old_string": "line", "new_string": "x", "replace_all": True}),
+    ("BatchEdit", {"path": "a.txt", "edits": [EDIT]}),
+    ("MultiEdit", {"path": "a.txt", "edits": [EDIT]}),
+    ("Write", {"path": "new.txt", "content": "x"}),
+    (
+        "Write",
+        {"path": "a.txt", "content": "x", "overwrite": True, "expected_size_bytes": len(TEXT)},
+    ),
+    ("undo_file_modification", {"edit_id": 1}),
+    ("undo_file_modification", {"edit_id": 2}),
+    ("undo_file_modification", {"edit_id": 4}),
+]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), DIRECT, ids=[f"{i}-{row[0]}" for i, row in enumerate(DIRECT)]
+)
+def test_what_writes_at_once_is_refused(
+    desk: Opened, tmp_path: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    (tmp_path / "a.txt").write_text(TEXT + "more\n")
+    done = call(desk, "eve", "Edit", path="a.txt", old_string="more\n", new_string="")
+    assert done["status"] == "success"
+    call(desk, "eve", "create_new_file", path="made.txt", content="x")
+    call(desk, "eve", "create_new_file", path="gone.txt", content="x")
+    call(desk, "eve", "undo_file_modification", edit_id=3)
+    before = files_of(tmp_path)
+    answer = call(desk, "ann", tool, **arguments)
+    assert answer["status"] == "error"
+    error = answer["error"]
+    assert (error["code"] if isinstance(error, dict) else error) == "APPROVAL_REQUIRED"
+    assert files_of(tmp_path) == before
+    mine = call(desk, "eve", tool, **arguments)
+    assert mine["status"] in ("ok", "success")
+    assert files_of(tmp_path) != before
+
+
+def test_an_apply_answers_at_once_and_the_decision_comes_with_a_later_answer(
+    desk: Opened, tmp_path: Path
+) -> None:
+    hunk, other = plan(desk, "ann"), plan(desk, "ann", line=9)
+    report = desk.call("ann", APPLY, {"hunk_id": hunk})
+    assert not report.is_error
+    assert report.fields["status"] == "pending"
+    assert (report.fields["error"], report.fields["why"]) == ("APPROVAL_REQUIRED", "member")
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    assert "decisions" not in call(desk, "ann", "read_file", path="a.txt")
+    approve(desk, hunk)
+    desk.desk.review.reject(desk.member("eve"), other, "too short")
+    assert "decisions" not in call(desk, "eve", "read_file", path="a.txt")
+    told = call(desk, "ann", "read_file", path="a.txt")["decisions"]
+    assert {(d["hunk_id"], d["verdict"], d.get("reason")) for d in told} == {
+        (hunk, "approved", None),
+        (other, "rejected", "too short"),
+    }
+    assert "decisions" not in call(desk, "ann", "read_file", path="a.txt")
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "x\n")
+
+
+@pytest.mark.parametrize("tool", ["list_pending", "Read", "Edit"])
+def test_every_answer_carries_the_news(desk: Opened, tool: str) -> None:
+    hunk = plan(desk, "ann")
+    desk.desk.review.apply(desk.member("eve"), seen(desk, hunk))
+    arguments: dict[str, Any] = {} if tool == "list_pending" else {"path": "b.txt"}
+    if tool == "Edit":
+        arguments |= EDIT
+    answer = call(desk, "ann", tool, **arguments)
+    (told,) = answer["data"]["decisions"] if "data" in answer else answer["decisions"]
+    assert (told["hunk_id"], told["verdict"], told["written"]) == (hunk, "approved", True)
+
+
+def test_auto_plans_and_says_why(desk: Opened, tmp_path: Path) -> None:
+    answer = call(desk, "ann", "prepare_file_append", path="a.txt", content="x", apply="auto")
+    assert (answer["status"], answer["auto_apply"]) == ("ok", "declined")
+    assert answer["auto_apply_reason"] == "APPROVAL_REQUIRED"
+    assert (tmp_path / "a.txt").read_text() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("by", "path", "content", "why"),
+    [
+        ("ann", "a.txt", "x", "member"),
+        ("bob", "a.txt", "x", None),
+        ("bob", "src/a.txt", "x", "path"),
+        ("bob", "src/free/a.txt", "x", None),
+        ("bob", "link.txt", "x", "path"),
+        ("bob", "pyproject.toml", "x", "path"),
+        ("cat", "a.txt", "x\ny", None),
+        ("cat", "a.txt", "x\ny\nz", "lines"),
+        ("cat", "a.txt", "line 5\ny\nz", None),  # as the diff counts them
+        ("eve", "a.txt", "x\ny\nz", None),
+    ],
+)
+def test_who_needs_a_person_where(
+    desk: Opened, tmp_path: Path, by: str, path: str, content: str, why: str | None
+) -> None:
+    os.symlink("src/a.txt", tmp_path / "link.txt")
+    (tmp_path / "pyproject.toml").write_text(TEXT)
+    hunk = plan(desk, by, path, content=content)
+    answer = call(desk, by, APPLY, hunk_id=hunk)
+    assert answer.get("why") == why
+    assert answer["status"] == ("pending" if why else "ok")
+    assert ((tmp_path / path).read_text() == TEXT) is (why is not None)
+    if why:
+        approve(desk, hunk)
+        assert call(desk, by, APPLY, hunk_id=hunk)["status"] == "ok"
+
+
+def test_more_files_than_a_member_may_approve(desk: Opened, tmp_path: Path) -> None:
+    hunks = [plan(desk, "cat"), plan(desk, "cat", "b.txt")]
+    answer = call(desk, "cat", "apply_file_modifications", hunk_ids=hunks)
+    assert (answer["status"], answer["why"]) == ("pending", "files")
+    assert (tmp_path / "a.txt").read_text() == (tmp_path / "b.txt").read_text() == TEXT
+    approve(desk, *hunks)
+    assert call(desk, "cat", "apply_file_modifications", hunk_ids=hunks)["status"] == "ok"
+    assert call(desk, "cat", APPLY, hunk_id=plan(desk, "cat", line=9))["status"] == "ok"
+
+
+def test_several_plans_for_one_file_are_each_what_was_shown(desk: Opened, tmp_path: Path) -> None:
+    hunks = [plan(desk, "ann", line=20, content="a\nb"), plan(desk, "ann", line=5, content="c")]
+    first = call(desk, "ann", "apply_file_modifications", hunk_ids=hunks)
+    assert (first["status"], [row["error"] for row in first["hunks"]]) == (
+        "pending",
+        ["APPROVAL_REQUIRED"] * 2,
+    )
+    approve(desk, hunks[0])
+    second = call(desk, "ann", "apply_file_modifications", hunk_ids=hunks)
+    assert [row.get("error") for row in second["hunks"]] == [None, "APPROVAL_REQUIRED"]
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    approve(desk, hunks[1])
+    assert call(desk, "ann", "apply_file_modifications", hunk_ids=hunks)["status"] == "ok"
+    whole = TEXT.replace("line 20\n", "a\nb\n").replace("line 5\n", "c\n")
+    assert (tmp_path / "a.txt").read_text() == whole
+
+
+def test_a_stale_approval_is_withdrawn_and_shown_anew(desk: Opened, tmp_path: Path) -> None:
+    hunk = plan(desk, "ann", line=20)
+    approve(desk, hunk)
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    for why in ("drifted", "member"):
+        assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == why
+    (tmp_path / "a.txt").write_text(TEXT)  # as it was when it was approved
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == "member"
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    approve(desk, hunk)
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
+
+
+def test_an_approval_is_for_one_file(desk: Opened, tmp_path: Path) -> None:
+    """The same bytes elsewhere are not what was shown."""
+    os.symlink("a.txt", tmp_path / "link.txt")
+    hunk = plan(desk, "ann", "link.txt")
+    approve(desk, hunk)
+    (tmp_path / "link.txt").unlink()
+    os.symlink("src/a.txt", tmp_path / "link.txt")
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == "drifted"
+    assert (tmp_path / "src/a.txt").read_text() == TEXT
+
+
+def test_a_new_file_and_the_removal_of_one(desk: Opened, tmp_path: Path) -> None:
+    arguments = {"path": "new/file.txt", "content": "x\n"}
+    hunk = str(desk.call("ann", "prepare_file_append", arguments).fields["hunk_id"])
+    approve(desk, hunk)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/file.txt").write_text("")
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == "drifted"
+    (tmp_path / "new/file.txt").unlink()
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == "member"
+    approve(desk, hunk)
+    done = call(desk, "ann", APPLY, hunk_id=hunk)
+    assert (done["status"], (tmp_path / "new/file.txt").read_text()) == ("ok", "x\n")
+
+
+def test_a_large_file_is_bound_too(desk: Opened, tmp_path: Path) -> None:
+    line = b"0123456789abcdef" * 64 + b"\n"
+    (tmp_path / "a.txt").write_bytes(line * 9_000)  # above 8 MiB
+    hunk = plan(desk, "ann", line=4_000)
+    approve(desk, hunk)
+    with (tmp_path / "a.txt").open("r+b") as file:
+        file.seek(len(line) * 8_000)
+        file.write(b"X")
+    answer = call(desk, "ann", APPLY, hunk_id=hunk)
+    assert answer.get("why") == "drifted" or answer["error"] == "CONTENT_CHANGED"
+    hunk = plan(desk, "ann", line=4_000)
+    approve(desk, hunk)
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
+    data = (tmp_path / "a.txt").read_bytes()
+    assert data.count(b"x\n") == 1
+    assert data[: len(line) * 3_999] == line * 3_999
+
+
+def disturbing(
+    path: Path, text: str, chosen: random.Random
+) -> tuple[threading.Thread, threading.Event]:
+    """A program that writes the text, in place or by a rename, a little after it is let go."""
+    go = threading.Event()
+    in_place, spins = chosen.random() < 0.3, chosen.randrange(MOST_SPINS)
+
+    def run() -> None:
+        go.wait()
+        for _ in range(spins):
+            pass
+        if in_place:
+            path.write_text(text)
+        else:
+            spare = path.with_suffix(".spare")
+            spare.write_text(text)
+            os.replace(spare, path)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, go
+
+
+def race(desk: Opened, root: Path, tries: int) -> tuple[int, int]:
+    """Another program writes the file at all moments around apply; what was written is judged.
+
+    How many plans were written, and how many were not. Each plan replaces the
+    line "line 5" by a text of its own; the other program changes another line to
+    a number of its own. So whatever stands in the file tells which bytes were
+    there before the plan was written.
+    """
+    path = root / "race.txt"
+    chosen = random.Random(5)
+    written = refused = 0
+    for number in range(tries):
+        path.write_text(TEXT)
+        hunk = plan(desk, "ann", "race.txt", content=f"plan {number}")
+        (shown,) = seen(desk, hunk)
+        desk.desk.review.approve(desk.member("eve"), *shown)
+        approved = TEXT.replace("line 5\n", f"plan {number}\n")
+        other = TEXT.replace("line 25\n", f"other {number}\n")
+        thread, go = disturbing(path, other, chosen)
+        go.set()
+        answer = call(desk, "ann", APPLY, hunk_id=hunk)
+        thread.join()
+        found = path.read_text()
+        if answer["status"] == "ok":
+            written += 1
+            # It was written on what was approved; the other program may have come after it.
+            assert found in (approved, other), found
+        else:
+            refused += 1
+            assert answer["error"] in ("APPROVAL_REQUIRED", "CONTENT_CHANGED"), answer
+            assert found == other, found
+        assert not (f"plan {number}" in found and f"other {number}" in found)
+        for entry in desk.history("eve", "race.txt", most=1):
+            assert entry.hunk_id != hunk or entry.after == shown.after or entry.state == "failed"
+    return written, refused
+
+
+def test_unapproved_bytes_are_never_written(desk: Opened, tmp_path: Path) -> None:
+    written, refused = race(desk, tmp_path, 60)
+    assert written + refused == 60
+
+
+@pytest.mark.slow
+def test_unapproved_bytes_are_never_written_in_thousands_of_tries(
+    desk: Opened, tmp_path: Path
+) -> None:
+    written, refused = race(desk, tmp_path, 3_000)
+    assert written > 100, (written, refused)
+    assert refused > 100, (written, refused)
+
+
+def test_decisions_and_applies_at_once_write_only_what_was_approved(
+    desk: Opened, tmp_path: Path
+) -> None:
+    """An agent that applies without pause, a person who decides, a program that drifts the file."""
+    path = tmp_path / "busy.txt"
+    path.write_text(TEXT)
+    approved: set[str] = set()
+    ended = threading.Event()
+
+    def drift() -> None:
+        for number in range(40):
+            if ended.is_set():
+                return
+            path.write_text(f"{number}\n" + TEXT)
+
+    def decide(hunk: str) -> None:
+        while not ended.is_set():
+            try:
+                (one,) = seen(desk, hunk)
+                approved.add(one.after)
+                desk.desk.review.approve(desk.member("eve"), *one)
+            except Refusal:
+                continue
+
+    for number in range(10):
+        hunk = plan(desk, "ann", "busy.txt", line=20, content=f"plan {number}")
+        ended.clear()
+        threads = [threading.Thread(target=drift), threading.Thread(target=decide, args=(hunk,))]
+        for thread in threads:
+            thread.start()
+        for _ in range(50):
+            if call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok":
+                break
+        ended.set()
+        for thread in threads:
+            thread.join()
+    done = [edit for edit in desk.history("eve", "busy.txt", most=100) if edit.state == "done"]
+    assert {edit.after for edit in done} <= approved
