@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from copydesk.edit.place import locate
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.store.locks import FileLocks
+from copydesk.store.protocol import Content
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -191,6 +193,54 @@ def test_a_text_that_is_kept_again_and_again_is_seldom_written() -> None:
     bases.keep(a, RelPath(("b",)))
     bases.close()
     assert 2 <= len(slow.kept) <= 21
+
+
+class Held:
+    """The content of a file, which says when it was let go."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.closed = data, 0
+
+    def packed(self, digest: str, most_bytes: int) -> bytes | None:
+        self.close()
+        return zlib.compress(self.data)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class SlowForLarge(Slow):
+    """Bases that keep no large text until they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+
+    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+        self.begun.set()
+        assert self.go.wait(SOON)
+        super().keep_content(digest, content, at)
+
+
+def test_of_large_texts_one_waits_at_most_and_small_ones_do_not_wait_for_them() -> None:
+    slow = SlowForLarge()
+    bases = BasesBeside(slow)
+    texts = [Snapshot.of(b"%d" % number) for number in range(4)]
+    held = [Held(text.data) for text in texts]
+    bases.keep_content(texts[0].digest, held[0], HERE)
+    assert slow.begun.wait(SOON)
+    for text, content in zip(texts[1:], held[1:], strict=True):
+        bases.keep_content(text.digest, content, HERE)
+    again = Held(texts[3].data)
+    bases.keep_content(texts[3].digest, again, HERE)
+    assert [content.closed for content in (*held, again)] == [0, 1, 1, 0, 1]
+    assert bases.find("0" * 64, None, None) is None
+    slow.go.set()
+    found = [bases.find(text.digest, None, HERE) for text in texts]
+    assert found == [texts[0], None, None, texts[3]]
+    bases.keep_content(texts[1].digest, Held(texts[1].data), HERE)
+    bases.close()
+    assert slow.find(texts[1].digest, None, HERE) == texts[1]
 
 
 # What was shown

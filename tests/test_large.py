@@ -357,7 +357,7 @@ def test_a_changed_large_file_is_rejected_and_an_append_is_not(
     refused = applied(desk, edit)
     assert isinstance(refused, Rejected)
     assert refused.refusal.code == "CONTENT_CHANGED"
-    assert "no longer remembered" in str(refused.refusal)
+    assert "too large to be compared" in str(refused.refusal)
     report = reports.rejected(TOOL, refused, "en")
     assert " 500| 000500 of many lines" in str(report.fields["apply_evidence"])
     done = applied(desk, end)

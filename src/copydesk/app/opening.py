@@ -134,7 +134,7 @@ class Opened(Closing):
             self.registry = MemoryRegistry()
             self.decisions = MemoryDecisions()
             self.journal = MemoryJournal()
-            bases = MemoryBases(config.bases_bytes)
+            bases = BasesBeside(MemoryBases(config.bases_bytes))
             lanes = Lanes()
         self._bases = bases
         styles = EditorConfig(self.files)

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Protocol
 
 from copydesk.errors import BinaryFile
+from copydesk.store.protocol import Content
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
@@ -25,7 +26,7 @@ MEMORY_BYTES = 64 << 20
 """How many compressed bytes are kept, by default."""
 
 LARGEST = sizes.LARGE
-"""A larger text is not kept."""
+"""A larger text is kept from its file only."""
 
 MOST_SEEN = 1 << 16
 """Of how many pairs of a text and a path it is known that the text was seen there."""
@@ -36,6 +37,13 @@ class Bases(Protocol):
 
     def keep(self, base: Snapshot, at: RelPath) -> None:
         """Remember the text, if it is not too large, and that it was seen at the real path."""
+        ...
+
+    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+        """Remember a large text from its file, if it has the digest still and packs well.
+
+        Closes the content. What cannot be read is not remembered.
+        """
         ...
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
@@ -70,11 +78,22 @@ class MemoryBases:
             if base.version in self._kept:
                 self._kept.move_to_end(base.version)
                 return
-        packed = zlib.compress(base.data, 1)
+        self._put(base.digest, zlib.compress(base.data, 1))
+
+    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+        """Remember a large text from its file."""
+        data = content.packed(digest, self._most // sizes.PART)
+        if data is not None:
+            with self._lock:
+                self._saw(digest[:VERSION_LENGTH], at)
+            self._put(digest, data)
+
+    def _put(self, digest: str, data: bytes) -> None:
+        version = digest[:VERSION_LENGTH]
         with self._lock:
-            if base.version not in self._kept:
-                self._kept[base.version] = (base.digest, packed)
-                self._bytes += len(packed)
+            if version not in self._kept:
+                self._kept[version] = (digest, data)
+                self._bytes += len(data)
             while self._bytes > self._most:
                 _, (_, gone) = self._kept.popitem(last=False)
                 self._bytes -= len(gone)
@@ -118,6 +137,10 @@ class BasesBeside:
         self._inner = inner
         self._thread = ThreadPoolExecutor(1, "copydesk-bases")
         self._last: Future[None] | None = None
+        self._thread_of_large = ThreadPoolExecutor(1, "copydesk-large-bases")
+        self._large: Future[None] | None = None
+        self._waiting: tuple[str, Content, RelPath] | None = None
+        self._packing = ""
         self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
         self._lock = Lock()
 
@@ -125,23 +148,59 @@ class BasesBeside:
         """Remember the text soon, if it is not too large, and where it was seen."""
         if base.size > LARGEST:
             return
-        seen = (base.digest, at)
         with self._lock:
-            times = self._recent.get(seen, 0)
-            self._recent[seen] = (times + 1) % _PASSED_OVER
-            if times:
+            if self._lately(base.digest, at):
                 return
-            if len(self._recent) > _RECENT:
-                self._recent.popitem(last=False)
             self._last = self._thread.submit(self._inner.keep, base, at)
+
+    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+        """Remember a large text soon; one waits at most, and the newer takes its place."""
+        gone: Content | None = content
+        with self._lock:
+            if not self._lately(digest, at):
+                gone = None
+                if self._waiting is not None:
+                    self._recent.pop((self._waiting[0], self._waiting[2]), None)
+                    gone = self._waiting[1]
+                self._waiting = digest, content, at
+                if self._large is None:
+                    self._large = self._thread_of_large.submit(self._keep_waiting)
+        if gone is not None:
+            gone.close()
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it was seen there."""
-        if self._last is not None:
-            self._last.result()
+        with self._lock:
+            last, large, asked = self._last, self._large, [self._packing]
+            if self._waiting is not None:
+                asked.append(self._waiting[0])
+        if last is not None:
+            last.result()
+        if large is not None and any(one.startswith(digest) for one in asked):
+            large.result()
         return self._inner.find(digest, named, at)
 
     def close(self) -> None:
         """Keep what is to be kept."""
         self._thread.shutdown()
+        self._thread_of_large.shutdown()
         self._inner.close()
+
+    def _lately(self, digest: str, at: RelPath) -> bool:
+        """Whether the text was kept a moment ago; call it with the lock held."""
+        times = self._recent.get((digest, at), 0)
+        self._recent[digest, at] = (times + 1) % _PASSED_OVER
+        if len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+        return times > 0
+
+    def _keep_waiting(self) -> None:
+        """Keep the text that waits, until there is none."""
+        while True:
+            with self._lock:
+                if self._waiting is None:
+                    self._large, self._packing = None, ""
+                    return
+                digest, content, at = self._waiting
+                self._packing, self._waiting = digest, None
+            self._inner.keep_content(digest, content, at)

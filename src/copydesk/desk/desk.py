@@ -105,7 +105,7 @@ class Desk:
                 if isinstance(outcome, Applied):
                     return outcome
                 declined = outcome.refusal.code
-        self._drafting.remember(draft.base, self._drafting.real(request.path))
+        self._drafting.remember_planned(draft.base, request.path)
         return Planned(plan, draft, declined)
 
     def read(
@@ -117,7 +117,11 @@ class Desk:
             real, stamp = self._set.files.stat(path)
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
-                return read_large(path, self._set.files, named, range_text, most_lines)
+                seen = read_large(path, self._set.files, named, range_text, most_lines)
+                if seen.digest is not None:
+                    lines = seen.total_lines or 0
+                    self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
+                return seen
             document = self._set.files.read(path)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None

@@ -8,6 +8,7 @@ spelled and by what it led to when it was opened.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from copydesk.desk.member import Member
@@ -16,7 +17,7 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS
 from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.place import Place, end_of, locate, sought_by, text_for
-from copydesk.edit.relocate import relocate, stale
+from copydesk.edit.relocate import comparable, relocate, stale
 from copydesk.edit.request import Append, BatchEdit, Insert, Request, Terms
 from copydesk.errors import (
     AmbiguousMatch,
@@ -107,7 +108,7 @@ class Drafting:
         if version is None or version == now.version:
             return locate(request, now)
         base = self._set.bases.find(version, self._set.named(real), real)
-        if base is None or now.size > sizes.COMPARED:
+        if base is None or not comparable(now):
             raise stale(version, None, now, "that version is not remembered")
         place = locate(request, base)
         try:
@@ -125,6 +126,20 @@ class Drafting:
         """Keep the text as a base; of a large one only some lines are at hand."""
         if isinstance(text, Snapshot):
             self._set.bases.keep(text, real)
+
+    def remember_planned(self, text: Text, path: RelPath) -> None:
+        """Keep the text that was planned on; a large one beside the work, from its file."""
+        real = self.real(path)
+        if isinstance(text, Snapshot) and text.size <= sizes.LARGE:
+            self._set.bases.keep(text, real)
+        else:
+            self.remember_large(text.digest, text.size, text.line_count, real)
+
+    def remember_large(self, digest: str, size: int, line_count: int, real: RelPath) -> None:
+        """Keep the text of a large file, if it could be compared with a later one."""
+        if size <= sizes.COMPARED and line_count <= sizes.LINES:
+            with suppress(Refusal):  # it is gone meanwhile
+                self._set.bases.keep_content(digest, self._set.files.content(real), real)
 
     def real(self, path: RelPath) -> RelPath:
         """The real path; when it leads nowhere, the path, since nobody can be writing there."""

@@ -53,7 +53,7 @@ def read_lines(
 def read_large(
     path: RelPath, files: Files, named: str | None, range_text: str, most_lines: int
 ) -> Reading:
-    """The same for a file of any size, in bounded memory; it is not remembered as a base."""
+    """The same for a file of any size, in bounded memory."""
     last = ranges.tail(range_text)
     wanted = ranges.first_line(range_text) if last is None else min(last, most_lines)
     most_bytes = 4 * MOST_CHARACTERS + 4

@@ -74,11 +74,12 @@ def place_of(
         followed = _followed(plan, now, known)
     if followed is not None:
         return followed
-    if base is None or max(base.size, now.size) > sizes.COMPARED:
-        raise ContentChanged(
-            "the file changed, and the text that was planned on is no longer remembered",
-            planned_lines=_lines(plan.place.start, plan.place.stop),
-        )
+    lines = _lines(plan.place.start, plan.place.stop)
+    if not comparable(now):
+        raise ContentChanged("the file changed, and is too large to be compared", lines)
+    if base is None:
+        reason = "the file changed, and the text that was planned on is no longer remembered"
+        raise ContentChanged(reason, lines)
     return relocate(plan.place, base, now.whole(), known)
 
 
@@ -109,6 +110,13 @@ def _followed(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> P
     if last > around.line_count or span_of(around, at, last) != (start, stop):
         raise ContentChanged("gone", _lines(*foot))  # the bytes are there, but in longer lines
     return place.moved(at - foot[0])
+
+
+def comparable(text: Text | Source) -> bool:
+    """Whether the lines of a text, all of them at hand, may be compared with those of another."""
+    if text.size <= sizes.LARGE:
+        return True
+    return text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
 
 
 def _lines(start: int, stop: int) -> str:
@@ -156,9 +164,11 @@ class Drift:
     @cached_property
     def _relocation(self) -> Relocation | None:
         base, now = self.base, self.now
-        small = max(base.size, now.size) <= sizes.COMPARED
-        if small and isinstance(base, Snapshot) and isinstance(now, Snapshot):
-            return Relocation(Keys.of(base.keys), Keys.of(now.keys))
+        if isinstance(base, Snapshot) and isinstance(now, Snapshot):
+            if max(base.size, now.size) <= sizes.LARGE:
+                return Relocation(Keys.of(base.keys), Keys.of(now.keys))
+            if comparable(base) and comparable(now):
+                return Relocation(Keys.by_digest(base), Keys.by_digest(now))
         return None  # too large, or only some lines are at hand
 
     def _followed(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
@@ -210,7 +220,8 @@ class Drift:
 
 def stale(version: str, base: Snapshot | None, now: Source, reason: str) -> StaleRead:
     """The refusal of an edit made on a version that cannot be carried to `now`."""
-    changed = _changed(base, now.whole()) if base else ()
+    small = base is not None and max(base.size, now.size) <= sizes.LARGE
+    changed = _changed(base, now.whole()) if base and small else ()
     return StaleRead(version, now.version, now.line_count, reason, changed)
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Lock
 
 from copydesk.errors import BinaryFile
+from copydesk.store.protocol import Content
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 
@@ -50,6 +52,20 @@ class FileBases:
         except OSError:
             return
         self._note(self._mark(base.digest, at))
+
+    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+        """Remember a large text from its file, and where it was seen."""
+        path = os.path.join(self._folder, digest)
+        try:
+            os.utime(path)
+        except OSError:
+            data = content.packed(digest, self._most // sizes.PART)
+            if data is None:
+                return
+            self._write(path, data)
+        else:
+            content.close()
+        self._note(self._mark(digest, at))
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it was seen there."""

@@ -31,6 +31,7 @@ Named = Callable[[RelPath], str | None]
 """The encoding that configuration names for a real path, if any."""
 
 __all__ = [
+    "Content",
     "Counts",
     "Document",
     "Durability",
@@ -84,6 +85,22 @@ class OpenFile:
     real: RelPath
     stamp: Stamp
     fd: int
+
+
+class Content(Protocol):
+    """The bytes of a file that stays open until `close`, whatever becomes of its name."""
+
+    def packed(self, digest: str, most_bytes: int) -> bytes | None:
+        """The bytes compressed by zlib, and the file is let go.
+
+        None when their SHA-256 is not `digest`, in hex, when they cannot be read, and
+        when they take more than `most_bytes`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let the file go."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +221,10 @@ class Files(Protocol):
 
     def open_for_reading(self, path: RelPath) -> AbstractContextManager[OpenFile]:
         """The file open for reading, of any size."""
+        ...
+
+    def content(self, path: RelPath) -> Content:
+        """The bytes of a file of any size, to be read later; whoever asks closes it."""
         ...
 
     def replace(

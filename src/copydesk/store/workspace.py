@@ -17,6 +17,7 @@ from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
 from copydesk.store import _os, listing
 from copydesk.store.beneath import Root
 from copydesk.store.closing import Closing
+from copydesk.store.content import OpenContent
 from copydesk.store.hashing import States, digest_beside
 from copydesk.store.large import Known, LargeFile
 from copydesk.store.pieces import read_at, sha256_of
@@ -161,6 +162,10 @@ class Workspace(Closing, Writing):
                 _os.close_quietly(fd)
             else:
                 let_go(fd)
+
+    def content(self, path: RelPath) -> OpenContent:
+        fd, _ = self._root.open_file(path)
+        return OpenContent(fd)
 
     def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
         with self._root.open_dir(path) as place:

@@ -11,12 +11,14 @@ The rule needs equality of lines only, so digests serve as well as texts.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from operator import eq
-from typing import Literal
+from typing import Literal, overload
 
 from copydesk.text.certainty import Pair
+from copydesk.text.snapshot import Snapshot
 
 _SHOWN = 20
 """Most candidates named."""
@@ -68,10 +70,43 @@ class Keys:
         """The keys of lines without terminators, the first without a byte order mark."""
         return Keys(lines, [line.rstrip(b" \t") for line in lines])
 
+    @staticmethod
+    def by_digest(text: Snapshot) -> Keys:
+        """The keys of a large text: digests of 64 bits, and the lines where they are asked for.
+
+        To be compared with keys made so in this process alone. Two lines that differ
+        may be taken for equal, once in 2**64 pairs; a footprint's never are.
+        """
+        found = array("q")
+        for keys in text.keys_in_blocks():
+            found.extend(hash(key.rstrip(b" \t")) for key in keys)
+        return Keys(_LinesOf(text), found, hash(b""))
+
 
 def carry(base: Sequence[bytes], now: Sequence[bytes], start: int, stop: int) -> Verdict:
     """Carry one footprint; see `Relocation.carry`."""
     return Relocation(Keys.of(base), Keys.of(now)).carry(start, stop)
+
+
+class _LinesOf(Sequence[bytes]):
+    """The keys of a text's lines, made when they are asked for."""
+
+    def __init__(self, text: Snapshot) -> None:
+        self._text = text
+
+    def __len__(self) -> int:
+        return self._text.line_count
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, int):
+            return self._text.key(index)
+        return [self._text.key(line) for line in range(*index.indices(len(self)))]
 
 
 class Relocation:

@@ -15,8 +15,14 @@ BESIDE = 512 << 10
 WHOLE = 256 << 20
 """A file of more bytes is never held as a whole."""
 
-COMPARED = 16 << 20
-"""A text of more bytes is not compared with another, line by line."""
+COMPARED = 64 << 20
+"""A text of more bytes is not compared with another, line by line, and no base is kept of it."""
+
+LINES = 1 << 20
+"""Nor is a large one of more lines; what is held for each takes some 300 bytes."""
+
+PART = 4
+"""The base of a large text may take one part in so many of the bound of all bases."""
 
 WINDOW = 4 << 20
 """So many bytes of consecutive lines, around the place of one edit, are held at most."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
 from copydesk.text.lines import Lines, lines_of
@@ -313,6 +314,17 @@ class Snapshot(Text):
         last = parts.pop()
         keys = [part.removesuffix(b"\r") for part in parts]
         return (*keys, last) if last else tuple(keys)
+
+    def keys_in_blocks(self) -> Iterator[Sequence[bytes]]:
+        """The keys of all lines, those of some at a time, so that not all need be held."""
+        if self.encoding.unit > 1:
+            yield from ([self.key(line)] for line in range(self.line_count))
+            return
+        at = len(self.encoding.bom)
+        while at < self.size:
+            end = self.line_end(min(at + sizes.BLOCK, self.size - 1))
+            yield Snapshot(self.data[at:end], replace(self.encoding, bom=b"")).keys
+            at = end
 
     @cached_property
     def _digest(self) -> str:
