@@ -224,7 +224,7 @@ class SlowForLarge(Slow):
 
 def test_of_large_texts_one_waits_at_most_and_small_ones_do_not_wait_for_them() -> None:
     slow = SlowForLarge()
-    bases = BasesBeside(slow)
+    bases = BasesBeside(slow, calm_seconds=0)
     texts = [Snapshot.of(b"%d" % number) for number in range(4)]
     held = [Held(text.data) for text in texts]
     bases.keep_content(texts[0].digest, held[0], HERE)
@@ -239,6 +239,17 @@ def test_of_large_texts_one_waits_at_most_and_small_ones_do_not_wait_for_them() 
     found = [bases.find(text.digest, None, HERE) for text in texts]
     assert found == [texts[0], None, None, texts[3]]
     bases.keep_content(texts[1].digest, Held(texts[1].data), HERE)
+    bases.close()
+    assert slow.find(texts[1].digest, None, HERE) == texts[1]
+
+
+def test_who_asks_for_a_large_text_or_closes_does_not_wait_for_calm() -> None:
+    slow, texts = SlowForLarge(), [Snapshot.of(b"a"), Snapshot.of(b"b")]
+    slow.go.set()
+    bases = BasesBeside(slow, calm_seconds=1000)
+    bases.keep_content(texts[0].digest, Held(b"a"), HERE)
+    assert bases.find(texts[0].version, None, HERE) == texts[0]
+    bases.keep_content(texts[1].digest, Held(b"b"), HERE)
     bases.close()
     assert slow.find(texts[1].digest, None, HERE) == texts[1]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Lock
+from threading import Event, Lock
 from typing import Protocol
 
 from copydesk.errors import BinaryFile
@@ -130,11 +130,16 @@ _PASSED_OVER = 16
 """A text that was kept a moment ago is kept anew only every so many times."""
 
 
+CALM_SECONDS = 0.25
+"""So long a large text waits to be kept: mostly its plan is applied at once, and has the cores."""
+
+
 class BasesBeside:
     """Keeps texts in a thread beside the work; who asks for one waits until all are kept."""
 
-    def __init__(self, inner: Bases) -> None:
-        self._inner = inner
+    def __init__(self, inner: Bases, calm_seconds: float = CALM_SECONDS) -> None:
+        self._inner, self._calm_seconds = inner, calm_seconds
+        self._hurry = Event()
         self._thread = ThreadPoolExecutor(1, "copydesk-bases")
         self._last: Future[None] | None = None
         self._thread_of_large = ThreadPoolExecutor(1, "copydesk-large-bases")
@@ -177,12 +182,14 @@ class BasesBeside:
         if last is not None:
             last.result()
         if large is not None and any(one.startswith(digest) for one in asked):
+            self._hurry.set()
             large.result()
         return self._inner.find(digest, named, at)
 
     def close(self) -> None:
         """Keep what is to be kept."""
         self._thread.shutdown()
+        self._hurry.set()
         self._thread_of_large.shutdown()
         self._inner.close()
 
@@ -198,9 +205,15 @@ class BasesBeside:
         """Keep the text that waits, until there is none."""
         while True:
             with self._lock:
+                self._packing = ""
                 if self._waiting is None:
-                    self._large, self._packing = None, ""
+                    self._large = None
+                    self._hurry.clear()
                     return
+            self._hurry.wait(self._calm_seconds)
+            with self._lock:
+                if self._waiting is None:
+                    continue
                 digest, content, at = self._waiting
                 self._packing, self._waiting = digest, None
             self._inner.keep_content(digest, content, at)
