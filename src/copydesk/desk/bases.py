@@ -212,8 +212,6 @@ class BasesBeside:
                     return
             self._hurry.wait(self._calm_seconds)
             with self._lock:
-                if self._waiting is None:
-                    continue
                 digest, content, at = self._waiting
                 self._packing, self._waiting = digest, None
             self._inner.keep_content(digest, content, at)
