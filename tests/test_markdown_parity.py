@@ -286,7 +286,7 @@ def plain(text: str) -> str:
         text = text.replace(known, other)
     for known in ("$$", "{:", "[^", "|", "^", "\v", "\f"):
         text = text.replace(known, "y")
-    return re.sub(r"\A---(?=[ \t]*$)", "***", text, flags=re.MULTILINE)  # no front matter
+    return re.sub(r"\A---(?=[ \t]*(?:[\r\n]|\Z))", "***", text)  # no front matter
 
 
 def common(text: str) -> str:

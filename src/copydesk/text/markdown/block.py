@@ -167,9 +167,8 @@ def section(heading: Block) -> tuple[Block, ...]:
 
 def heading_of(block: Block) -> Block | None:
     """The heading whose section, within the same container, a block belongs to most closely."""
-    siblings = block.parent.children if block.parent is not None else ()
     level = block.level or 7
-    for sibling in reversed(siblings[: block.index]):
-        if 0 < sibling.level < level:
-            return sibling
-    return None
+    at = block.previous
+    while at is not None and not 0 < at.level < level:
+        at = at.previous
+    return at

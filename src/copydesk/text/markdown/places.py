@@ -62,9 +62,10 @@ def touches(tree: Tree, block: Block) -> bool:
 
 
 def is_tight(tree: Tree, item: Block) -> bool:
-    """Whether no blank line stands between the items of a list."""
-    items = item.parent.children if item.parent is not None else ()
-    return not any(apart(tree, one, other) for one, other in pairwise(items))
+    """Whether no blank line stands between an item and those right beside it."""
+    around = (item.previous, item, item.next)
+    beside_it = [each for each in around if each is not None]
+    return not any(apart(tree, one, other) for one, other in pairwise(beside_it))
 
 
 def beside(block: Block) -> bytes:

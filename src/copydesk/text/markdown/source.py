@@ -26,6 +26,8 @@ from copydesk.text.markdown.kinds import (
 from copydesk.text.markdown.lines import BLANK, TAB, cut, decode
 from copydesk.text.markdown.parser import INDENTED
 
+_BLANKS = (b" ", b"\t")
+
 _QUOTED, _ALL = 0, -1
 """How a line is cut, besides by so many columns: at a `>`, or all its indentation."""
 
@@ -120,7 +122,21 @@ def markdown_of(tree: Tree, block: Block) -> str:
     Lines end with LF, whatever the file has. The document's is that of its
     blocks, front matter included. Bytes that are no UTF-8 are lone surrogates.
     """
+    if _is_bare(tree, block):
+        source = tree.source(block)
+        source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return decode(source.removesuffix(b"\n"))
     return decode(b"\n".join(text_of(tree, line) for line in lines_of(tree, block)))
+
+
+def _is_bare(tree: Tree, block: Block) -> bool:
+    """Whether the source of a block is its text: nothing is to be cut from any line."""
+    start, stop = block.start, block.stop
+    if _cuts(block) or _own(tree, block) or block.indent or tree.data[start : start + 1] in _BLANKS:
+        return False
+    return not block.children or (
+        tree.data.find(b"{:", start, stop) < 0 and tree.data.find(b"^", start, stop) < 0
+    )
 
 
 def prefix_within(tree: Tree, block: Block) -> bytes:
@@ -151,7 +167,8 @@ def filler_at(data: bytes, at: int, column: int) -> int:
 
 def line_start(data: bytes, at: int) -> int:
     """The byte where the line that holds byte `at` starts."""
-    return max(data.rfind(b"\n", 0, at), data.rfind(b"\r", 0, at)) + 1
+    begin = data.rfind(b"\n", 0, at) + 1
+    return max(data.rfind(b"\r", begin, at) + 1, begin)
 
 
 def line_stop(data: bytes, at: int) -> int:
