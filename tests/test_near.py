@@ -96,6 +96,8 @@ def check(have: str, sought: str, where: tuple[int, int], *diff: str) -> None:
         assert found.diff == diff
 
 
+OPEN_END = "\\ No newline at end of file"
+
 PROGRAM = "import os\n\ndef read_file(path):\n    return open(path).read()\n\ndef write(path):\n    pass\n"
 
 
@@ -130,6 +132,29 @@ PROGRAM = "import os\n\ndef read_file(path):\n    return open(path).read()\n\nde
 )
 def test_what_is_shown(sought: str, where: tuple[int, int], diff: list[str]) -> None:
     check(PROGRAM, sought, where, *diff)
+
+
+@pytest.mark.parametrize(
+    ("have", "sought", "diff"),
+    [
+        # the file has no newline at its end
+        ("a\nlast line", "last line\n", ["- last line", "+ last line", OPEN_END]),
+        ("first\nlast line", "first\nlast line\n", ["- last line", "+ last line", OPEN_END]),
+        # the line goes on, in the middle of the file
+        ("f(a)\ng(b) # c\n", "f(a)\ng(b)\n", ["- g(b)", "+ g(b) # c"]),
+        ("f(a)\ng(b) # c", "f(a)\ng(b)\n", ["- g(b)", "+ g(b) # c"]),
+    ],
+)
+def test_a_line_end_that_is_not_there(have: str, sought: str, diff: list[str]) -> None:
+    stop = have.removesuffix("\n").count("\n") + 1
+    check(have, sought, (stop - sought.count("\n"), stop), *diff)
+
+
+def test_a_byte_that_looks_like_what_was_sought() -> None:
+    found = nearest(Snapshot.of(b"one line\nvalue = caf\xe9\n"), "one line\nvalue = caf\\xe9\n")
+    assert found is not None
+    assert found.diff[:2] == ("- value = caf\\xe9", "+ value = caf\\xe9")
+    assert found.diff[2].startswith("\\ ")
 
 
 @pytest.mark.parametrize(

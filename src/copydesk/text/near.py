@@ -39,6 +39,8 @@ _SHOWN = 200
 _SHOWN_OF_MANY = 1_600
 _LEAST_SHOWN = 80
 _LEAST_WIDTH = 24
+_OPEN_END = "\\ No newline at end of file"
+_NOT_TEXT = "\\ What is shown as \\xNN there is a byte, which no old_string can name"
 _HEADS = (32, 16, 8)
 """Characters at its start by which a line is found within a longer one."""
 
@@ -48,7 +50,9 @@ class Near:
     """Lines [start, stop), 0-based, their similarity in percent, and a short diff.
 
     In `diff`, `-` is what was sought and `+` what stands there, of the lines
-    that differ, each cut to what is around the first difference.
+    that differ, each cut to what is around the first difference. Where no line
+    does, the last one is followed by what does, in a line that starts with a
+    backslash.
     """
 
     start: int
@@ -68,13 +72,19 @@ def nearest_of(base: Snapshot, wanted: Sequence[str]) -> list[Near | None]:
         plain = Plain.of(base)
     except EncodingRefused:
         return [None] * len(wanted)
-    sought = [text.replace("\r\n", "\n").removesuffix("\n") for text in wanted]
+    sought = [text.replace("\r\n", "\n") for text in wanted]
     room = max(min(_SHOWN, _SHOWN_OF_MANY // max(len(wanted), 1)), _LEAST_SHOWN)
-    spots = likely(plain.data, [text.encode() for text in sought], _SPOTS)
+    spots = likely(plain.data, [_lines_of(text).encode() for text in sought], _SPOTS)
     return [_best(plain.data, text, own, room) for text, own in zip(sought, spots, strict=True)]
 
 
-def _best(data: bytes, sought: str, spots: list[Spot], room: int) -> Near | None:
+def _lines_of(text: str) -> str:
+    """The text without its last line end."""
+    return text.removesuffix("\n")
+
+
+def _best(data: bytes, text: str, spots: list[Spot], room: int) -> Near | None:
+    sought = _lines_of(text)
     lines = sought.split("\n")
     size = len(sought.encode())
     best, found = (0.0, 0), None
@@ -91,7 +101,12 @@ def _best(data: bytes, sought: str, spots: list[Spot], room: int) -> Near | None
     spot, have = found
     above, have = _trimmed(lines, have)
     start, percent = spot.line + above, min(round(100 * best[0]), 99)
-    return Near(start, start + len(have), percent, _diff(lines, have, room))
+    closed = text.endswith("\n")
+    diff = _diff(lines, have, room, closed=closed)
+    if not diff:
+        last = start + len(have) - 1 == data.count(b"\n")
+        diff = _remarked(lines, room, open_end=closed and last and not data.endswith(b"\n"))
+    return Near(start, start + len(have), percent, diff)
 
 
 def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
@@ -189,12 +204,24 @@ def _tokens(line: str) -> list[str]:
     return re.findall(r"\w+|\W", line[: 8 * _TOKENS])[:_TOKENS]
 
 
-def _diff(sought: list[str], have: list[str], room: int) -> tuple[str, ...]:
-    """The lines that differ, and none of those that are the same."""
+def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]:
+    """The line where what is sought and what is there differ, though they look the same."""
+    line, remark = lines[-1], _OPEN_END
+    if not open_end:
+        line, remark = next((one for one in lines if "\\x" in one), line), _NOT_TEXT
+    shown = _cut(line, line.find("\\x") if remark == _NOT_TEXT else len(line), room // 2)
+    return f"- {shown}", f"+ {shown}", remark
+
+
+def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tuple[str, ...]:
+    """The lines that differ, and none of those that are the same.
+
+    `closed`: the last line that is sought has an end.
+    """
     same = list(have)
     if len(have) > 1 and have[0].endswith(sought[0]):
         same[0] = sought[0]  # the text may start and end within a line
-    if len(have) == len(sought) > 1 and have[-1].startswith(sought[-1]):
+    if not closed and len(have) == len(sought) > 1 and have[-1].startswith(sought[-1]):
         same[-1] = sought[-1]
     gaps = list(align(sought, same).gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
