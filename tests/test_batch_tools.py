@@ -604,6 +604,27 @@ def test_read_an_empty_file_and_many_lines(desk: Opened) -> None:
     assert found["stats"]["lines_read"] == 500
 
 
+@pytest.mark.parametrize(
+    ("data", "content", "encoding"),
+    [
+        (b"a\r\nb", "a\nb", None),
+        ("é\n".encode(), "é\n", None),
+        (b"\xef\xbb\xbfa\n", "a\n", "utf-8-sig"),
+        (b"\xff\xfea\0\n\0", "a\n", "utf-16-le"),
+        (b"caf\xe9 x\n", "caf\\xe9 x\n", "unknown"),
+        (b"caf\xe9 x\n" * 1_500_000, "caf\\xe9 x\n" * 500, "unknown"),
+    ],
+)
+def test_read_tells_an_encoding_that_is_not_utf_8(
+    desk: Opened, data: bytes, content: str, encoding: str | None
+) -> None:
+    put(desk, "a.txt", data)
+    found = call(desk, "Read", path="a.txt")
+    assert found["data"]["content"] == content
+    assert found["data"].get("encoding") == encoding
+    assert ("\\xNN" in found["text"]) == (encoding == "unknown")
+
+
 # Read: what is cut
 
 

@@ -53,9 +53,14 @@ def read(context: Context, name: str, args: Args) -> Answer:
         "file_sha256": found.digest,
     }
     data: Fields = {"content": content, "truncated": truncated}
+    if found.encoding != "utf-8":
+        data["encoding"] = found.encoding
     status: Status = "partial" if truncated else "success"
     where = envelope.context_of(args.raw, str(path))
-    return Envelope(status, data, _read_words(found, start, context.lang), stats, where)
+    words = _read_words(found, start, context.lang)
+    if found.encoding == "unknown":
+        words += " " + say("batch.read_bytes", context.lang)
+    return Envelope(status, data, words, stats, where)
 
 
 def batch_edit(context: Context, name: str, args: Args) -> Answer:

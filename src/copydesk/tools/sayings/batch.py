@@ -20,6 +20,10 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "Line {start} of {path}, the last one, was cut: its first {shown:character is|characters are} shown, and more of it is not to be had by reading. An edit may still name a text in the rest.",
         "{path} 的第 {start} 行（末行）已截短：只显示其前 {shown} 个字符，读取无法得到更多。编辑仍可指明其余部分中的文本。",
     ),
+    "batch.read_bytes": (
+        "Its encoding is unknown: \\xNN in content is a byte that does not decode, which no old_string can name; ASCII around it can be edited.",
+        "文件编码未知：content 中的 \\xNN 是无法解码的字节，old_string 无法指明；其周围的 ASCII 文本可以编辑。",
+    ),
     # what was written
     "batch.done": (
         "Made {count:replacement|replacements} in {path}.",
