@@ -142,6 +142,35 @@ def test_what_a_batch_that_cannot_be_planned_tells_has_no_gaps(desk: Opened) -> 
     assert not nulls(fields)
 
 
+@pytest.mark.parametrize("wrong", ["", "mtime_ms", "size_bytes", "sha256"])
+@pytest.mark.parametrize("apply", ["never", "auto"])
+def test_a_batch_is_planned_on_what_is_expected(desk: Opened, wrong: str, apply: str) -> None:
+    """The same input as BatchEdit has; an expectation that does not hold comes first."""
+    target = put(desk, "a.txt", TEXT)
+    stats: Any = desk.call("local", "Read", {"path": "a.txt"}).fields["stats"]
+    known: dict[str, Any] = {f"expected_{key[5:]}": stats[key] for key in stats if "file" in key}
+    assert len(known) == 3
+    if wrong:
+        known[f"expected_{wrong}"] = "0" * 64 if wrong == "sha256" else 1
+    edits = pairs(("line 7\n", "seven\n")) if not wrong else pairs(("no such text", "x"))
+    arguments = {"path": "a.txt", "edits": edits, "apply": apply, **known}
+    fields: Any = desk.call("local", "prepare_batch_edit", arguments).fields
+    assert fields.get("error") == ("CONFLICT" if wrong else None)
+    assert list(fields.get("mismatches", ())) == [f"expected_{wrong}"] * bool(wrong)
+    assert len(desk.pending("local")) == (not wrong and apply == "never")
+    assert (target.read_text() == TEXT) == (bool(wrong) or apply == "never")
+
+
+def test_a_plan_is_a_dry_run_by_itself(desk: Opened) -> None:
+    target = put(desk, "a.txt", TEXT)
+    plan = prepared(desk, *TWO, dry_run=True)
+    arguments = {"path": "a.txt", "edits": pairs(*TWO), "dry_run": True, "apply": "auto"}
+    fields = desk.call("local", "prepare_batch_edit", arguments).fields
+    assert (fields["error"], fields["argument"]) == ("INVALID_ARGS", "apply")
+    assert target.read_text() == TEXT
+    assert applied(desk, plan["hunk_id"])["status"] == "ok"
+
+
 @pytest.mark.parametrize("expected_old", ["line 10\n", "line 10\nline 11\n", "x", TEXT])
 @pytest.mark.parametrize("apply", ["never", "auto"])
 def test_a_batch_takes_no_expected_old(desk: Opened, expected_old: str, apply: str) -> None:

@@ -1,6 +1,6 @@
 """String edits: several at once, one everywhere, a whole file; at once, without a plan.
 
-What lives here: what they expect of the file, and the step to the one writer.
+What lives here: the step to the one writer.
 What must not: the envelope, a second way to write. Invariant: what was expected
 is checked in the file's turn, on the very bytes that are replaced.
 """
@@ -16,8 +16,9 @@ from copydesk.desk.member import Member
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
+from copydesk.edit.expected import Expected
 from copydesk.edit.request import BatchEdit, StringEdit
-from copydesk.errors import Conflict, FileExists, FileNotFound, InvalidArgs
+from copydesk.errors import FileExists, FileNotFound, InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
@@ -27,37 +28,6 @@ from copydesk.text.unified import counts, line_counts, unified, unified_start
 
 SHOWN_DIFF = 16 << 10
 """Of a diff of more bytes only the start is made before the answer; the journal gets all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What the caller knows of the file: milliseconds since 1970, bytes, hex of the SHA-256."""
-
-    mtime_ms: int | None = None
-    size_bytes: int | None = None
-    sha256: str | None = None
-
-    @property
-    def nothing(self) -> bool:
-        """Whether nothing is expected."""
-        return self.mtime_ms is None and self.size_bytes is None and self.sha256 is None
-
-    def check(self, base: Snapshot, mtime_ms: int) -> None:
-        """Raise Conflict, with all that is otherwise."""
-        digest = None if self.sha256 is None else self.sha256.lower()
-        told = (
-            ("expected_size_bytes", self.size_bytes, self.size_bytes, base.size),
-            ("expected_mtime_ms", self.mtime_ms, self.mtime_ms, mtime_ms),
-            ("expected_sha256", self.sha256, digest, base.digest),
-        )
-        wrong: dict[str, dict[str, int | str]] = {
-            name: {"expected": given, "actual": actual}
-            for name, given, expected, actual in told
-            if given is not None and expected != actual
-        }
-        if wrong:
-            name, first = next(iter(wrong.items()))
-            raise Conflict(name, first["expected"], first["actual"], wrong)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,9 @@ class Drafting:
         member.permission.check("read", request.path, real)
 
         def draft(now: Source) -> Draft:
+            if terms.expected is not None and not terms.expected.nothing:
+                _, stamp = self._set.files.stat(request.path)
+                terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
             place = self._place_now(request, now, real, terms.version)
             text = text_for(request, now, place)
             if terms.expected_old is not None:

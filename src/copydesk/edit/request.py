@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from copydesk.edit.expected import Expected
 from copydesk.errors import InvalidArgs
 from copydesk.text.relpath import RelPath
 
@@ -115,10 +116,12 @@ class Terms:
 
     `version`: the one that the caller read (12 hex characters). `expected_old`:
     the exact old text of the lines to be replaced. `existing_hunk_id`: the plan
-    to make anew. `auto`: write at once when the edit is certain.
+    to make anew. `auto`: write at once when the edit is certain. `expected`: how
+    the file is when the edit is planned.
     """
 
     version: str | None = None
     expected_old: str | None = None
     existing_hunk_id: str | None = None
     auto: bool = False
+    expected: Expected | None = None

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, cast
 
-from copydesk.desk.batching import Expected, Rewrite
+from copydesk.desk.batching import Rewrite
 from copydesk.desk.collecting import put_off
 from copydesk.desk.outcome import Reading
-from copydesk.edit.request import BatchEdit, StringEdit
+from copydesk.edit.expected import Expected
+from copydesk.edit.request import BatchEdit, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
 from copydesk.tools import envelope, parts, reports
 from copydesk.tools.catalog import Answer, Context, Tool
@@ -22,7 +24,7 @@ from copydesk.tools.report import Fields, Lang, shown_diff
 from copydesk.tools.schema import Property, arguments, flag, number, text
 from copydesk.tools.wire import Args
 from copydesk.tools.words import say
-from copydesk.tools.ws_mod import TERMS, prepares
+from copydesk.tools.ws_mod import TERMS, prepares, terms_of
 
 READ_LINES = 500
 PREVIEW_LINES = 100
@@ -129,7 +131,7 @@ def batch() -> tuple[Tool, ...]:
     }
     dry = {"dry_run": flag(False)}
     several = arguments({**edits, **expected, **dry}, "path", "edits")
-    prepared = arguments({**edits, **TERMS}, "path", "edits")
+    prepared = arguments({**edits, **expected, **dry, **TERMS}, "path", "edits")
     rows: tuple[tuple[str, dict[str, Any], Callable[[Context, str, Args], Answer]], ...] = (
         (
             "Read",
@@ -174,7 +176,7 @@ def batch() -> tuple[Tool, ...]:
         )
         for name, schema, run in rows
     ]
-    run = prepares(_request)
+    run = prepares(_request, _terms)
     plan = Tool("prepare_batch_edit", "batch", prepared, run, destroys=True, refuse=refuse_plan)
     return (*tools, plan)
 
@@ -188,6 +190,14 @@ def _request(context: Context, args: Args) -> BatchEdit:
             raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
         made.append(StringEdit(one["old_string"], one["new_string"]))
     return BatchEdit(context.path(args.text("path")), tuple(made))
+
+
+def _terms(args: Args) -> Terms:
+    """On what terms a batch is planned; a plan is a dry run by itself."""
+    terms = terms_of(args)
+    if terms.auto and args.flag("dry_run", False):
+        raise InvalidArgs("apply", "cannot be auto in a dry run")
+    return replace(terms, expected=_expected(args))
 
 
 def _made(

@@ -276,6 +276,7 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
     ("prepare_file_insert_before", "apply"): _AUTO_INSERT,
     ("Write", "content"): ("The whole text.", "完整的正文。"),
     ("prepare_batch_edit", "expected_old"): ("Leave out.", "省略。"),
+    ("prepare_batch_edit", "dry_run"): ("A plan is one already.", "规划本身即是。"),
     ("prepare_batch_edit", "apply"): ("auto: write now.", "auto：立即写入。"),
     ("list_dir", "path"): ("Directory; . is the root.", "目录；. 为根。"),
     ("ripgrep_search", "rg_args"): (

@@ -85,16 +85,23 @@ def apply_file_modification(context: Context, name: str, args: Args) -> Report:
     return reports.applied(name, outcome, context.lang)
 
 
-def prepares(request: Callable[[Context, Args], Request]) -> Callable[..., Report]:
+def terms_of(args: Args) -> Terms:
+    """On what terms the arguments ask for a plan."""
+    return Terms(
+        version=args.text_or_none("version"),
+        expected_old=args.text_or_none("expected_old"),
+        existing_hunk_id=args.text_or_none("existing_hunk_id"),
+        auto=args.text("apply") == "auto",
+    )
+
+
+def prepares(
+    request: Callable[[Context, Args], Request], terms_of: Callable[[Args], Terms] = terms_of
+) -> Callable[..., Report]:
     """The tool that plans what `request` makes of the arguments."""
 
     def run(context: Context, name: str, args: Args) -> Report:
-        terms = Terms(
-            version=args.text_or_none("version"),
-            expected_old=args.text_or_none("expected_old"),
-            existing_hunk_id=args.text_or_none("existing_hunk_id"),
-            auto=args.text("apply") == "auto",
-        )
+        terms = terms_of(args)
         brief = args.text("report") == "brief"
         outcome = context.desk.prepare(context.member, name, request(context, args), terms)
         if isinstance(outcome, Applied):
