@@ -183,9 +183,8 @@ def test_loopback_hosts() -> None:
     ] == []
 
 
-def test_the_page_says_where_the_server_is(guarded: str) -> None:
-    response = httpx2.get(f"{guarded}/")
+def test_the_page_asks_people_for_a_token_of_their_own(guarded: str) -> None:
+    response = httpx2.get(f"{guarded}/", follow_redirects=True)
     assert response.status_code == 200
-    assert "/mcp" in response.text
-    assert "token-of" not in response.text
+    assert response.url.path == "/sign-in"
     assert "default-src 'none'" in response.headers["content-security-policy"]

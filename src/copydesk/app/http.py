@@ -1,4 +1,4 @@
-"""The HTTP server: MCP at `/mcp`, a page at `/`.
+"""The HTTP server: MCP at `/mcp`, the review page at `/`.
 
 What lives here: `build_app`, which joins the parts, and `run_http`. What must
 not: who may speak (`http_guard`), tools. Nothing of the protocol library is
@@ -8,7 +8,7 @@ imported with this module.
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -18,23 +18,9 @@ from copydesk.tools.report import Lang
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.routing import BaseRoute
 
 PATH: Final = "/mcp"
-_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
-_PAGE: Final = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>copydesk</title>
-<style>body{font:1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto}</style>
-<h1>copydesk</h1>
-<p>This is the copy desk. Agents speak MCP (streamable HTTP) to it at <code>/mcp</code>.</p>
-</html>
-"""
 
 
 def tokens_of(config: Config) -> dict[str, str]:
@@ -61,6 +47,7 @@ def build_app(
     *,
     body_bytes: int | None = None,
     allowed_hosts: Sequence[str] = (),
+    announce: Callable[[str], None] | None = None,
 ) -> Starlette:
     """The ASGI application, for a server bound to `host` and `port`.
 
@@ -68,7 +55,8 @@ def build_app(
     default member, which only a loopback host may offer: else ConfigError.
     `extra_routes` come first and are behind the check of hosts, not of tokens.
     `allowed_hosts` are more names that this server is reached by. A body of
-    more than `body_bytes` (64 MiB) is answered 413.
+    more than `body_bytes` (64 MiB) is answered 413. `announce` is told each one-time
+    token for the page; without it the page is open to the members' own tokens only.
     """
     from mcp.server.streamable_http_manager import (
         StreamableHTTPASGIApp,
@@ -77,12 +65,13 @@ def build_app(
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
-    from starlette.routing import Route
+    from starlette.routing import Mount, Route
     from starlette.types import ASGIApp
 
     from copydesk.app import http_guard
     from copydesk.app.inbound import MOST_BYTES
     from copydesk.app.mcp_server import build
+    from copydesk.app.web.site import Site
 
     if not tokens and not http_guard.is_loopback(host):
         raise ConfigError(f"a member needs a token before {host} can be served to others")
@@ -101,23 +90,19 @@ def build_app(
     if tokens:
         endpoint = http_guard.with_tokens(endpoint, tokens)
 
+    site = Site(opened, tokens, most, announce)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
-        async with manager.run():
+        async with manager.run(), site.watched():
             yield
 
     names = (socket.gethostname(), *allowed_hosts)
     return Starlette(
-        routes=[*extra_routes, Route(PATH, endpoint), Route("/", _home, methods=["GET"])],
+        routes=[*extra_routes, Route(PATH, endpoint), Mount("/", site.app)],
         middleware=[Middleware(http_guard.HostGuard, host=host, names=names)],
         lifespan=lifespan,
     )
-
-
-async def _home(request: Request) -> Response:
-    from starlette.responses import HTMLResponse
-
-    return HTMLResponse(_PAGE, headers=_HEADERS)
 
 
 def run_http(
@@ -139,6 +124,14 @@ def run_http(
     import uvicorn
 
     config = opened.config
+    shown = f"[{host}]" if ":" in host else host
+    at: list[int] = []
+
+    def announce(token: str) -> None:
+        print(
+            f"copydesk: the review page: http://{shown}:{at[0]}/sign-in?token={token}", flush=True
+        )
+
     app = build_app(
         opened,
         tokens_of(config),
@@ -150,10 +143,11 @@ def run_http(
         extra_routes,
         body_bytes=body_bytes,
         allowed_hosts=allowed_hosts,
+        announce=announce,
     )
     with _bound(host, port) as listener:
-        shown = f"[{host}]" if ":" in host else host
-        print(f"copydesk: http://{shown}:{listener.getsockname()[1]}{PATH}", flush=True)
+        at.append(listener.getsockname()[1])
+        print(f"copydesk: http://{shown}:{at[0]}{PATH}", flush=True)
         settings = uvicorn.Config(
             app, log_level="warning", server_header=False, timeout_graceful_shutdown=5
         )

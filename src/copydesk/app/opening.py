@@ -99,7 +99,7 @@ class Opened(Closing):
         recover: bool = True,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        self.config = config
+        self.config, self.clock = config, clock
         self.files = Workspace(
             root,
             durability=config.durability,

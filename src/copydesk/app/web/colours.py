@@ -1,0 +1,115 @@
+"""Syntax colours: which characters of a line are a keyword, a string, a comment.
+
+What lives here: the step to Pygments. What must not: markup. Invariants: without
+Pygments, for a name that it does not know, and for texts that would take it
+long, nothing is coloured; the text itself never changes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol, cast
+
+MOST_CHARACTERS: Final = 200_000
+"""Larger texts are not coloured: Pygments reads about a million characters in a second."""
+
+MOST_IN_LINE: Final = 2_000
+"""A text with a longer line is not coloured."""
+
+_KINDS: Final = {
+    "Keyword": "k",
+    "Operator.Word": "k",
+    "Name.Function": "f",
+    "Name.Class": "f",
+    "Name.Decorator": "a",
+    "Name.Attribute": "a",
+    "Name.Tag": "k",
+    "Name.Builtin": "b",
+    "Name.Exception": "b",
+    "Name.Constant": "n",
+    "Name.Entity": "e",
+    "Literal.String": "s",
+    "Literal.String.Escape": "e",
+    "Literal.String.Interpol": "e",
+    "Literal.String.Doc": "c",
+    "Literal.Number": "n",
+    "Literal.Date": "n",
+    "Comment": "c",
+    "Comment.Preproc": "a",
+    "Generic.Heading": "f",
+    "Generic.Subheading": "f",
+    "Generic.Strong": "f",
+    "Generic.Emph": "s",
+}
+"""The kinds that are told apart, by the names of Pygments; a longer name wins."""
+
+
+class Coloured(NamedTuple):
+    """Characters [start, stop) of a line, from 0, and the name of their kind."""
+
+    start: int
+    stop: int
+    kind: str
+
+
+class _Lexer(Protocol):
+    def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, object, str]]:
+        """The tokens of a text: where each starts, its type, its characters."""
+        ...
+
+
+def coloured(path: str, lines: Sequence[str]) -> list[list[Coloured]] | None:
+    """The colours of each of some consecutive lines of a file; None when it has none."""
+    total = sum(map(len, lines)) + len(lines)
+    if total > MOST_CHARACTERS or any(len(line) > MOST_IN_LINE for line in lines):
+        return None
+    lexer = _lexer(path.rpartition("/")[2])
+    if lexer is None:
+        return None
+    found: list[list[Coloured]] = [[] for _ in lines]
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    row = 0
+    for start, kind_of, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
+        kind = _kind(str(kind_of))
+        while row + 1 < len(lines) and start >= starts[row + 1]:
+            row += 1
+        if kind is None:
+            continue
+        at, stop = row, start + len(value)
+        while at < len(lines) and starts[at] < stop:
+            low, high = max(start - starts[at], 0), min(stop - starts[at], len(lines[at]))
+            if low < high:
+                found[at].append(Coloured(low, high, kind))
+            at += 1
+    return found
+
+
+@lru_cache(maxsize=256)
+def _lexer(name: str) -> _Lexer | None:
+    """Pygments' lexer for files of that name, if there is one."""
+    if importlib.util.find_spec("pygments") is None:
+        return None
+    from pygments.lexers import (  # type: ignore[import-untyped]
+        get_lexer_for_filename,  # pyright: ignore[reportUnknownVariableType]
+    )
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+    try:
+        return cast("_Lexer", get_lexer_for_filename(name))
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _kind(token: str) -> str | None:
+    """The kind of a token type, as `Token.Name.Function`: that of the longest name known."""
+    parts = token.split(".")[1:]
+    while parts:
+        if (kind := _KINDS.get(".".join(parts))) is not None:
+            return kind
+        parts.pop()
+    return None

@@ -1,0 +1,202 @@
+"""A change as a table: side by side, or one column.
+
+What lives here: the markup of a diff. What must not: how it was made (`sides`),
+forms. Invariants: both tables show the same lines; the sign of a line says what
+its colour says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from copydesk.app.web.colours import Coloured, coloured
+from copydesk.app.web.html import NOTHING, Html, joined, named, shown, tag
+from copydesk.app.web.painting import painted
+from copydesk.app.web.pairing import Span, marks
+from copydesk.app.web.sides import Block, Line, Row, Sides
+
+View = Literal["split", "unified"]
+
+Colours = Mapping[int, Sequence[Coloured]]
+"""The colours of the lines of one side, by number from 1."""
+
+_ENDINGS: Final = {"crlf": "␍␊", "lf": "␊", "none": "no newline"}
+
+
+class _Painter:
+    """Draws the lines of one change."""
+
+    def __init__(self, old: Colours, new: Colours) -> None:
+        self._colours: dict[str, Colours] = {"old": old, "new": new}
+
+    def text(self, line: Line, side: str, marked: Sequence[Span], ending: bool) -> Html:
+        """The text of a line; how it ends, where that is told."""
+        made = painted(line.text, self._colours[side].get(line.number, ()), marked)
+        if not ending:
+            return made
+        return joined((made, tag("span", _ENDINGS[line.ending], class_="ending")))
+
+
+def table(
+    path: str,
+    sides: Sides,
+    view: View,
+    more: str | None = None,
+    colours: tuple[Colours, Colours] | None = None,
+) -> Html:
+    """The diff, with the colours of both sides; those of the lines shown unless given.
+
+    `more` is the address of the same page with all lines around the change, where
+    there are any.
+    """
+    if colours is None:
+        old, new = tuple(sides.lines("old")), tuple(sides.lines("new"))
+        colours = colours_of(path, old), colours_of(path, new)
+    painter = _Painter(*colours)
+    draw = _split if view == "split" else _unified
+    width = 4 if view == "split" else 3
+    bodies: list[Html] = []
+    for index, hunk in enumerate(sides.hunks):
+        if hunk.skipped:
+            bodies.append(_gap(hunk.skipped, width, more))
+        elif index:
+            bodies.append(_gap(0, width, None))
+        rows = joined(joined(draw(block, painter)) for block in hunk.blocks)
+        bodies.append(tag("tbody", rows, class_="hunk"))
+    if sides.skipped:
+        bodies.append(_gap(sides.skipped, width, more))
+    heads = ("Line", "Before", "Line", "After") if view == "split" else ("Before", "After", "Text")
+    return tag(
+        "table",
+        tag("caption", f"What changes in {path}", class_="unseen"),
+        joined(tag("col", class_=name) for name in _columns(view)),
+        tag(
+            "thead",
+            tag("tr", joined(tag("th", head, scope="col") for head in heads)),
+            class_="unseen",
+        ),
+        joined(bodies),
+        class_=f"diff {view}",
+    )
+
+
+def colours_of(path: str, lines: Sequence[Line]) -> Colours:
+    """The colours of some lines of a file; those without a gap are read together."""
+    found: dict[int, Sequence[Coloured]] = {}
+    for run in _runs(lines):
+        colours = coloured(path, [line.text for line in run])
+        if colours is not None:
+            found |= {line.number: each for line, each in zip(run, colours, strict=True)}
+    return found
+
+
+def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    run: list[Line] = []
+    for line in lines:
+        if run and line.number != run[-1].number + 1:
+            yield run
+            run = []
+        run.append(line)
+    if run:
+        yield run
+
+
+def _columns(view: View) -> tuple[str, ...]:
+    return ("number", "text", "number", "text") if view == "split" else ("number", "number", "text")
+
+
+def _gap(skipped: int, width: int, more: str | None) -> Html:
+    """What stands between two hunks."""
+    words = named(skipped, "line") if skipped else ""
+    inner = tag("a", f"Show {words}", href=more, data_swap="diff") if more and words else words
+    cell = tag("td", tag("span", "⋯", aria_hidden="true"), inner, colspan=width)
+    return tag("tbody", tag("tr", cell), class_="gap")
+
+
+def _told(row: Row) -> bool:
+    """Whether how the lines end is told: where they are the same but for that, or have no end."""
+    endings = {line.ending for line in (row.old, row.new) if line is not None}
+    return len(endings) > 1 or (endings == {"none"} and None in (row.old, row.new))
+
+
+def _split(block: Block, painter: _Painter) -> Iterator[Html]:
+    for row in block.rows:
+        marked = _marks(block, row)
+        ending = _told(row)
+        left = _cells(row.old, "old", block.kept, painter, marked[0], ending)
+        right = _cells(row.new, "new", block.kept, painter, marked[1], ending)
+        yield tag("tr", left, right, class_="kept" if block.kept else "changed")
+
+
+def _cells(
+    line: Line | None,
+    side: Literal["old", "new"],
+    kept: bool,
+    painter: _Painter,
+    marked: Sequence[Span],
+    ending: bool,
+) -> Html:
+    if line is None:
+        return joined((tag("td", class_="number none"), tag("td", class_="text none")))
+    kind = "" if kept else " gone" if side == "old" else " come"
+    text = painter.text(line, side, marked, ending)
+    return joined(
+        (
+            tag("td", str(line.number), class_=f"number{kind}"),
+            tag("td", _sign(side, kept), text, class_=f"text{kind}"),
+        )
+    )
+
+
+def _unified(block: Block, painter: _Painter) -> Iterator[Html]:
+    if block.kept:
+        for row in block.rows:
+            assert row.old is not None, "a kept line is on both sides"
+            assert row.new is not None, "a kept line is on both sides"
+            text = painter.text(row.old, "old", (), _told(row))
+            yield _row(row.old.number, row.new.number, _sign("old", True), text, "")
+        return
+    marked = [(row, _marks(block, row)) for row in block.rows]
+    for row, (gone, _) in marked:
+        if row.old is not None:
+            text = painter.text(row.old, "old", gone, _told(row))
+            yield _row(row.old.number, None, _sign("old", False), text, " gone")
+    for row, (_, come) in marked:
+        if row.new is not None:
+            text = painter.text(row.new, "new", come, _told(row))
+            yield _row(None, row.new.number, _sign("new", False), text, " come")
+
+
+def _row(old: int | None, new: int | None, sign: Html, text: Html, kind: str) -> Html:
+    return tag(
+        "tr",
+        tag("td", "" if old is None else str(old), class_=f"number{kind}"),
+        tag("td", "" if new is None else str(new), class_=f"number{kind}"),
+        tag("td", sign, text, class_=f"text{kind}"),
+        class_="changed" if kind else "kept",
+    )
+
+
+def _sign(side: Literal["old", "new"], kept: bool) -> Html:
+    if kept:
+        return NOTHING
+    return tag("span", "−" if side == "old" else "+", class_="sign")
+
+
+def _marks(block: Block, row: Row) -> tuple[Sequence[Span], Sequence[Span]]:
+    if block.kept or row.old is None or row.new is None:
+        return (), ()
+    return marks(row.old.text, row.new.text)
+
+
+def summary(added: int, removed: int) -> Html:
+    """How many lines come and go, as `+3 −1`."""
+    return tag(
+        "span",
+        tag("span", f"+{added}", class_="plus"),
+        shown(" "),
+        tag("span", f"−{removed}", class_="minus"),
+        class_="counts",
+        title=f"{named(added, 'line')} added, {named(removed, 'line')} removed",
+    )

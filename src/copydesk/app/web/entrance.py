@@ -1,0 +1,174 @@
+"""Who may look at the page: tokens, sessions, and how often one may guess.
+
+What lives here: the values and the rules. What must not: requests, pages.
+Invariants: a one-time token opens one session; tokens and sessions are compared
+by digest, in constant time, and never logged; whoever guesses too often waits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+SESSION_MS: Final = 12 * 3_600_000
+"""A session ends so long after it was last used."""
+
+MOST_SESSIONS: Final = 200
+MOST_FAILED: Final = 8
+"""So many wrong tokens may come from one address within `WINDOW_MS`."""
+
+MOST_FAILED_ALL: Final = 100
+"""So many from all addresses together."""
+
+WINDOW_MS: Final = 60_000
+MOST_NAME: Final = 60
+_MOST_NOTICES: Final = 5
+_MOST_ADDRESSES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a person is told once, on the next page: `kind` is good, bad or plain."""
+
+    kind: str
+    words: str
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser of one person. `fixed`: the name is that of a member, by its token."""
+
+    name: str
+    fixed: bool
+    csrf: str
+    used_ms: int
+    notices: list[Notice] = field(default_factory=list[Notice])
+
+    def tell(self, kind: str, words: str) -> None:
+        """Have the next page say it."""
+        self.notices = [*self.notices, Notice(kind, words)][-_MOST_NOTICES:]
+
+    def told(self) -> tuple[Notice, ...]:
+        """What was not said yet; it is then."""
+        notices, self.notices = self.notices, []
+        return tuple(notices)
+
+    def is_form(self, csrf: str) -> bool:
+        """Whether a form with that token was one of this session."""
+        return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
+
+
+class TooManyGuesses(Exception):
+    """Too many wrong tokens came; `seconds` is how long to wait."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class Entrance:
+    """The sessions of one server. Safe to use from many threads.
+
+    `reviewers` gives the name that belongs to each lasting token; `clock` is
+    milliseconds since 1970. `announce` is told each new one-time token; without it
+    there are none.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        reviewers: Mapping[str, str],
+        announce: Callable[[str], None] | None,
+    ) -> None:
+        self._clock = clock
+        self._lasting = tuple((_digest(token), name) for token, name in reviewers.items())
+        self._announce = announce
+        self._once = b""
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+        self._failed: OrderedDict[str, list[int]] = OrderedDict()
+        self._lock = Lock()
+
+    def new_token(self) -> None:
+        """Announce a one-time token, in the place of the one before."""
+        if self._announce is None:
+            return
+        token = secrets.token_urlsafe(24)
+        with self._lock:
+            self._once = _digest(token)
+        self._announce(token)
+
+    def enter(self, token: str, name: str, address: str) -> tuple[str, Session] | None:
+        """A new session for the bearer of the token, and its id; None for a wrong token.
+
+        A one-time token is used up by it, and the next one is announced; its bearer
+        gives the `name`. Raises TooManyGuesses.
+        """
+        now_ms = self._clock()
+        given = _digest(token)
+        with self._lock:
+            self._check_guesses(address, now_ms)
+            known: str | None = None
+            for digest, member in self._lasting:
+                if hmac.compare_digest(digest, given):
+                    known = member
+            is_once = bool(self._once) and hmac.compare_digest(self._once, given)
+            if known is None and not is_once:
+                self._failed.setdefault(address, []).append(now_ms)
+                self._failed.setdefault("", []).append(now_ms)
+                return None
+            if known is None:
+                self._once = b""
+            made = Session(
+                known or name.strip()[:MOST_NAME] or "reviewer",
+                known is not None,
+                secrets.token_urlsafe(24),
+                now_ms,
+            )
+            session_id = secrets.token_urlsafe(32)
+            self._sessions[_digest(session_id)] = made
+            while len(self._sessions) > MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        if known is None:
+            self.new_token()
+        return session_id, made
+
+    def session(self, session_id: str) -> Session | None:
+        """The session of that id, if it has not ended; it is used by that."""
+        key, now_ms = _digest(session_id), self._clock()
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None:
+                return None
+            if now_ms - found.used_ms > SESSION_MS:
+                del self._sessions[key]
+                return None
+            found.used_ms = now_ms
+            self._sessions.move_to_end(key)
+            return found
+
+    def leave(self, session_id: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._sessions.pop(_digest(session_id), None)
+
+    def _check_guesses(self, address: str, now_ms: int) -> None:
+        for key, most in (("", MOST_FAILED_ALL), (address, MOST_FAILED)):
+            times = [at for at in self._failed.get(key, ()) if now_ms - at < WINDOW_MS]
+            if times:
+                self._failed[key] = times
+            else:
+                self._failed.pop(key, None)
+            if len(times) >= most:
+                raise TooManyGuesses(max(1, -(-(times[0] + WINDOW_MS - now_ms) // 1000)))
+        while len(self._failed) > _MOST_ADDRESSES:
+            self._failed.popitem(last=False)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

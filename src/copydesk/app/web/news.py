@@ -1,0 +1,135 @@
+"""What has changed, for the browsers that look: one watch, many listeners.
+
+What lives here: the watch over the workspace, and the stream of events. What must
+not: what changed in particular (a page asks for itself anew). Invariants: while
+somebody listens, a change by any process of this machine is told within half a
+second; while nobody does, nothing is looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from copydesk.app.opening import Opened
+from copydesk.errors import Refusal
+from copydesk.text.relpath import RelPath
+
+MOST_LISTENERS: Final = 100
+PERIOD_SECONDS: Final = 0.25
+_FILES_EVERY: Final = 3
+"""Each so many periods the files of the waiting plans are looked at too."""
+
+_COUNTER: Final = struct.Struct(">24xI")
+"""Where a SQLite file (no WAL) counts the transactions that wrote to it."""
+
+_log = logging.getLogger("copydesk")
+
+
+class News:
+    """Tells listeners that something changed: plans, decisions, edits, the files of plans."""
+
+    def __init__(self, opened: Opened, paths: Callable[[], tuple[RelPath, ...]]) -> None:
+        self._opened, self._paths = opened, paths
+        self._state = os.path.join(opened.root, opened.config.state)
+        self._listeners: set[asyncio.Event] = set()
+        self._rung = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether no further listener is taken."""
+        return len(self._listeners) >= MOST_LISTENERS
+
+    def ring(self) -> None:
+        """Something changed in this process; may be called from any thread."""
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(self._rung.set)
+
+    async def listen(self) -> AsyncIterator[int]:
+        """A number each time that something changed; several changes at once are one."""
+        event = asyncio.Event()
+        self._listeners.add(event)
+        count = 0
+        try:
+            while True:
+                await event.wait()
+                event.clear()
+                count += 1
+                yield count
+        finally:
+            self._listeners.discard(event)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncGenerator[None, None]:
+        """While it is open, listeners are told."""
+        self._loop = asyncio.get_running_loop()
+        leave = self._opened.on_change(self.ring)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._watch)
+                yield
+                group.cancel_scope.cancel()
+        finally:
+            leave()
+            self._loop = None
+
+    async def _watch(self) -> None:
+        turn = 0
+        records: object = None
+        files: object = None
+        while True:
+            with anyio.move_on_after(PERIOD_SECONDS):
+                await self._rung.wait()
+            changed = self._rung.is_set()
+            self._rung.clear()
+            if not self._listeners:
+                continue
+            turn += 1
+            try:
+                found = await anyio.to_thread.run_sync(self._records)
+                changed, records = changed or found != records, found
+                if changed or turn % _FILES_EVERY == 0:
+                    seen = await anyio.to_thread.run_sync(self._files)
+                    changed, files = changed or seen != files, seen
+            except Exception:  # news are a courtesy: without them the server goes on
+                _log.exception("cannot look for what changed")
+            if changed:
+                for event in self._listeners:
+                    event.set()
+
+    def _records(self) -> object:
+        """What is another value after each write of any process to what is remembered."""
+        found: dict[str, tuple[int, int]] = {}
+        try:
+            with os.scandir(self._state) as entries:
+                names = [entry.name for entry in entries if entry.name.endswith(".sqlite")]
+        except FileNotFoundError:
+            newest = self._opened.journal.entries(most=1)
+            return newest[0].edit_id if newest else 0
+        for name in names:
+            with suppress(OSError), open(os.path.join(self._state, name), "rb") as file:
+                head = file.read(_COUNTER.size)
+                count = _COUNTER.unpack(head)[0] if len(head) == _COUNTER.size else 0
+                found[name] = (count, os.fstat(file.fileno()).st_mtime_ns)
+        return found
+
+    def _files(self) -> object:
+        """What is another value when a file that a plan waits for has changed."""
+        found: dict[RelPath, object] = {}
+        for path in self._paths():
+            try:
+                found[path] = self._opened.files.stat(path)
+            except Refusal as refusal:
+                found[path] = refusal.code
+        return found

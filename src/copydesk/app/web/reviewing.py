@@ -1,0 +1,226 @@
+"""What a person at the page sees of the desk, and does there.
+
+What lives here: the person as a member, and the desk's sentences said in its
+name. What must not: markup, requests. Invariant: nothing here decides or writes
+by itself; the desk does, and refuses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+from copydesk.app.opening import Opened
+from copydesk.app.web.trends import Fate
+from copydesk.desk.decisions import Decision, Version, version_of
+from copydesk.desk.history import Page
+from copydesk.desk.journal import Entry
+from copydesk.desk.member import Member
+from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
+from copydesk.desk.review import Seen, Shown, Waiting
+from copydesk.desk.standing import State
+from copydesk.edit.draft import content_lines
+from copydesk.edit.plan import Plan, checked_id
+from copydesk.edit.request import BatchEdit
+from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, Refusal
+from copydesk.store.access import Rules
+from copydesk.text.relpath import RelPath
+from copydesk.text.unified import line_counts
+from copydesk.tools.history import UNDO
+
+_MOST_PAST: Final = 2_000
+_MOST_COUNTED: Final = 20_000
+_PATIENCE_SECONDS: Final = 0.06
+"""So long a list may take to count the lines of plans; the others are estimated."""
+
+Counts = tuple[int, int]
+"""Lines added and removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A plan in the list of those that wait. `counted`: the counts are no estimate."""
+
+    plan: Plan
+    state: State
+    decision: Decision | None
+    counts: Counts
+    counted: bool
+
+    @property
+    def path(self) -> str:
+        """The path as its owner spelled it."""
+        return str(self.plan.request.path)
+
+
+class Person:
+    """One person at the page of one workspace."""
+
+    def __init__(self, opened: Opened, counted: Counted, name: str, *, is_member: bool) -> None:
+        self._opened, self._counted = opened, counted
+        self.name = name
+        if is_member:
+            self._as = {set_: opened.member(name, set_) for set_ in ("ws_mod", "team_mgmt")}
+            return
+        rules = Rules(state_dir=opened.config.state)
+        self._as = {
+            "ws_mod": Member(name, rules),
+            "team_mgmt": Member(name, rules.team_mgmt(), "team_mgmt"),
+        }
+
+    def items(self) -> tuple[Item, ...]:
+        """The plans that wait, the newest first."""
+        listed = sorted(self.waiting(), key=lambda one: (-one.plan.created_ms, one.plan.id))
+        until = time.monotonic() + _PATIENCE_SECONDS
+        found: list[Item] = []
+        for one in listed:
+            counts = self._counted.of(one.plan)
+            if counts is None and time.monotonic() < until:
+                counts = self._count(one.plan)
+            known = counts if counts is not None else estimate(one.plan)
+            found.append(Item(one.plan, one.state, one.decision, known, counts is not None))
+        return tuple(found)
+
+    def count(self, items: Sequence[Item]) -> bool:
+        """Count the lines of those plans that were estimated; whether there were any."""
+        left = [item for item in items if not item.counted]
+        for item in left:
+            self._count(item.plan)
+        return bool(left)
+
+    def show(self, hunk_id: str) -> Shown:
+        """A plan on the file as it is now; raises Refusal."""
+        shown = self._opened.desk.review.show(self._of(hunk_id), hunk_id)
+        self._counted.keep(shown)
+        return shown
+
+    def approve(self, seen: Seen) -> Decision:
+        """Approve what was seen; raises Refusal."""
+        member = self._of(seen.hunk_id)
+        return self._opened.desk.review.approve(member, *seen)
+
+    def reject(self, hunk_id: str, reason: str) -> Decision:
+        """Say no; raises Refusal."""
+        return self._opened.desk.review.reject(self._of(hunk_id), hunk_id, reason)
+
+    def withdraw(self, hunk_id: str) -> None:
+        """Take one's own decision back; raises Refusal."""
+        self._opened.desk.review.withdraw(self._of(hunk_id), hunk_id)
+
+    def apply(self, seen: Sequence[Seen]) -> Applied | Rejected | Transacted | Withheld:
+        """Approve and write, all or none; raises Refusal."""
+        members = {self._of(one.hunk_id).toolset for one in seen}
+        if len(members) > 1:
+            raise AccessDenied("apply together", "plans of different toolsets")
+        member = self._as[members.pop()] if members else self._as["ws_mod"]
+        return self._opened.desk.review.apply(member, seen)
+
+    def amend(self, seen: Seen, content: str) -> Shown:
+        """Give the plan that was seen another text; raises Refusal."""
+        shown = self.show(seen.hunk_id)
+        if (shown.before, shown.after) != (seen.before, seen.after):
+            raise ContentChanged("the file or the plan changed since it was shown")
+        return self._opened.desk.review.amend(self._of(seen.hunk_id), seen.hunk_id, content)
+
+    def split(self, hunk_id: str) -> tuple[Plan, ...]:
+        """Make one plan of each part; raises Refusal."""
+        return self._opened.desk.review.split(self._of(hunk_id), hunk_id)
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The plans that wait, the oldest first."""
+        review = self._opened.desk.review
+        return tuple(
+            one
+            for toolset, member in self._as.items()
+            for one in review.pending(member)
+            if one.plan.toolset == toolset
+        )
+
+    def waits(self, hunk_id: str) -> bool:
+        """Whether a plan waits."""
+        try:
+            self._opened.registry.get(checked_id(hunk_id), self._opened.clock())
+        except Refusal:
+            return False
+        return True
+
+    def past(self) -> tuple[tuple[Entry, ...], tuple[Fate, ...]]:
+        """The last edits, and how plans fared."""
+        entries = self._opened.journal.entries(most=_MOST_PAST)
+        may = self._as["ws_mod"].permission.allows_read
+        found = tuple(entry for entry in entries if may(entry.path) and entry.state == "done")
+        fates = (Fate(entry.member, str(entry.path), "exact") for entry in found if entry.hunk_id)
+        return found, tuple(fates)
+
+    def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:
+        """Edits of the past, the newest first; raises Refusal for a path that is none."""
+        wanted = None if path is None else RelPath.parse(path)
+        return self._opened.desk.history.page(self._as["ws_mod"], wanted, by, most, before)
+
+    def edit(self, edit_id: int) -> Entry:
+        """One edit of the past; raises EditNotFound and AccessDenied."""
+        entry = self._opened.journal.get(edit_id)
+        if entry is None:
+            raise EditNotFound(edit_id, "unknown")
+        if not any(member.permission.allows_read(entry.path) for member in self._as.values()):
+            raise AccessDenied("read", "no_read_dirs")
+        return entry
+
+    def undo(self, edit_id: int) -> Undone | NotUndone:
+        """Take an edit back; raises Refusal."""
+        entry = self.edit(edit_id)
+        is_own = self._as["ws_mod"].permission.allows_read(entry.path)
+        member = self._as["ws_mod" if is_own else "team_mgmt"]
+        return self._opened.desk.undo(member, UNDO, edit_id)
+
+    def _of(self, hunk_id: str) -> Member:
+        """The person as it is seen by the toolset of the plan."""
+        try:
+            plan = self._opened.registry.get(hunk_id, self._opened.clock())
+        except Refusal:
+            return self._as["ws_mod"]  # what asks says why there is none
+        return self._as.get(plan.toolset, self._as["ws_mod"])
+
+    def _count(self, plan: Plan) -> Counts | None:
+        try:
+            self.show(plan.id)
+        except Refusal:
+            self._counted.put(plan, estimate(plan))  # it will not be known better
+        return self._counted.of(plan)
+
+
+class Counted:
+    """How many lines each plan adds and removes, remembered. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Version, Counts] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, plan: Plan) -> Counts | None:
+        """The counts, if they are known."""
+        with self._lock:
+            return self._known.get(version_of(plan))
+
+    def keep(self, shown: Shown) -> None:
+        """Remember those of a plan as it is shown."""
+        self.put(shown.plan, line_counts(shown.draft.base, shown.draft.change))
+
+    def put(self, plan: Plan, counts: Counts) -> None:
+        """Remember counts."""
+        with self._lock:
+            self._known[version_of(plan)] = counts
+            while len(self._known) > _MOST_COUNTED:
+                self._known.popitem(last=False)
+
+
+def estimate(plan: Plan) -> Counts:
+    """What the request says: its lines for those of its place."""
+    request = plan.request
+    if isinstance(request, BatchEdit):
+        pairs = [(len(content_lines(e.new)), len(content_lines(e.old))) for e in request.edits]
+        return sum(new for new, _ in pairs), sum(old for _, old in pairs)
+    return len(content_lines(request.content)), plan.place.stop - plan.place.start

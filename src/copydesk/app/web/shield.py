@@ -1,0 +1,109 @@
+"""What every answer of the page says to the browser, and which requests it takes.
+
+What lives here: headers, the check of where a request comes from, forms. What
+must not: sessions (`entrance`), pages. Invariants: nothing of the page may be
+framed, or load or run what is not its own; what changes anything is a POST from
+this very origin, with a body that is a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qsl
+
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",  # with none, a browser sends no origin with a form
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+MOST_FIELDS: Final = 5_000
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class BadForm(Exception):
+    """The body is no form that a page of ours sends."""
+
+
+class Shield:
+    """The page behind its headers, for requests of this origin, of at most so many bytes."""
+
+    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
+        self._app = RequestBodyLimitMiddleware(app, most_bytes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        if scope["method"] not in ("GET", "HEAD") and not _is_ours(scope):
+            refused = PlainTextResponse("This form was not sent by the page itself.", 403)
+            await refused(scope, receive, sealed)
+            return
+        await self._app(scope, receive, sealed)
+
+
+async def form_of(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, with LF at the end of lines; raises BadForm.
+
+    A browser ends each line of a text field with CRLF, whatever it was.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+        raise BadForm("not a form")
+    body = await request.body()
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
+        )
+    except ValueError:
+        raise BadForm("not a form in UTF-8, or too many fields") from None
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return found
+
+
+def _is_ours(scope: Scope) -> bool:
+    """Whether a page of this very origin sends the request, as far as the browser tells.
+
+    Another port of the same machine is another origin, though not another site: cookies
+    would be sent from there.
+    """
+    headers = Headers(scope=scope)
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return False
+    origin = headers.get("origin")
+    return origin is None or origin == f"{scope['scheme']}://{headers.get('host', '')}"

@@ -1,0 +1,382 @@
+// What makes the page live: times, news, filters, choices, keys. Every form and link works
+// without it. Nothing here builds markup out of text: parts of pages that the server made
+// are put in the place of others.
+"use strict";
+
+const one = (selector, root = document) => root.querySelector(selector);
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const started = performance.now();
+
+// times
+
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+function span(seconds) {
+  const [size, unit] = UNITS.find(([size]) => seconds >= size) || [1, "s"];
+  return `${Math.floor(seconds / size)} ${unit}`;
+}
+
+function tellTimes(root = document) {
+  for (const time of all("time[data-ms]", root)) {
+    const at = Number(time.dataset.ms);
+    const seconds = Math.round((Date.now() - at) / 1000);
+    const until = time.dataset.kind === "until";
+    const words = until
+      ? seconds < 0 ? `in ${span(-seconds)}` : "now"
+      : seconds < 2 ? "just now" : `${span(seconds)} ago`;
+    if (time.textContent !== words) {
+      time.title ||= time.textContent;
+      time.textContent = words;
+    }
+  }
+}
+
+// the page as it is now, in the place of what is shown
+
+async function fetched(address) {
+  const response = await fetch(address, { credentials: "same-origin", redirect: "follow" });
+  if (new URL(response.url).pathname === "/sign-in") {
+    location.reload();
+    return null;
+  }
+  return new DOMParser().parseFromString(await response.text(), "text/html");
+}
+
+function patchRows(have, next) {
+  const known = new Map(all(":scope > li", have).map((row) => [row.id, row]));
+  let at = have.firstElementChild;
+  for (const row of all(":scope > li", next)) {
+    const old = known.get(row.id);
+    known.delete(row.id);
+    if (old && old.dataset.sign === row.dataset.sign) {
+      if (old === at) at = at.nextElementSibling;
+      else have.insertBefore(old, at);
+      continue;
+    }
+    const made = document.adoptNode(row);
+    made.classList.add("fresh");
+    have.insertBefore(made, at);
+    if (old) {
+      const box = one("input[type=checkbox]", made);
+      if (box) box.checked = one("input[type=checkbox]", old).checked;
+      const focused = old.contains(document.activeElement);
+      if (old === at) at = at.nextElementSibling;
+      old.remove();
+      if (focused) one(".open", made).focus();
+    }
+  }
+  for (const row of known.values()) row.remove();
+}
+
+function patch(next) {
+  for (const part of all("[data-live]", next)) {
+    const have = document.getElementById(part.id);
+    if (!have) continue;
+    const rows = one("#rows", have), more = one("#rows", part);
+    if (rows && more) {
+      patchRows(rows, more);
+      continue;
+    }
+    if (have.contains(document.activeElement) && part.id === "filters") continue;
+    if (have.innerHTML !== part.innerHTML) have.replaceWith(document.adoptNode(part));
+  }
+  const bar = one("#bar"), count = one("#bar", next);
+  if (bar && count && bar.innerHTML !== count.innerHTML) bar.replaceWith(document.adoptNode(count));
+  patchReview(next);
+  tellTimes();
+  tellChoice();
+}
+
+// a review: what was shown stays until the person asks for what is there now
+
+function patchReview(next) {
+  const have = one("#review"), made = one("#review", next), state = one("#state");
+  if (!have || !state) return;
+  if (!made) {
+    one("main").replaceChildren(...one("main", next).childNodes);
+    return;
+  }
+  const busy = all("details[open]", have).some((each) => each.contains(document.activeElement));
+  if (have.dataset.sign === made.dataset.sign) {
+    state.replaceChildren(...one("#state", next).childNodes);
+    const decide = one("#decide", have), other = one("#decide", made);
+    if (!busy && decide.innerHTML !== other.innerHTML && !all("details[open]", decide).length) {
+      decide.replaceWith(document.adoptNode(other));
+    }
+    return;
+  }
+  if (one("#anew")) return;
+  const words = document.createElement("p");
+  words.className = "notice warn";
+  words.append("The file or the plan has changed since this was shown. ");
+  const link = document.createElement("a");
+  link.id = "anew";
+  link.href = location.href;
+  link.dataset.key = ".";
+  link.textContent = "Show it anew";
+  words.append(link);
+  state.replaceChildren(words);
+  for (const button of all("#decide .buttons button", have)) button.disabled = true;
+}
+
+let refreshing = false, again = false;
+
+async function refresh() {
+  if (refreshing) {
+    again = true;
+    return;
+  }
+  refreshing = true;
+  try {
+    do {
+      again = false;
+      const next = await fetched(location.href);
+      if (next) patch(next);
+    } while (again);
+  } catch {
+    // the next news, or the next connection, asks again
+  } finally {
+    refreshing = false;
+  }
+}
+
+// news: while the page is seen, and no longer (a browser has few connections for one server)
+
+let source = null;
+
+function listen() {
+  const lamp = one("#live");
+  if (!lamp || document.hidden || source) return;
+  source = new EventSource("/events");
+  source.addEventListener("hello", () => {
+    lamp.classList.add("on");
+    lamp.title = "live";
+    lamp.setAttribute("aria-label", "live");
+    refresh();
+  });
+  source.addEventListener("news", refresh);
+  source.addEventListener("error", () => {
+    lamp.classList.remove("on");
+    lamp.title = "not connected";
+    lamp.setAttribute("aria-label", "not connected");
+    if (source.readyState === EventSource.CLOSED) {
+      source = null;
+      setTimeout(listen, 3000);
+    }
+  });
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) return listen();
+  if (source) source.close();
+  source = null;
+});
+
+// links that change how a diff is looked at
+
+async function swap(link) {
+  const id = link.dataset.swap;
+  const next = await fetched(link.href);
+  const part = next && next.getElementById(id);
+  if (!part) {
+    location.href = link.href;
+    return;
+  }
+  const sign = one("#review"), now = one("#review", next);
+  if (sign && now && sign.dataset.sign !== now.dataset.sign) {
+    patchReview(next);
+    return;
+  }
+  document.getElementById(id).replaceWith(document.adoptNode(part));
+  history.replaceState(null, "", link.href);
+  const view = new URL(link.href).searchParams.get("view");
+  if (view) localStorage.setItem("copydesk.view", view);
+  tellTimes();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-swap]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  swap(link);
+});
+
+function likedView() {
+  const liked = localStorage.getItem("copydesk.view");
+  if (!liked || new URL(location.href).searchParams.has("view")) return;
+  const link = all(".segments a[data-swap]").find((each) => new URL(each.href).searchParams.get("view") === liked);
+  if (link && !link.hasAttribute("aria-current")) swap(link);
+}
+
+// filters
+
+let typing = 0;
+
+function filter() {
+  const form = one("#filters");
+  const query = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (value) query.set(name, value);
+  const address = location.pathname + (query.size ? `?${query}` : "");
+  history.replaceState(null, "", address);
+  return refresh();
+}
+
+document.addEventListener("input", (event) => {
+  if (!event.target.closest("#filters")) return;
+  clearTimeout(typing);
+  typing = setTimeout(filter, 120);
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.id === "filters") {
+    event.preventDefault();
+    filter();
+    return;
+  }
+  if (form.id === "choose") {
+    event.preventDefault();
+    together();
+    return;
+  }
+  if (form.method !== "post") return;
+  if (form.dataset.sent) {
+    event.preventDefault();
+    return;
+  }
+  form.dataset.sent = "1";
+});
+
+window.addEventListener("pageshow", () => all("form[data-sent]").forEach((form) => delete form.dataset.sent));
+
+// what is chosen in the list
+
+const chosen = () => all("#rows input[type=checkbox]:checked");
+
+function tellChoice() {
+  const bar = one("#chosen-bar");
+  if (!bar) return;
+  const boxes = chosen();
+  bar.hidden = !boxes.length;
+  one("#chosen-count").textContent = `${boxes.length} selected`;
+  for (const row of all("#rows > li")) {
+    row.classList.toggle("chosen", Boolean(one("input:checked", row)));
+  }
+}
+
+function together() {
+  const ids = chosen().map((box) => `hunk=${encodeURIComponent(box.value)}`);
+  if (ids.length) location.href = `/together?${ids.join("&")}`;
+}
+
+let last = null;
+
+document.addEventListener("click", (event) => {
+  const box = event.target.closest("#rows input[type=checkbox]");
+  if (box) {
+    const boxes = all("#rows input[type=checkbox]");
+    if (event.shiftKey && last) {
+      const [from, to] = [boxes.indexOf(last), boxes.indexOf(box)].sort((a, b) => a - b);
+      for (const each of boxes.slice(from, to + 1)) each.checked = box.checked;
+    }
+    last = box;
+    tellChoice();
+  }
+  if (event.target.closest("#chosen-clear")) {
+    for (const each of chosen()) each.checked = false;
+    tellChoice();
+  }
+  if (event.target.closest("#help-button")) help();
+});
+
+// keys
+
+function help() {
+  const dialog = one("#help");
+  if (dialog && !dialog.open) dialog.showModal();
+}
+
+const keysOn = () => localStorage.getItem("copydesk.keys") !== "off";
+
+function move(step) {
+  const rows = all("#rows .open");
+  if (!rows.length) return false;
+  const at = rows.findIndex((row) => row.closest("li").contains(document.activeElement));
+  const next = rows[at < 0 ? 0 : Math.min(Math.max(at + step, 0), rows.length - 1)];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+let here = -1;
+
+function moveChange(step) {
+  const starts = all(".diff tr.changed").filter((row) => !row.previousElementSibling?.classList.contains("changed"));
+  if (!starts.length) return;
+  here = Math.min(Math.max(here + step, 0), starts.length - 1);
+  for (const row of all(".diff tr.here")) row.classList.remove("here");
+  starts[here].classList.add("here");
+  starts[here].scrollIntoView({ block: "center" });
+}
+
+function open(details) {
+  details.open = true;
+  const field = one("textarea", details);
+  field.focus();
+  field.scrollIntoView({ block: "nearest" });
+}
+
+function press(key) {
+  const target = all(`[data-key="${CSS.escape(key)}"]`).find((each) => !each.disabled);
+  if (!target) return false;
+  // Not in the first moment of a page: the key may have been meant for the one before.
+  if (target.tagName === "BUTTON" && performance.now() - started < 400) return true;
+  target.click();
+  return true;
+}
+
+function keyed(event) {
+  const key = event.key;
+  if (key === "?") return help(), true;
+  if (!keysOn()) return false;
+  const page = { 1: "/", 2: "/history", 3: "/trends" }[key];
+  if (page) return (location.href = page), true;
+  const details = one(`[data-opens="${CSS.escape(key)}"]`);
+  if (details) return open(details), true;
+  if (press(key)) return true;
+  if (key === "j") return move(1);
+  if (key === "k") return move(-1);
+  if (key === "n") return moveChange(1), true;
+  if (key === "p") return moveChange(-1), true;
+  if (key === "/" && one("#filter")) return one("#filter").focus(), true;
+  if (key === "A" && chosen().length) return together(), true;
+  if (key === "x") {
+    const box = document.activeElement?.closest("#rows > li")?.querySelector("input[type=checkbox]");
+    if (box) box.click();
+    return Boolean(box);
+  }
+  return false;
+}
+
+document.addEventListener("keydown", (event) => {
+  const field = event.target.closest("input:not([type=checkbox]), textarea, select");
+  if (event.key === "Escape" && field) return field.blur();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && field?.form) {
+    event.preventDefault();
+    return field.form.requestSubmit();
+  }
+  if (field || event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return undefined;
+  if (keyed(event)) event.preventDefault();
+  return undefined;
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.id === "keys-on") localStorage.setItem("copydesk.keys", event.target.checked ? "on" : "off");
+});
+
+if (one("#keys-on")) one("#keys-on").checked = keysOn();
+tellTimes();
+tellChoice();
+likedView();
+listen();
+setInterval(tellTimes, 1000);

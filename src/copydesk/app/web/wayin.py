@@ -1,0 +1,120 @@
+"""Coming in and going out: the forms, and the cookie of a session.
+
+What lives here: the requests of the way in. What must not: which tokens are valid
+(`entrance`), markup (`door`). Invariant: the cookie is out of reach of scripts and
+of other sites.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from copydesk.app.web import door
+from copydesk.app.web.entrance import Entrance, Session, TooManyGuesses
+from copydesk.app.web.shield import BadForm, form_of
+
+
+class WayIn:
+    """The way in; `members` are the names that nobody takes without their token."""
+
+    def __init__(self, entrance: Entrance, members: Collection[str]) -> None:
+        self.entrance = entrance
+        self._members = members
+
+    def routes(self) -> list[Route]:
+        """The addresses."""
+        return [
+            Route("/sign-in", self._door, methods=["GET"]),
+            Route("/sign-in", self._enter, methods=["POST"]),
+            Route("/sign-out", self._leave, methods=["POST"]),
+        ]
+
+    def session(self, request: Request) -> Session | None:
+        """The session that the request is of."""
+        return self.entrance.session(request.cookies.get(_cookie(request), ""))
+
+    async def _door(self, request: Request) -> Response:
+        return self._page(request, "")
+
+    async def _enter(self, request: Request) -> Response:
+        try:
+            form = await form_of(request)
+        except BadForm as bad:
+            return PlainTextResponse(str(bad), 400)
+        address = request.client.host if request.client else ""
+        name, token = one_of(form, "name"), one_of(form, "token").strip()
+        if name.strip() in self._members:
+            words = (
+                "This name is that of a member. Sign in with the member's token, or take another."
+            )
+            return self._page(request, words, token, status=403)
+        try:
+            entered = self.entrance.enter(token, name, address)
+        except TooManyGuesses as wait:
+            words = f"Too many wrong tokens. Try again in {wait.seconds} s."
+            response = self._page(request, words, status=429)
+            response.headers["Retry-After"] = str(wait.seconds)
+            return response
+        if entered is None:
+            words = (
+                "This token is not valid, or was used already. The terminal shows the current one."
+            )
+            return self._page(request, words, status=403)
+        onward = one_of(form, "next")
+        is_ours = onward.startswith("/") and not onward.startswith(("//", "/\\"))
+        response = RedirectResponse(onward if is_ours else "/", 303)
+        response.set_cookie(
+            _cookie(request),
+            entered[0],
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return response
+
+    async def _leave(self, request: Request) -> Response:
+        session = self.session(request)
+        with suppress(BadForm):
+            form = await form_of(request)
+            if session is not None and session.is_form(one_of(form, "csrf")):
+                self.entrance.leave(request.cookies.get(_cookie(request), ""))
+                response = RedirectResponse("/sign-in", 303)
+                response.delete_cookie(_cookie(request), httponly=True, samesite="strict")
+                return response
+        return forged()
+
+    def _page(self, request: Request, words: str, token: str = "", status: int = 200) -> Response:
+        query = request.query_params
+        inside = self.session(request) is not None
+        made = door.page(
+            token or query.get("token", ""), _user(), words, query.get("next", ""), inside
+        )
+        return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
+
+
+def one_of(form: Mapping[str, list[str]], name: str) -> str:
+    """The first value of a field; empty where there is none."""
+    return form.get(name, [""])[0]
+
+
+def forged() -> Response:
+    """The answer to a form without the token of the session."""
+    return PlainTextResponse("This form is not of your session. Load the page anew.", 403)
+
+
+def _cookie(request: Request) -> str:
+    """Cookies know no ports; several servers of one machine are told apart by the name."""
+    return f"copydesk-{request.url.port or 80}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "reviewer"

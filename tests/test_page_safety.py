@@ -1,0 +1,334 @@
+"""The review page against those who should not be there, and against what they send."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.web.deeds import DEEDS
+from copydesk.app.web.entrance import MOST_FAILED, SESSION_MS, WINDOW_MS, Entrance, TooManyGuesses
+from copydesk.app.web.shield import HEADERS, MOST_FIELDS
+from page_calls import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
+
+VIEWS = (
+    "/",
+    "/history",
+    "/trends",
+    "/together?hunk=01234567",
+    "/hunk/01234567",
+    "/hunk/01234567/diff",
+    "/edit/1",
+    "/edit/1/diff",
+)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    with room_at(tmp_path) as found:
+        yield found
+
+
+def test_nothing_is_shown_to_who_has_not_come_in(room: Room) -> None:
+    stranger = room.stranger()
+    for path in VIEWS:
+        response = stranger.get(path)
+        assert response.status_code == 303, path
+        assert response.headers["location"].startswith("/sign-in"), path
+    assert stranger.get("/events").status_code == 401
+    for path in DEEDS:
+        filled = path.replace("{hunk_id}", "01234567").replace("{edit_id:int}", "1")
+        assert stranger.post(filled, {"csrf": ""}).status_code == 401, path
+
+
+def test_a_one_time_token_opens_once(room: Room) -> None:
+    token = room.tokens[-1]
+    room.reader()
+    assert room.stranger().post("/sign-in", {"token": token, "name": "Eve"}).status_code == 403
+    assert len(set(room.tokens)) == 2
+    room.reader()
+
+
+def test_looking_at_the_way_in_uses_no_token_up(room: Room) -> None:
+    stranger = room.stranger()
+    assert room.tokens[-1] in stranger.page(f"/sign-in?token={room.tokens[-1]}")
+    room.reader()
+
+
+def test_the_cookie_is_out_of_reach(room: Room) -> None:
+    response = room.stranger().post("/sign-in", {"token": room.tokens[-1], "name": "Ada"})
+    (cookie,) = response.headers.get_list("set-cookie")
+    parts = {part.strip().lower() for part in cookie.split(";")[1:]}
+    assert {"httponly", "samesite=strict", "path=/"} <= parts
+
+
+def test_a_session_can_be_left(room: Room) -> None:
+    reader = room.reader()
+    reader.send("/", "/sign-out")
+    assert reader.get("/").status_code == 303
+
+
+def test_a_member_comes_in_with_its_token_and_under_its_name(tmp_path: Path) -> None:
+    with room_at(tmp_path, members={"s3cret": "fixer"}) as room:
+        stranger = room.stranger()
+        assert stranger.post("/sign-in", {"token": "s3cret", "name": "x"}).status_code == 303
+        named = {"token": room.tokens[-1], "name": "fixer"}
+        assert stranger.post("/sign-in", named).status_code == 403
+
+
+def test_a_form_without_the_token_of_the_session_does_nothing(room: Room) -> None:
+    reader = room.reader()
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    given = {"path": "b.txt", "content": "x", "apply": "auto"}
+    edit_id = room.desk.call("fixer", "prepare_file_append", given).fields["edit_id"]
+    fields = {"reason": "no", "content": "y", "before": "", "after": "", "seen": f"{hunk}.."}
+    other = fields_of(room.reader("Eve").page("/"), "/sign-out")["csrf"]
+    for path in DEEDS:
+        filled = path.replace("{hunk_id}", hunk).replace("{edit_id:int}", str(edit_id))
+        for csrf in ({}, {"csrf": ""}, {"csrf": other}):
+            assert reader.post(filled, {**fields, **csrf}).status_code == 403, path
+    assert (room.root / "a.txt").read_text() == "one\ntwo\n"
+    assert (room.root / "b.txt").read_text() == "x\n"
+    (waiting,) = room.desk.desk.review.pending(room.desk.member("Ada"))
+    assert waiting.decision is None
+    assert len(room.desk.history("fixer")) == 1
+
+
+OTHERS = (
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "http://localhost"},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+)
+
+
+def test_a_form_of_another_origin_is_refused(room: Room) -> None:
+    reader = room.reader()
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    fields = fields_of(reader.page(f"/hunk/{hunk}"), f"/hunk/{hunk}/apply")
+    for headers in OTHERS:
+        assert reader.post(f"/hunk/{hunk}/apply", fields, **headers).status_code == 403, headers
+    assert (room.root / "a.txt").read_text() == "one\ntwo\n"
+
+
+def test_another_name_of_the_server_is_refused(room: Room) -> None:
+    reader = room.reader()
+    assert reader.http.get("/", headers={"Host": "evil.example"}).status_code == 421
+    assert reader.http.get("/sign-in", headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_every_answer_has_the_headers_and_none_lets_others_read(room: Room) -> None:
+    reader = room.reader()
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    paths = (
+        "/",
+        f"/hunk/{hunk}",
+        f"/hunk/{hunk}/diff",
+        "/hunk/zz",
+        "/history",
+        "/trends",
+        "/sign-in",
+        "/static/desk.js",
+        "/static/desk.css",
+        "/nothing",
+    )
+    answers = [reader.get(path) for path in paths]
+    answers += [room.stranger().get("/"), reader.post("/apply", {}), room.stranger().get("/events")]
+    answers.append(
+        reader.http.request(
+            "OPTIONS",
+            "/",
+            headers={"Origin": room.address, "Access-Control-Request-Method": "POST"},
+        )
+    )
+    for answer in answers:
+        for name, value in HEADERS.items():
+            assert answer.headers.get(name) == value, (answer.url, name)
+        assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+    policy = HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+def test_static_files_are_those_of_the_package(room: Room) -> None:
+    stranger = room.stranger()
+    assert stranger.get("/static/desk.js").status_code == 200
+    for path in ("/static/../site.py", "/static/%2e%2e/site.py", "/static/", "/static//etc/passwd"):
+        assert stranger.get(path).status_code == 404, path
+
+
+def test_a_body_above_the_limit_is_refused(tmp_path: Path) -> None:
+    with room_at(tmp_path, body_bytes=10_000) as room:
+        assert room.stranger().post("/sign-in", {"token": "x" * 20_000}).status_code == 413
+        room.reader()
+
+
+NO_FORMS = (
+    ("application/json", b"{}"),
+    ("text/plain", b"csrf=x"),
+    ("application/x-www-form-urlencoded", b"a=%ff"),
+    ("application/x-www-form-urlencoded", b"a=\xff"),
+    ("application/x-www-form-urlencoded", b"a&" * (MOST_FIELDS + 1)),
+)
+
+
+def test_what_is_no_form_is_refused(room: Room) -> None:
+    reader = room.reader()
+    cookie = "; ".join(f"{name}={value}" for name, value in reader.cookies.items())
+    for kind, body in NO_FORMS:
+        headers = {"Content-Type": kind, "Cookie": cookie}
+        answer = reader.http.post("/apply", content=body, headers=headers)
+        assert answer.status_code == 400, (kind, body[:20])
+
+
+def test_who_guesses_too_often_waits(room: Room) -> None:
+    stranger = room.stranger()
+    for _ in range(MOST_FAILED):
+        assert stranger.post("/sign-in", {"token": "guess", "name": ""}).status_code == 403
+    answer = stranger.post("/sign-in", {"token": room.tokens[-1], "name": ""})
+    assert answer.status_code == 429
+    assert 0 < int(answer.headers["retry-after"]) <= WINDOW_MS // 1000
+
+
+class _Clock:
+    now_ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def test_guesses_are_forgotten_and_sessions_end() -> None:
+    clock, tokens = _Clock(), list[str]()
+    entrance = Entrance(clock, {}, tokens.append)
+    entrance.new_token()
+    for _ in range(MOST_FAILED):
+        assert entrance.enter("guess", "", "10.0.0.1") is None
+    with pytest.raises(TooManyGuesses):
+        entrance.enter(tokens[-1], "", "10.0.0.1")
+    assert entrance.enter(tokens[-1], "Bob", "10.0.0.2") is not None, "another address may"
+    clock.now_ms += WINDOW_MS
+    entered = entrance.enter(tokens[-1], "", "10.0.0.1")
+    assert entered is not None
+    clock.now_ms += SESSION_MS
+    assert entrance.session(entered[0]) is entered[1]
+    clock.now_ms += SESSION_MS
+    assert entrance.session(entered[0]) is not None, "it was used meanwhile"
+    clock.now_ms += SESSION_MS + 1
+    assert entrance.session(entered[0]) is None
+
+
+def test_without_one_who_is_told_there_are_no_one_time_tokens() -> None:
+    entrance = Entrance(_Clock(), {}, None)
+    entrance.new_token()
+    assert entrance.enter("", "Eve", "") is None
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</textarea><script>alert(1)</script>",
+    "'; alert(1); '",
+    "\x1b[31mred\x1b[0m \x07",
+    "\u202eevil\u202c \u2066x\u2069 \u200b\ufeff",
+    "a\rb",
+    "&lt;b&gt; &#x202e;",
+)
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def check_harmless(page: str, path: str, *, fields: bool = False) -> None:
+    """Nothing but the page's own script runs, nothing is styled or framed, nothing hides."""
+    elements = Elements(page)
+    for tag, attributes in elements.found:
+        assert tag not in ("img", "iframe", "object", "embed", "base", "style"), (path, tag)
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (
+            path,
+            attributes,
+        )
+        if tag == "script":
+            assert attributes == {"src": "/static/desk.js", "defer": None}, path
+        for name in ("href", "action", "src"):
+            assert re.match(r"/(?!/)|#content$", attributes.get(name) or "/"), (path, attributes)
+        if not fields:
+            assert not any(UNSEEN.search(value or "") for value in attributes.values()), (
+                path,
+                attributes,
+            )
+    shown = re.sub(r"<textarea.*?</textarea>", "", page, flags=re.S) if fields else page
+    assert not UNSEEN.search(shown), path
+
+
+def test_hostile_text_is_harmless_wherever_it_stands(tmp_path: Path) -> None:
+    with room_at(tmp_path) as room:
+        for text in HOSTILE:
+            _check_hostile(room, text)
+
+
+def _check_hostile(room: Room, text: str) -> None:
+    name = text.replace("/", "∕").replace("\r", "\x0b")
+    (room.root / f"{name}.py").write_text(f"one\n{text}\nthree\n", newline="")
+    reader = room.reader(f"Ada {text}"[:60])
+    given = {"path": f"{name}.py", "range": "1", "content": f"{text}\nnew"}
+    first = prepared(room.desk, "prepare_file_range_edit", **given)
+    second = prepared(room.desk, path=f"{name}.md", content=f"{text}\n")
+    both = f"/together?hunk={first}&hunk={second}"
+    one = f"/hunk/{first}"
+    for path in (
+        "/",
+        one,
+        f"{one}?view=unified",
+        f"/hunk/{second}",
+        both,
+        "/hunk/zzz",
+        "/?path=%3Cscript%3E",
+    ):
+        check_harmless(reader.get(path).text, path, fields=True)
+    rejected = reader.send(f"/hunk/{second}", f"/hunk/{second}/reject", reason=text)
+    check_harmless(rejected, "reject", fields=True)
+    check_harmless(reader.page("/"), "/")
+    check_harmless(reader.send(one, f"{one}/apply"), "apply", fields=True)
+    edit = f"/edit/{room.desk.history('fixer')[0].edit_id}"
+    for path in ("/history", edit, "/trends"):
+        check_harmless(reader.page(path), path)
+    if "<script>" in text:
+        assert "<script>" in Elements(reader.page(edit)).text
+
+
+def test_a_line_of_five_megabytes_is_harmless_and_readable(tmp_path: Path) -> None:
+    long = "x" * 3_000_000 + "OLD" + "y" * 2_000_000
+    (tmp_path / "long.js").write_text(f"first\n{long}\nlast\n")
+    with room_at(tmp_path) as room:
+        reader = room.reader()
+        hunk = prepared(
+            room.desk,
+            "prepare_file_range_edit",
+            path="long.js",
+            range="2",
+            content=long.replace("OLD", "new"),
+        )
+        for view in ("split", "unified"):
+            page = reader.page(f"/hunk/{hunk}?view={view}")
+            assert len(page) < 40_000
+            assert re.search(r"x<mark>OLD</mark>y", page)
+            assert re.search(r"x<mark>new</mark>y", page)
+            assert "characters" in page
+
+
+def test_hidden_characters_are_shown_by_their_number(room: Room) -> None:
+    hunk = prepared(room.desk, path="a.txt", content="if user\u202e:\x1b[0m\n")
+    text = Elements(room.reader().page(f"/hunk/{hunk}")).text
+    assert "if userU+202E:\\x1b[0m" in text
+
+
+def test_the_agents_own_token_does_not_approve_its_own_plans(tmp_path: Path) -> None:
+    with room_at(tmp_path, desk_at(tmp_path), members={"s3cret": AGENT}) as room:
+        agent = room.stranger()
+        agent.cookies = dict(agent.post("/sign-in", {"token": "s3cret"}).cookies.items())
+        hunk = prepared(room.desk, path="a.txt", content="three\n")
+        agent.send(f"/hunk/{hunk}", f"/hunk/{hunk}/apply")
+        assert not (tmp_path / "a.txt").exists()
