@@ -200,6 +200,29 @@ def _discard(options: argparse.Namespace) -> int:
         return _each(options, discard)
 
 
+def _approve(options: argparse.Namespace) -> int:
+    from copydesk.app.reviewing import approving
+
+    with _open(options, looks=True) as opened:
+        return _each(options, approving(opened, options.after, as_json=options.json))
+
+
+def _reject(options: argparse.Namespace) -> int:
+    from copydesk.app.reviewing import rejecting
+
+    with _open(options, looks=True) as opened:
+        return _each(options, rejecting(opened, options.reason, as_json=options.json))
+
+
+def _review(options: argparse.Namespace) -> int:
+    from copydesk.app.stepping import review
+
+    if options.json:
+        raise UsageError("copydesk review asks a person; --json is not for it")
+    with _open(options, looks=True) as opened:
+        return review(opened)
+
+
 def _recover(options: argparse.Namespace) -> int:
     from copydesk.app.settling import recover
 
@@ -326,6 +349,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "pending": _pending,
     "show": _show,
     "apply": _apply,
+    "approve": _approve,
+    "reject": _reject,
+    "review": _review,
     "discard": _discard,
     "recover": _recover,
     "history": _history,

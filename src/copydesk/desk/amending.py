@@ -48,6 +48,14 @@ def regions_apart(draft: Draft) -> tuple[Region, ...]:
     return tuple(found)
 
 
+def check_text(argument: str, text: str) -> None:
+    """Raise InvalidArgs unless the text is valid Unicode without NUL."""
+    if "\0" in text:
+        raise InvalidArgs(argument, "holds a NUL character")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidArgs(argument, "holds a lone surrogate")
+
+
 class Amending:
     """Changes the plans of one workspace."""
 
@@ -133,10 +141,7 @@ class Amending:
 
 
 def _with_text(request: Request, text: str) -> Request:
-    if "\0" in text:
-        raise InvalidArgs("new_content", "holds a NUL character")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidArgs("new_content", "holds a lone surrogate")
+    check_text("new_content", text)
     if not isinstance(request, BatchEdit):
         return replace(request, content=text)
     first, *others = request.edits

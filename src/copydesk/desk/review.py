@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from copydesk.desk.amending import Amending
+from copydesk.desk.amending import Amending, check_text
 from copydesk.desk.applying import Applying, digest_of
 from copydesk.desk.approving import after_of, before_of
 from copydesk.desk.decisions import Decision, Verdict, version_of
@@ -156,6 +156,7 @@ class Review:
         plan = self._plan(reviewer, hunk_id, "write")
         if not reason.strip():
             raise InvalidArgs("reason", "must not be empty")
+        check_text("reason", reason)
         with suppress(Refusal):
             self.show(reviewer, hunk_id)  # an approval of what is there no more is withdrawn
         return self._take(reviewer, plan, "rejected", reason=reason.strip())

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from copydesk.desk.decisions import Decision
+from copydesk.edit.place import cut
 from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
 from copydesk.tools import reports
@@ -82,7 +83,7 @@ def _row(decision: Decision, written: bool) -> Fields:
         "time_ms": decision.time_ms,
     }
     if decision.reason:
-        row["reason"] = decision.reason
+        row["reason"] = cut(decision.reason, reports.LONGEST)
     if written:
         row["written"] = True
     return row
@@ -93,7 +94,7 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: str) -> str:
         "by": decision.by,
         "id": decision.plan[0],
         "path": decision.path,
-        "why": decision.reason,
+        "why": cut(decision.reason, reports.LONGEST),
         "apply": apply,
     }
     return say(f"decision.{'written' if written else decision.verdict}", lang, facts)

@@ -1,0 +1,264 @@
+"""`copydesk review`: one plan after the other on the terminal, and what is to become of it.
+
+What lives here: the steps, keys and the editor. What must not: what a decision
+binds (the desk). Invariant: what is approved is what stands on the screen; when
+the file or the plan has moved on meanwhile, it is shown anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from copydesk.app import failing, terminal
+from copydesk.app.opening import Opened
+from copydesk.app.printing import out
+from copydesk.app.reviewing import said
+from copydesk.desk.amending import regions_apart, text_of
+from copydesk.desk.decisions import Decision
+from copydesk.desk.outcome import Applied, NotUndone, Rejected
+from copydesk.desk.review import Seen, Shown
+from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
+from copydesk.text.snapshot import Snapshot
+from copydesk.tools.history import UNDO
+from copydesk.tools.report import Lang, shown_diff
+from copydesk.tools.words import say
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What can be taken back: a decision, or the edit that was written."""
+
+    hunk_id: str
+    kind: str
+    edit_id: int = 0
+
+
+def review(opened: Opened) -> int:
+    """Step through the plans that wait for a decision; the exit status."""
+    return _Stepping(opened).run()
+
+
+class _Stepping:
+    """One run through the plans."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._lang: Lang = opened.config.lang
+        self._review = opened.desk.review
+        self._reviewer = opened.member(opened.config.member)
+        self._coloured = terminal.colours(sys.stdout)
+        self._done: list[_Done] = []
+        waiting = self._review.pending(self._reviewer)
+        self._queue = [one.plan.id for one in waiting if one.decision is None]
+        self._at = 0
+
+    def run(self) -> int:
+        """All steps."""
+        if not self._queue:
+            self._say("cli.none_undecided")
+            return 0
+        while self._at < len(self._queue):
+            hunk_id = self._queue[self._at]
+            try:
+                shown = self._review.show(self._reviewer, hunk_id)
+            except Refusal as refusal:  # it went meanwhile
+                self._complain(hunk_id, refusal)
+                self._at += 1
+                continue
+            if shown.decision is not None:
+                out(terminal.line(self._decided(shown.decision)) + "\n")
+                self._at += 1
+                continue
+            self._show(shown)
+            try:
+                goes_on = self._ask(shown)
+            except EOFError:
+                out("\n")
+                goes_on = False
+            if not goes_on:
+                break
+        self._sum_up()
+        return 0
+
+    def _ask(self, shown: Shown) -> bool:
+        """One answer, or as many as it takes; False: enough."""
+        keys = self._keys(shown)
+        while True:
+            answer = input(self._prompt(keys)).strip()
+            key = answer[:1].lower()
+            if key == "q":
+                return False
+            if key == "j":
+                self._at += 1
+                return True
+            if len(answer) != 1 or key not in keys or key == "?":
+                self._help(keys)
+                continue
+            try:
+                if self._act(key, shown):
+                    return True
+            except (ContentChanged, AlreadyDecided, HunkNotFound) as refusal:
+                self._complain(shown.plan.id, refusal)
+                return True  # shown anew as it is now
+            except Refusal as refusal:
+                self._complain(shown.plan.id, refusal)
+
+    def _act(self, key: str, shown: Shown) -> bool:
+        """What a key asks for; whether to go on to what is to be shown now."""
+        hunk_id = shown.plan.id
+        if key == "y":
+            decision = self._review.approve(self._reviewer, hunk_id, shown.before, shown.after)
+            self._took(_Done(hunk_id, "approved"), said(decision, self._lang))
+        elif key == "w":
+            self._write(shown)
+        elif key == "n":
+            reason = input(say("cli.reason", self._lang) + " ").strip()
+            if not reason:
+                return False
+            decision = self._review.reject(self._reviewer, hunk_id, reason)
+            self._took(_Done(hunk_id, "rejected"), said(decision, self._lang))
+        elif key == "e":
+            return self._edit(shown)
+        elif key == "s":
+            made = self._review.split(self._reviewer, hunk_id)
+            self._queue[self._at : self._at + 1] = [plan.id for plan in made]
+        elif key == "u":
+            self._take_back()
+        return True
+
+    def _write(self, shown: Shown) -> None:
+        """Approve and write at once."""
+        seen = Seen(shown.plan.id, shown.before, shown.after)
+        outcome = self._review.apply(self._reviewer, [seen])
+        if isinstance(outcome, Rejected):
+            raise outcome.refusal
+        edit_id = outcome.edit_id if isinstance(outcome, Applied) else 0
+        facts = {"id": shown.plan.id, "path": shown.plan.request.path, "edit": edit_id}
+        done = _Done(shown.plan.id, "written", edit_id)
+        self._took(done, say("cli.written", self._lang, facts))
+
+    def _edit(self, shown: Shown) -> bool:
+        """Another new text, from the editor."""
+        old = text_of(shown.plan.request)
+        assert old is not None, "the key is not offered"
+        new = edited(old, Path(str(shown.plan.request.path)).suffix)
+        if new is None or new == old:
+            self._say("cli.not_edited")
+            return False
+        self._review.amend(self._reviewer, shown.plan.id, new)
+        return True
+
+    def _take_back(self) -> None:
+        """The last decision of this run."""
+        last = self._done.pop()
+        if last.kind != "written":
+            self._review.withdraw(self._reviewer, last.hunk_id)
+            self._at = self._queue.index(last.hunk_id)
+            self._say("cli.taken_back", id=last.hunk_id)
+        elif last.edit_id:
+            outcome = self._opened.desk.undo(self._reviewer, UNDO, last.edit_id)
+            if isinstance(outcome, NotUndone):
+                raise outcome.refusal
+            self._say("cli.edit_taken_back", id=last.edit_id, path=outcome.entry.path)
+
+    def _took(self, done: _Done, words: str) -> None:
+        self._done.append(done)
+        self._at += 1
+        out(terminal.line(words) + "\n\n")
+
+    def _keys(self, shown: Shown) -> str:
+        """What can be answered."""
+        whole = isinstance(shown.draft.base, Snapshot) and not shown.draft.created
+        can = shown.refusal is None
+        keys = "yw" if can else ""
+        keys += "n"
+        keys += "e" if can and text_of(shown.plan.request) is not None else ""
+        keys += "s" if can and whole and len(regions_apart(shown.draft)) > 1 else ""
+        keys += "u" if self._done else ""
+        return f"{keys}jq?"
+
+    def _prompt(self, keys: str) -> str:
+        question = say("cli.approve_this", self._lang)
+        return terminal.strong(f"{question} [{','.join(keys)}]", self._coloured) + " "
+
+    def _help(self, keys: str) -> None:
+        for key in keys:
+            out(f"{key} - {say(_KEYS[key], self._lang)}\n")
+
+    def _show(self, shown: Shown) -> None:
+        plan = shown.plan
+        left = plan.expires_ms - time.time_ns() // 1_000_000
+        facts = {
+            "at": self._at + 1,
+            "count": len(self._queue),
+            "id": plan.id,
+            "path": plan.request.path,
+            "action": plan.action,
+            "owner": plan.owner,
+            "left": terminal.ago(left),
+        }
+        head = terminal.line(say("cli.step", self._lang, facts))
+        out(terminal.strong(head, self._coloured) + "\n")
+        if shown.refusal is not None:
+            self._complain(plan.id, shown.refusal)
+        elif shown.state == "drifted":
+            self._say("cli.drifted")
+        text, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
+        out(terminal.diff(text, self._coloured))
+        if was_cut:
+            self._say("cli.diff_cut")
+
+    def _sum_up(self) -> None:
+        kinds = Counter(done.kind for done in self._done)
+        waiting = self._review.pending(self._reviewer)
+        facts = {name: kinds[name] for name in ("approved", "rejected", "written")}
+        left = sum(one.decision is None for one in waiting)
+        self._say("cli.reviewed", **facts, left=left)
+
+    def _decided(self, decision: Decision) -> str:
+        facts = {"id": decision.plan[0], "by": decision.by, "verdict": decision.verdict}
+        return say("cli.decided", self._lang, facts)
+
+    def _complain(self, hunk_id: str, refusal: Refusal) -> None:
+        sys.stdout.flush()
+        terminal.complain(f"{hunk_id}: {failing.refusal_words(refusal, self._lang)}")
+
+    def _say(self, saying: str, **facts: object) -> None:
+        out(terminal.line(say(saying, self._lang, facts)) + "\n")
+
+
+_KEYS = {
+    "y": "cli.key.approve",
+    "w": "cli.key.write",
+    "n": "cli.key.reject",
+    "e": "cli.key.edit",
+    "s": "cli.key.split",
+    "u": "cli.key.undo",
+    "j": "cli.key.later",
+    "q": "cli.key.quit",
+    "?": "cli.key.help",
+}
+"""What each key does, by its saying."""
+
+
+def edited(text: str, suffix: str) -> str | None:
+    """The text as the person's editor leaves it; None when the editor fails or gives no text."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="copydesk-") as folder:
+        file = Path(folder, f"new{suffix}")
+        file.write_bytes(text.encode())
+        sys.stdout.flush()
+        try:
+            ended = subprocess.run([*shlex.split(editor), str(file)], check=False)
+            return None if ended.returncode else file.read_bytes().decode()
+        except (OSError, ValueError) as error:
+            terminal.complain(f"{editor}: {error}")
+            return None

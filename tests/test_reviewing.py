@@ -1,0 +1,301 @@
+"""A person decides on the command line: approve, reject, and the steps of review on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.cli import main
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.opening import Opened, now_ms, open_workspace
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 31))
+TOML = """
+durability = "fast"
+[members.ann]
+approval = "human"
+"""
+PATIENCE_SECONDS = 30.0
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Opened]:
+    """The workspace, open in a process of an agent that needs a person."""
+    (tmp_path / "copydesk.toml").write_text(TOML)
+    (tmp_path / "a.txt").write_text(TEXT)
+    config = Config(durability="fast", members={"ann": MemberConfig(approval="human")})
+    ticks = count()  # plans of one millisecond have no order that a test could know
+
+    def clock() -> int:
+        return now_ms() + next(ticks)
+
+    with open_workspace(str(tmp_path), config, clock=clock) as opened:
+        yield opened
+
+
+def plan(agent: Opened, line: int, content: str) -> str:
+    arguments = {"path": "a.txt", "range": str(line), "content": content}
+    hunk = str(agent.call("ann", "prepare_file_range_edit", arguments).fields["hunk_id"])
+    agent.desk.show(agent.member("ann"), hunk)  # waits until the text is kept
+    return hunk
+
+
+def apply(agent: Opened, hunk: str) -> dict[str, Any]:
+    return dict(agent.call("ann", "apply_file_modification", {"hunk_id": hunk}).fields)
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command: its exit status, what it wrote on standard output and on standard error."""
+
+    def command(*words: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capsys.readouterr()
+        status = main(["--root", str(tmp_path), *words])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return command
+
+
+def test_approve_and_reject(agent: Opened, run: Run, tmp_path: Path) -> None:
+    one, two, three = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "twelve")
+    status, out, _ = run("approve", one, two, "--json")
+    rows = json.loads(out)
+    assert status == 0
+    assert [(row["hunk_id"], row["verdict"], row["by"]) for row in rows] == [
+        (one, "approved", "local"),
+        (two, "approved", "local"),
+    ]
+    assert run("reject", three, "--reason", "too short")[0] == 0
+    assert apply(agent, three)["reason"] == "too short"
+    assert apply(agent, one)["status"] == "ok"
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "five\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "code"),
+    [
+        (("approve", "00000000"), 1, "HUNK_NOT_FOUND"),
+        (("approve", "x"), 1, "INVALID_HUNK_ID"),
+        (("reject", "HUNK", "--reason", " "), 1, "INVALID_ARGS"),
+        (("reject", "HUNK"), 2, "USAGE"),
+        (("approve",), 2, "USAGE"),
+        (("approve", "HUNK", "--after", "0123"), 1, "CONTENT_CHANGED"),
+        (("approve", "DONE"), 1, "ALREADY_DECIDED"),
+        (("reject", "DONE", "--reason", "no"), 1, "ALREADY_DECIDED"),
+        (("approve", "HUNK", "--member", "ann"), 1, "ACCESS_DENIED"),
+        (("review",), 2, "USAGE"),
+    ],
+)
+def test_refusals(agent: Opened, run: Run, words: tuple[str, ...], status: int, code: str) -> None:
+    ids = {"HUNK": plan(agent, 5, "five"), "DONE": plan(agent, 9, "nine")}
+    assert run("approve", ids["DONE"])[0] == 0
+    ended, out, _ = run(*(ids.get(word, word) for word in words), "--json")
+    assert (ended, json.loads(out)["error"]) == (status, code)
+    assert run(*(ids.get(word, word) for word in words))[0] == (
+        0 if words == ("review",) else status
+    )
+
+
+def test_what_is_not_as_show_has_it_needs_its_digest(
+    agent: Opened, run: Run, tmp_path: Path
+) -> None:
+    hunk = plan(agent, 20, "twenty")
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    status, out, _ = run("approve", hunk)
+    assert status == 1
+    after = re.search(r"--after ([0-9a-f]{64})", out)
+    assert after is not None
+    assert "+twenty" in out
+    assert run("approve", hunk, "--after", after[1])[0] == 0
+    assert apply(agent, hunk)["status"] == "ok"
+
+
+def test_an_apply_that_waits_for_a_person_is_not_done(agent: Opened, run: Run) -> None:
+    hunk = plan(agent, 5, "five")
+    status, out, _ = run("apply", hunk, "--json", "--member", "ann")
+    assert (status, json.loads(out)["status"]) == (1, "pending")
+    status, out, _ = run("apply", hunk, plan(agent, 9, "x"), "--json", "--member", "ann")
+    assert (status, json.loads(out)["status"]) == (1, "pending")
+
+
+class Terminal:
+    """`copydesk review` on a terminal of its own."""
+
+    def __init__(self, root: Path, **environment: str) -> None:
+        self._leader, follower = pty.openpty()
+        self._seen = ""
+        kept = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "copydesk.app.cli", "review"],
+            cwd=root,
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            env={**kept, "TERM": "xterm", **environment},
+        )
+        os.close(follower)
+
+    def answer(self, text: str, until: str = "?] ") -> str:
+        """Wait for the prompt and give the answer; what was shown before it."""
+        shown = self.wait(until)
+        self.type(text)
+        return shown
+
+    def wait(self, until: str = "?] ") -> str:
+        """Wait for the prompt; what was shown before it."""
+        return self._read(until)
+
+    def type(self, text: str) -> None:
+        os.write(self._leader, f"{text}\n".encode())
+
+    def end(self) -> str:
+        """All that is still shown; the program has ended well."""
+        shown = self._read(None)
+        assert self._process.wait(PATIENCE_SECONDS) == 0, shown
+        os.close(self._leader)
+        return shown
+
+    def _read(self, until: str | None) -> str:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while until is None or until not in _plain(self._seen):
+            ready, _, _ = select.select([self._leader], [], [], deadline - time.monotonic())
+            assert ready, f"no {until!r} in time after: {self._seen}"
+            try:
+                chunk = os.read(self._leader, 65_536)
+            except OSError:  # the end of a terminal whose other side is closed
+                chunk = b""
+            if not chunk:
+                assert until is None, f"ended: {self._seen}"
+                break
+            self._seen += chunk.decode()
+        shown, self._seen = self._seen, ""
+        return shown
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+
+def test_the_steps_of_review(agent: Opened, tmp_path: Path) -> None:
+    """y, n with a reason, e with an editor, s, u, ?, j, w and q, one after the other."""
+    yes = plan(agent, 2, "two")
+    no = plan(agent, 4, "four")
+    edited = plan(agent, 6, "six")
+    edits = [{"old_string": f"line {n}\n", "new_string": f"{n}\n"} for n in (10, 20)]
+    several = agent.call("ann", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
+    last = plan(agent, 28, "last")
+    editor = tmp_path / "editor.sh"
+    editor.write_text("#!/bin/sh\nprintf 'SIX\\nand a half\\n' > \"$1\"\n")
+    editor.chmod(0o755)
+    step = Terminal(tmp_path, VISUAL=str(editor))
+    assert "\x1b[32m+two\x1b[0m" in step.answer("?")
+    step.answer("x")  # no key: the help again
+    step.answer("y")
+    assert "+four" in step.answer("u")  # back to the first
+    assert "+two" in step.answer("y")
+    step.answer("n")
+    step.answer("", until=": ")  # no reason: asked again
+    step.answer("n")
+    step.answer("say it in words", until=": ")
+    assert "+six" in step.answer("e")
+    assert "+and a half" in step.answer("y")
+    assert "+20" in step.answer("s")
+    first = _plain(step.answer("w"))
+    assert "+10" in first
+    assert "+20" not in first
+    assert "+20" in step.answer("j")
+    assert "+last" in step.answer("q")
+    # Approved, rejected, written, left: what is written makes the approvals of that file stale.
+    assert re.findall(r"\d+", _plain(step.end())) == ["2", "1", "1", "4"]
+    text = TEXT.replace("line 10\n", "10\n")
+    assert (tmp_path / "a.txt").read_text() == text
+    assert apply(agent, no)["reason"] == "say it in words"
+    for hunk in (yes, edited):  # the file is another now: they have to be shown anew
+        assert apply(agent, hunk)["why"] == "drifted"
+    assert apply(agent, str(several.fields["hunk_id"]))["error"] == "HUNK_NOT_FOUND"
+    assert apply(agent, last)["why"] == "member"
+
+
+def test_what_moves_on_meanwhile_is_shown_anew(agent: Opened, tmp_path: Path) -> None:
+    hunk, other = plan(agent, 20, "twenty"), plan(agent, 5, "five")
+    step = Terminal(tmp_path)
+    step.answer("?")
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    step.answer("y")
+    again = _plain(step.answer("y"))
+    assert "CONTENT_CHANGED" in again
+    assert "+twenty" in again
+    assert "+five" in step.wait()
+    shown = agent.desk.review.show(agent.member("eve"), other)
+    agent.desk.review.approve(agent.member("eve"), other, shown.before, shown.after)
+    step.type("y")
+    assert "ALREADY_DECIDED" in _plain(step.end())
+    assert apply(agent, hunk)["status"] == "ok"
+    decision = agent.decisions.of((other, shown.plan.created_ms))
+    assert decision is not None
+    assert decision.by == "eve"
+
+
+def test_a_written_edit_is_taken_back(agent: Opened, tmp_path: Path) -> None:
+    plan(agent, 5, "five")
+    plan(agent, 9, "nine")
+    step = Terminal(tmp_path)
+    step.answer("w")
+    step.answer("u")
+    step.answer("q")
+    step.end()
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    assert [edit.undoes for edit in agent.history("ann")] == [1, 0]
+
+
+def test_what_is_in_conflict_can_only_be_rejected(agent: Opened, run: Run, tmp_path: Path) -> None:
+    hunk = plan(agent, 5, "five")
+    (tmp_path / "a.txt").write_text(TEXT.replace("line 5\n", "other\n"))
+    status, out, err = run("review", stdin="y\nn\nstale\n")
+    assert status == 0
+    assert "-line 5\n+five\n" in out
+    assert "CONTENT_CHANGED" in err
+    assert "[n,j,q,?]" in out
+    assert agent.desk.review.pending(agent.member("eve"))[0].decision is not None
+    assert apply(agent, hunk)["decisions"][0]["reason"] == "stale"
+
+
+@pytest.mark.parametrize("editor", ["false", "true", "/no/such/editor", "'"])
+def test_an_editor_that_gives_no_other_text(
+    agent: Opened, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str
+) -> None:
+    plan(agent, 5, "five")
+    monkeypatch.setenv("VISUAL", editor)
+    assert run("review", stdin="e\nq\n")[0] == 0
+    assert agent.desk.review.pending(agent.member("eve"))[0].plan.edited_by == ""
+
+
+def test_nothing_waits(agent: Opened, run: Run) -> None:
+    assert run("review")[0] == 0
+    assert run("approve", plan(agent, 5, "five"))[0] == 0
+    assert run("review", stdin="n\n")[0] == 0
+
+
+def test_the_end_of_input_ends_it(agent: Opened, run: Run) -> None:
+    plan(agent, 5, "five")
+    for typed in ("", "n\n", "?\n"):
+        assert run("review", stdin=typed)[0] == 0
+    assert agent.desk.review.pending(agent.member("eve"))[0].decision is None
