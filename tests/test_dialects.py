@@ -263,7 +263,9 @@ FILES = {
     "b/c.py": "def one():\n    pass\n",
     ".minds/a.txt": "one\ntwo one\nthree\nend\n",
     ".minds/b/c.py": "def one():\n    pass\n",
+    "note.md": "---\nid: 20260101000000-notenot\n---\n\nkiwi ^20260101000000-blockbl\n",
 }
+NOTE, BLOCK = "20260101000000-notenot", "20260101000000-blockbl"
 REQUIRED: dict[str, dict[str, object]] = {
     "read_file": {"path": "a.txt"},
     "create_new_file": {"path": "new.txt"},
@@ -301,6 +303,15 @@ REQUIRED: dict[str, dict[str, object]] = {
     "BatchEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
     "MultiEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
     "prepare_batch_edit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
+    "getBlockInfo": {"ids": BLOCK},
+    "getBlockContent": {"blockId": NOTE},
+    "listNotebooks": {},
+    "searchBlocks": {"query": "kiwi"},
+    "readVar": {"name": "x"},
+    "appendContent": {"markdown": "x", "targetType": "document", "target": NOTE},
+    "createNewDoc": {"title": "x", "anchorDocumentId": NOTE, "location": "children"},
+    "applyBlockDiff": {"diff": f"@@AFTER:{BLOCK}@@\nx"},
+    "prepareBlockDiff": {"diff": f"@@AFTER:{BLOCK}@@\nx"},
 }
 """A call of each tool with its required arguments alone."""
 
@@ -309,12 +320,15 @@ REFUSED = (
     "apply_file_modifications",
     "undo_file_modification",
     "discard_hunk",
+    "readVar",
 )
 """The tools that need what an earlier call gave."""
 
 ZERO_MEANS_NOT_GIVEN = ("occurrence", "max_lines", "max_files", "max_results", "before_edit_id")
 CHANGES_EACH_TIME = (
     *("hunk_id", "expires_at_ms", "time_ms", "file_mtime_ms", "params_input", "log_id"),
+    *("box", "notebooks", "breadcrumb", "newBlockId", "newBlockIds", "operation", "docId"),
+    *("created", "updated"),
 )
 
 

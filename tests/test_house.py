@@ -24,7 +24,10 @@ ROOMS = {
     "text": ("errors",),
     "edit": ("text", "errors"),
     "store": ("text", "errors"),
-    "desk": ("edit", "text", "errors", "store.protocol", "store.stamp", "store.notes.protocol"),
+    "desk": (
+        *("edit", "text", "errors", "store.protocol", "store.stamp"),
+        *("store.notes.protocol", "store.notes.errors"),
+    ),
     "tools": ("desk", "edit", "text", "errors"),
     "app": ("tools", "desk", "store", "edit", "text", "errors", "__version__"),
 }

@@ -22,7 +22,7 @@ from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
 
-TOOLSETS = ("ws_mod", "batch", "team_mgmt")
+TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt")
 _LISTS = (
     "read_dirs",
     "write_dirs",
@@ -86,6 +86,20 @@ class MemberConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class NotesConfig:
+    """Where notes are: in a SiYuan kernel, when there is a URL, else in files.
+
+    `notebooks` are folders below the root, each a notebook; `profile` is how their
+    Markdown is read, as GitHub does or as SiYuan does.
+    """
+
+    notebooks: tuple[str, ...] = (".",)
+    profile: Literal["gfm", "siyuan"] = "gfm"
+    siyuan_url: str = ""
+    siyuan_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings. `ttl_seconds` of plans, `limit_bytes` of a file that is edited.
 
@@ -110,6 +124,7 @@ class Config:
     journal_bytes: int = 512 << 20
     encodings: tuple[tuple[str, str], ...] = ()
     state: str = ".copydesk"
+    notes: NotesConfig = NotesConfig()
     source: str = "defaults"
 
     def of_member(self, name: str) -> MemberConfig:
@@ -136,7 +151,15 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
         if text:
             found = _value(key, _from_text(key, text), f"the environment, {variable}")
             config = replace(config, **{key: found})  # type: ignore[arg-type]
-    return config
+    return replace(config, notes=_notes_from(environ, config.notes))
+
+
+def _notes_from(environ: Mapping[str, str], notes: NotesConfig) -> NotesConfig:
+    """The kernel that the environment names."""
+    url, token = environ.get("SIYUAN_URL", ""), environ.get("SIYUAN_TOKEN", "")
+    return replace(
+        notes, siyuan_url=url or notes.siyuan_url, siyuan_token=token or notes.siyuan_token
+    )
 
 
 def _from_text(key: str, text: str) -> object:
@@ -202,6 +225,8 @@ def _value(key: str, value: object, source: str) -> object:
         members = {name: _member(v, f"{key}.{name}", source) for name, v in found}
         _check_tokens(members, source)
         return members
+    if key == "notes":
+        return _notes(value, source)
     keys = [each.name for each in fields(Config) if each.name != "source"]
     raise ConfigError(f"{source}: there is no key {key!r}{perhaps(key, keys)}")
 
@@ -245,6 +270,38 @@ def _member(value: object, key: str, source: str) -> MemberConfig:
             own = (*_LISTS, "token", "team_mgmt", "approval", "approval_paths", *_COUNTS)
             raise ConfigError(f"{source}: there is no key {key}.{name}{perhaps(name, own)}")
     return MemberConfig(lists, **found)
+
+
+def _notes(value: object, source: str) -> NotesConfig:
+    notes = NotesConfig()
+    for name, item in _mapping(value, "notes", source).items():
+        key = f"notes.{name}"
+        if name == "notebooks":
+            folders = tuple(_folder(each, key, source) for each in _texts(item, key, source))
+            if not folders or len(set(folders)) < len(folders):
+                raise ConfigError(f"{source}: {key} must name folders, each once")
+            notes = replace(notes, notebooks=folders)
+        elif name == "profile":
+            found: Literal["gfm", "siyuan"] = "gfm"
+            if _one_of(item, ("gfm", "siyuan"), key, source) == "siyuan":
+                found = "siyuan"
+            notes = replace(notes, profile=found)
+        elif name == "siyuan_url":
+            notes = replace(notes, siyuan_url=_text(item, key, source))
+        elif name == "siyuan_token":
+            notes = replace(notes, siyuan_token=_text(item, key, source))
+        else:
+            close = perhaps(name, [each.name for each in fields(NotesConfig)])
+            raise ConfigError(f"{source}: there is no key {key}{close}")
+    return notes
+
+
+def _folder(text: str, key: str, source: str) -> str:
+    """The path of a folder below the root, as it is written there."""
+    try:
+        return str(RelPath.parse(text))
+    except Refusal:
+        raise ConfigError(f"{source}: {key} must name folders below the root") from None
 
 
 def _codec(value: object, key: str, source: str) -> str:

@@ -15,13 +15,14 @@ from copydesk.app.usage import unknown
 from copydesk.tools import dialects
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool
+from copydesk.tools.notes import notes
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 
 def catalog() -> tuple[Tool, ...]:
     """All tools, in the order of the catalog."""
-    return (*ws_mod(), *batch(), *team_mgmt())
+    return (*ws_mod(), *batch(), *notes(), *team_mgmt())
 
 
 def find(name: str) -> Tool:

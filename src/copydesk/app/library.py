@@ -25,7 +25,16 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit, Request, Terms
+from copydesk.edit.request import (
+    Append,
+    BatchEdit,
+    BlockDiff,
+    BlockReplace,
+    Insert,
+    RangeEdit,
+    Request,
+    Terms,
+)
 from copydesk.store.closing import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.tools.history import UNDO
@@ -219,3 +228,5 @@ def _tool(request: Request) -> str:
             return "prepare_file_block_replace"
         case BatchEdit():
             return "prepare_batch_edit"
+        case BlockDiff():
+            return "prepareBlockDiff"

@@ -15,6 +15,7 @@ from typing import Any
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
+from copydesk.app.notes import Opener
 from copydesk.desk.approving import Approving
 from copydesk.desk.bases import Bases, BasesBeside, MemoryBases
 from copydesk.desk.batching import Batching
@@ -23,7 +24,8 @@ from copydesk.desk.desk import Desk
 from copydesk.desk.history import Past
 from copydesk.desk.journal import Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
-from copydesk.desk.member import Member
+from copydesk.desk.member import Member, Permission
+from copydesk.desk.notes.home import Home, Notes
 from copydesk.desk.recovery import Recovery, Settled
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.rollback import Rollback
@@ -41,6 +43,8 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
+from copydesk.tools.notes import notes
+from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Lang, Report
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
@@ -75,16 +79,18 @@ def open_workspace(
     shared: bool = True,
     recover: bool = True,
     clock: Callable[[], int] = now_ms,
+    home: Callable[[Permission], Home] | None = None,
 ) -> Opened:
     """The workspace at `root`, with its configuration unless one is given.
 
     `shared`: plans, bases and the journal are kept in the state folder, for all
     processes; else in the memory of this one. `recover`: what a process that died
     has left half done is settled first. `clock` gives milliseconds since 1970.
+    `home` opens the notes, where they are not those of the configuration.
     Raises ConfigError, and Refusal for a root that cannot be opened.
     """
     loaded = load(root) if config is None else config
-    return Opened(root, loaded, shared=shared, recover=recover, clock=clock)
+    return Opened(root, loaded, shared=shared, recover=recover, clock=clock, home=home)
 
 
 class Opened(Closing):
@@ -98,6 +104,7 @@ class Opened(Closing):
         shared: bool,
         recover: bool = True,
         clock: Callable[[], int] = now_ms,
+        home: Callable[[Permission], Home] | None = None,
     ) -> None:
         self.config, self.clock = config, clock
         self.files = Workspace(
@@ -107,11 +114,13 @@ class Opened(Closing):
             whole_bytes=config.whole_bytes,
         )
         self.root = self.files.root
-        self.catalog = Catalog((*ws_mod(), *batch(), *team_mgmt()))
+        self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt()))
+        self.kept = Kept()
         self._listeners: list[Callable[[], None]] = []
         self._let_go: Callable[[], None] = _done
         self._members: dict[tuple[str, str], Member] = {}
         self._lock = threading.Lock()
+        state: StateFolder | None = None
         if shared:
             from copydesk.desk.decisions_sqlite import SqliteDecisions
             from copydesk.desk.journal_sqlite import SqliteJournal
@@ -173,12 +182,16 @@ class Opened(Closing):
         )
         approving = Approving(setting.decisions)
         writer = Writer(self.files, turns, self.journal, clock, setting.named, approving)
-        self.desk = Desk(setting, writer)
+        self._opener = Opener(config, self.files, state)
+        self._notes = Notes(home or self._opener.open, self.files)
+        self.desk = Desk(setting, writer, self._notes)
         self._batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
 
     def close(self) -> None:
         """Let go of all that is held."""
+        self._notes.close()
+        self._opener.close()
         self.registry.close()
         self.decisions.close()
         self.journal.close()
@@ -202,7 +215,9 @@ class Opened(Closing):
             denied = AccessDenied("call", "team_mgmt is not granted")
             return reports.refused(name, None, denied, lang)
         caller = self.member(member, "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod")
-        context = Context(self.desk, self._batches, self.looking, caller, lang, progress, cancelled)
+        context = Context(
+            self.desk, self._batches, self.looking, caller, lang, progress, cancelled, self.kept
+        )
         return self.catalog.call(context, name, arguments)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:

@@ -14,9 +14,10 @@ from copydesk.desk.applying import Applying, digest_of
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.setting import Setting
 from copydesk.edit.draft import Draft, compose
+from copydesk.edit.notes.draft import BlockDraft
 from copydesk.edit.place import foot_span, locate, text_for
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import BatchEdit, RangeEdit, Request
+from copydesk.edit.request import BatchEdit, BlockDiff, RangeEdit, Request
 from copydesk.errors import InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.snapshot import Snapshot, Text
@@ -72,7 +73,7 @@ class Amending:
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
             draft = self._draft(replace(plan, request=request))
-            made = self._planned(plan, plan.id, request, draft, by)
+            made = self._planned(plan, plan.id, draft.request, draft, by)
             decide()
             self._set.registry.put(made)
         self._remember(made, draft)
@@ -87,6 +88,8 @@ class Amending:
         """
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
+            if isinstance(plan.request, BlockDiff):
+                raise InvalidArgs("hunk_id", "is a block diff, which is changed by its text")
             draft = self._draft(plan)
             base = draft.base
             apart = regions_apart(draft)
@@ -112,6 +115,8 @@ class Amending:
         return tuple(made)
 
     def _draft(self, plan: Plan) -> Draft:
+        if isinstance(plan.request, BlockDiff):
+            return self._applying.blocks(replace(plan, blocks=None))
         real = self._set.files.resolve(plan.request.path)
         if plan.base_digest is None:
             return self._drafting.of_new(plan.request)
@@ -133,6 +138,7 @@ class Amending:
             expires_ms=max(plan.expires_ms, now_ms + self._set.ttl_ms),
             span=foot_span(draft.base, draft.place),
             edited_by=by,
+            blocks=draft.reads if isinstance(draft, BlockDraft) else None,
         )
 
     def _remember(self, plan: Plan, draft: Draft) -> None:

@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.journal import State
 from copydesk.desk.member import Member
+from copydesk.desk.notes.desk import NotesDesk
 from copydesk.desk.outcome import Applied, Rejected
 from copydesk.desk.setting import Setting
 from copydesk.desk.shown import Shown
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.draft import Draft, compose
+from copydesk.edit.notes.draft import BlockDraft
 from copydesk.edit.place import text_for
 from copydesk.edit.plan import ContextMatch, Plan
 from copydesk.edit.relocate import place_of
+from copydesk.edit.request import BlockDiff
 from copydesk.errors import ContentChanged, Failed, HunkNotFound, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
@@ -48,8 +51,11 @@ NOTHING_AHEAD = Ahead()
 class Applying:
     """Writes the plans of one workspace."""
 
-    def __init__(self, setting: Setting, drafting: Drafting, writer: Writer) -> None:
+    def __init__(
+        self, setting: Setting, drafting: Drafting, writer: Writer, notes: NotesDesk
+    ) -> None:
         self._set, self._drafting, self._writer = setting, drafting, writer
+        self._notes = notes
         self._shown = Shown()
 
     def show(self, plan: Plan, draft: Draft) -> None:
@@ -61,6 +67,8 @@ class Applying:
 
         `base` is the text planned on, where it is at hand; else it is looked up.
         """
+        if isinstance(plan.request, BlockDiff):
+            return self._write_blocks(member, plan)
         seen: list[Text] = []
 
         def make(now: Source) -> Draft:
@@ -96,6 +104,32 @@ class Applying:
         self._drafting.remember(draft.after, real)
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
         return Applied(plan, draft, context, written.edit_id)
+
+    def blocks(self, plan: Plan, member: Member | None = None) -> BlockDraft:
+        """What a plan of a block diff comes to on the notes as they are.
+
+        As its owner sees them, or another member. Raises the refusals of its kind.
+        """
+        owner = self._set.members(plan.owner, plan.toolset)
+        return self._notes.planned(member or owner, plan)
+
+    def _write_blocks(self, member: Member, plan: Plan) -> Applied | Rejected:
+        """The same for a plan of a block diff."""
+
+        def still() -> None:
+            self.check_waits(plan)
+
+        def then() -> None:
+            self._set.registry.end(plan.id, "applied", self._set.clock())
+
+        try:
+            draft = self._notes.apply(member, plan, still, then)
+        except Refusal as refusal:
+            if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
+                raise
+            return Rejected(plan, refusal, None)
+        context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
+        return Applied(plan, draft, context, draft.edit_ids[0] if draft.edit_ids else 0)
 
     def draft(
         self,

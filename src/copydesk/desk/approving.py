@@ -9,6 +9,7 @@ bytes before and the bytes after are those of the approval.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Protocol
 
 from copydesk.desk.decisions import Decisions, Version
@@ -73,12 +74,14 @@ class Approving:
         *,
         created: bool,
         files: int = 1,
+        others: Sequence[RelPath] = (),
     ) -> Why | None:
         """Raise unless the change may be written now; else why a person had to approve it.
 
         `plan` is None for a tool that writes at once; `files`: so many are written
-        together. ApprovalRequired: nobody has decided, or the bytes are not those
-        that were approved (which is then forgotten). HunkRejected: a person said no.
+        together; `others`: the change is one of the texts of these files too.
+        ApprovalRequired: nobody has decided, or the bytes are not those that were
+        approved (which is then forgotten). HunkRejected: a person said no.
         """
         decision = None if plan is None else self._decisions.of(plan)
         if decision is not None and decision.verdict == "rejected":
@@ -87,7 +90,9 @@ class Approving:
         if policy.asks_nobody:
             return None
         lines = 0 if policy.most_lines is None else max(line_counts(made.base, made.change))
-        why = policy.why_human(real, lines, files)
+        why: Why | None = None
+        for path in (real, *others):
+            why = why or policy.why_human(path, lines, files)
         if why is None:
             return None
         if plan is None:

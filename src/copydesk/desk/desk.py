@@ -15,6 +15,8 @@ from copydesk.desk.approving import Approving
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.history import History
 from copydesk.desk.member import Member
+from copydesk.desk.notes.desk import NotesDesk
+from copydesk.desk.notes.home import Notes
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -37,9 +39,10 @@ from copydesk.desk.undoing import Undoing
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
 from copydesk.edit.draft import Draft, compose
+from copydesk.edit.notes.draft import BlockDraft
 from copydesk.edit.place import foot_span
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BlockReplace, RangeEdit, Request, Terms
+from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms
 from copydesk.errors import (
     FileExists,
     FileNotFound,
@@ -59,16 +62,17 @@ ON_NO_TERMS = Terms()
 
 
 class Desk:
-    """The desk of one workspace. Safe to use from many threads."""
+    """The desk of one workspace, and of its notes. Safe to use from many threads."""
 
-    def __init__(self, setting: Setting, writer: Writer) -> None:
+    def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
         self._set, self._writer = setting, writer
         self._drafting = Drafting(setting)
-        self._applying = Applying(setting, self._drafting, writer)
+        self.notes = NotesDesk(setting, notes)
+        self._applying = Applying(setting, self._drafting, writer, self.notes)
         approving = Approving(setting.decisions)
         self._transactions = Transactions(setting, self._drafting, self._applying, approving)
         self.history = History(setting)
-        self._undoing = Undoing(setting, self._drafting, self.history, writer)
+        self._undoing = Undoing(setting, self._drafting, self.history, writer, self.notes.undoing)
         self.review = Review(setting, self._drafting, self._applying, self._transactions)
 
     def prepare(
@@ -80,13 +84,13 @@ class Desk:
         """
         now_ms = self._set.clock()
         existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
-        draft = self._drafting.of(member, request, terms)
+        draft = self._draft(member, request, terms)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
             toolset=member.toolset,
             tool=tool,
-            request=request,
+            request=draft.request,
             place=draft.place,
             action=draft.action,
             base_digest=None if draft.created else draft.base.digest,
@@ -94,6 +98,7 @@ class Desk:
             created_ms=now_ms,
             expires_ms=now_ms + self._set.ttl_ms,
             span=foot_span(draft.base, draft.place),
+            blocks=draft.reads if isinstance(draft, BlockDraft) else None,
         )
         plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)
@@ -105,7 +110,7 @@ class Desk:
                 if isinstance(outcome, Applied):
                     return outcome
                 declined = outcome.refusal.code
-        self._drafting.remember_planned(draft.base, request.path)
+        self._drafting.remember_planned(draft.base, plan.request.path)
         return Planned(plan, draft, declined)
 
     def read(
@@ -197,6 +202,8 @@ class Desk:
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         real = self._set.files.resolve(plan.request.path)
         member.permission.check("read", plan.request.path, real)
+        if isinstance(plan.request, BlockDiff):
+            return Planned(plan, self.notes.draft(member, plan.request))
         if plan.base_digest is None:
             return Planned(plan, self._drafting.of_new(plan.request))
         base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
@@ -270,6 +277,11 @@ class Desk:
         made = written.made
         self._set.bases.keep(made.after, self._drafting.real(path))
         return Overwritten(path, made.base, made.after, added, written.edit_id, made.diff)
+
+    def _draft(self, member: Member, request: Request, terms: Terms) -> Draft:
+        if isinstance(request, BlockDiff):
+            return self.notes.draft(member, request)
+        return self._drafting.of(member, request, terms)
 
     def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
         if hunk_id is None:

@@ -14,11 +14,13 @@ from itertools import islice
 from threading import Lock
 from typing import Literal, Protocol, TypeVar
 
+from copydesk.store.notes.protocol import Change
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 State = Literal["open", "done", "failed", "unsure"]
-Kind = Literal["edit", "create", "remove"]
+Kind = Literal["edit", "create", "remove", "notes"]
+"""What was done to a file; or to notes that no file holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,9 @@ class Entry:
     in hex, `before` empty for a creation, `after` for a removal. `inverse` takes
     the bytes after back to the bytes before. `diff` is the one that was reported.
     `time_ms` is milliseconds since 1970 (UTC). Entries of one `group` are written
-    all or none. `undoes` is the edit that this one takes back, 0 for none.
+    all or none. `undoes` is the edit that this one takes back, 0 for none. Of
+    notes that no file holds `undo` is the way back, for their store; `path` and the
+    digests are of its texts then, and `inverse` says nothing.
     """
 
     time_ms: int
@@ -46,6 +50,7 @@ class Entry:
     state: State = "open"
     group: str = ""
     undoes: int = 0
+    undo: tuple[Change, ...] = ()
 
 
 class Journal(Protocol):
@@ -68,6 +73,10 @@ class Journal(Protocol):
 
         It is made beside the work; who reads entries waits for it.
         """
+        ...
+
+    def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
+        """Record, durably, the way back of what a store of notes has written."""
         ...
 
     def close_entry(self, edit_id: int, state: State) -> None:
@@ -205,6 +214,12 @@ class MemoryJournal:
         with self._lock:
             if edit_id in self._entries:
                 self._entries[edit_id] = replace(self._entries[edit_id], diff=made)
+
+    def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
+        """Record the way back of what a store of notes has written."""
+        with self._lock:
+            if edit_id in self._entries:
+                self._entries[edit_id] = replace(self._entries[edit_id], undo=undo)
 
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended."""

@@ -21,6 +21,7 @@ from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
 from copydesk.desk.lanes import Exclusion
 from copydesk.desk.records import packed, unpacked
 from copydesk.errors import Failed
+from copydesk.store.notes.protocol import Change
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -30,7 +31,7 @@ CREATE TABLE IF NOT EXISTS edits (
     member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
     before TEXT NOT NULL, after TEXT NOT NULL, inverse BLOB NOT NULL, diff BLOB NOT NULL,
     hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB,
-    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0
+    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0, undo BLOB
 );
 CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
 CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
@@ -42,12 +43,13 @@ CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
 _ADDED = {
     "group_id": "TEXT NOT NULL DEFAULT ''",
     "undoes": "INTEGER NOT NULL DEFAULT 0",
+    "undo": "BLOB",
 }
 """Columns that a journal of an earlier version does not have."""
 
 _COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
-    " group_id, undoes"
+    " group_id, undoes, undo"
 )
 _SMALL = 4_096
 """Bytes; to compress fewer takes longer than to write them."""
@@ -80,6 +82,12 @@ class SqliteJournal:
         """Record, durably, all old bytes of a file that is about to be written in place."""
         with self._db.writing() as db:
             db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (_squeezed(old), edit_id))
+
+    def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
+        """Record, durably, the way back of what a store of notes has written."""
+        with self._db.writing() as db:
+            way = _squeezed(packed(undo))
+            db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record the diff of an entry that was opened with the start of it only."""
@@ -297,6 +305,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         state=cast(State, state),
         group=row[12],
         undoes=row[13],
+        undo=() if row[14] is None else unpacked(_full(row[14])),
     )
 
 

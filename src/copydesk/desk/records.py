@@ -13,37 +13,44 @@ from typing import Any, cast
 import msgpack
 
 from copydesk.edit.place import Place
-from copydesk.edit.plan import Plan
+from copydesk.edit.plan import BlockReads, Plan
 from copydesk.edit.request import (
     Anchor,
     Append,
     BatchEdit,
+    BlockDiff,
     BlockReplace,
     Insert,
     RangeEdit,
     StringEdit,
 )
+from copydesk.store.notes import protocol as notes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
-_TYPES: dict[str, Callable[..., Any]] = {
-    t.__name__: t
-    for t in (
-        Anchor,
-        Append,
-        BatchEdit,
-        StringEdit,
-        BlockReplace,
-        ChangeSet,
-        Edit,
-        Insert,
-        Place,
-        Plan,
-        RangeEdit,
-        RelPath,
-    )
-}
+_OF_FILES = (
+    Anchor,
+    Append,
+    BatchEdit,
+    BlockDiff,
+    BlockReads,
+    BlockReplace,
+    ChangeSet,
+    Edit,
+    Insert,
+    Place,
+    Plan,
+    RangeEdit,
+    RelPath,
+    StringEdit,
+)
+_OF_NOTES = (notes.Insert, notes.Update, notes.Delete, notes.Restore)
 
+_TYPES: dict[str, Callable[..., Any]] = {
+    **{t.__name__: t for t in _OF_FILES},
+    **{f"notes.{t.__name__}": t for t in _OF_NOTES},
+}
+_NAMES: dict[type, str] = {cast(type, t): name for name, t in _TYPES.items()}
 
 _FIELDS: dict[type, tuple[str, ...]] = {
     cast(type, t): tuple(f.name for f in fields(cast(Any, t))) for t in _TYPES.values()
@@ -67,7 +74,7 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [None, *cast("tuple[object, ...]", value)]
     kind = type(value)
-    return [kind.__name__, *[getattr(value, name) for name in _FIELDS[kind]]]
+    return [_NAMES[kind], *[getattr(value, name) for name in _FIELDS[kind]]]
 
 
 def _typed(value: Any) -> Any:

@@ -27,6 +27,7 @@ from copydesk.desk.standing import Standing, State
 from copydesk.desk.transaction import Transactions
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.plan import Plan, checked_id
+from copydesk.edit.request import BlockDiff
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -310,6 +311,8 @@ class Review:
 
     def _draft(self, reviewer: Member, plan: Plan) -> Draft:
         """The plan's edit on the file as it is."""
+        if isinstance(plan.request, BlockDiff):
+            return self._applying.blocks(plan, reviewer)
         real = self._set.files.resolve(plan.request.path)
         try:
             return self._drafting.at_hand(
@@ -322,6 +325,8 @@ class Review:
 
     def _as_planned(self, plan: Plan) -> Draft | None:
         """The plan as its owner was shown it; None when that text is not remembered."""
+        if isinstance(plan.request, BlockDiff):
+            return None
         if plan.base_digest is None:
             return self._drafting.of_new(plan.request)
         named = self._set.named(self._drafting.real(plan.request.path))

@@ -16,6 +16,7 @@ from copydesk.desk.decisions import Decision, Version, version_of
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.setting import Setting
 from copydesk.edit.plan import Plan
+from copydesk.edit.request import BlockDiff
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
@@ -54,6 +55,8 @@ class Standing:
 
     def state(self, plan: Plan) -> State:
         """How the plan stands now; looked up once for each state of its file."""
+        if isinstance(plan.request, BlockDiff):
+            return self._of_blocks(plan)
         try:
             real, stamp = self._set.files.stat(plan.request.path)
         except FileNotFound:
@@ -80,8 +83,18 @@ class Standing:
             return "conflict"
         return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
 
+    def _of_blocks(self, plan: Plan) -> State:
+        """The same for a block diff, whose notes are looked at each time."""
+        try:
+            draft = self._applying.blocks(plan)
+        except Refusal:
+            return "conflict"
+        return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
+
     def _digest(self, plan: Plan) -> str:
         """The SHA-256 of the plan's file as it is; raises FileNotFound and others."""
+        if isinstance(plan.request, BlockDiff):
+            return self._applying.blocks(plan).base.digest
         real, stamp = self._set.files.stat(plan.request.path)
         with self._lock:
             known = self._digests.get((real, stamp)) if stamp.settled else None

@@ -27,6 +27,7 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS, Job
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
+from copydesk.edit.request import BlockDiff
 from copydesk.errors import (
     ApprovalRequired,
     Failed,
@@ -104,6 +105,9 @@ class Transactions:
 
     def write(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
         """Write plans, each as its owner, all or none."""
+        for plan in plans:
+            if isinstance(plan.request, BlockDiff):
+                raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
         for _ in range(ATTEMPTS):
             with suppress(TargetMoved):
                 return self._attempt(owner, plans)

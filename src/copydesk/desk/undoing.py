@@ -15,6 +15,7 @@ from copydesk.desk.drafting import Drafting
 from copydesk.desk.history import History, between, taken_back_by, taken_back_in
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, State
 from copydesk.desk.member import Member
+from copydesk.desk.notes.undoing import NotesUndoing
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
@@ -43,10 +44,16 @@ class Undoing:
     """Takes back the edits of one workspace."""
 
     def __init__(
-        self, setting: Setting, drafting: Drafting, history: History, writer: Writer
+        self,
+        setting: Setting,
+        drafting: Drafting,
+        history: History,
+        writer: Writer,
+        notes: NotesUndoing,
     ) -> None:
         self._set, self._drafting = setting, drafting
         self._history, self._writer = history, writer
+        self._notes = notes
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Take the edit back, also when later ones changed other lines.
@@ -66,6 +73,9 @@ class Undoing:
 
         def still() -> None:
             self._check_stands(member, entry)
+
+        if entry.kind == "notes":
+            return self._notes.undo(job, entry, still)
 
         def make_new() -> _Back:
             still()

@@ -17,6 +17,7 @@ from copydesk.edit.request import (
     Action,
     Append,
     BatchEdit,
+    BlockDiff,
     BlockReplace,
     Insert,
     RangeEdit,
@@ -129,6 +130,8 @@ def action_of(request: Request, place: Place) -> Action:
         return "insert"
     if isinstance(request, BlockReplace):
         return "block_replace"
+    if isinstance(request, BlockDiff):
+        return "block_diff"
     if isinstance(request, Append) or place.foot is None:
         return "append"
     if isinstance(request, BatchEdit):

@@ -16,6 +16,7 @@ from copydesk.edit.request import (
     Anchor,
     Append,
     BatchEdit,
+    BlockDiff,
     BlockReplace,
     Insert,
     Occurrence,
@@ -73,6 +74,8 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
         return _insertion(request, base)
     if isinstance(request, BlockReplace):
         return _block(request, base)
+    if isinstance(request, BlockDiff):
+        raise TypeError("a block diff goes to blocks, not to lines")
     start, stop = ranges.resolve(request.range, base.line_count)
     if start < stop:
         return Place(start, stop, (start, stop))

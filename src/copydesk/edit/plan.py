@@ -22,6 +22,20 @@ _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
+class BlockReads:
+    """What a plan for blocks relies on and comes to.
+
+    `digests` are pairs of a block's id and the SHA-256 in hex of its text, of the
+    blocks that are written or deleted whatever they hold. Lines are those of the
+    diff that was shown.
+    """
+
+    digests: tuple[tuple[str, str], ...]
+    lines_removed: int
+    lines_added: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One prepared edit.
 
@@ -31,6 +45,7 @@ class Plan:
     `span` is where the lines that it relies on stand in the base, in bytes
     (`span_of`); None for a batch, and for one that relies on an end of the file.
     `edited_by`: the person who gave it another text than its owner did.
+    `blocks` is for a block diff, which has no lines of a file as its place.
     """
 
     id: str
@@ -46,6 +61,7 @@ class Plan:
     expires_ms: int
     span: tuple[int, int] | None = None
     edited_by: str = ""
+    blocks: BlockReads | None = None
 
 
 def checked_id(text: str) -> str:

@@ -14,7 +14,7 @@ from copydesk.edit.expected import Expected
 from copydesk.errors import InvalidArgs
 from copydesk.text.relpath import RelPath
 
-Action = Literal["replace", "delete", "append", "insert", "block_replace"]
+Action = Literal["replace", "delete", "append", "insert", "block_replace", "block_diff"]
 Match = Literal["contains", "equals"]
 Occurrence = int | Literal["last"]
 """Which of several candidates: 1-based, or the last one."""
@@ -107,7 +107,20 @@ class BatchEdit:
         return any("\ufffd" in edit.new and "\ufffd" not in edit.old for edit in self.edits)
 
 
-Request = RangeEdit | Append | Insert | BlockReplace | BatchEdit
+@dataclass(frozen=True, slots=True)
+class BlockDiff:
+    """Edit blocks of notes, as `content` says in the grammar of block diffs.
+
+    `path` is that of the first document it names. `strict` compares what it says
+    of a block with white space as it is.
+    """
+
+    path: RelPath
+    content: str
+    strict: bool = True
+
+
+Request = RangeEdit | Append | Insert | BlockReplace | BatchEdit | BlockDiff
 
 
 @dataclass(frozen=True, slots=True)

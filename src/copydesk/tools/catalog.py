@@ -22,6 +22,7 @@ from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathReq
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, describe, reports
 from copydesk.tools.envelope import Envelope
+from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Fields, Lang, Report
 from copydesk.tools.wire import Args, Schema, checked
 from copydesk.tools.words import say
@@ -77,7 +78,8 @@ class Context:
     """What a call has at hand: the desk, who calls, in which language the answer is.
 
     `member` has the permission of the tool's own toolset. `progress` is told
-    how many files a long search has seen; `cancelled` whether to stop.
+    how many files a long search has seen; `cancelled` whether to stop. `kept`
+    are the long results of the session.
     """
 
     desk: Desk
@@ -87,6 +89,7 @@ class Context:
     lang: Lang = "en"
     progress: Progress = _silent
     cancelled: Callable[[], bool] = field(default=lambda: False)
+    kept: Kept = field(default_factory=Kept)
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
         """The path of the workspace that a caller of the member's toolset means.

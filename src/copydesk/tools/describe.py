@@ -10,6 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from copydesk.tools import describe_notes
 from copydesk.tools.report import Lang
 from copydesk.tools.wire import Schema
 
@@ -54,6 +55,7 @@ _TITLES: dict[str, _Both] = {
     "BatchEdit": ("Batch edit", "批量编辑"),
     "MultiEdit": ("Batch edit", "批量编辑"),
     "prepare_batch_edit": ("Plan batch edit", "规划批量编辑"),
+    **describe_notes.TITLES,
 }
 
 _CONTRACTS: dict[str, _Both] = {
@@ -145,6 +147,7 @@ _CONTRACTS: dict[str, _Both] = {
     "BatchEdit": _BATCH,
     "MultiEdit": _BATCH,
     "prepare_batch_edit": (f"{_BATCH[0]} {_PLANS_EN}", f"{_BATCH[1]}{_PLANS_ZH}"),
+    **describe_notes.CONTRACTS,
 }
 
 _MIRROR: _Both = (" Paths are relative to .minds/.", "路径相对于 .minds/。")
@@ -284,6 +287,7 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
         "每项一个：-i、-w、-C2、-tpy、--glob=!dist。",
     ),
     **{(name, "path"): _SEARCH_PATH for name in (*_SEARCHES, "list_edits", "list_pending")},
+    **describe_notes.SPECIAL,
 }
 
 

@@ -147,6 +147,8 @@ def _plan_fields(plan: Plan, member: str) -> Fields:
 def _planned_lines(plan: Plan) -> tuple[int, int]:
     """How many lines a plan replaces, and how many stand in their place."""
     place, request = plan.place, plan.request
+    if plan.blocks is not None:
+        return plan.blocks.lines_removed, plan.blocks.lines_added
     if isinstance(request, BatchEdit):
         old = len({line for start, stop in place.parts for line in range(start, stop)})
         grown = sum(edit.new.count("\n") - edit.old.count("\n") for edit in request.edits)
@@ -161,6 +163,7 @@ HISTORY = (
         arguments({"edit_id": number(), "report": choice("full", "brief")}, "edit_id"),
         undo_file_modification,
         destroys=True,
+        also=("notes",),
     ),
     Tool(
         "list_edits",
@@ -176,6 +179,7 @@ HISTORY = (
         list_edits,
         reads=True,
         idempotent=True,
+        also=("notes",),
     ),
     Tool(
         "list_pending",
@@ -184,6 +188,7 @@ HISTORY = (
         list_pending,
         reads=True,
         idempotent=True,
+        also=("notes",),
     ),
     Tool(
         "discard_hunk",
@@ -192,6 +197,7 @@ HISTORY = (
         discard_hunk,
         destroys=True,
         idempotent=True,
+        also=("notes",),
     ),
 )
 """The rows of the catalog, which the mirror toolset has too."""

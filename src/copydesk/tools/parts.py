@@ -11,9 +11,9 @@ from itertools import takewhile
 
 from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
-from copydesk.edit.request import Append, BatchEdit, BlockReplace, Insert, RangeEdit
+from copydesk.edit.request import Append, BatchEdit, BlockDiff, BlockReplace, Insert, RangeEdit
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools import evidence
+from copydesk.tools import evidence, notes_parts
 from copydesk.tools.report import Fields, Lang
 from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
@@ -31,6 +31,8 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
         return {"range": {"input": request.range, "resolved": resolved}, "lines": _lines(draft)}
     if isinstance(request, BatchEdit):
         return {"edits_count": len(request.edits), **_regions(draft), "lines": _lines(draft)}
+    if isinstance(request, BlockDiff):
+        return {**notes_parts.hunks(draft, done=False), "lines": _lines(draft)}
     if isinstance(request, Append):
         return {
             "create": request.create,
@@ -80,6 +82,8 @@ def applied_fields(draft: Draft, *, brief: bool) -> Fields:
         return {**_block(draft), "lines": _lines(draft)}
     if isinstance(request, BatchEdit):
         return {**_regions(draft), "lines": _lines(draft)}
+    if isinstance(request, BlockDiff):
+        return {**notes_parts.hunks(draft, done=True), "lines": _lines(draft)}
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
         fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
@@ -185,6 +189,8 @@ def plan_evidence(draft: Draft) -> Fields:
     base, place, request = draft.base, draft.place, draft.request
     if isinstance(request, BatchEdit):
         return {"evidence": _old_regions(draft)}
+    if isinstance(request, BlockDiff):
+        return {}
     before = evidence.before(base, place.start)
     after = evidence.after(base, place.stop)
     old = evidence.lines_of(base, place.start, place.stop)
@@ -220,6 +226,8 @@ def apply_evidence(draft: Draft, *, brief: bool) -> Fields:
     """What stands there after an apply."""
     if isinstance(draft.request, BatchEdit):
         return _new_regions(draft, brief=brief)
+    if isinstance(draft.request, BlockDiff):
+        return {}
     start = draft.place.start
     stop = start + len(draft.new_lines)
     if brief:
@@ -276,6 +284,8 @@ def numbers(draft: Draft) -> dict[str, object]:
         edits, places = len(draft.request.edits), len(draft.regions)
         told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
         return {**told, "old": old, "new": new, "delta": new - old}
+    if isinstance(draft.request, BlockDiff):
+        return notes_parts.numbers(draft)
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)
     return {

@@ -14,8 +14,9 @@ from typing import cast
 
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.draft import Draft
+from copydesk.edit.notes.errors import BlockDiffRefused, InvalidSlice
 from copydesk.edit.place import cut
-from copydesk.edit.request import BatchEdit
+from copydesk.edit.request import BatchEdit, BlockDiff
 from copydesk.errors import (
     ApprovalRequired,
     Conflict,
@@ -26,6 +27,7 @@ from copydesk.errors import (
     Unsettled,
 )
 from copydesk.tools import evidence, parts
+from copydesk.tools.notes_words import notes_refusal_words
 from copydesk.tools.reasons import why
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
 from copydesk.tools.words import names, say
@@ -118,10 +120,14 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         around = evidence.AROUND
         shown["current"] = evidence.lines_of(now, start - around, stop + around)
     fields["apply_evidence"] = shown
-    voices = ("batch",) if isinstance(plan.request, BatchEdit) else ()
+    voices = _VOICES.get(type(plan.request), ())
     why = refusal_words(outcome.refusal, lang, voices)
     fields["summary"] = say("rejected", lang, {"why": why})
     return Report(fields)
+
+
+_VOICES: dict[type, tuple[str, ...]] = {BatchEdit: ("batch",), BlockDiff: ("notes",)}
+"""Whose words a plan is refused in."""
 
 
 def refused(
@@ -229,11 +235,13 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
 
 
 def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> str:
-    """What happened and what to do, in words.
+    """What happened and what to do, in words; of a block diff, a line for each problem.
 
     `voices` is whose words to take where a refusal has such: those of a toolset
     (`batch`), those of a tool that makes one edit (`edit`).
     """
+    if isinstance(refusal, BlockDiffRefused | InvalidSlice):
+        return notes_refusal_words(refusal, lang)
     given = refusal.facts().items()
     facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
     facts |= _in_words(refusal, lang, voices)
@@ -271,6 +279,8 @@ def _applied_saying(outcome: Applied) -> str:
         return "apply.nothing"
     if isinstance(outcome.draft.request, BatchEdit):
         return f"apply.batch.{outcome.context}"
+    if isinstance(outcome.draft.request, BlockDiff):
+        return f"apply.block_diff.{outcome.context}"
     return f"apply.{outcome.context}"
 
 

@@ -105,7 +105,7 @@ def _evidence(after: Text, found: tuple[Region, ...], *, brief: bool) -> Fields:
 
 def _action(outcome: Undone, old: int, new: int) -> str:
     """What taking the edit back does to the file."""
-    if outcome.entry.kind != "edit":
+    if outcome.entry.kind in ("create", "remove"):
         return "remove" if outcome.entry.kind == "create" else "create"
     if old and new:
         return "replace"
@@ -115,7 +115,7 @@ def _action(outcome: Undone, old: int, new: int) -> str:
 def _saying(outcome: Undone) -> str:
     if not outcome.edit_id:
         return "undo.nothing"
-    if outcome.entry.kind != "edit":
+    if outcome.entry.kind in ("create", "remove"):
         return f"undo.{outcome.entry.kind}"
     return f"undo.{outcome.context}"
 

@@ -252,7 +252,7 @@ EDITING = (
         arguments({"hunk_id": text()}, "hunk_id"),
         apply_file_modification,
         destroys=True,
-        also=("batch",),
+        also=("batch", "notes"),
     ),
     Tool(
         APPLY_ALL,

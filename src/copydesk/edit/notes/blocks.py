@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
 """Kinds of blocks that hold blocks; a heading does not, its section stands behind it."""
 
+_MARKER = re.compile(r"[ \t]*([0-9]{1,8})?([-*+.)])[ \t]+(\[.\][ \t])?")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)", re.MULTILINE)
 
 
@@ -89,6 +90,18 @@ class Image:
 def image_of(block: Block) -> Image:
     """The block as it is now."""
     return Image(block.id, block.kind, block.markdown)
+
+
+def as_item(text: str, items: Sequence[str]) -> str:
+    """The text as one more item of a list, with the marker that its items have."""
+    found = _MARKER.match(items[-1]) if items else None
+    marker = "- "
+    if found is not None and found[2]:
+        marker = f"{int(found[1]) + 1 if found[1] else ''}{found[2]} "
+    task = "[ ] " if found is not None and found[3] else ""
+    lines = text.replace("\r\n", "\n").strip("\n").split("\n")
+    body = [line and " " * len(marker) + line for line in lines]
+    return "\n".join([f"{marker}{task}{lines[0]}", *body[1:]])
 
 
 def heading_level(markdown: str) -> int:

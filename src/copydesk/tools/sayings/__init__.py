@@ -5,7 +5,7 @@ What lives here: the texts. What must not: how they are filled (`words`).
 
 from __future__ import annotations
 
-from copydesk.tools.sayings import approvals, batch, cli, history, refusals, reports
+from copydesk.tools.sayings import approvals, batch, cli, history, notes, refusals, reports
 
 SAYINGS: dict[str, tuple[str, str]] = {
     **reports.SAYINGS,
@@ -13,5 +13,6 @@ SAYINGS: dict[str, tuple[str, str]] = {
     **batch.SAYINGS,
     **history.SAYINGS,
     **approvals.SAYINGS,
+    **notes.SAYINGS,
     **cli.SAYINGS,
 }

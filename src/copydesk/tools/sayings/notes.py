@@ -1,6 +1,7 @@
-"""What is said of a block diff or a slice that is refused: what is wrong, and what to do.
+"""What the tools of notes say; of a block diff or a slice that is refused, what to do.
 
-The keys are the kinds of problems; `copydesk.tools.notes_words` fills them.
+The keys of `PROBLEMS` and `SLICES` are the kinds of problems, which
+`copydesk.tools.notes_words` fills; `SAYINGS` are like those of other parts.
 """
 
 from __future__ import annotations
@@ -186,3 +187,116 @@ SLICE = (
     "The slice {slice} has no meaning among the {total} blocks here: {why}. Write id:id, id:+N, id:-N, start:end (from 0), id:END or BEGIN:id, without blanks.",
     "切片 {slice} 在此处的 {total} 个块中无效：{why}。请使用 id:id、id:+N、id:-N、起:止（从 0 起）、id:END 或 BEGIN:id，不含空格。",
 )
+
+SAYINGS: dict[str, tuple[str, str]] = {
+    # sheets of blocks
+    "notes.infos": ("---Blocks ({count} in all)---", "---块信息 (共 {count} 个)---"),
+    "notes.infos_missing": ("[Not found] {ids}", "[未找到] {ids}"),
+    "notes.content_length": ("content length: {length}", "content长度: {length}"),
+    "notes.markdown_length": (
+        "inner markdown length: {length} (preview: {preview})",
+        "内部 markdown 长度: {length} (预览: {preview})",
+    ),
+    "notes.empty": ("(empty)", "(空)"),
+    "notes.children": ("child blocks: {count}", "容器内部子块数量: {count}"),
+    "notes.outline": ("outline of the document:", "文档标题大纲:"),
+    "notes.breadcrumb": (
+        "Breadcrumb of the block in its document:",
+        "当前块在文档中的面包屑层级关系:",
+    ),
+    # content
+    "notes.slice_empty": (
+        "(Slice result is empty. Original children count: {total}. Check your slice range.)",
+        "(Slice result is empty. Original children count: {total}. Check your slice range.) 切片结果为空，请检查范围。",
+    ),
+    "notes.cut": (
+        '... {omitted:character is|characters are} left out, of {total}. Read on: readVar({{"name": "{name}", "offset": {next}}})',
+        '...输出过长，共 {total} 个字符，省略后 {omitted} 个字符。继续读取：readVar({{"name": "{name}", "offset": {next}}})',
+    ),
+    # what was written
+    "notes.appended": (
+        "Appended to {what} [{id}]. New blocks: {ids}",
+        "已成功追加内容到{what} [{id}]。新块：{ids}",
+    ),
+    "notes.target.dailynote": ("the daily note", "日记文档"),
+    "notes.target.document": ("the document", "文档"),
+    "notes.target.block": ("the block", "块"),
+    "notes.created": (
+        "Created the document [{hpath}](siyuan://blocks/{id}) (location: {where})",
+        "已成功创建文档 [{hpath}](siyuan://blocks/{id}) (位置: {where})",
+    ),
+    "notes.location.siblings": ("siblings", "同级"),
+    "notes.location.children": ("children", "子文档"),
+    "notes.location.parent": ("parent", "父级同级"),
+    "notes.diff.done": ("Done: {count:operation|operations}.", "成功执行 {count} 个操作。"),
+    "notes.diff.dry": (
+        "Dry run: {count:operation was|operations were} checked, nothing was written.",
+        "干运行模式：已校验 {count} 个操作，以下操作未执行。",
+    ),
+    "notes.diff.nothing": (
+        "Nothing was written: the {count:block reads|blocks read} so already.",
+        "未写入任何内容：{count} 处的内容已经如此。",
+    ),
+    "notes.undo": ("To take it back: {calls}", "撤销：{calls}"),
+    "plan.block_diff": (
+        "Planned: {hunks:hunk|hunks} of a block diff in {documents:document|documents}, first {path}; {old:line|lines} replaced by {new}. Nothing is written yet.",
+        "已规划：块 diff 的 {hunks} 处编辑，涉及 {documents} 个文档（首个为 {path}）；将 {old} 行替换为 {new} 行。尚未写入。",
+    ),
+    "apply.block_diff.exact": (
+        "Written: {hunks:hunk|hunks} of a block diff in {documents:document|documents}, first {path}; {old:old line|old lines} became {new:new line|new lines}, exactly as planned.",
+        "已写入：块 diff 的 {hunks} 处编辑，涉及 {documents} 个文档（首个为 {path}）；{old} 行旧内容变为 {new} 行，与规划完全一致。",
+    ),
+    "apply.block_diff.fuzz": (
+        "Written: {hunks:hunk|hunks} of a block diff in {documents:document|documents}, first {path}; {old:old line|old lines} became {new:new line|new lines}. The notes had changed around these blocks since the plan. Look at the diff.",
+        "已写入：块 diff 的 {hunks} 处编辑，涉及 {documents} 个文档（首个为 {path}）；{old} 行旧内容变为 {new} 行。规划之后这些块周围有变动，请核对 diff。",
+    ),
+    # what was found
+    "notes.notebooks": ("{count:notebook|notebooks}:", "{count} 个笔记本："),
+    "notes.closed": ("closed", "已关闭"),
+    "notes.found": ("{count:block|blocks} with {query}:", "含 {query} 的块，共 {count} 个："),
+    "notes.found_none": (
+        "{count:block|blocks} with {query}. Try fewer or shorter words.",
+        "含 {query} 的块：{count} 个。请减少或缩短词语。",
+    ),
+    # refusals
+    "INVALID_BLOCK_ID": (
+        "{block_id} is no id that a block can have. Copy the id from getBlockContent, searchBlocks or listNotebooks.",
+        "{block_id} 不是有效的块 ID。请从 getBlockContent、searchBlocks 或 listNotebooks 的结果中复制。",
+    ),
+    "BLOCK_NOT_FOUND": (
+        "There is no block {block_id}; {nearest} is what stands nearest to where it was. Read the document again, or find the block with searchBlocks.",
+        "没有块 {block_id}；其原位置附近是 {nearest}。请重新读取文档，或用 searchBlocks 查找。",
+    ),
+    "BLOCK_NOT_FOUND.less": (
+        "There is no block {block_id}. Read the document again with getBlockContent, or find the block with searchBlocks.",
+        "没有块 {block_id}。请用 getBlockContent 重新读取文档，或用 searchBlocks 查找。",
+    ),
+    "NOTEBOOK_NOT_FOUND": (
+        "There is no open notebook {notebook_id}. listNotebooks shows those that there are.",
+        "没有打开的笔记本 {notebook_id}。请用 listNotebooks 查看。",
+    ),
+    "INVALID_TARGET": (
+        "The block {block_id} is of type {kind}; this needs a {wanted}. Take the id of one.",
+        "块 {block_id} 的类型是 {kind}；此处需要 {wanted}。请改用相应的 ID。",
+    ),
+    "CONTENT_CHANGED.notes": (
+        "The notes are not what this was made on: {reason}. Read the blocks again and send it anew.",
+        "笔记内容已与所依据的不同：{reason}。请重新读取各块并再次提交。",
+    ),
+    "NOT_INVERTIBLE": (
+        "The block {block_id} could not be brought back after this ({reason}), so nothing was written. Edit the blocks around it, or leave this one to a person.",
+        "此操作之后无法恢复块 {block_id}（{reason}），因此未写入任何内容。请编辑其周围的块，或交由人工处理。",
+    ),
+    "NOTES_UNAVAILABLE": (
+        "The notes cannot be reached: {detail}. Nothing was written; copydesk doctor tells what is wrong.",
+        "无法访问笔记：{detail}。未写入任何内容；copydesk doctor 可说明原因。",
+    ),
+    "ROLLED_BACK": (
+        "Change {index} (from 0), of block {block_id}, failed: {detail}. All was put back as it was (rolled_back: true). Read the blocks again before you try another way.",
+        "第 {index} 项变更（从 0 起，块 {block_id}）失败：{detail}。已全部恢复原状（rolled_back: true）。请重新读取各块后再换一种做法。",
+    ),
+    "NOT_ROLLED_BACK": (
+        "Change {index} (from 0) failed: {detail}. These blocks could not be put back as they were: {left}. Tell the person; look at them before anything else is written.",
+        "第 {index} 项变更（从 0 起）失败：{detail}。以下块未能恢复原状：{left}。请告知用户，并在继续写入之前核对它们。",
+    ),
+}

@@ -1,0 +1,120 @@
+"""The notes of a workspace: which store they are in, opened when they are first asked for.
+
+What lives here: the choice, by the configuration. What must not: what a store
+does. A SiYuan kernel, when one is named, else the folders of Markdown files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, cast
+
+from copydesk.app.config import Config
+from copydesk.desk.member import Permission
+from copydesk.desk.notes.home import Home
+from copydesk.edit.notes.hunk import is_siyuan_id
+from copydesk.errors import InvalidArgs
+from copydesk.store.state import StateFolder
+from copydesk.text.relpath import RelPath
+
+if TYPE_CHECKING:
+    from copydesk.edit.notes.blocks import Piece as Planned
+    from copydesk.store.access import Rules
+    from copydesk.store.notes.pieces import Piece
+    from copydesk.store.workspace import Workspace
+
+KERNEL = "siyuan:"
+"""The first part of the paths of documents in a kernel, as access lists name them."""
+
+
+class Opener:
+    """Opens the notes of a workspace. `state`: where ids are kept; None: in a folder of its own.
+
+    Nothing is imported, read or sent before the first call.
+    """
+
+    def __init__(self, config: Config, files: Workspace, state: StateFolder | None) -> None:
+        self._config, self._files, self._state = config, files, state
+        self._own: TemporaryDirectory[str] | None = None
+
+    def open(self, permission: Permission) -> Home:
+        """The notes as members of a permission see them."""
+        if self._config.notes.siyuan_url:
+            return kernel_home(self._config)
+        return self._folders(cast("Rules", permission))
+
+    def close(self) -> None:
+        """Let go of the folder of ids, if it is not to be kept."""
+        if self._own is not None:
+            self._own.cleanup()
+
+    def _folders(self, rules: Rules) -> Home:
+        from copydesk.store.notes.folder import FolderStore
+        from copydesk.store.notes.folder_text import pieces
+        from copydesk.store.notes.several import several
+
+        settings = self._config.notes
+        stores = [
+            FolderStore(
+                self._files,
+                RelPath.parse(folder),
+                rules,
+                self._kept(),
+                name="" if folder != "." else self._files.root.rstrip("/").rpartition("/")[2],
+                profile=settings.profile,
+            )
+            for folder in settings.notebooks
+        ]
+        roots = {
+            store.notebooks()[0].id: RelPath.parse(folder)
+            for store, folder in zip(stores, settings.notebooks, strict=True)
+        }
+
+        def path_of(box: str, path: str) -> RelPath:
+            return RelPath.parse(path) if path else roots[box]
+
+        split = planned_split(lambda text: pieces(text, settings.profile))
+        return Home(several(stores), split, is_siyuan_id, path_of, in_files=True)
+
+    def _kept(self) -> str:
+        """The folder of ids and of what is remembered of texts."""
+        if self._state is not None:
+            return self._state.folder("notes")
+        if self._own is None:
+            self._own = TemporaryDirectory(prefix="copydesk-notes-")
+        return self._own.name
+
+
+def kernel_home(config: Config) -> Home:
+    """The notes in the kernel that is configured. Nothing is sent yet."""
+    from copydesk.store.notes.kernel import KernelStore
+    from copydesk.store.notes.kernel_split import split
+
+    store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token, split)
+    return Home(store, planned_split(split), is_siyuan_id, kernel_path, in_files=False)
+
+
+def kernel_path(box: str, path: str) -> RelPath:
+    """The path of a document in a kernel, or of a notebook."""
+    return RelPath((KERNEL, box, *(part for part in path.split("/") if part)))
+
+
+def planned_split(split: Callable[[str], Sequence[Piece]]) -> Callable[[str], list[Planned]]:
+    """How a text splits, for the planning of block diffs.
+
+    One that the store does not take counts as a paragraph: the store says, when
+    the change is prepared, what is wrong with it.
+    """
+    from copydesk.edit.notes.blocks import Piece as Planned
+
+    def planned(piece: Piece) -> Planned:
+        return Planned(piece.kind, piece.markdown, tuple(map(planned, piece.children)))
+
+    def pieces(text: str) -> list[Planned]:
+        try:
+            return [planned(piece) for piece in split(text)]
+        except InvalidArgs:
+            return [Planned("p", text)]
+
+    return pieces

@@ -1,0 +1,90 @@
+"""The notes of a workspace: their store, opened when it is first asked for, and who may see what.
+
+What lives here: the seam to the store, and the rule of access. What must not:
+concrete stores. Invariant: a document is read and written by those alone who may
+read and write its path; every document has one, wherever it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import Lock
+
+from copydesk.desk.member import Member, Operation, Permission
+from copydesk.edit.notes.blocks import Split
+from copydesk.errors import AccessDenied
+from copydesk.store.notes.protocol import Block, NoteStore
+from copydesk.store.protocol import Files
+from copydesk.text.relpath import RelPath
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A store that is open, and what the desk has to know of it.
+
+    `split` is how it parses a text; `valid` says what can be one of its ids;
+    `path_of` gives the path of a document, as access lists and the journal name
+    it, by its notebook and the path in it (empty for the notebook itself).
+    `in_files`: the documents are files of the workspace, and written as such.
+    """
+
+    store: NoteStore
+    split: Split
+    valid: Callable[[str], bool]
+    path_of: Callable[[str, str], RelPath]
+    in_files: bool
+
+
+class Notes:
+    """The notes of one workspace, each store opened when it is first asked for.
+
+    `open_home` opens the one that members of a permission see; it may be one for
+    all. Safe to use from many threads.
+    """
+
+    def __init__(self, open_home: Callable[[Permission], Home], files: Files) -> None:
+        self._open, self._files = open_home, files
+        self._opened: dict[Permission, Home] = {}
+        self._lock = Lock()
+
+    def home(self, member: Member) -> Home:
+        """The store as the member sees it; the first call opens it, and raises what that raises."""
+        with self._lock:
+            found = self._opened.get(member.permission)
+            if found is None:
+                found = self._opened[member.permission] = self._open(member.permission)
+            return found
+
+    def path(self, member: Member, block: Block) -> RelPath:
+        """The path of the block's document."""
+        return self.home(member).path_of(block.box, block.path)
+
+    def check(self, member: Member, operation: Operation, paths: Iterable[RelPath]) -> None:
+        """Raise AccessDenied unless the member may do so in all these documents."""
+        for path in dict.fromkeys(paths):
+            member.permission.check(operation, path, self._files.resolve(path))
+
+    def check_blocks(self, member: Member, operation: Operation, blocks: Iterable[Block]) -> None:
+        """The same, for the documents of blocks."""
+        self.check(member, operation, (self.path(member, block) for block in blocks))
+
+    def may_read(self, member: Member, block: Block) -> bool:
+        """Whether the member may read the block's document."""
+        try:
+            self.check_blocks(member, "read", [block])
+        except AccessDenied:
+            return False
+        return True
+
+    def may_see(self, member: Member, notebook_id: str) -> bool:
+        """Whether the member may read something in a notebook."""
+        path = self.home(member).path_of(notebook_id, "")
+        return member.permission.allows_walk(path) or member.permission.allows_read(path)
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        with self._lock:
+            for home in self._opened.values():
+                home.store.close()
+            self._opened.clear()

@@ -1,0 +1,210 @@
+"""A block diff as the texts of documents see it: a draft like any other, of one or of several.
+
+What lives here: the value, and the summary of what each hunk comes to. What must
+not: the store, words. Invariant: `change` and those of `others` are what the
+operations of the plan come to, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from copydesk.edit.draft import Draft, Normalized
+from copydesk.edit.notes.hunk import Action, Hunk
+from copydesk.edit.notes.operations import Insert
+from copydesk.edit.notes.plan import Plan
+from copydesk.edit.place import Place
+from copydesk.edit.plan import BlockReads
+from copydesk.edit.request import BlockDiff
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.encoding import UTF8
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import counts, unified
+
+Kind = Literal["UPDATE", "REPLACE", "DELETE", "INSERT_BEFORE", "INSERT_AFTER", "PREPEND", "APPEND"]
+"""What a hunk is to its block, as reports name it."""
+
+_KINDS: Mapping[Action, Kind] = {
+    "EDIT": "UPDATE",
+    "REPLACE": "REPLACE",
+    "BEFORE": "INSERT_BEFORE",
+    "AFTER": "INSERT_AFTER",
+    "PREPEND": "PREPEND",
+    "APPEND": "APPEND",
+}
+
+
+class Document(NamedTuple):
+    """What is done to the text of one document; `created`: it was not there."""
+
+    path: RelPath
+    base: Snapshot
+    change: ChangeSet
+    created: bool = False
+
+    @property
+    def after(self) -> Snapshot:
+        """The text after."""
+        return self.base.edited(self.change)
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diff."""
+        return unified(self.base, self.change, str(self.path), created=self.created)
+
+
+@dataclass(frozen=True, slots=True)
+class HunkMade:
+    """One hunk: its kind, its block, the old text where it is known, the new, ids that came."""
+
+    kind: Kind
+    block_id: str
+    old: str
+    new: str
+    new_ids: tuple[str, ...] = ()
+
+
+_NO_PLAN = Plan((), (), ())
+
+
+@dataclass(frozen=True)
+class BlockDraft(Draft):
+    """What a block diff comes to. Make one with `block_draft`.
+
+    `documents` are those that change, the first one named first; of several the
+    draft itself is of their texts one below the other. Where it was done, `ids`
+    are those that the operations of `plan` left, and `edit_ids` those of the journal.
+    """
+
+    plan: Plan = _NO_PLAN
+    documents: tuple[Document, ...] = ()
+    ids: tuple[tuple[str, ...], ...] = ()
+    edit_ids: tuple[int, ...] = ()
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diffs of all documents, one after the other."""
+        return self._all_diffs
+
+    @property
+    def old_count(self) -> int:
+        """How many lines differ afterwards, in all documents."""
+        return self._counts[1]
+
+    @property
+    def new_count(self) -> int:
+        """How many lines stand in their place."""
+        return self._counts[0]
+
+    @property
+    def bad_character(self) -> bool:
+        """Whether the new text holds U+FFFD and the diff does not look for it."""
+        return any("\ufffd" in hunk.text for hunk in self.plan.hunks) and not any(
+            "\ufffd" in image.markdown for image in self.plan.reads
+        )
+
+    @property
+    def reads(self) -> BlockReads:
+        """What a plan of this keeps: the texts that no SEARCH stands for, and the lines."""
+        blind = {hunk.block_id for hunk in self.plan.hunks if _is_blind(hunk)}
+        found = (image for image in self.plan.reads if image.id in blind)
+        digests = tuple((image.id, digest_of(image.markdown)) for image in found)
+        return BlockReads(digests, self.old_count, self.new_count)
+
+    def made(self) -> tuple[HunkMade, ...]:
+        """Each hunk, in the order of the diff."""
+        came: dict[int, list[str]] = {}
+        for operation, ids in zip(self.plan.operations, self.ids, strict=False):
+            if isinstance(operation, Insert):
+                for line in operation.lines:
+                    came.setdefault(line, []).extend(ids)
+        old = {image.id: image.markdown for image in self.plan.reads}
+        return tuple(
+            HunkMade(
+                _kind(hunk),
+                hunk.block_id,
+                old[hunk.block_id] if hunk.deletes or hunk.rewrites else "",
+                hunk.text,
+                tuple(came.get(hunk.line, ())),
+            )
+            for hunk in self.plan.hunks
+        )
+
+    def done(self, ids: tuple[tuple[str, ...], ...], edit_ids: tuple[int, ...]) -> BlockDraft:
+        """The same, now that it is done."""
+        return replace(self, ids=ids, edit_ids=edit_ids)
+
+    @cached_property
+    def _all_diffs(self) -> bytes:
+        return b"".join(one.diff for one in self.documents)
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        found = [counts(one.diff) for one in self.documents]
+        return sum(one[0] for one in found), sum(one[1] for one in found)
+
+
+def block_draft(
+    request: BlockDiff, plan: Plan, documents: Sequence[Document], path: RelPath
+) -> BlockDraft:
+    """The draft of a plan and what it does to documents; `path` is that of the first one named."""
+    order = tuple(sorted(documents, key=lambda each: each.path != path))
+    whole = joined(order) if order else Document(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+    closed = whole.base.line_count == 0 or whole.base.ends_with_newline
+    style = whole.base.newline_name(whole.base.dominant_newline)
+    return BlockDraft(
+        replace(request, path=whole.path),
+        whole.base,
+        Place(0, 0, None),
+        whole.change,
+        (),
+        Normalized(closed, True, False, False, style, 0),
+        whole.created,
+        plan=plan,
+        documents=order,
+    )
+
+
+def joined(documents: Sequence[Document]) -> Document:
+    """Documents, one at least, as one text: each but the first below a line with its path."""
+    first, *others = documents
+    if not others:
+        return first
+    data, edits = first.base.data, list(first.change.edits)
+    for one in others:
+        data += f"\n=== {one.path} ===\n".encode()
+        edits += [Edit(len(data) + e.start, len(data) + e.stop, e.new) for e in one.change.edits]
+        data += one.base.data
+    base = Snapshot(data, UTF8)
+    return Document(first.path, base, ChangeSet.of(base.size, edits))
+
+
+def rewritten(path: RelPath, before: str | None, after: str) -> Document:
+    """A document of which only the texts are known, each ended by a line feed; None: it is new."""
+    base = Snapshot(_closed(before or ""), UTF8)
+    new = _closed(after)
+    edits = [] if new == base.data else [Edit(0, base.size, new)]
+    return Document(path, base, ChangeSet.of(base.size, edits), before is None)
+
+
+def digest_of(text: str) -> str:
+    """The SHA-256 of a text in UTF-8, in hex."""
+    return Snapshot(text.encode("utf-8", "surrogatepass"), UTF8).digest
+
+
+def _closed(text: str) -> bytes:
+    closed = text if not text or text.endswith("\n") else f"{text}\n"
+    return closed.encode("utf-8", "surrogatepass")
+
+
+def _is_blind(hunk: Hunk) -> bool:
+    """Whether the hunk takes away a text that it does not name."""
+    return hunk.search is None and (hunk.deletes or hunk.rewrites)
+
+
+def _kind(hunk: Hunk) -> Kind:
+    return "DELETE" if hunk.deletes else _KINDS[hunk.action]
