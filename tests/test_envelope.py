@@ -55,6 +55,14 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
         yield opened
 
 
+def deep(levels: int) -> object:
+    """Lists and objects in one another."""
+    found: object = 1
+    for _ in range(levels):
+        found = [{"a": found}]
+    return found
+
+
 @pytest.mark.parametrize("name", TOOLS)
 @pytest.mark.parametrize(
     "arguments",
@@ -63,6 +71,16 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
         *({"path": "a.txt", "edits": float("nan")}, {"path": "a.txt", "content": float("inf")}),
         {"path": "a.txt", "content": b"bytes", "edits": ({"old_string": {1, 2}},)},
         {"path": "\ud800"},
+        {"path": "a.txt", "edits": deep(5_000), "content": deep(100), "start_line": deep(100)},
+        {"path": "a.txt", "old_string": deep(5_000), "other": deep(5_000)},
+        {"path": "a.txt", "edits": [{"old_string": 10**5_000}], "limit": 10**5_000},
+        {
+            "path": "a.txt",
+            "content": {"a": -(10**5_000)},
+            "old_string": "a",
+            "new_string": 10**5_000,
+        },
+        {"path": 10**5_000},
     ],
 )
 def test_any_arguments(desk: Opened, name: str, arguments: object) -> None:

@@ -17,6 +17,7 @@ from copydesk.errors import Crashed, Failed, InvalidArgs, InvalidPath, NotAFile,
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Fields, Lang
 from copydesk.tools.reports import LONGEST, facts_of, refusal_words
+from copydesk.tools.wire import MOST_BITS, MOST_DEPTH
 from copydesk.tools.yaml import Value
 
 Status = Literal["success", "partial", "error"]
@@ -167,20 +168,28 @@ def _resolved(refusal: Refusal, path: str | None) -> str | None:
         return None
 
 
-def _clean(value: object, most: int = LONGEST) -> Value:
-    """The value as JSON has it, with every text fit for output and cut where it is too long."""
+def _clean(value: object, most: int = LONGEST, depth: int = MOST_DEPTH + 2) -> Value:
+    """The value as JSON has it, with every text fit for output and cut where it is too long.
+
+    Of what no call has use for, numbers that cannot be written are cut too, and
+    what stands in more than `depth` values.
+    """
     if isinstance(value, str):
         if len(value) <= most and value.isascii():
             return value
         return cut(value.encode("utf-8", "backslashreplace").decode(), most)
+    if isinstance(value, Mapping | list | tuple) and not depth:
+        return "…"
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {
-            str(_clean(str(key))): _clean(item, _LONGEST_OF.get(str(key), LONGEST))
+            str(_clean(str(key))): _clean(item, _LONGEST_OF.get(str(key), LONGEST), depth - 1)
             for key, item in items
         }
     if isinstance(value, list | tuple):
-        return [_clean(item) for item in cast("Sequence[object]", value)]
+        return [_clean(item, depth=depth - 1) for item in cast("Sequence[object]", value)]
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return cut(hex(value), LONGEST)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

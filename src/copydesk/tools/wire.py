@@ -2,7 +2,8 @@
 
 What lives here: the one door for arguments. What must not: what a tool does.
 Invariants: past this door there is no `dict`, no lone surrogate, no NUL in a
-text, no unknown argument; a value that means "not given" is not given.
+text, no number that cannot be written, no unknown argument; a value that means
+"not given" is not given.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from copydesk.errors import InvalidArgs, PathRequired
 
 Schema = Mapping[str, Any]
 """A JSON Schema (2020-12), written by hand in the catalog."""
+
+MOST_BITS = 1 << 13
+"""Of a whole number; Python refuses to write out much larger ones."""
+
+MOST_DEPTH = 32
+"""How deep values may stand in one another; no tool takes more than a few."""
 
 _NUMBER_SENTINELS = ("occurrence", "max_lines", "max_files", "max_results")
 
@@ -112,9 +119,9 @@ def checked(schema: Schema, arguments: object) -> Args:
         if name not in given:
             raise InvalidArgs(name, "is required")
     loose = {name: v for name, v in given.items() if not _are_rows(known[name], v)}
-    if not _all_fit(loose):
+    if not all(map(_all_fit, loose.values())):
         for name, value in loose.items():
-            _check_text(name, value)
+            _check_value(name, value)
     if not all(_allows(known[name], value) for name, value in loose.items()):
         error = _first_error(schema, given)
         if error is not None:
@@ -153,20 +160,28 @@ def _are_rows(schema: Schema, value: object) -> bool:
     return True
 
 
-def _all_fit(value: object) -> bool:
-    """Whether `_check_text` has surely nothing against any text in the value."""
+def _all_fit(value: object, depth: int = MOST_DEPTH) -> bool:
+    """Whether `_check_value` has surely nothing against anything in the value."""
     if isinstance(value, str):
         return "\0" not in value and (value.isascii() or _valid(value))
+    if isinstance(value, int):
+        return value.bit_length() <= MOST_BITS
+    if isinstance(value, list | dict) and not depth:
+        return False
     if isinstance(value, list):
-        return all(map(_all_fit, cast("list[object]", value)))
+        return all(_all_fit(item, depth - 1) for item in cast("list[object]", value))
     if isinstance(value, dict):
         items = cast("dict[str, object]", value)
-        return all(map(_all_fit, items)) and all(map(_all_fit, items.values()))
+        return all(map(_all_fit, items)) and all(_all_fit(x, depth - 1) for x in items.values())
     return not isinstance(value, Mapping)
 
 
-def _check_text(name: str, value: object) -> None:
-    """Every text in the value is valid Unicode without NUL."""
+def _check_value(name: str, value: object, depth: int = MOST_DEPTH) -> None:
+    """Every text in the value is valid Unicode without NUL, every number can be written."""
+    if isinstance(value, list | Mapping) and not depth:
+        raise InvalidArgs(name[:100], "holds too many values in one another")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise InvalidArgs(name, "is too large a number")
     if isinstance(value, str):
         if "\0" in value and name != "path":
             raise InvalidArgs(name, "holds a NUL character")
@@ -174,11 +189,11 @@ def _check_text(name: str, value: object) -> None:
             raise InvalidArgs(name, "holds a lone surrogate")
     elif isinstance(value, Mapping):
         for key, item in cast("Mapping[str, object]", value).items():
-            _check_text(f"{name}.{_shown(key)}", key)
-            _check_text(f"{name}.{_shown(key)}", item)
+            _check_value(f"{name}.{_shown(key)}", key)
+            _check_value(f"{name}.{_shown(key)}", item, depth - 1)
     elif isinstance(value, list):
         for index, item in enumerate(cast("list[object]", value)):
-            _check_text(f"{name}[{index}]", item)
+            _check_value(f"{name}[{index}]", item, depth - 1)
 
 
 def _valid(text: str) -> bool:
