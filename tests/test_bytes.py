@@ -439,3 +439,22 @@ def test_a_new_file_that_its_encoding_cannot_hold_is_refused(tmp_path: Path, too
 def test_the_rows_are_of_different_kinds() -> None:
     assert len(set(KINDS.values())) == len(KINDS)
     assert replace(KINDS["LF"], mode=0o755) == KINDS["mode 0755"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\xef\xbb\xbfa\n", b"\xef\xbb\xbfb\n"),
+        (b"\xff\xfea\0\n\0", b"\xff\xfeb\0\n\0"),
+        (b"a\n", b"\xef\xbb\xbfb\n"),
+    ],
+)
+def test_a_byte_order_mark_is_not_doubled(tmp_path: Path, before: bytes, after: bytes) -> None:
+    (tmp_path / "f").write_bytes(before)
+    known = {"known_old_total_lines": 1, "known_old_total_bytes": len(before)}
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        made = opened.call(
+            "local", "overwrite_entire_file", {"path": "f", "content": "\ufeffb\n", **known}
+        )
+    assert not made.is_error, made.text
+    assert (tmp_path / "f").read_bytes() == after

@@ -172,7 +172,7 @@ class Batching:
             raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
         def made(base: Snapshot) -> Batch:
-            return _whole(base, base.start(0), _styled(base, content))
+            return _whole(base, base.start(0), _styled(base, base.encoding.unmarked(content)))
 
         return self._rewrite(member, tool, path, expected, made, dry=False)
 

@@ -262,7 +262,7 @@ class Desk:
             if (now.line_count, now.size) != known:
                 raise StatsMismatch(*known, now.line_count, now.size, now.version)
             base = now.whole()
-            text = (content + "\n" * added).replace("\r\n", "\n")
+            text = base.encoding.unmarked(content + "\n" * added).replace("\r\n", "\n")
             newline = base.dominant_newline
             new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
             start = base.start(0)

@@ -54,6 +54,10 @@ class Encoding:
         """The name as a report shows it: `utf-8-sig` for UTF-8 with a byte order mark."""
         return "utf-8-sig" if self.bom == codecs.BOM_UTF8 else self.name
 
+    def unmarked(self, text: str) -> str:
+        """The whole text of a file without a byte order mark that the file has already."""
+        return text.removeprefix("\ufeff") if self.bom else text
+
     def decode(self, data: bytes) -> str:
         """The text of `data` (no byte order mark is removed), `\\xNN` for what does not decode."""
         name = self.name if self.known else "ascii"
