@@ -228,3 +228,31 @@ def test_bounded(text: str, wanted: list[str]) -> None:
     start = time.process_time()
     find_all(Snapshot.of(text.encode()), wanted)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        # pieces of 8 or 16 bytes stand in thousands of places, the texts in few
+        (
+            "".join(f"{i * 2654435761 % 2**32:032b}" for i in range(60_000)),
+            [f"{i * 40503 % 2**14:014b}" for i in range(800)],
+        ),
+        (" " * 2_000_000, [f"{' ' * (100 + i)}x{' ' * i}" for i in range(400)]),
+        (
+            " " * 1_000_000 + "y" + " " * 1_000_000,
+            [f"{' ' * (100 + i)}y{' ' * i}" for i in range(400)],
+        ),
+    ],
+    ids=["two digits", "blanks that are not there", "blanks that are there"],
+)
+def test_many_texts_cost_no_pass_each(text: str, wanted: list[str]) -> None:
+    base = Snapshot.of(text.encode())
+    start = time.process_time()
+    found = find_all(base, wanted)
+    several = time.process_time() - start
+    start = time.process_time()
+    few = [find_all(base, [one])[0] for one in wanted[::40]]
+    each = (time.process_time() - start) * 40
+    assert list(found[::40]) == few
+    assert several < each / 2

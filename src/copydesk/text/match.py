@@ -5,9 +5,10 @@ sought matches LF and CRLF. What must not: any near miss (`text.near`), any
 choice. Invariant: a span found is bytes of the original text, at whole
 characters and whole line ends; the byte order mark is never part of one.
 
-Many texts are sought by a key of each, a piece of a fixed size: no more keys
+Many texts are sought by a key of each, a piece of one of few sizes: no more keys
 than there are sizes end at one byte, so memory and time are bounded whatever
-the texts have in common; each place of a key is then looked at.
+the texts have in common; each place of a key is then looked at. Where keys are
+in too many places, longer ones are tried once.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ SHOWN = 100
 _KEY = 16
 """Bytes of a key; of a shorter text the largest power of two that it has."""
 
+_LONG_KEY = 1024
+"""Bytes of a key of texts whose first one tells little; see `_size`."""
+
 _POPULAR = 4096
-"""A key in more places than this tells little; its texts are sought one by one."""
+"""A key in more places than this tells little; a longer one is tried, then each text by itself."""
 
 _DISTINCT = 8
 _CHUNK = 1 << 18
@@ -173,14 +177,28 @@ def _period(needle: bytes) -> int:
 
 
 def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
-    """The places of the needles whose key is not popular."""
+    """The places of the needles that have a key which is not popular."""
+    found, left = _by_keys(data, needles, _KEY)
+    longer = [needle for needle in left if _size(len(needle), _LONG_KEY) > _size(len(needle), _KEY)]
+    if len(longer) > FEW:
+        more, _ = _by_keys(data, longer, _LONG_KEY)
+        found |= more
+    return found
+
+
+def _by_keys(
+    data: bytes, needles: list[bytes], most: int
+) -> tuple[dict[bytes, _Places], list[bytes]]:
+    """The places of needles by keys of at most so many bytes, and those whose key is popular."""
     groups: dict[bytes, list[tuple[bytes, int]]] = {}
-    for needle, offset, size in _keyed(needles):
+    for needle, offset, size in _keyed(needles, most):
         groups.setdefault(needle[offset : offset + size], []).append((needle, offset))
     seen = places(data, list(groups), _POPULAR)
     found: dict[bytes, _Places] = {}
+    left: list[bytes] = []
     for key, members in groups.items():
         if len(seen[key]) > _POPULAR:
+            left += [needle for needle, _ in members]
             continue
         for needle, offset in members:
             starts = [
@@ -189,10 +207,17 @@ def _at_once(data: bytes, needles: list[bytes]) -> dict[bytes, _Places]:
                 if at >= offset and data.startswith(needle, at - offset)
             ]
             found[needle] = _Places(len(starts), starts[:SHOWN])
-    return found
+    return found, left
 
 
-def _keyed(needles: list[bytes]) -> Iterator[tuple[bytes, int, int]]:
+def _size(length: int, most: int) -> int:
+    """How long the key is of a needle so long: one of few sizes."""
+    power = 1 << min(length, most).bit_length() - 1
+    half_more = power + power // 2
+    return half_more if most > _KEY and half_more <= min(length, most) else power
+
+
+def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
     """Each needle with the offset and size of its key: a piece that few of the others have.
 
     A piece near the start does for most; where another needle has it too, or it
@@ -200,7 +225,7 @@ def _keyed(needles: list[bytes]) -> Iterator[tuple[bytes, int, int]]:
     """
     first: list[tuple[bytes, int, int, bytes]] = []
     for needle in needles:
-        size = min(_KEY, 1 << len(needle).bit_length() - 1)
+        size = _size(len(needle), most)
         at = (len(needle) - size) // 3
         first.append((needle, at, size, needle[at : at + size]))
     shared = Counter(piece for _, _, _, piece in first)
@@ -252,6 +277,7 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
     found: dict[bytes, list[int]] = {key: [] for key in keys}
     live: list[bytes] = list(keys)
     start, view = 0, memoryview(data)
+    chunk = _CHUNK if max(map(len, live)) <= _KEY else max(_CHUNK >> 3, 1)  # more sizes, more ends
     while live and start < len(data):
         table = sum(map(len, live))
         dense = table <= _TABLE and table * _WORTH <= len(data)
@@ -261,14 +287,14 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
         reach = max(map(len, live)) - 1
         waste = 0
         while start < len(data) and waste < _WASTE + 50 * len(live):
-            piece = view[start : start + _CHUNK + reach]
+            piece = view[start : start + chunk + reach]
             for index, first, _ in automaton.find_matches_as_indexes(piece, overlapping=True):
-                if first < _CHUNK:
+                if first < chunk:
                     starts = lists[index]
                     if len(starts) <= most:
                         starts.append(start + first)
                     else:
                         waste += 1
-            start += _CHUNK
+            start += chunk
         live = [key for key in live if len(found[key]) <= most]
     return found
