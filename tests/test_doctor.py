@@ -12,11 +12,12 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.doctor import Finding, examine
 from copydesk.app.opening import open_workspace
+from fake_kernel import FakeKernel
 
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("COPYDESK_")]:
+    for name in [name for name in os.environ if name.startswith(("COPYDESK_", "SIYUAN_"))]:
         monkeypatch.delenv(name)
 
 
@@ -47,6 +48,22 @@ def test_a_healthy_workspace(tmp_path: Path) -> None:
     assert found["registry"].found.endswith(": 1")
     assert found["journal"].found.endswith(": 1")
     assert {"configuration", "Python", "MCP SDK", "SQLite", "ripgrep", "locks"} <= set(found)
+
+
+def test_where_notes_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "gfm" in look(tmp_path)["notes"].found
+    (tmp_path / "copydesk.toml").write_text('notes = {notebooks = ["wiki"]}\n')
+    check_fault(tmp_path, "notes", "wiki")
+    with FakeKernel() as kernel:
+        kernel.box()
+        monkeypatch.setenv("SIYUAN_URL", kernel.url)
+        monkeypatch.setenv("SIYUAN_TOKEN", kernel.token)
+        assert kernel.url in look(tmp_path)["notes"].found
+        assert "notebooks: 1" in look(tmp_path)["notes"].found
+        monkeypatch.setenv("SIYUAN_TOKEN", "another-token")
+        check_fault(tmp_path, "notes", kernel.url, "token")
+        assert "another-token" not in look(tmp_path)["notes"].found
+    check_fault(tmp_path, "notes", "unreachable")
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:

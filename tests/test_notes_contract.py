@@ -300,6 +300,18 @@ def test_blocks_are_told_as_they_are(home: Home) -> None:
     assert all(len(block.created) == 14 for block in found.values())
 
 
+def test_the_documents_of_a_notebook_are_listed_by_their_titles(home: Home) -> None:
+    above = home.document("a", "Beta")
+    for title, parent in (("Alpha", ""), ("Below", above)):
+        home.document("a", title, parent)
+    found = home.store.documents(home.box, 10)
+    assert [block.hpath for block in found] == ["/Alpha", "/Beta", "/Beta/Below"]
+    assert all(block.kind == "d" and block.box == home.box for block in found)
+    assert home.store.documents(home.box, 1) == found[:1]
+    with pytest.raises(NotebookNotFound):
+        home.store.documents(NOWHERE, 10)
+
+
 def test_children_are_in_order(home: Home) -> None:
     document = home.document(NOTE)
     paths = home.paths(document)

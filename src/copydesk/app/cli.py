@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn, TextIO
 
 from copydesk import __version__
+from copydesk.app.notes_grammar import add_commands
 from copydesk.app.usage import UsageError, unknown
 
 DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
@@ -193,6 +194,17 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     manual = add("manual", "the manuals; without a toolset, what there is")
     manual.add_argument("toolset", nargs="?")
     manual.add_argument("topic", nargs="?", help="default: index")
+    notes = add("notes", "notes by blocks: ls, cat, diff, append, new, daily, search")
+    inner = notes.add_subparsers(dest="notes", metavar="COMMAND", title="commands", required=True)
+    add_commands(
+        lambda name, words: inner.add_parser(
+            name,
+            help=words,
+            description=f"{words[0].upper()}{words[1:]}.",
+            parents=[common],
+            allow_abbrev=False,
+        )
+    )
     add("doctor", "what was found, what is wrong, and how to mend it")
     return parser, list(commands.choices)
 

@@ -23,6 +23,7 @@ from copydesk.app.usage import UsageError, unknown
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
+from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Lang
 from copydesk.tools.words import say
 from copydesk.tools.ws_mod import APPLY
@@ -85,6 +86,7 @@ def _call(options: argparse.Namespace) -> int:
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
         config = opened.config
+        opened.kept = Kept(None)  # nothing is cut: there is no second call to read on in
         report = opened.call(config.member, tool.name, given, lang=config.lang, progress=counter)
     counter.clear()
     if options.json:
@@ -250,6 +252,13 @@ def _undo(options: argparse.Namespace) -> int:
         return history.undo(opened, options.edit_id, options.lang, as_json=options.json)
 
 
+def _notes(options: argparse.Namespace) -> int:
+    from copydesk.app.notes_cli import run
+
+    with _open(options) as opened:
+        return run(opened, options)
+
+
 def _schema(options: argparse.Namespace) -> int:
     from copydesk.tools import dialects
 
@@ -356,6 +365,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "recover": _recover,
     "history": _history,
     "undo": _undo,
+    "notes": _notes,
     "schema": _schema,
     "manual": _manual,
     "doctor": _doctor,

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from copydesk.app.config import VARIABLES, Config, ConfigError, load
@@ -19,6 +20,7 @@ from copydesk.errors import Failed, Refusal
 
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
+_PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,40 @@ def _kernel(root: str) -> Iterator[Finding]:
     yield Finding("path resolution", True, "openat2" if found else "no-follow walk")
 
 
+def _notes(root: str) -> Iterator[Finding]:
+    config = _loaded(root)
+    if config is None:
+        return
+    if config.notes.siyuan_url:
+        yield _siyuan(config)
+        return
+    missing = [one for one in config.notes.notebooks if not os.path.isdir(os.path.join(root, one))]
+    found = f"Markdown files in {', '.join(config.notes.notebooks)}, read as {config.notes.profile}"
+    if missing:
+        found = f"no folder: {', '.join(missing)}"
+        yield Finding("notes", False, found, "make it, or mend notes.notebooks")
+    else:
+        yield Finding("notes", True, found)
+
+
+def _siyuan(config: Config) -> Finding:
+    """Whether the kernel that is configured answers."""
+    from copydesk.store.notes.kernel import KernelStore
+    from copydesk.store.notes.kernel_split import split
+    from copydesk.tools.reports import facts_of
+
+    url = config.notes.siyuan_url
+    mend = "start SiYuan, and mend SIYUAN_URL and SIYUAN_TOKEN or the table notes"
+    try:
+        store = KernelStore.at(url, config.notes.siyuan_token, split, _PATIENCE_SECONDS)
+        with closing(store):
+            found = store.notebooks()
+    except Refusal as refusal:
+        facts = ", ".join(f"{name}: {fact}" for name, fact in facts_of(refusal).items())
+        return Finding("notes", False, f"SiYuan at {url}: {facts}", mend)
+    return Finding("notes", True, f"SiYuan at {url}; notebooks: {len(found)}")
+
+
 def _loaded(root: str) -> Config | None:
     try:
         return load(root) if os.path.isdir(root) else None
@@ -157,4 +193,5 @@ _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
     _kernel,
     _state,
     _locks,
+    _notes,
 )

@@ -52,7 +52,10 @@ CONTRACTS: dict[str, tuple[str, str]] = {
         "Plan a block diff and show it; nothing is written until apply_file_modification.",
         "规划并展示块 diff；在 apply_file_modification 之前不写入。",
     ),
-    "listNotebooks": ("List the notebooks, with their ids.", "列出笔记本及其 ID。"),
+    "listNotebooks": (
+        "List the notebooks and their first documents, with ids.",
+        "列出笔记本及其前若干文档，附 ID。",
+    ),
     "searchBlocks": (
         "Find blocks and documents that hold all words of the query.",
         "查找包含所有词的块与文档。",
@@ -95,6 +98,7 @@ SPECIAL: dict[tuple[str, str], tuple[str, str]] = {
         "siblings：同级；children：其下；parent：与其父文档同级。",
     ),
     ("applyBlockDiff", "dryRun"): ("Check and show the diff only.", "只校验并显示 diff。"),
+    ("listNotebooks", "documents"): ("How many of each.", "每个笔记本的文档数。"),
     ("searchBlocks", "query"): ("Words, all of which must be there.", "词语，须全部出现。"),
     ("searchBlocks", "limit"): ("How many at most.", "最多数量。"),
     ("readVar", "name"): ("As the cut result names it.", "截断结果中给出的名称。"),

@@ -33,6 +33,9 @@ from copydesk.tools.words import say
 from copydesk.tools.ws_mod import prepares
 from copydesk.tools.yaml import Value, fenced
 
+LISTED = 20
+"""So many documents of each notebook are listed, unless told otherwise."""
+
 FOUND = 20
 """So many blocks a search shows, unless told otherwise."""
 
@@ -132,11 +135,17 @@ def apply_block_diff(context: Context, name: str, args: Args) -> Answer:
 
 def list_notebooks(context: Context, name: str, args: Args) -> Answer:
     """The notebooks."""
-    found = context.desk.notes.reading.notebooks(context.member)
-    rows: list[Value] = [{"id": one.id, "name": one.name, "closed": one.closed} for one in found]
+    reading, most = context.desk.notes.reading, args.number("documents", LISTED)
+    found = reading.notebooks(context.member)
     lines = [say("notes.notebooks", context.lang, {"count": len(found)})]
     shut = say("notes.closed", context.lang)
-    lines += [f"- [{one.id}] {one.name}{f' ({shut})' * one.closed}" for one in found]
+    rows: list[Value] = []
+    for one in found:
+        listed = () if one.closed else reading.documents(context.member, one.id, most)
+        documents: list[Value] = [{"id": each.id, "hpath": each.hpath} for each in listed]
+        rows.append({"id": one.id, "name": one.name, "closed": one.closed, "documents": documents})
+        lines.append(f"- [{one.id}] {one.name}{f' ({shut})' * one.closed}")
+        lines += [f"  - [{each.id}][d] {each.hpath}" for each in listed]
     return told({"count": len(rows), "notebooks": rows}, "\n".join(lines))
 
 
@@ -221,7 +230,7 @@ def notes() -> tuple[Tool, ...]:
             arguments({"blockId": text(), **show, "slice": text()}, "blockId"),
             get_block_content,
         ),
-        ("listNotebooks", arguments({}), list_notebooks),
+        ("listNotebooks", arguments({"documents": number(default=LISTED)}), list_notebooks),
         (
             "searchBlocks",
             arguments({"query": text(), "limit": number(default=FOUND)}, "query"),

@@ -61,6 +61,11 @@ class Reading:
         found = self._notes.home(member).store.notebooks()
         return tuple(one for one in found if self._notes.may_see(member, one.id))
 
+    def documents(self, member: Member, box: str, most: int) -> tuple[Block, ...]:
+        """The documents of a notebook, by their paths of titles; raises NotebookNotFound."""
+        found = self._notes.home(member).store.documents(box, most)
+        return tuple(one for one in found if self._notes.may_read(member, one))
+
     def search(self, member: Member, query: str, most: int) -> tuple[Block, ...]:
         """Blocks that hold all words, the best first."""
         found = self._notes.home(member).store.search(query, most)

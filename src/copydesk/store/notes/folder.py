@@ -68,6 +68,11 @@ class FolderStore:
     def notebooks(self) -> tuple[Notebook, ...]:
         return (Notebook(self._box, self._name),)
 
+    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+        with self._shelf.lock:
+            self._documents.open(box)
+            return self._reading.documents(most)
+
     def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
         with self._shelf.lock:
             return self._reading.blocks(ids)

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs, Refusal
@@ -60,6 +61,13 @@ class Reading:
                 continue
             found[block_id] = self._block(document, document.block(block_id))
         return found
+
+    def documents(self, most: int) -> tuple[Block, ...]:
+        """The first so many documents, in the order of their paths without endings."""
+        paths = sorted(self._shelf.scan(), key=lambda path: (*path.parts[:-1], stem(path)))
+        read = (self._shelf.look(path) for path in paths)
+        found = (self._block(one, one.tree.root) for one in read if one is not None)
+        return tuple(islice(found, max(most, 0)))
 
     def children(self, block_id: str) -> tuple[Block, ...]:
         """What a container holds, or the section of a heading."""

@@ -59,6 +59,9 @@ class KernelStore:
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(self._kernel.notebooks())
 
+    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+        return self._reading.documents(box, most)
+
     def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
         return self._reading.blocks(ids)
 

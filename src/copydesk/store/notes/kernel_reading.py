@@ -15,7 +15,7 @@ from types import MappingProxyType
 from copydesk.store.notes import kernel_image as images
 from copydesk.store.notes import kernel_sql
 from copydesk.store.notes.block_id import is_id, valid
-from copydesk.store.notes.errors import BlockNotFound
+from copydesk.store.notes.errors import BlockNotFound, NotebookNotFound
 from copydesk.store.notes.kernel_calls import Kernel
 from copydesk.store.notes.kernel_rows import KINDS, Child, Home, Row, Standing, rows, text
 from copydesk.store.notes.protocol import CONTAINERS, Around, Block, Crumb, Heading
@@ -58,6 +58,17 @@ class Reading:
             attributes = self._kernel.attributes(block_id)
             found[block_id] = shelves.block(child, standing, attributes)
         return found
+
+    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+        """The documents of an open notebook, by their paths of titles."""
+        there = {notebook.id: notebook for notebook in self._kernel.notebooks()}
+        if valid(box) not in there or there[box].closed:
+            raise NotebookNotFound(box, closed=box in there)
+        self._kernel.flush()
+        named = self._kernel.select(kernel_sql.documents(box, max(most, 0)))
+        ids = [text("/api/query/sql", of, "id") for of in named]
+        found = self.blocks([one for one in ids if is_id(one)]).values()
+        return tuple(block for block in found if block.kind == "d" and block.box == box)
 
     def children(self, block_id: str) -> tuple[Block, ...]:
         """What a container holds, or the section of a heading."""

@@ -1,6 +1,6 @@
-"""The one question that is put to the kernel's index, as SQL.
+"""The questions that are put to the kernel's index, as SQL.
 
-What lives here: the SELECT of the search, and how words become literals. What
+What lives here: the SELECT of each, and how words become literals. What
 must not: any other statement. Invariant: a statement is one SELECT, and what a
 caller wrote stands in it as quoted literals only.
 """
@@ -31,6 +31,14 @@ def search(words: Sequence[str], most: int) -> str:
     return (
         f"SELECT id FROM blocks WHERE {' AND '.join(tests)} "
         f"ORDER BY updated DESC, id LIMIT {int(most)}"
+    )
+
+
+def documents(box: str, most: int) -> str:
+    """The ids of the documents of a notebook, by their paths of titles."""
+    return (
+        f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} "
+        f"ORDER BY hpath, id LIMIT {int(most)}"
     )
 
 

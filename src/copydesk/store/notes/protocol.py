@@ -206,6 +206,13 @@ class NoteStore(Protocol):
         """All notebooks."""
         ...
 
+    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+        """The documents of a notebook in the order of their paths, the first so many.
+
+        Raises NotebookNotFound.
+        """
+        ...
+
     def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
         """The blocks that are there, as they are now; others are left out."""
         ...

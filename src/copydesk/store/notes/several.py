@@ -49,6 +49,9 @@ class _Several:
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(one for store in self._stores for one in store.notebooks())
 
+    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+        return self._notebook(box).documents(box, most)
+
     def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
         found: dict[str, Block] = {}
         for store in self._stores:

@@ -1,0 +1,202 @@
+"""The commands of notes: list, show, edit by a diff, append, new documents, search.
+
+What lives here: these, once the workspace is open; blocks as a person wants to
+see them. What must not: the grammar of the command line (`cli`), what a tool means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from copydesk.app import failing, terminal
+from copydesk.app.opening import Opened
+from copydesk.app.printing import data_of, dump, out
+from copydesk.app.usage import UsageError
+from copydesk.desk.notes.outcome import Block
+from copydesk.tools.catalog import Answer
+from copydesk.tools.notes_kept import Kept
+from copydesk.tools.notes_text import block_fields, label
+from copydesk.tools.report import Lang
+from copydesk.tools.words import say
+
+_LINE = 100
+
+
+def run(opened: Opened, options: argparse.Namespace) -> int:
+    """Run one of the commands; the exit status."""
+    opened.kept = Kept(None)  # nothing is cut: there is no second call to read on in
+    return _COMMANDS[options.notes](opened, options)
+
+
+def _list(opened: Opened, options: argparse.Namespace) -> int:
+    """The notebooks with their documents, or the blocks of one of these."""
+    lang, reading = opened.config.lang, opened.desk.notes.reading
+    member = opened.member(opened.config.member)
+    if options.block_id is not None:
+        content = reading.content(member, options.block_id, parts=True, slice_text=None)
+        if options.json:
+            dump([block_fields(one) for one in content.blocks])
+            return 0
+        out(terminal.table([("BLOCK", "TYPE", "TEXT"), *_rows(content.blocks, lang)]))
+        return 0
+    found = [
+        (one, () if one.closed else reading.documents(member, one.id, options.most))
+        for one in reading.notebooks(member)
+    ]
+    if options.json:
+        dump(
+            [
+                {
+                    "id": one.id,
+                    "name": one.name,
+                    "closed": one.closed,
+                    "documents": [block_fields(each) for each in documents],
+                }
+                for one, documents in found
+            ]
+        )
+        return 0
+    rows: list[tuple[str, str, str]] = []
+    for one, documents in found:
+        rows.append((one.id, say("notes.closed", lang) if one.closed else "", one.name))
+        rows += [(each.id, "", f"  {each.hpath}") for each in documents]
+    out(terminal.table([("ID", "", "NOTEBOOK / DOCUMENT"), *rows]))
+    return 0
+
+
+def _show(opened: Opened, options: argparse.Namespace) -> int:
+    """The text of a block, or its parts each under its id."""
+    arguments: dict[str, object] = {"blockId": options.block_id}
+    if options.ids:
+        arguments |= {"showId": True, "showSubStructure": True}
+    if options.slice:
+        arguments["slice"] = options.slice
+    return _call(opened, "getBlockContent", arguments, options)
+
+
+def _edit(opened: Opened, options: argparse.Namespace) -> int:
+    """A block diff: shown, planned, or made."""
+    arguments: dict[str, object] = {"diff": _text(options.file)}
+    if options.loose:
+        arguments["strictMatch"] = False
+    if options.plan:
+        return _call(opened, "prepareBlockDiff", arguments, options)
+    if options.dry_run:
+        arguments["dryRun"] = True
+    return _call(opened, "applyBlockDiff", arguments, options)
+
+
+def _append(opened: Opened, options: argparse.Namespace) -> int:
+    """Text at the end of a document or of a block."""
+    member = opened.member(opened.config.member)
+    kind = opened.desk.notes.reading.block(member, options.block_id).kind
+    arguments = {
+        "markdown": _text(options.file),
+        "targetType": "document" if kind == "d" else "block",
+        "target": options.block_id,
+    }
+    return _call(opened, "appendContent", arguments, options)
+
+
+def _new(opened: Opened, options: argparse.Namespace) -> int:
+    """A new document."""
+    arguments = {
+        "title": options.title,
+        "markdown": _text(options.file) if options.file is not None else "",
+        "anchorDocumentId": options.anchor_id,
+        "location": options.location,
+    }
+    return _call(opened, "createNewDoc", arguments, options)
+
+
+def _daily(opened: Opened, options: argparse.Namespace) -> int:
+    """Text at the end of today's note."""
+    member = opened.member(opened.config.member)
+    box = options.notebook
+    if box is None:
+        boxes = [one for one in opened.desk.notes.reading.notebooks(member) if not one.closed]
+        if len(boxes) != 1:
+            raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
+        box = boxes[0].id
+    arguments = {"markdown": _text(options.file), "targetType": "dailynote", "target": box}
+    return _call(opened, "appendContent", arguments, options)
+
+
+def _search(opened: Opened, options: argparse.Namespace) -> int:
+    """Blocks that hold all words."""
+    query = " ".join(options.words)
+    if options.json:
+        return _call(opened, "searchBlocks", {"query": query, "limit": options.most}, options)
+    member = opened.member(opened.config.member)
+    found = opened.desk.notes.reading.search(member, query, options.most)
+    rows = [(one.id, label(one.kind, opened.config.lang), one.hpath, _short(one)) for one in found]
+    if rows:
+        out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
+    else:
+        words = say("notes.found_none", opened.config.lang, {"count": 0, "query": query})
+        out(terminal.line(words) + "\n")
+    return 0
+
+
+def _call(
+    opened: Opened, tool: str, arguments: dict[str, object], options: argparse.Namespace
+) -> int:
+    lang = opened.config.lang
+    answer = opened.call(opened.config.member, tool, arguments, lang=lang)
+    if options.json:
+        dump(data_of(answer))
+    elif answer.is_error:
+        code, summary = str(answer.fields["error"]), str(answer.fields["summary"])
+        terminal.complain(failing.with_next(code, summary, lang))
+    else:
+        out(_told(answer))
+    return 1 if answer.is_error else 0
+
+
+def _told(answer: Answer) -> str:
+    """What a tool answers, with colours for a diff."""
+    coloured = terminal.colours(sys.stdout)
+    text = terminal.diff(answer.text, coloured) if answer.diff else terminal.safe(answer.text)
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def _text(file: str | None) -> str:
+    """The text of a file, or of standard input."""
+    if file is None or file == "-":
+        return sys.stdin.read()
+    try:
+        with open(file, encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8") from None
+
+
+def _rows(blocks: Sequence[Block], lang: Lang) -> Iterator[tuple[str, str, str]]:
+    """Blocks in lines, those below a heading further in."""
+    depth = 0
+    for block in blocks:
+        if block.kind == "h":
+            depth = int(block.subtype.removeprefix("h") or 1)
+        indent = "  " * (depth - (block.kind == "h"))
+        yield block.id, label(block.kind, lang), f"{indent}{_short(block)}"
+
+
+def _short(block: Block) -> str:
+    """The first line of a block, cut."""
+    text = block.markdown or block.content
+    first, _, rest = text.partition("\n")
+    more = " …" if rest or len(first) > _LINE else ""
+    return first[:_LINE] + more
+
+
+_COMMANDS: dict[str, Callable[[Opened, argparse.Namespace], int]] = {
+    "ls": _list,
+    "cat": _show,
+    "diff": _edit,
+    "append": _append,
+    "new": _new,
+    "daily": _daily,
+    "search": _search,
+}
