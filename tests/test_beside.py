@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.desk.bases import BasesBeside, MemoryBases
+from copydesk.desk.bases import MOST_WAITING, BasesBeside, MemoryBases
 from copydesk.desk.collecting import put_off
 from copydesk.desk.database import Database
 from copydesk.desk.shown import LARGEST, MOST, Shown
@@ -222,10 +222,10 @@ class SlowForLarge(Slow):
         super().keep_content(digest, content, at)
 
 
-def test_of_large_texts_one_waits_at_most_and_small_ones_do_not_wait_for_them() -> None:
+def test_of_large_texts_few_wait_and_small_ones_do_not_wait_for_them() -> None:
     slow = SlowForLarge()
     bases = BasesBeside(slow, calm_seconds=0)
-    texts = [Snapshot.of(b"%d" % number) for number in range(4)]
+    texts = [Snapshot.of(b"%d" % number) for number in range(MOST_WAITING + 3)]
     held = [Held(text.data) for text in texts]
     bases.keep_content(texts[0].digest, held[0], HERE)
     assert slow.begun.wait(SOON)
@@ -233,11 +233,11 @@ def test_of_large_texts_one_waits_at_most_and_small_ones_do_not_wait_for_them() 
         bases.keep_content(text.digest, content, HERE)
     again = Held(texts[3].data)
     bases.keep_content(texts[3].digest, again, HERE)
-    assert [content.closed for content in (*held, again)] == [0, 1, 1, 0, 1]
+    assert [content.closed for content in (*held, again)] == [0, 1, 1, *[0] * MOST_WAITING, 1]
     assert bases.find("0" * 64, None, None) is None
     slow.go.set()
     found = [bases.find(text.digest, None, HERE) for text in texts]
-    assert found == [texts[0], None, None, texts[3]]
+    assert found == [texts[0], None, None, *texts[3:]]
     bases.keep_content(texts[1].digest, Held(texts[1].data), HERE)
     bases.close()
     assert slow.find(texts[1].digest, None, HERE) == texts[1]

@@ -26,6 +26,7 @@ from copydesk.edit.relocate import relocate
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.store.bases import FileBases
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.follow import Followed, follow
 from copydesk.text.relpath import RelPath
@@ -36,12 +37,16 @@ from texts import PATH, changes
 OTHER = RelPath(("b.txt",))
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "shared"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    """A workspace; `ann` may not read what is in `no`."""
+@pytest.fixture(params=["memory", "shared", "large"])
+def desk(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Opened]:
+    """A workspace; `ann` may not read what is in `no`. In one of them every file is a large one."""
+    if request.param == "large":
+        monkeypatch.setattr(sizes, "LARGE", 0)
     members = {"ann": MemberConfig({"no_read_dirs": ("no",)})}
     config = Config(durability="fast", members=members)
-    with open_workspace(str(tmp_path), config, shared=request.param) as opened:
+    with open_workspace(str(tmp_path), config, shared=request.param == "shared") as opened:
         yield opened
 
 
@@ -63,7 +68,9 @@ def check(desk: Opened, file: Path, steps: str, expected: str) -> None:
     for step in steps.split(";"):
         word, *rest = step.split()
         if word in ("base", "write"):
-            file.write_bytes(plain(rest[0]).encode())
+            other = file.with_name("other")
+            other.write_bytes(plain(rest[0]).encode())
+            other.replace(file)
             if word == "base":
                 version = outcome(desk, "read_file", path="f")["version"]
             continue
@@ -131,6 +138,14 @@ def check(desk: Opened, file: Path, steps: str, expected: str) -> None:
         ("base x|y|z|; plan 1 1~3 x|y|Z|; plan 2 2 N; apply 1 ok; apply 2 ok", "x|N|Z|"),
         # an empty file
         ("base -; plan 1 ~ A; plan 2 ~ B; apply 1 ok; apply 2 CONTENT_CHANGED", "A|"),
+        # others made the very edit, wholly or in part: it is not made twice
+        ("base x|y|z|; plan 1 2 y|n|; write x|y|n|z|; apply 1 CONTENT_CHANGED", "x|y|n|z|"),
+        ("base x|y|z|; plan 1 2 n|y|; write x|n|y|z|; apply 1 CONTENT_CHANGED", "x|n|y|z|"),
+        ("base x|y|; after 1 1 n|m; write x|n|m|y|; apply 1 CONTENT_CHANGED", "x|n|m|y|"),
+        ("base x|y|; edit 1 x|n| ok; write x|n|y|; edit 2 y|m| ok", "x|n|y|m|"),
+        ("base x|y|; write x|n|y|; edit 1 x|n| STALE_READ", "x|n|y|"),
+        ("base x|n|y|; plan 1 1 x|n|; write x|n|y|z|; apply 1 ok", "x|n|n|y|z|"),
+        ("base x|y|; after 1 1 n; after 2 1 n; apply 1 ok; apply 2 ok", "x|n|n|y|"),
         # others wrote as well
         ("base x|x|; plan 1 1 A; plan 2 2 B; write x|x|x|; apply 1 AMBIGUOUS_MATCH", "x|x|x|"),
         ("base a|x|b|; plan 1 2 A; write n|a|x|b|; plan 2 1 N; apply 2 ok; apply 1 ok", "N|a|A|b|"),
@@ -172,7 +187,8 @@ def test_a_version_counts_under_every_name_of_a_link(desk: Opened, tmp_path: Pat
     (tmp_path / "f").write_text("a\nb\n")
     (tmp_path / "link").symlink_to("f")
     version = outcome(desk, "read_file", path="link")["version"]
-    (tmp_path / "f").write_text("new\na\nb\n")
+    (tmp_path / "other").write_text("new\na\nb\n")
+    (tmp_path / "other").replace(tmp_path / "f")
     args = {"path": "f", "range": "2", "content": "B\n", "version": version, "apply": "auto"}
     assert outcome(desk, "prepare_file_range_edit", **args)["changed"]
     assert (tmp_path / "f").read_text() == "new\na\nB\n"

@@ -11,7 +11,7 @@ without it. Invariant: what is given for a digest has that digest.
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Lock
 from typing import Protocol
@@ -133,6 +133,9 @@ _PASSED_OVER = 16
 CALM_SECONDS = 0.25
 """So long a large text waits to be kept: mostly its plan is applied at once, and has the cores."""
 
+MOST_WAITING = 4
+"""So many large texts wait to be kept; each holds its file open."""
+
 
 class BasesBeside:
     """Keeps texts in a thread beside the work; who asks for one waits until all are kept."""
@@ -144,7 +147,7 @@ class BasesBeside:
         self._last: Future[None] | None = None
         self._thread_of_large = ThreadPoolExecutor(1, "copydesk-large-bases")
         self._large: Future[None] | None = None
-        self._waiting: tuple[str, Content, RelPath] | None = None
+        self._waiting: deque[tuple[str, Content, RelPath]] = deque()
         self._packing = ""
         self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
         self._lock = Lock()
@@ -159,15 +162,15 @@ class BasesBeside:
             self._last = self._thread.submit(self._inner.keep, base, at)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Remember a large text soon; one waits at most, and the newer takes its place."""
+        """Remember a large text soon; few wait at most, and the newest takes the oldest's place."""
         gone: Content | None = content
         with self._lock:
             if not self._lately(digest, at):
                 gone = None
-                if self._waiting is not None:
-                    self._recent.pop((self._waiting[0], self._waiting[2]), None)
-                    gone = self._waiting[1]
-                self._waiting = digest, content, at
+                self._waiting.append((digest, content, at))
+                if len(self._waiting) > MOST_WAITING:
+                    oldest, gone, there = self._waiting.popleft()
+                    self._recent.pop((oldest, there), None)
                 if self._large is None:
                     self._large = self._thread_of_large.submit(self._keep_waiting)
         if gone is not None:
@@ -176,9 +179,8 @@ class BasesBeside:
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it was seen there."""
         with self._lock:
-            last, large, asked = self._last, self._large, [self._packing]
-            if self._waiting is not None:
-                asked.append(self._waiting[0])
+            last, large = self._last, self._large
+            asked = [self._packing, *(each[0] for each in self._waiting)]
         if last is not None:
             last.result()
         if large is not None and any(one.startswith(digest) for one in asked):
@@ -202,16 +204,16 @@ class BasesBeside:
         return times > 0
 
     def _keep_waiting(self) -> None:
-        """Keep the text that waits, until there is none."""
+        """Keep the texts that wait, the oldest first, until there is none."""
         while True:
             with self._lock:
                 self._packing = ""
-                if self._waiting is None:
+                if not self._waiting:
                     self._large = None
                     self._hurry.clear()
                     return
             self._hurry.wait(self._calm_seconds)
             with self._lock:
-                digest, content, at = self._waiting
-                self._packing, self._waiting = digest, None
+                digest, content, at = self._waiting.popleft()
+                self._packing = digest
             self._inner.keep_content(digest, content, at)

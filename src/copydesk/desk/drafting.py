@@ -17,7 +17,7 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS
 from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.place import Place, end_of, locate, sought_by, text_for
-from copydesk.edit.relocate import comparable, relocate, stale
+from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
 from copydesk.edit.request import Append, BatchEdit, Insert, Request, Terms
 from copydesk.errors import (
     AmbiguousMatch,
@@ -116,7 +116,11 @@ class Drafting:
         place = locate(request, base)
         try:
             known = self._set.journal.chain(real, base.digest, now.digest) if place.foot else None
-            return relocate(place, base, now.whole(), known)
+            text = now.whole()
+            moved = relocate(place, base, text, known)
+            if known is None:
+                check_not_there(request, (base, place), (text, moved))
+            return moved
         except (ContentChanged, AmbiguousMatch) as refusal:
             reason = refusal.reason if isinstance(refusal, ContentChanged) else "ambiguous"
             raise stale(version, base, now, reason) from None

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import pairwise
 
+from copydesk.edit.draft import compose
 from copydesk.edit.place import Place, end_of, of_parts, span_of
 from copydesk.edit.plan import Plan
+from copydesk.edit.request import Request
 from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
 from copydesk.text import sizes
 from copydesk.text.align import align
@@ -21,6 +23,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.follow import Followed, follow, follow_through
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
+from copydesk.text.unified import Region
 
 SHOWN_CHANGES = 5
 
@@ -80,7 +83,42 @@ def place_of(
     if base is None:
         reason = "the file changed, and the text that was planned on is no longer remembered"
         raise ContentChanged(reason, lines)
-    return relocate(plan.place, base, now.whole(), known)
+    text = now.whole()
+    place = relocate(plan.place, base, text, known)
+    if known is None:
+        check_not_there(plan.request, (base, plan.place), (text, place))
+    return place
+
+
+def check_not_there(
+    request: Request, planned: tuple[Text, Place], found: tuple[Text, Place]
+) -> None:
+    """Raise ContentChanged where somebody made the edit meanwhile, and it would be made twice.
+
+    The lines that it puts stand there already, next to those that it relies on, and
+    did not in the text that was planned on.
+    """
+    was, will = compose(request, *planned), compose(request, *found)
+    for one, other in zip(was.regions, will.regions, strict=False):
+        if _stands(other, will.base) and not _stands(one, was.base):
+            place = planned[1]
+            lines = _lines(place.start, place.stop)
+            raise ContentChanged("what it writes stands there already", lines)
+
+
+def _stands(region: Region, text: Text) -> bool:
+    """Whether the new lines, more than they replace, stand at the region, and go beyond it."""
+    size = len(region.new)
+    if size <= region.stop - region.start:
+        return False
+    old, lf, cr = text.unmarked(), text.encoding.encode("\n"), text.encoding.encode("\r")
+    new = [line.removesuffix(lf).removesuffix(cr) for line in region.new]
+    return any(
+        first >= 0
+        and first + size <= old.line_count
+        and [old.key(line) for line in range(first, first + size)] == new
+        for first in (region.start, region.stop - size)
+    )
 
 
 def _followed(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:

@@ -28,6 +28,7 @@ _REASONS_ZH = {
     "that version is not remembered": "未保留该版本的内容",
     "the file changed, and the text that was planned on is no longer remembered": "文件已有变动，而拟定修改所依据的文本已不再保留",
     "the file changed, and is too large to be compared": "文件已有变动，且过大，无法逐行比较",
+    "what it writes stands there already": "要写入的内容已在该处",
     "ambiguous": "对应位置不唯一",
     "old_string says it already; leave it out": "old_string 已说明原文，请勿给出",
     "no edit changes anything: old_string and new_string are equal": "没有任何编辑会改变内容：old_string 与 new_string 相同",
