@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.app.telling import ToldDecisions
 from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
 from copydesk.desk.decisions_sqlite import SqliteDecisions
 from copydesk.desk.policy import Approver, Policy, Why
@@ -132,3 +134,22 @@ def test_who_approves(
     policy = Policy(approval, paths, most_lines, most_files)
     assert policy.why_human(RelPath.parse(path), lines, files) == why
     assert not (policy.asks_nobody and why)
+
+
+def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
+    """What another process decides is seen, however soon after the last look."""
+    path = str(tmp_path / "decisions.sqlite")
+    other = SqliteDecisions(path)
+    told = ToldDecisions(SqliteDecisions(path), lambda: None, path)
+    for number in range(300):
+        if number % 7 == 0:  # as if it was written long ago: the look is remembered
+            os.utime(path, ns=(number, number))
+        assert told.untold("ann") == ()
+        assert told.untold("ann") == ()
+        one = decision(f"{number:08x}", time_ms=number)
+        other.take(one)
+        assert told.untold("ann") == (one,)
+        assert told.untold("bob") == ()
+        told.tell(one)
+    other.close()
+    told.close()

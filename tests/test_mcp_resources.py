@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from copydesk.app.config import TOOLSETS
-from copydesk.app.opening import Opened
+from copydesk.app.config import TOOLSETS, MemberConfig
+from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools import manuals
 from mcp_calls import (
     CALLS,
+    FILE,
     MODES,
+    TEXT,
     opened_at,
     server_of,
+    settings,
     text_of,
 )
 
@@ -103,6 +107,54 @@ async def test_handshake_clients_hear_of_changes(opened: Opened) -> None:
             await client.unsubscribe_resource(f"copydesk://hunk/{hunk}")
             await client.call_tool("apply_file_modification", {"hunk_id": hunk})
             assert await receive.receive() == "notifications/resources/list_changed"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_decision_in_another_process_is_heard(tmp_path: Path, mode: str) -> None:
+    """A person who decides elsewhere: the plan's resource is told to have changed."""
+    send, receive = anyio.create_memory_object_stream[str](100)
+
+    async def heard(message: Any) -> None:
+        send.send_nowait(getattr(message, "method", ""))
+
+    members = {"local": MemberConfig(approval="human")}
+    (tmp_path / FILE).write_text(TEXT)
+    config = settings(members=members)
+    with (
+        open_workspace(str(tmp_path), config) as here,
+        open_workspace(str(tmp_path), config) as elsewhere,
+    ):
+        async with Client(server_of(here), mode=mode, message_handler=heard) as client:
+            arguments = dict(CALLS["prepare_file_append"])
+            plan = await client.call_tool("prepare_file_append", arguments)
+            hunk = plan.structured_content["hunk_id"]
+            uri = f"copydesk://hunk/{hunk}"
+            review, eve = elsewhere.desk.review, elsewhere.member("eve")
+            shown = review.show(eve, hunk)
+
+            async def changed() -> None:
+                if mode == "legacy":
+                    while await receive.receive() != "notifications/resources/updated":
+                        pass
+                    return
+                while type(await anext(events)).__name__ != "ResourceUpdated":
+                    pass
+
+            with anyio.fail_after(60):
+                async with AsyncExitStack() as held:
+                    if mode == "legacy":
+                        await client.subscribe_resource(uri)
+                    else:
+                        events = await held.enter_async_context(
+                            client.listen(resource_subscriptions=[uri])
+                        )
+                    review.approve(eve, hunk, shown.before, shown.after)
+                    await changed()
+            (contents,) = (await client.read_resource(uri, cache_mode="bypass")).contents
+            assert isinstance(contents, t.TextResourceContents)
+            assert "verdict: approved" in contents.text
+            done = await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+            assert done.structured_content["status"] == "ok"
 
 
 async def test_a_connection_is_forgotten_when_it_closes(opened: Opened) -> None:

@@ -110,11 +110,13 @@ def _set_own(options: argparse.Namespace, own: arguments.Own) -> None:
 def _pending(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         plans = opened.pending(opened.config.member)
+        decided = {plan.id: opened.desk.review.decision(plan) for plan in plans}
+    verdicts = {key: decision.verdict if decision else "" for key, decision in decided.items()}
     if options.json:
-        dump([_plan_data(plan) for plan in plans])
+        dump([{**_plan_data(plan), "decision": verdicts[plan.id]} for plan in plans])
         return 0
     now_ms = time.time_ns() // 1_000_000
-    rows = [("HUNK", "PATH", "ACTION", "MEMBER", "AGE", "EXPIRES IN")]
+    rows = [("HUNK", "PATH", "ACTION", "MEMBER", "AGE", "EXPIRES IN", "DECISION")]
     rows += [
         (
             plan.id,
@@ -123,6 +125,7 @@ def _pending(options: argparse.Namespace) -> int:
             plan.owner,
             terminal.ago(now_ms - plan.created_ms),
             terminal.ago(plan.expires_ms - now_ms),
+            verdicts[plan.id] or "-",
         )
         for plan in plans
     ]

@@ -33,6 +33,8 @@ PREFIX: Final = "copydesk://hunk/"
 _MIME: Final = "text/markdown"
 _SUBSCRIBED: Final = "copydesk.subscribed"
 _SEND_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.5
+"""So often is looked for what other processes have changed."""
 
 _log = logging.getLogger("copydesk")
 
@@ -126,11 +128,18 @@ class Hunks:
 
     async def _watch(self, news: asyncio.Event) -> None:
         known = await self._waiting({})
+        changes = await self._changes(None)
         while True:
-            await news.wait()
+            with anyio.move_on_after(_LOOK_SECONDS):
+                await news.wait()
+            if not news.is_set():
+                before, changes = changes, await self._changes(changes)
+                if changes == before:
+                    continue
             news.clear()
             now = await self._waiting(known)
-            changed = {uri for uri, sign in known.items() if now.get(uri) != sign}
+            # One that is new here may have changed since a client has heard of it.
+            changed = {uri for uri in {**known, **now} if now.get(uri) != known.get(uri)}
             if known.keys() != now.keys():
                 await self._bus.publish(ResourcesListChanged())
             for uri in sorted(changed):
@@ -139,6 +148,13 @@ class Hunks:
                 with anyio.move_on_after(_SEND_SECONDS):
                     await _tell(connection, known.keys() != now.keys(), changed)
             known = now
+
+    async def _changes(self, known: tuple[int, int] | None) -> tuple[int, int] | None:
+        """What tells that another process has planned or decided something."""
+        try:
+            return await anyio.to_thread.run_sync(self._opened.changes)
+        except Refusal:  # the next look tells
+            return known
 
     async def _waiting(self, known: dict[str, object]) -> dict[str, object]:
         """What waits, each plan with a sign that is another when it was planned anew."""
@@ -151,9 +167,9 @@ class Hunks:
     def _read_waiting(self) -> dict[str, object]:
         config = self._opened.config
         return {
-            PREFIX + plan.id: (plan.created_ms, plan.expires_ms, plan.diff_digest)
+            PREFIX + one.plan.id: (one.plan, one.decision)
             for member in (config.member, *config.members)
-            for plan in self._opened.pending(member)
+            for one in self._opened.desk.review.pending(self._opened.member(member))
         }
 
 

@@ -16,10 +16,11 @@ from typing import Any
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
 from copydesk.app.notes import Opener
+from copydesk.app.telling import ToldDecisions
 from copydesk.desk.approving import Approving
 from copydesk.desk.bases import Bases, BasesBeside, MemoryBases
 from copydesk.desk.batching import Batching
-from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
+from copydesk.desk.decisions import Decisions, MemoryDecisions
 from copydesk.desk.desk import Desk
 from copydesk.desk.history import Past
 from copydesk.desk.journal import Journal, MemoryJournal
@@ -40,7 +41,7 @@ from copydesk.store.editorconfig import EditorConfig
 from copydesk.store.state import StateFolder
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
-from copydesk.tools import reports
+from copydesk.tools import approvals, reports
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.notes import notes
@@ -61,6 +62,11 @@ def _nothing(seen: int) -> None:
 
 def _done() -> None:
     """Nothing is held."""
+
+
+def _unchanged() -> tuple[int, int]:
+    """Nobody else is there."""
+    return 0, 0
 
 
 def _never() -> bool:
@@ -118,6 +124,9 @@ class Opened(Closing):
         self.kept = Kept()
         self._listeners: list[Callable[[], None]] = []
         self._let_go: Callable[[], None] = _done
+        decided_at: str | None = None
+        self.changes: Callable[[], tuple[int, int]] = _unchanged
+        """What is another pair when another process has changed plans or decided."""
         self._members: dict[tuple[str, str], Member] = {}
         self._lock = threading.Lock()
         state: StateFolder | None = None
@@ -130,8 +139,11 @@ class Opened(Closing):
 
             state = StateFolder(self.root, config.state)
             locks = FileLocks(state.folder("locks"))
-            self.registry: Registry = SqliteRegistry(state.path("plans.sqlite"), locks)
-            self.decisions: Decisions = SqliteDecisions(state.path("decisions.sqlite"), locks)
+            plans = SqliteRegistry(state.path("plans.sqlite"), locks)
+            self.registry: Registry = plans
+            decided_at = state.path("decisions.sqlite")
+            decisions = SqliteDecisions(decided_at, locks)
+            self.decisions: Decisions = decisions
             durable = config.durability == "full"
             self.journal: Journal = SqliteJournal(
                 state.path("journal.sqlite"), durable=durable, exclusion=locks
@@ -139,6 +151,7 @@ class Opened(Closing):
             bases: Bases = BasesBeside(FileBases(state.folder("bases"), config.bases_bytes))
             lanes = Lanes(locks)
             self._let_go = locks.close
+            self.changes = lambda: (plans.changes(), decisions.changes())
         else:
             self.registry = MemoryRegistry()
             self.decisions = MemoryDecisions()
@@ -173,7 +186,7 @@ class Opened(Closing):
             journal=self.journal,
             bases=bases,
             turns=turns,
-            decisions=_ToldDecisions(self.decisions, self._tell),
+            decisions=ToldDecisions(self.decisions, self._tell, decided_at),
             members=self.member,
             clock=clock,
             ids=lambda: secrets.token_hex(4),
@@ -245,9 +258,10 @@ class Opened(Closing):
         return self.desk.waiting(self.member(member))
 
     def pending_report(self, member: str, hunk_id: str, lang: Lang = "en") -> Report:
-        """A plan as it was shown; raises Refusal."""
+        """A plan as it was shown, and what was decided on it; raises Refusal."""
         shown = self.desk.show(self.member(member), hunk_id)
-        return reports.planned(shown.plan.tool, shown, lang)
+        report = reports.planned(shown.plan.tool, shown, lang)
+        return approvals.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
         self, member: str, path: str | None = None, most: int = 50, before: int | None = None
@@ -301,26 +315,6 @@ class _Told:
     def end(self, hunk_id: str, how: str, now_ms: int) -> None:
         """The plan is gone from now on."""
         self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
-        self._tell()
-
-
-class _ToldDecisions:
-    """Decisions that tell when there is another one."""
-
-    def __init__(self, inner: Decisions, tell: Callable[[], None]) -> None:
-        self._inner, self._tell = inner, tell
-        self.of, self.untold, self.tell = inner.of, inner.untold, inner.tell
-        self.forget, self.close = inner.forget, inner.close
-
-    def take(self, decision: Decision) -> Decision:
-        """Keep the decision, unless one is there: the one that is there then."""
-        found = self._inner.take(decision)
-        self._tell()
-        return found
-
-    def withdraw(self, decision: Decision) -> None:
-        """Forget a decision, so that the plan has to be shown anew."""
-        self._inner.withdraw(decision)
         self._tell()
 
 

@@ -86,6 +86,11 @@ class SqliteDecisions:
         with self._db.writing() as db:
             db.execute("DELETE FROM decisions WHERE time_ms < ?", (before_ms,))
 
+    def changes(self) -> int:
+        """A number that is another one when another process has decided or taken back."""
+        with self._db.reading() as db:
+            return int(db.execute("PRAGMA data_version").fetchone()[0])
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()

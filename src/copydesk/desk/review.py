@@ -115,6 +115,10 @@ class Review:
             if may_read(files, reviewer, plan.request.path)
         )
 
+    def decision(self, plan: Plan) -> Decision | None:
+        """The decision on a plan that stands; None when it is to be taken."""
+        return self._standing.decision(plan)
+
     def show(self, reviewer: Member, hunk_id: str) -> Shown:
         """The plan on the file as it is now; raises InvalidHunkId, HunkNotFound, AccessDenied.
 

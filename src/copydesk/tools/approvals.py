@@ -65,6 +65,14 @@ def with_news(
     )
 
 
+def with_decision(report: Report, decision: Decision | None) -> Report:
+    """The report of a plan with the decision that stands on it, as its last field."""
+    if decision is None:
+        return report
+    fields: Fields = {**report.fields, "decision": _row(decision, written=False)}
+    return replace(report, fields=fields)
+
+
 def _says(fields: Fields, decision: Decision) -> bool:
     """Whether the answer says it itself."""
     if fields.get("hunk_id") != decision.plan[0]:

@@ -74,7 +74,9 @@ def list_pending(context: Context, name: str, args: Args) -> Report:
     path = context.path(where, folder=True) if where else None
     plans = context.desk.waiting(context.member, path)
     shown = plans[: args.number("max_results", RESULTS)]
-    rows: list[Value] = [_plan_fields(plan, context.member.name) for plan in shown]
+    rows: list[Value] = [
+        _plan_fields(plan, context.member.name) | _decided(context, plan) for plan in shown
+    ]
     return Report(
         {
             "status": "ok",
@@ -142,6 +144,12 @@ def _plan_fields(plan: Plan, member: str) -> Fields:
         "expires_at_ms": plan.expires_ms,
         "lines": {"old": old, "new": new},
     }
+
+
+def _decided(context: Context, plan: Plan) -> Fields:
+    """What a person decided on the plan, if that stands."""
+    decision = context.desk.review.decision(plan)
+    return {} if decision is None else {"decision": decision.verdict, "decided_by": decision.by}
 
 
 def _planned_lines(plan: Plan) -> tuple[int, int]:
