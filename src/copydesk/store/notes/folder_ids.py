@@ -27,8 +27,11 @@ _STEP_ROWS = 500
 _FEW_ROWS = 5000
 _LONG_WAY = 16
 _CANDIDATES = 200
-_MOVED = 0.5
+MOVED = 0.5
 """So much of a document's texts must be those of another one that it was."""
+
+_STAYED = 0.2
+"""With less of its texts a document may have become another file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class _Planned:
 class Ids:
     """Used by one thread at a time. `now` gives seconds since 1970.
 
-    `orphans` are the paths of documents that are known and were not there when
+    `elsewhere` gives the file, of those that nothing is known of, that is what a
+    document was. `orphans` are the paths of documents that are known and were not there when
     it was looked last.
     """
 
@@ -55,6 +59,7 @@ class Ids:
         self._now = now
         self._planned: dict[str, _Planned] = {}
         self.orphans: set[str] = set()
+        self.elsewhere: Callable[[Sidecar], RelPath | None] = _nowhere
 
     def of(self, path: RelPath, digest: str, tree: Tree, stamp: Stamp) -> tuple[Row, ...]:
         """The rows of a text of a document; they are kept, if they were not yet."""
@@ -72,6 +77,8 @@ class Ids:
             if found is not None:
                 return found
             was = self._was(name, digest, new, sidecar)
+            if was is not None and was is sidecar and self._went(was, new):
+                was = sidecar = None
             rows, past = (was.rows, was.past) if was is not None else ((), ())
             if was is not None and was.digest == digest and len(was.rows) == count:
                 known = Known(was.rows, was.past)
@@ -146,13 +153,26 @@ class Ids:
                 past = with_past(sidecar.past, sidecar.rows, base.rows)
                 self._save(Sidecar(name, base.digest, base.rows, past))
 
+    def _went(self, own: Sidecar, new: Sequence[Signs]) -> bool:
+        """Whether what a document was is another file now; then that one has its ids."""
+        texts = texts_of(new)
+        if not texts or shared(own, texts) >= _STAYED:
+            return False
+        path = self.elsewhere(own)
+        if path is None:
+            return False
+        self._sidecars.rename(own.path, str(path))
+        self._save(Sidecar(str(path), own.digest, own.rows, own.past))
+        self._sidecars.drop(own.path)
+        return True
+
     def _was(
         self, name: str, digest: str, new: Sequence[Signs], own: Sidecar | None
     ) -> Sidecar | None:
         """What the document was: by its own sidecar, or by one of a file that is gone."""
-        texts = {sign.hash for sign in new[1:] if sign.sketch}
-        best, most = own, _shared(own, texts) if own is not None else 0.0
-        if most >= _MOVED or not (texts or new[0].anchor):
+        texts = texts_of(new)
+        best, most = own, shared(own, texts) if own is not None else 0.0
+        if most >= MOVED or not (texts or new[0].anchor):
             return own
         for other in sorted(self.orphans)[:_CANDIDATES]:
             if other == name or not self._folder.gone(path_of(other)):
@@ -165,8 +185,8 @@ class Ids:
             anchor = new[0].anchor
             if anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor):
                 return sidecar
-            share = _shared(sidecar, texts)
-            if share >= _MOVED and share > most:
+            share = shared(sidecar, texts)
+            if share >= MOVED and share > most:
                 best, most = sidecar, share
         return best
 
@@ -197,7 +217,17 @@ def path_of(text: str) -> RelPath:
     return RelPath(tuple(text.split("/")))
 
 
-def _shared(sidecar: Sidecar, texts: set[str]) -> float:
+def _nowhere(sidecar: Sidecar) -> RelPath | None:
+    """There are no other files."""
+    return None
+
+
+def texts_of(new: Sequence[Signs]) -> set[str]:
+    """The hashes of the texts in a document."""
+    return {sign.hash for sign in new[1:] if sign.sketch}
+
+
+def shared(sidecar: Sidecar, texts: set[str]) -> float:
     """How much of the texts of two documents is the same, of the one that has more."""
     old = {row.hash for row in sidecar.rows[1:] if row.sketch}
     most = max(len(old), len(texts))

@@ -17,11 +17,11 @@ from copydesk.store.notes.block_id import valid
 from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder_cache import Cache
 from copydesk.store.notes.folder_document import Document, plain_ids
-from copydesk.store.notes.folder_ids import Ids, path_of
+from copydesk.store.notes.folder_ids import MOVED, Ids, path_of, shared, texts_of
 from copydesk.store.notes.folder_match import Past, with_past
 from copydesk.store.notes.folder_scan import Folder
-from copydesk.store.notes.folder_sidecar import Sidecars
-from copydesk.store.notes.folder_tree import Row, read
+from copydesk.store.notes.folder_sidecar import Sidecar, Sidecars
+from copydesk.store.notes.folder_tree import Row, read, signs
 from copydesk.store.stamp import Stamp
 from copydesk.text.markdown import Profile, Tree
 from copydesk.text.relpath import RelPath
@@ -29,6 +29,7 @@ from copydesk.text.relpath import RelPath
 _HELD_BYTES = 24 << 20
 """So many bytes of text are kept parsed, and one document at least."""
 
+_COMPARED = 200
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -52,6 +53,7 @@ class Shelf:
         self.profile: Profile = profile
         self.lock = RLock()
         self.ids = Ids(folder, sidecars, cache, now)
+        self.ids.elsewhere = self._elsewhere
         self._held: dict[RelPath, Document] = {}
         self._scanned: Mapping[RelPath, Stamp] | None = None
         self.learn_anchors: Callable[[], None] = _nothing
@@ -173,6 +175,20 @@ class Shelf:
         if sidecar is not None:
             yield from (path for path in unknown if self._has(path, sidecar.digest))
         yield from unknown
+
+    def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
+        """The file that nothing is known of and that is, or is much like, what this one is of."""
+        found = self.folder.scan()
+        unknown = [path for path in found if self.sidecars.load(str(path)) is None]
+        for path in unknown:
+            if self._has(path, sidecar.digest):
+                return path
+        for path in unknown[:_COMPARED]:
+            seen = self.glance(path, "")
+            tree = seen[2] if seen is not None else None
+            if tree is not None and shared(sidecar, texts_of(signs(tree, tree.root))) >= MOVED:
+                return path
+        return None
 
     def _has(self, path: RelPath, digest: str) -> bool:
         try:

@@ -1,0 +1,157 @@
+"""Laws of changes of blocks in files, and of knowing blocks again, on texts that make trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.errors import InvalidArgs
+from copydesk.store.notes.errors import BlockNotFound
+from copydesk.store.notes.folder_document import Chunks, Document
+from copydesk.store.notes.folder_match import know
+from copydesk.store.notes.folder_sidecar import Step
+from copydesk.store.notes.folder_tree import Row, Signs, in_order, read, signs
+from copydesk.store.notes.folder_working import Working
+from copydesk.store.stamp import Stamp
+from copydesk.text.markdown import Block, Profile, parse
+from copydesk.text.relpath import RelPath
+from markdown_texts import anything, documents
+
+STAMP = Stamp(0, 0, 0, 0, 0, 0, 0)
+
+
+def maker() -> Callable[[], str]:
+    """Makes ids, one after the other."""
+    numbers = count()
+    return lambda: f"20260101000000-{next(numbers):07d}"
+
+
+def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -> Document:
+    """A document that is parsed in as small pieces as may be."""
+    data = text.encode()
+    tree = read(data, profile)
+    rows = know((), signs(tree, tree.root), (), lambda at: fresh(), _no).rows
+    document = Document(RelPath(("a.md",)), STAMP, "", data, tree, rows)
+    document.chunks = Chunks.of(tree, 0)
+    return document
+
+
+TEXTS = (
+    "word", "# Head", "- item", "1. one\n2. two", "> quote\n>\n> more", "```\ncode\n\n\ncode\n```",
+    "two\n\nblocks", "- a\n\n  b\n- c", "|a|b|\n|-|-|\n|c|d|", "---", "<div>\nx\n</div>", "    code",
+    "word ^mark", "* other", "[a]: b", "$$\nx\n$$", "```\nopen",
+)  # fmt: skip
+
+
+def changed(working: Working, block_id: str, op: str, text: str) -> None:
+    """One change, as the trial would ask for it."""
+    region, block = working.block(block_id)
+    tops = parse(text, part=True).root.children
+    if op == "delete":
+        working.delete(region, block)
+    elif op == "update":
+        working.update(region, block, tops_text(text))
+    elif op in ("first_in", "last_in") and block.holds_blocks and block.kind != "l":
+        working.insert(
+            region, block, "first_in" if op == "first_in" else "last_in", text, len(tops)
+        )
+    elif block.kind != "i" or tops[0].kind == "l":
+        where = "before" if op in ("before", "first_in") else "after"
+        items = sum(len(top.children) for top in tops) if block.kind == "i" else len(tops)
+        if block.kind != "i" or all(top.kind == "l" for top in tops):
+            working.insert(region, block, where, text, items)
+
+
+def tops_text(text: str) -> str:
+    """The text, if it is one block, else one word."""
+    return text if len(parse(text, part=True).root.children) == 1 else "word"
+
+
+@pytest.mark.parametrize("profile", ["gfm", "siyuan"])
+@given(st.one_of(documents(), anything), st.data())
+def test_what_changes_leave_is_what_the_whole_text_is(
+    profile: Profile, text: str, data: st.DataObject
+) -> None:
+    """The rows that were carried along are those of the text that comes out of it."""
+    fresh = maker()
+    document = document_of(text, fresh, profile)
+    working = Working(document, fresh)
+    ids = [row.id for row in document.rows[1:]]
+    for _ in range(data.draw(st.integers(1, 5))):
+        block_id = data.draw(st.sampled_from(ids))
+        op = data.draw(
+            st.sampled_from(("update", "delete", "before", "after", "first_in", "last_in"))
+        )
+        try:
+            changed(working, block_id, op, data.draw(st.sampled_from(TEXTS)))
+        except (InvalidArgs, BlockNotFound):
+            continue
+    step = Step("a", "b", working.splices())
+    rows = step.take(document.rows)
+    assert rows is not None
+    result = working.change.apply(document.data)
+    tree = read(result, profile)
+    made = [sign.row("")[:4] for sign in signs(tree, tree.root)]
+    assert [row._replace(id="")[:4] for row in rows] == made
+    assert len({row.id for row in rows}) == len(rows)
+    assert step.back().take(rows) == document.rows
+
+
+@given(st.one_of(documents(), anything), st.one_of(documents(), anything))
+def test_blocks_are_known_again_once_each(old: str, new: str) -> None:
+    fresh = maker()
+    before = document_of(old, fresh).rows
+    tree = read(new.encode(), "gfm")
+    known = know(before, signs(tree, tree.root), (), lambda at: fresh(), lambda one: False)
+    ids = [row.id for row in known.rows]
+    assert len(set(ids)) == len(ids)
+    lost = {row.id for row in before} - set(ids)
+    assert lost <= {each.id for each in known.past}
+    back = know(known.rows, [_sign(row) for row in before], known.past, lambda at: fresh(), _no)
+    assert len({row.id for row in back.rows}) == len(back.rows)
+
+
+def _no(block_id: str) -> bool:
+    return False
+
+
+def _sign(row: Row) -> Signs:
+    return Signs(row.depth, row.kind, row.hash, row.sketch, row.anchor)
+
+
+@given(st.one_of(documents(), anything))
+def test_the_same_text_has_the_same_ids(text: str) -> None:
+    fresh = maker()
+    before = document_of(text, fresh).rows
+    known = know(before, [_sign(row) for row in before], (), lambda at: fresh(), _no)
+    assert known.rows == before
+
+
+@given(st.one_of(documents(), anything), st.one_of(documents(), anything))
+def test_what_comes_before_costs_no_id(text: str, first: str) -> None:
+    """A text put before another, apart from it, leaves all blocks of it known."""
+    fresh = maker()
+    tree = read(text.encode(), "gfm", part=True)
+    rows = know((), signs(tree, tree.root), (), lambda at: fresh(), _no).rows
+    both = read(f"{first}\n\n<!-- -->\n\n{text}".encode(), "gfm", part=True)
+    known = know(rows, signs(both, both.root), (), lambda at: fresh(), _no)
+    new = {(row.kind, row.hash) for row in known.rows}
+    ids = {row.id for row in known.rows}
+    for row in rows:
+        assert row.id in ids or (row.kind, row.hash) not in new
+
+
+def test_a_block_stands_for_nothing_only_where_there_is_none() -> None:
+    for text in ("", "-", "- a\n-", "---\na: b\n---", "> -", "\ufeff"):
+        tree = read(text.encode(), "gfm")
+        empty = [block for _, block in in_order(tree.root) if _is_nothing(block)]
+        assert len(empty) == 1
+        assert empty[0].parent is not None
+
+
+def _is_nothing(block: Block) -> bool:
+    return block.kind == "p" and block.start == block.stop

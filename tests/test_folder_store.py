@@ -1,0 +1,606 @@
+"""Notes in a folder of files: what is written, which ids stay, who may see what."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from copydesk.errors import ContentChanged, InvalidArgs, Refusal
+from copydesk.store.access import Rules
+from copydesk.store.notes.errors import BlockNotFound
+from copydesk.store.notes.folder import FolderStore
+from copydesk.store.notes.protocol import Block, Change, Delete, Insert, Prepared, Update
+from copydesk.store.workspace import Workspace
+from copydesk.text.relpath import RelPath
+from notes_homes import (
+    Op,
+    changes_of,
+    folder_store,
+    take_files_back,
+    write_files,
+)
+
+
+@dataclass
+class Place:
+    """A folder with a store that can be opened again."""
+
+    root: Path
+    state: Path
+    files: Workspace
+    store: FolderStore
+    rules: Rules = Rules()
+
+    @property
+    def box(self) -> str:
+        """The notebook."""
+        return self.store.notebooks()[0].id
+
+    def again(self) -> None:
+        """The store as another process would open it."""
+        self.store.close()
+        self.store = folder_store(self.files, str(self.state), self.rules)
+
+    def put(self, name: str, text: str | bytes) -> None:
+        """A file that somebody else writes."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(".beside")
+        beside.write_bytes(text if isinstance(text, bytes) else text.encode())
+        beside.replace(path)
+
+    def get(self, name: str) -> bytes:
+        """A file as it is."""
+        return (self.root / name).read_bytes()
+
+    def document(self, title: str) -> Block:
+        """The document that is called so."""
+        (found,) = [one for one in self.store.search(title, 50) if one.content == title]
+        return found
+
+    def ids(self, title: str = "Note") -> dict[str, str]:
+        """The ids of all blocks by their texts, containers by what they hold first."""
+        document = self.document(title)
+        found = {"d:": document.id}
+
+        def inside(block_id: str) -> None:
+            for child in self.store.children(block_id):
+                key = f"{child.kind}:{child.markdown}"
+                assert key not in found
+                found[key] = child.id
+                if child.kind in ("l", "i", "b"):
+                    inside(child.id)
+
+        inside(document.id)
+        return found
+
+    def block(self, text: str, title: str = "Note") -> str:
+        """The id of a leaf."""
+        return next(value for key, value in self.ids(title).items() if key[2:] == text)
+
+    def apply(self, changes: Sequence[Change]) -> Prepared:
+        """Prepare, write, execute."""
+        prepared = self.store.prepare(changes)
+        write_files(self.files, prepared)
+        self.store.execute(prepared)
+        return prepared
+
+    def digest(self) -> Mapping[str, str]:
+        """All files of the folder."""
+        return {
+            str(path.relative_to(self.root)): sha256(path.read_bytes()).hexdigest()
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file()
+        }
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """An empty folder."""
+    root, state = tmp_path / "notes", tmp_path / "state"
+    root.mkdir()
+    state.mkdir()
+    with Workspace(str(root), durability="fast") as files:
+        made = Place(root, state, files, folder_store(files, str(state)))
+        yield made
+        made.store.close()
+
+
+# Bytes.
+
+
+def test_looking_changes_no_file(place: Place) -> None:
+    for number in range(50):
+        place.put(f"a{number % 7}/n{number}.md", f"# T {number}\r\n\r\n- x\n- y {number}\n")
+    before = place.digest()
+    place.again()
+    found = place.store.search("y", 100)
+    assert len(found) == 50
+    for block in found:
+        place.store.breadcrumb(block.id)
+        place.store.prepare([Update(block.id, "other")])
+    assert place.digest() == before
+    assert not list(place.root.rglob(".*"))
+
+
+WRITTEN: dict[str, tuple[str, str, Op, str]] = {
+    "a paragraph": ("a\n\nb\n\nc\n", "b", ("update", "B"), "a\n\nB\n\nc\n"),
+    "CRLF": ("a\r\n\r\nb\r\nc\r\n", "b\nc", ("update", "b\nC"), "a\r\n\r\nb\r\nC\r\n"),
+    "CRLF after": ("a\r\n\r\nb\r\n", "a", ("after", "n\n\nm"), "a\r\n\r\nn\r\n\r\nm\r\n\r\nb\r\n"),
+    "a mark of order": ("\ufeffa\n\nb", "a", ("update", "A"), "\ufeffA\n\nb"),
+    "no last newline": ("a\n\nb", "b", ("update", "B"), "a\n\nB"),
+    "blanks at the end of lines": ("a  \nb\n\n\n\nc\t\n", "c", ("update", "C"), "a  \nb\n\n\n\nC\t\n"),
+    "a loose list": ("* a\n\n* b\n\n* c\n", "b", ("update", "B"), "* a\n\n* B\n\n* c\n"),
+    "tabs": ("-\ta\n\tb\n-\tc\n", "c", ("update", "C"), "-\ta\n\tb\n-\tC\n"),
+    "a quote in an item": ("1. > a\n   > b\n2. c", "a\nb", ("update", "a\nB"), "1. > a\n   > B\n2. c"),
+    "lazy lines": ("> a\nb\n\nc", "c", ("update", "C"), "> a\nb\n\nC"),
+    "setext": ("T\n===\n\na\n---\nb\n", "b", ("update", "B"), "T\n===\n\na\n---\nB\n"),
+    "front matter": (
+        "---\ntitle: Note\nx:   1\n---\na\n\nb\n", "a", ("update", "A"),
+        "---\ntitle: Note\nx:   1\n---\nA\n\nb\n",
+    ),
+    "attributes": (
+        'a\n{: id="20200101000000-abcdefg" custom-x="1"}\n\nb\n', "a", ("update", "A"),
+        'A\n{: id="20200101000000-abcdefg" custom-x="1"}\n\nb\n',
+    ),
+    "old line ends": ("a\r\rb\r", "b", ("update", "B"), "a\r\rB\r"),
+    "a form feed and U+2028": ("a\x0cb\u2028c\n\nd", "d", ("update", "D"), "a\x0cb\u2028c\n\nD"),
+    "gone": ("a\n\n\nb\n\n\nc\n", "b", ("delete",), "a\n\n\nc\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_change_of_one_block_changes_its_bytes_alone(place: Place, name: str) -> None:
+    before, text, (op, *new), after = WRITTEN[name]
+    place.put("Note.md", before)
+    place.put("Other.md", before.replace("Note", "Other"))
+    others = place.get("Other.md")
+    block_id = place.block(text)
+    place.apply(changes_of([(op, block_id, *new)], {}))
+    assert place.get("Note.md").decode() == after
+    assert place.get("Other.md") == others
+
+
+def test_bytes_that_are_no_text_are_read_and_kept(place: Place) -> None:
+    place.put("Note.md", b"caf\xe9 one\nline two\n\n\xff\xfe\n\nb\n")
+    first, second, third = place.store.children(place.document("Note").id)
+    assert first.markdown == "caf\\xe9 one\nline two"
+    assert second.markdown == "\\xff\\xfe"
+    place.apply([Update(first.id, "caf\\xe9 one\nline 2"), Update(third.id, "c")])
+    assert place.get("Note.md") == b"caf\xe9 one\nline 2\n\n\xff\xfe\n\nc\n"
+    assert place.store.search("line 2", 5)[0].id == first.id
+
+
+REFUSED: dict[str, tuple[str, str, Op]] = {
+    "a list that would join the one beside it": ("a\n\n- b\n", "a", ("after", "- n")),
+    "attributes": ("a\n\nb", "a", ("update", 'n\n{: id="20200101000000-abcdefg"}')),
+    "attributes in a list": ("a", "a", ("update", '- {: id="20200101000000-abcdefg"}n')),
+    "NUL": ("a", "a", ("update", "n\0")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_not_be_what_was_asked_for(place: Place, name: str) -> None:
+    before, text, (op, *new) = REFUSED[name]
+    place.put("Note.md", before)
+    ids = place.ids()
+    with pytest.raises(InvalidArgs):
+        place.store.prepare(changes_of([(op, place.block(text), *new)], {}))
+    assert place.ids() == ids
+
+
+def test_lists_that_nothing_parts_become_one(place: Place) -> None:
+    place.put("Note.md", "- a\n\nb\n\n- c\n- d\n\ne\n")
+    ids = place.ids()
+    place.apply([Delete(place.block("b")), Update(place.block("c"), "C")])
+    now = place.ids()
+    assert [now["p:a"], now["p:C"], now["p:d"], now["i:- d"], now["p:e"]] == [
+        ids["p:a"], ids["p:c"], ids["p:d"], ids["i:- d"], ids["p:e"]
+    ]  # fmt: skip
+    with pytest.raises(BlockNotFound) as caught:
+        place.store.around(ids["l:- c\n- d"])
+    assert caught.value.lost
+
+
+# Ids.
+
+TEXT = "# Head\n\nalpha one\n\n- item x\n- item y\n\n> quote q\n>\n> quote r\n\nomega two\n"
+
+SEEN_AGAIN: dict[str, tuple[str, str, dict[str, str | None]]] = {
+    "another block written": (
+        TEXT, TEXT.replace("omega two", "omega three, and more of it"), {},
+    ),
+    "one put before all": (TEXT, "new first\n\n" + TEXT, {}),
+    "one put in a list": (TEXT, TEXT.replace("- item y", "- item n\n- item y"), {}),
+    "a paragraph moved": (
+        TEXT, "omega two\n\n" + TEXT.replace("\nomega two\n", ""), {},
+    ),
+    "a paragraph moved in a quote": (
+        TEXT,
+        TEXT.replace("\nomega two\n", "").replace("> quote r", "> omega two\n>\n> quote r"),
+        {},
+    ),
+    "a heading with its section moved": (
+        "# A\n\na one\n\n# B\n\nb one\n", "# B\n\nb one\n\n# A\n\na one\n", {},
+    ),
+    "equal ones, the first gone": (
+        "x\n\na\n\nsame words\n\nb\n\nsame words\n\nc\n",
+        "x\n\na\n\nb\n\nsame words\n\nc\n",
+        {"same words": None},
+    ),
+    "a word of it changed": (
+        TEXT, TEXT.replace("alpha one", "alpha uno"), {"p:alpha one": "p:alpha uno"},
+    ),
+    "an item changed": (
+        TEXT,
+        TEXT.replace("item x", "item xx"),
+        {"p:item x": "p:item xx", "i:- item x": "i:- item xx"},
+    ),
+    "wrapped, with CRLF": (TEXT, TEXT.replace("\n", "\r\n"), {}),
+    "all but one gone": (
+        TEXT, "omega two\n", {"p:alpha one": None, "h:# Head": None, "p:item x": None},
+    ),
+    "one gone": (TEXT, TEXT.replace("alpha one\n\n", ""), {"p:alpha one": None}),
+    "another one in its place": (
+        TEXT, TEXT.replace("alpha one", "quite different"), {"p:alpha one": None},
+    ),
+    "now a heading": (
+        TEXT,
+        TEXT.replace("alpha one", "## alpha one").replace("omega two", "omega"),
+        {"p:omega two": "p:omega"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("name", SEEN_AGAIN)
+def test_ids_stay_when_somebody_else_writes(place: Place, name: str, restarted: bool) -> None:
+    before, after, told = SEEN_AGAIN[name]
+    place.put("Note.md", before)
+    ids = _by_text(place, before)
+    place.put("Note.md", after)
+    if restarted:
+        place.again()
+    now = _by_text(place, after)
+    for key, block_id in ids.items():
+        new = told.get(key, key)
+        if new is None:
+            with pytest.raises(BlockNotFound) as caught:
+                place.store.around(block_id)
+            assert caught.value.lost
+            assert caught.value.nearest in now.values()
+        elif key[0] in "ph" and new in now or key in told:
+            assert now[new] == block_id
+    assert len(set(now.values())) == len(now)
+    place.put("Note.md", before)
+    assert _by_text(place, before) == ids  # as it was, and so are the ids
+
+
+def _by_text(place: Place, text: str) -> dict[str, str]:
+    if "same words" not in text:
+        return place.ids()
+    found = [
+        (block.markdown, block.id) for block in place.store.children(place.document("Note").id)
+    ]
+    names = [key if key != "same words" else f"{key}{at}" for at, (key, _) in enumerate(found)]
+    if len(found) == 6:
+        names[2], names[4] = "same words", "p:same words"
+    else:
+        names[3] = "p:same words"
+    return dict(zip(names, (block_id for _, block_id in found), strict=True))
+
+
+def test_ids_stay_over_a_restart_and_without_the_cache(place: Place) -> None:
+    place.put("Note.md", TEXT)
+    ids = place.ids()
+    place.again()
+    assert place.ids() == ids
+    place.apply([Insert("new one", "after", ids["p:alpha one"])])
+    now = place.ids()
+    assert {key: now[key] for key in ids} == ids
+    for path in place.state.rglob("cache*"):
+        path.unlink()
+    assert [place.store.around(block_id) for block_id in ids.values()]
+    place.again()
+    for path in place.state.rglob("cache*"):
+        path.write_bytes(b"no database at all" * 100)
+    place.again()
+    assert [place.store.around(block_id) for block_id in ids.values()]
+    assert place.ids() == now
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_ids_go_with_a_file_that_is_renamed(place: Place, restarted: bool) -> None:
+    place.put("Note.md", TEXT)
+    place.put("Other.md", TEXT.replace("e", "o"))
+    ids = place.ids()
+    (place.root / "sub").mkdir()
+    (place.root / "Note.md").rename(place.root / "sub" / "Moved.md")
+    place.put("Note.md", "another one\n")
+    if restarted:
+        place.again()
+    crumbs = place.store.breadcrumb(ids["p:item x"])
+    assert crumbs[1].name == "Moved"
+    assert place.ids("Moved") == ids
+    assert not set(place.ids("Note").values()) & set(ids.values())
+
+
+def test_ids_go_with_a_file_that_is_renamed_and_changed(place: Place) -> None:
+    place.put("Note.md", TEXT)
+    ids = place.ids()
+    (place.root / "Note.md").unlink()
+    place.put("Moved.md", TEXT.replace("alpha one", "new words"))
+    now = place.ids("Moved")
+    assert now["p:item x"] == ids["p:item x"]
+    assert now["d:"] == ids["d:"]
+    assert place.store.around(ids["p:omega two"]).parent_id == ids["d:"]
+
+
+def test_a_copy_has_ids_of_its_own(place: Place) -> None:
+    text = '---\nid: 20200101000000-abcdefg\n---\n\na\n{: id="20200101000000-bcdefgh"}\n\nb\n'
+    place.put("One.md", text)
+    one = place.ids("One")
+    assert one["d:"] == "20200101000000-abcdefg"
+    place.put("Two.md", text)
+    place.again()
+    two = place.ids("Two")
+    assert not set(one.values()) & set(two.values())
+    assert place.ids("One") == one
+
+
+def test_names_in_the_text_win(place: Place) -> None:
+    text = (
+        '---\ntitle: "Note"\nid: 20200101000000-docdocd\n---\n\n'
+        'alpha\n{: id="20200101000000-aaaaaaa" bookmark="keep"}\n\n'
+        "beta ^quote\n\n- item ^it-1\n- other\n"
+    )
+    place.put("Note.md", text)
+    ids = place.ids()
+    assert ids["d:"] == "20200101000000-docdocd"
+    assert ids["p:alpha"] == "20200101000000-aaaaaaa"
+    blocks = place.store.blocks(list(ids.values()))
+    assert blocks[ids["p:alpha"]].attributes == {"bookmark": "keep"}
+    assert blocks[ids["p:beta ^quote"]].attributes == {"alias": "quote"}
+    assert blocks[ids["i:- item ^it-1"]].attributes == {"alias": "it-1"}
+    place.put("Note.md", text.replace("beta ^quote", "quite other words ^quote"))
+    assert place.block("quite other words ^quote") == ids["p:beta ^quote"]
+
+
+def test_an_id_in_a_text_is_found_before_it_was_looked_at(place: Place) -> None:
+    place.put("a/b/Note.md", 'a\n{: id="20200101000000-aaaaaaa"}\n')
+    assert place.store.blocks(["20200101000000-aaaaaaa"])["20200101000000-aaaaaaa"].content == "a"
+
+
+def test_undoing_after_later_changes_brings_ids_back(place: Place) -> None:
+    place.put("Note.md", TEXT)
+    ids = place.ids()
+    place.apply([Delete(ids["p:alpha one"]), Update(ids["p:item y"], "item z")])
+    place.put("Note.md", place.get("Note.md") + b"\nlater words\n")
+    assert "p:alpha one" not in place.ids()
+    with pytest.raises(BlockNotFound) as caught:
+        place.store.children(ids["p:alpha one"])
+    assert (caught.value.lost, caught.value.nearest) == (True, ids["h:# Head"])
+    place.put("Note.md", TEXT + "\nlater words\n")
+    now = place.ids()
+    assert {key: now[key] for key in ids} == ids
+
+
+def test_ten_hunks_of_which_the_seventh_fails_leave_all_as_it_was(place: Place) -> None:
+    for number in range(3):
+        place.put(f"N{number}.md", TEXT)
+    before = place.digest()
+    ids = [place.ids(f"N{number}") for number in range(3)]
+    changes: list[Change] = [
+        Update(ids[0]["p:alpha one"], "x"),
+        Delete(ids[0]["p:omega two"]),
+        Insert("n", "after", ids[1]["h:# Head"]),
+        Insert("- n", "last_in", ids[1]["l:- item x\n- item y"]),
+        Delete(ids[2]["i:- item x"]),
+        Update(ids[2]["p:omega two"], "# O"),
+        Delete(ids[0]["p:omega two"]),
+        Update(ids[2]["p:alpha one"], "x"),
+        Insert("n", "first_in", ids[0]["d:"]),
+        Delete(ids[1]["p:alpha one"]),
+    ]
+    with pytest.raises(BlockNotFound):
+        place.store.prepare(changes)
+    assert place.digest() == before
+    assert [place.ids(f"N{number}") for number in range(3)] == ids
+    del changes[6]
+    prepared = place.apply(changes)
+    assert len(prepared.files) == 3
+    take_files_back(place.files, prepared)
+    assert place.digest() == before
+    assert [place.ids(f"N{number}") for number in range(3)] == ids
+
+
+# Others at work.
+
+
+def test_a_file_that_changed_between_preparing_and_making(place: Place) -> None:
+    place.put("Note.md", TEXT)
+    ids = place.ids()
+    prepared = place.store.prepare([Update(ids["p:alpha one"], "x")])
+    place.put("Note.md", TEXT + "\nmore\n")
+    with pytest.raises(ContentChanged):
+        place.store.execute(prepared)
+    now = place.ids()
+    assert {key: now[key] for key in ids} == ids
+
+
+def test_two_processes_agree(place: Place) -> None:
+    place.put("Note.md", TEXT)
+    with Workspace(str(place.root), durability="fast") as files:
+        other = folder_store(files, str(place.state))
+        assert other.notebooks() == place.store.notebooks()
+        ids = place.ids()
+        assert [block.id for block in other.children(ids["d:"])] == [
+            block.id for block in place.store.children(ids["d:"])
+        ]
+        prepared = place.store.prepare([Insert("made here", "after", ids["p:alpha one"])])
+        write_files(place.files, prepared)
+        (seen,) = other.search("made here", 5)  # before the first one knows that it is written
+        done = place.store.execute(prepared)
+        assert done.ids == ((seen.id,),)
+        assert place.store.blocks([seen.id])[seen.id].markdown == "made here"
+        made = other.prepare_document(place.box, "", "New", "text here")
+        write_files(files, made)
+        (text,) = place.store.search("text here", 5)
+        assert other.execute(made).ids == ((text.root_id, text.id),)
+        other.close()
+
+
+def test_two_who_look_first_at_the_same_time_agree(place: Place) -> None:
+    for number in range(8):
+        place.put(f"n{number}.md", "".join(f"p {at}\n\n" for at in range(40)))
+    stores = [place.store, folder_store(place.files, str(place.state))]
+    found: list[list[str]] = [[], []]
+    start = threading.Barrier(2)
+
+    def look(at: int) -> None:
+        start.wait()
+        found[at] = [block.id for block in stores[at].search("p", 1000)]
+
+    threads = [threading.Thread(target=look, args=(at,)) for at in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stores[1].close()
+    assert len(found[0]) == len(set(found[0])) == 320
+    assert found[0] == found[1]
+
+
+# Which documents there are.
+
+
+def test_documents_stand_below_others(place: Place) -> None:
+    place.put("Top.md", "---\ntitle: The Top\n---\nt\n")
+    place.put("Top/Below.md", "b\n")
+    place.put("Top/Below/Deep.md", "d\n")
+    place.put("plain/In.markdown", "i\n")
+    deep, inner = place.document("Deep"), place.document("In")
+    assert (deep.hpath, deep.path) == ("/The Top/Below/Deep", "Top/Below/Deep.md")
+    assert inner.hpath == "/plain/In"
+    names = [crumb.name for crumb in place.store.breadcrumb(deep.id)]
+    assert names[1:] == ["The Top", "Below", "Deep"]
+    made = place.store.prepare_document(place.box, deep.id, "New: a?", "x")
+    write_files(place.files, made)
+    ((document, _),) = place.store.execute(made).ids
+    block = place.store.blocks([document])[document]
+    assert (block.path, block.content) == ("Top/Below/Deep/New- a-.md", "New: a?")
+
+
+TITLES = (
+    ".hidden",
+    "con",
+    "a" * 500,
+    "狐" * 300,
+    "..",
+    "a.",
+    "a\\b",
+    "# a",
+    'say "x"',
+    "a: b",
+    "é.md",
+)
+
+
+def test_titles_that_are_no_names_of_files(place: Place) -> None:
+    for title in TITLES:
+        for text in ("---\nx: y\n---\n\nz", ""):
+            prepared = place.store.prepare_document(place.box, "", title, text)
+            write_files(place.files, prepared)
+            ((document, *_),) = place.store.execute(prepared).ids
+            assert place.store.blocks([document])[document].content == title
+            children = [block.kind for block in place.store.children(document)]
+            assert children == (["tb", "h", "p"] if text else ["p"])
+    assert len(list(place.root.iterdir())) == 2 * len(TITLES)
+    place.again()
+    assert {block.content for block in place.store.search("a", 50) if block.kind == "d"} >= {
+        "a: b", "# a", "a."
+    }  # fmt: skip
+
+
+def test_what_may_not_be_read_is_not_there(place: Place, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "Secret.md").write_text("kiwi outside\n")
+    place.put("Open.md", "kiwi open\n")
+    place.put("closed/In.md", "kiwi closed\n")
+    place.put(".hidden/In.md", "kiwi hidden\n")
+    place.put(".Hidden.md", "kiwi hidden\n")
+    place.put("binary.txt", "kiwi text\n")
+    os.symlink(outside, place.root / "out")
+    os.symlink(outside / "Secret.md", place.root / "Out.md")
+    os.symlink("Open.md", place.root / "Again.md")
+    os.symlink("..", place.root / "closed" / "up")
+    os.symlink("nowhere.md", place.root / "Nowhere.md")
+    (closed,) = [one for one in place.store.search("kiwi", 9) if "closed" in one.markdown]
+    assert [one.path for one in place.store.search("kiwi", 9)] == ["Open.md", "closed/In.md"]
+    place.rules = Rules(no_read_dirs=("closed",))
+    place.again()
+    assert [one.path for one in place.store.search("kiwi", 9)] == ["Open.md"]
+    assert place.store.blocks([closed.id]) == {}
+    with pytest.raises(BlockNotFound):
+        place.store.prepare([Update(closed.id, "x")])
+    place.put("Copy.md", "kiwi closed\n")
+    place.store.search("kiwi", 9)
+    place.rules = Rules()
+    place.again()
+    assert place.store.blocks([closed.id])[closed.id].path == "closed/In.md"
+
+
+def test_links_within_the_folder_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "ws" / "notes").mkdir(parents=True)
+    (tmp_path / "ws" / "shared").mkdir()
+    (tmp_path / "state").mkdir()
+    (tmp_path / "ws" / "shared" / "In.md").write_text("kiwi in\n")
+    os.symlink("../shared", tmp_path / "ws" / "notes" / "link")
+    with Workspace(str(tmp_path / "ws"), durability="fast") as files:
+        store = FolderStore(files, RelPath(("notes",)), Rules(), str(tmp_path / "state"))
+        (found,) = store.search("kiwi", 5)
+        assert (found.path, found.hpath) == ("notes/link/In.md", "/link/In")
+        store.close()
+        denied = Rules(no_read_dirs=("shared",))
+        store = FolderStore(files, RelPath(("notes",)), denied, str(tmp_path / "state"))
+        assert store.search("kiwi", 5) == ()
+        store.close()
+
+
+def test_files_that_are_no_text_are_no_documents(place: Place) -> None:
+    place.put("wide.md", "kiwi".encode("utf-16"))
+    place.put("nul.md", b"kiwi\0\n\nfig\n")
+    (found,) = place.store.search("fig", 5)
+    assert found.path == "nul.md"
+    with pytest.raises(Refusal):
+        place.store.prepare([Update(found.id, "x")])
+
+
+def test_a_daily_note_is_where_it_should_be(tmp_path: Path) -> None:
+    import time
+
+    root, state = tmp_path / "notes", tmp_path / "state"
+    root.mkdir()
+    state.mkdir()
+    with Workspace(str(root), durability="fast") as files:
+        day = time.struct_time((2026, 2, 3, 4, 5, 6, 1, 34, 0))
+        store = FolderStore(
+            files, RelPath(()), Rules(), str(state), daily="log/%Y-%m-%d", today=lambda: day
+        )
+        (notebook,) = store.notebooks()
+        prepared = store.prepare_daily_note(notebook.id, "a\n\nb")
+        assert [(str(file.path), file.created) for file in prepared.files] == [
+            ("log/2026-02-03.md", True)
+        ]
+        write_files(files, prepared)
+        ((note, a, b),) = store.execute(prepared).ids
+        assert [block.id for block in store.children(note)] == [a, b]
+        assert (root / "log" / "2026-02-03.md").read_bytes() == b"a\n\nb\n"
+        store.close()
