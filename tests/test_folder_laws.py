@@ -35,7 +35,8 @@ def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -
     data = text.encode()
     tree = read(data, profile)
     rows = know((), signs(tree, tree.root), (), lambda at: fresh(), _no).rows
-    document = Document(RelPath(("a.md",)), STAMP, "", data, tree, rows)
+    order = tuple(block for _, block in in_order(tree.root))
+    document = Document(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
     document.chunks = Chunks.of(tree, 0)
     return document
 

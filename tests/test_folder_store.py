@@ -35,7 +35,7 @@ class Place:
     state: Path
     files: Workspace
     store: FolderStore
-    rules: Rules = Rules()
+    rules: Rules
 
     @property
     def box(self) -> str:
@@ -107,7 +107,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     root.mkdir()
     state.mkdir()
     with Workspace(str(root), durability="fast") as files:
-        made = Place(root, state, files, folder_store(files, str(state)))
+        made = Place(root, state, files, folder_store(files, str(state)), Rules())
         yield made
         made.store.close()
 
@@ -275,7 +275,7 @@ def test_ids_stay_when_somebody_else_writes(place: Place, name: str, restarted: 
                 place.store.around(block_id)
             assert caught.value.lost
             assert caught.value.nearest in now.values()
-        elif key[0] in "ph" and new in now or key in told:
+        elif (key[0] in "ph" and new in now) or key in told:
             assert now[new] == block_id
     assert len(set(now.values())) == len(now)
     place.put("Note.md", before)

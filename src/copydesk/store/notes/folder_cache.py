@@ -19,6 +19,7 @@ from copydesk.store.stamp import Stamp
 
 _VERSION = 1
 _BUSY_SECONDS = 30.0
+_ASKED = 500
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -164,7 +165,22 @@ class Cache:
         def ask(connection: sqlite3.Connection) -> None:
             connection.executemany("REPLACE INTO ids VALUES (?, ?)", rows)
 
+        self.together(lambda: self._try(ask))
+
+    def of_others(self, path: str, ids: Sequence[str]) -> dict[str, str]:
+        """Those of the ids that blocks of other documents have, or had, with their paths."""
+        found: dict[str, str] = {}
+
+        def ask(connection: sqlite3.Connection) -> None:
+            for start in range(0, len(ids), _ASKED):
+                part = ids[start : start + _ASKED]
+                rows = connection.execute(
+                    f"SELECT id, path FROM ids WHERE id IN ({','.join('?' * len(part))})", part
+                )
+                found.update((one, other) for one, other in rows if other != path)
+
         self._try(ask)
+        return found
 
     def sidecars(self) -> dict[str, tuple[str, Seen]]:
         """The sidecars whose ids are here, by file name: the path of the document, the file."""

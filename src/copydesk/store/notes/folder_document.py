@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from copydesk.store.notes.folder_tree import Row, in_order, title_of
+from copydesk.store.notes.folder_tree import Row, title_of
 from copydesk.store.stamp import Stamp
 from copydesk.text.markdown import Block, Tree, is_phantom
 from copydesk.text.markdown.source import line_start
@@ -32,10 +32,7 @@ class Document:
     data: bytes
     tree: Tree
     rows: tuple[Row, ...]
-    order: list[Block] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.order = [block for _, block in in_order(self.tree.root)]
+    order: tuple[Block, ...]
 
     @property
     def id(self) -> str:

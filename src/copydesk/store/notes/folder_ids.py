@@ -17,7 +17,7 @@ from copydesk.store.notes.folder_document import Document, plain_ids
 from copydesk.store.notes.folder_match import Known, know, with_past
 from copydesk.store.notes.folder_scan import Folder
 from copydesk.store.notes.folder_sidecar import Sidecar, Sidecars, Step, rows_as_step
-from copydesk.store.notes.folder_tree import Row, Signs, in_order, signs
+from copydesk.store.notes.folder_tree import Row, Signs, signs
 from copydesk.store.stamp import Stamp
 from copydesk.text.markdown import Tree
 from copydesk.text.relpath import RelPath
@@ -61,9 +61,11 @@ class Ids:
         self.orphans: set[str] = set()
         self.elsewhere: Callable[[Sidecar], RelPath | None] = _nowhere
 
-    def of(self, path: RelPath, digest: str, tree: Tree, stamp: Stamp) -> tuple[Row, ...]:
-        """The rows of a text of a document; they are kept, if they were not yet."""
-        name, count = str(path), len(in_order(tree.root))
+    def of(
+        self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
+    ) -> tuple[Row, ...]:
+        """The rows of a text with so many blocks; they are kept, if they were not yet."""
+        name = str(path)
         planned = self._planned.get(name)
         if planned is not None and planned.digest == digest and len(planned.rows) == count:
             return planned.rows
@@ -83,14 +85,14 @@ class Ids:
             if was is not None and was.digest == digest and len(was.rows) == count:
                 known = Known(was.rows, was.past)
             else:
-                fresh = self._fresh(name, digest, stamp if was is None else None)
+                fresh = self._fresh(name, digest, stamp if was is None else None, len(new))
                 known = know(rows, new, past, fresh, lambda one: self._taken(one, name))
             if sidecar is not None and was is not sidecar:
                 past = (*with_past(sidecar.past, sidecar.rows, known.rows), *known.past)
                 known = Known(known.rows, past)
             if was is not None and was.path != name:
                 self._sidecars.rename(was.path, name)
-            self._save(Sidecar(name, digest, known.rows, known.past))
+            self._save(Sidecar(name, digest, known.rows, known.past), first=was is None)
             if was is not None:
                 step = rows_as_step(was.digest, was.rows, digest, known.rows, _STEP_ROWS)
                 if step is not None and was.digest != digest:
@@ -115,7 +117,7 @@ class Ids:
         name = str(path)
         self._plan(name, digest, tuple(rows))
         with self._sidecars.held():
-            if self._sidecars.load(name) is None:
+            if self._sidecars.digest(name) is None:
                 self._save(Sidecar(name, digest, tuple(rows)))
 
     def _plan(self, name: str, digest: str, rows: tuple[Row, ...]) -> None:
@@ -137,19 +139,23 @@ class Ids:
                 rows = step.take(rows) if rows is not None else None
         return rows if rows is not None and len(rows) == count else None
 
-    def _save(self, sidecar: Sidecar) -> None:
-        """Keep a sidecar; the turn is held."""
-        self._sidecars.save(sidecar)
+    def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
+        """Keep a sidecar; the turn is held. `first`: its ids would be made again as they are."""
+        seen = self._sidecars.save(sidecar, flush=not first)
         self._cache.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+        self._cache.keep_sidecar(seen, sidecar.path)
 
     def _keep_short(self, name: str, base: Document) -> None:
         """See that the sidecar is not many steps behind; the turn is held."""
-        sidecar = self._sidecars.load(name)
-        if sidecar is None:
-            self._save(Sidecar(name, base.digest, base.rows))
-        elif sidecar.digest != base.digest:
-            way = self._sidecars.way(name, sidecar.digest, base.digest)
-            if len(base.rows) <= _FEW_ROWS or len(way) >= _LONG_WAY or not way:
+        digest = self._sidecars.digest(name)
+        if digest == base.digest:
+            return
+        way = self._sidecars.way(name, digest or "", base.digest)
+        if len(base.rows) <= _FEW_ROWS or len(way) >= _LONG_WAY or not way:
+            sidecar = self._sidecars.load(name)
+            if sidecar is None:
+                self._save(Sidecar(name, base.digest, base.rows))
+            else:
                 past = with_past(sidecar.past, sidecar.rows, base.rows)
                 self._save(Sidecar(name, base.digest, base.rows, past))
 
@@ -190,19 +196,26 @@ class Ids:
                 best, most = sidecar, share
         return best
 
-    def _fresh(self, name: str, digest: str, stamp: Stamp | None) -> Callable[[int], str]:
+    def _fresh(
+        self, name: str, digest: str, stamp: Stamp | None, count: int
+    ) -> Callable[[int], str]:
         """Makes ids; at first sight (`stamp`) those that any other machine would make."""
         seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
         date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
-        tries: dict[int, int] = {}
+
+        def candidate(at: int, number: int) -> str:
+            return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
+
+        first = [candidate(at, 0) for at in range(count)]
+        others = self._cache.of_others(name, first)
+        tried = [0] * count
 
         def made(at: int) -> str:
-            while True:
-                tries[at] = tries.get(at, -1) + 1
-                seed = f"{name}\0{digest}\0{at}\0{tries[at]}"
-                block_id = f"{date}-{_letters(seed)}"
-                if not self._taken(block_id, name):
-                    return block_id
+            tried[at] += 1
+            if tried[at] == 1 and first[at] not in others:
+                return first[at]
+            block_id = candidate(at, tried[at])
+            return made(at) if self._cache.of_others(name, [block_id]) else block_id
 
         return made
 

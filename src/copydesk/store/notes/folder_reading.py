@@ -38,6 +38,8 @@ _CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
 _HEADING = re.compile(r"\A {0,3}#{1,6}(?:[ \t]+|\Z)|[ \t]+#+[ \t]*\Z|\n *(?:=+|-+)[ \t]*\Z")
 _MARK = re.compile(r"(?:\A|\s)\^[A-Za-z0-9-]+\s*\Z")
 
+_MARKUP = re.compile(r"[#*_`~=\[\]&^]|\n *-")
+
 _AT_ONCE = 100
 """So many documents are put in the index in one transaction."""
 
@@ -235,8 +237,11 @@ class Reading:
 
 def content(tree: Tree, node: Node) -> str:
     """What a person reads of a block: its text without the signs of Markdown."""
-    text = markdown(tree, node)
-    if node.kind in ("c", "m", "html"):
+    return _read(markdown(tree, node), node)
+
+
+def _read(text: str, node: Node) -> str:
+    if node.kind in ("c", "m", "html") or _MARKUP.search(text) is None:
         return text
     if node.kind == "h":
         text = _HEADING.sub("", text)
@@ -282,9 +287,9 @@ def _texts(tree: Tree, title: str) -> Iterator[Text]:
         if node.kind == DOCUMENT:
             yield Text(at, 0, len(title), _folded(title, ""))
         elif not node.holds_blocks and node.stop > node.start:
-            text = content(tree, node)
-            rank = 0 if node.level else 1
-            yield Text(at, rank, len(text), _folded(text, markdown(tree, node)))
+            source = markdown(tree, node)
+            text = _read(source, node)
+            yield Text(at, 0 if node.level else 1, len(text), _folded(text, source))
 
 
 def _folded(text: str, source: str) -> str:

@@ -20,8 +20,8 @@ from copydesk.store.notes.folder_document import Document, plain_ids
 from copydesk.store.notes.folder_ids import MOVED, Ids, path_of, shared, texts_of
 from copydesk.store.notes.folder_match import Past, with_past
 from copydesk.store.notes.folder_scan import Folder
-from copydesk.store.notes.folder_sidecar import Sidecar, Sidecars
-from copydesk.store.notes.folder_tree import Row, read, signs
+from copydesk.store.notes.folder_sidecar import Seen, Sidecar, Sidecars, is_rows, rows_beside
+from copydesk.store.notes.folder_tree import MATTER, Row, read, signs, undisturbed
 from copydesk.store.stamp import Stamp
 from copydesk.text.markdown import Profile, Tree
 from copydesk.text.relpath import RelPath
@@ -30,6 +30,7 @@ _HELD_BYTES = 24 << 20
 """So many bytes of text are kept parsed, and one document at least."""
 
 _COMPARED = 200
+_LARGE = 1 << 18
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -55,6 +56,8 @@ class Shelf:
         self.ids = Ids(folder, sidecars, cache, now)
         self.ids.elsewhere = self._elsewhere
         self._held: dict[RelPath, Document] = {}
+        self._size = 0
+        self._glanced: tuple[str, Tree] | None = None
         self._scanned: Mapping[RelPath, Stamp] | None = None
         self.learn_anchors: Callable[[], None] = _nothing
 
@@ -73,7 +76,7 @@ class Shelf:
         with self.lock:
             if self._scanned is None:
                 self.scan()
-            held = self._held.pop(path, None)
+            held = self._drop(path)
             stamp = self.folder.stamp(path)
             if stamp is None:
                 return None
@@ -86,6 +89,7 @@ class Shelf:
                 else:
                     held = self._read(path, found.data, found.stamp)
             self._held[path] = held
+            self._size += len(held.data)
             self._let_go()
             return held
 
@@ -106,7 +110,12 @@ class Shelf:
         if held is not None and held.data == found.data:
             return found.stamp, held.digest, None if held.digest == digest else held.tree
         now = hashlib.sha256(found.data).hexdigest()
-        return found.stamp, now, None if now == digest else read(found.data, self.profile)
+        if now == digest:
+            return found.stamp, now, None
+        tree = read(found.data, self.profile)
+        if len(found.data) >= _LARGE:
+            self._glanced = (now, tree)  # it will be looked at again
+        return found.stamp, now, tree
 
     def find(self, block_id: str) -> Document:
         """The document that has the block; InvalidBlockId, BlockNotFound."""
@@ -129,15 +138,20 @@ class Shelf:
                 return False
             held = self._held.get(path)
             if held is not None and (held.digest != digest or held.rows != tuple(rows)):
-                self._held.pop(path)
+                self._drop(path)
             self.ids.made(path, digest, rows)
             return True
 
     def _let_go(self) -> None:
-        size = sum(len(document.data) for document in self._held.values())
-        while size > _HELD_BYTES and len(self._held) > 1:
-            first = next(iter(self._held))
-            size -= len(self._held.pop(first).data)
+        while self._size > _HELD_BYTES and len(self._held) > 1:
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, path: RelPath) -> Document | None:
+        """Let go of a document that is held parsed, if it is."""
+        held = self._held.pop(path, None)
+        if held is not None:
+            self._size -= len(held.data)
+        return held
 
     def _try(self, path: RelPath) -> Document | None:
         try:
@@ -147,9 +161,14 @@ class Shelf:
 
     def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> Document:
         digest = hashlib.sha256(data).hexdigest()
-        tree = read(data, self.profile)
-        rows = self.ids.of(path, digest, tree, stamp)
-        return Document(path, stamp, digest, data, tree, rows)
+        with undisturbed(len(data)):
+            told, tree = self._glanced or ("", None)
+            self._glanced = None
+            if tree is None or told != digest:
+                tree = read(data, self.profile)
+            order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
+            rows = self.ids.of(path, digest, tree, stamp, len(order))
+            return Document(path, stamp, digest, data, tree, rows, order)
 
     def _hints(self, block_id: str) -> Iterator[RelPath]:
         """Where the block may be, the likeliest first."""
@@ -169,8 +188,7 @@ class Shelf:
             return
         if again not in self.ids.orphans:
             return
-        known = {path for path, _ in self.cache.sidecars().values()}
-        unknown = [path for path in scanned if str(path) not in known]
+        unknown = [path for path in scanned if self.sidecars.digest(str(path)) is None]
         sidecar = self.sidecars.load(again)
         if sidecar is not None:
             yield from (path for path in unknown if self._has(path, sidecar.digest))
@@ -179,7 +197,7 @@ class Shelf:
     def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
         """The file that nothing is known of and that is, or is much like, what this one is of."""
         found = self.folder.scan()
-        unknown = [path for path in found if self.sidecars.load(str(path)) is None]
+        unknown = [path for path in found if self.sidecars.digest(str(path)) is None]
         for path in unknown:
             if self._has(path, sidecar.digest):
                 return path
@@ -202,22 +220,34 @@ class Shelf:
         files = self.sidecars.files()
 
         def learn() -> None:
-            for name, seen in files.items():
+            for name, seen in sorted(files.items()):  # the rows of a document before its steps
                 if name in known and known[name][1] == seen:
                     continue
-                sidecar = self.sidecars.load_file(name)
-                if sidecar is not None:
-                    self.cache.keep_ids(sidecar.path, plain_ids(sidecar.rows))
-                    for step in self.sidecars.steps(sidecar.path):
-                        added = (row.id for each in step.splices for row in each.new)
-                        self.cache.keep_ids(sidecar.path, added)
-                    self.cache.keep_sidecar(seen, sidecar.path)
-                    known[name] = (sidecar.path, seen)
+                path = self._learn(name, known)
+                if path:
+                    self.cache.keep_sidecar(seen, path)
+                    known[name] = (path, seen)
             self.cache.drop_sidecars(known.keys() - files.keys())
 
         self.cache.together(learn)
         there = {str(path) for path in scanned}
-        self.ids.orphans = {path for name, (path, _) in known.items() if name in files} - there
+        paths = {path for name, (path, _) in known.items() if name in files and is_rows(name)}
+        self.ids.orphans = paths - there
+
+    def _learn(self, name: str, known: Mapping[str, tuple[str, Seen]]) -> str:
+        """Learn the ids in a sidecar, or in the steps beside one; the path of the document."""
+        if is_rows(name):
+            sidecar = self.sidecars.load_file(name)
+            if sidecar is None:
+                return ""
+            self.cache.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+            return sidecar.path
+        path, _ = known.get(rows_beside(name), ("", None))
+        if path:
+            for step in self.sidecars.steps(path):
+                added = (row.id for each in step.splices for row in each.new)
+                self.cache.keep_ids(path, added)
+        return path
 
     def _lost(self, block_id: str) -> BlockNotFound:
         """What is known of a block that is not there."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ from copydesk.store.notes.folder_tree import Row
 from copydesk.store.state import StateFolder
 
 _FORMAT = 1
+_DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
 _MOST_STEPS = 64
 _MOST_STEP_BYTES = 1 << 20
 
@@ -120,7 +122,7 @@ class Sidecars:
                 return valid(found["id"])
             except (KeyError, TypeError, InvalidBlockId):
                 pass  # there is none yet
-            _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n")
+            _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
             return fresh
 
     def load(self, path: str) -> Sidecar | None:
@@ -139,8 +141,18 @@ class Sidecars:
         except (KeyError, TypeError):
             return None
 
-    def save(self, sidecar: Sidecar) -> None:
-        """Write a sidecar; its turn is held."""
+    def digest(self, path: str) -> str | None:
+        """The digest of the text whose rows are kept; None if nothing is."""
+        try:
+            with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
+                first = file.readline()
+        except (OSError, UnicodeDecodeError):
+            return None
+        found = _DIGEST.search(first)
+        return found[1] if found is not None else None
+
+    def save(self, sidecar: Sidecar, *, flush: bool) -> Seen:
+        """Write a sidecar; its turn is held. `flush` it if its ids could not be made again."""
         rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in sidecar.rows)
         past = ",\n".join(json.dumps(each) for each in sidecar.past)
         path = json.dumps(sidecar.path)
@@ -148,7 +160,10 @@ class Sidecars:
             f'{{"format": {_FORMAT}, "path": {path}, "digest": "{sidecar.digest}",\n'
             f'"blocks": [\n{rows}\n],\n"past": [\n{past}\n]}}\n'
         )
-        _write(self._file(sidecar.path, "json"), text)
+        name = self._file(sidecar.path, "json")
+        _write(name, text, flush=flush)
+        now = os.stat(name)
+        return Seen(os.path.basename(name), now.st_size, now.st_mtime_ns)
 
     def drop(self, path: str) -> None:
         """Remove what is kept for a document that has another path now."""
@@ -199,11 +214,11 @@ class Sidecars:
         return reached.get(after, [])
 
     def files(self) -> dict[str, Seen]:
-        """The sidecars there are, by name."""
+        """The files of sidecars and of steps there are, by name."""
         found: dict[str, Seen] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
-                if entry.name.endswith(".json"):
+                if entry.name.endswith((".json", ".steps")):
                     with suppress(FileNotFoundError):
                         now = entry.stat(follow_symlinks=False)
                         found[entry.name] = Seen(entry.name, now.st_size, now.st_mtime_ns)
@@ -211,6 +226,16 @@ class Sidecars:
 
     def _file(self, path: str, kind: str) -> str:
         return os.path.join(self._folder, f"{name_of(path)}.{kind}")
+
+
+def is_rows(name: str) -> bool:
+    """Whether a file of the folder holds rows, and not steps."""
+    return name.endswith(".json")
+
+
+def rows_beside(name: str) -> str:
+    """The file with the rows of the document whose steps are in this one."""
+    return name.removesuffix(".steps") + ".json"
 
 
 def name_of(path: str) -> str:
@@ -272,7 +297,7 @@ def _json(path: str) -> Any:
         return None
 
 
-def _write(path: str, text: str, *, flush: bool = True) -> None:
+def _write(path: str, text: str, *, flush: bool) -> None:
     """Put a file in the place of another, whole."""
     temp = f"{path}.{secrets.token_hex(4)}.tmp"
     try:

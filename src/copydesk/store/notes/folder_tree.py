@@ -7,11 +7,13 @@ matter is no block; a document or an item without blocks has one empty paragraph
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from copydesk.text.markdown import Block, Profile, Tree, markdown_of, parse
 
 DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
 
+_LARGE = 1 << 17
 _WORD = re.compile(r"\w+")
 _LOOKED_AT = 600
 """A sketch is made of so many characters of a block."""
@@ -63,6 +66,19 @@ def read(
         root = tree.root
         root.children = (*root.children, _nothing(root, _end(root)))
     return tree
+
+
+@contextmanager
+def undisturbed(size: int) -> Generator[None]:
+    """Hold the collector of cycles while a large text becomes a great many objects."""
+    paused = size >= _LARGE and gc.isenabled()
+    if paused:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def _end(root: Block) -> int:
