@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from types import MappingProxyType
 
-from copydesk.errors import InvalidArgs, Refusal
+from copydesk.errors import InvalidArgs
 from copydesk.store.notes.block_id import is_id, valid
 from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind
 from copydesk.store.notes.folder_cache import Indexed, Text, stamp_key
@@ -67,7 +67,7 @@ class Reading:
     def documents(self, most: int) -> tuple[Block, ...]:
         """The first so many documents, in the order of their paths without endings."""
         paths = sorted(self._shelf.scan(), key=lambda path: (*path.parts[:-1], stem(path)))
-        read = (self._shelf.look(path) for path in paths)
+        read = (self._shelf.try_look(path) for path in paths)
         found = (self._block(one, one.tree.root) for one in read if one is not None)
         return tuple(islice(found, max(most, 0)))
 
@@ -141,10 +141,7 @@ class Reading:
 
     def _found(self, path: RelPath, at: int, words: Iterable[str]) -> Block | None:
         """The block in a place, if it holds the words."""
-        try:
-            document = self._shelf.look(path)
-        except Refusal:
-            return None
+        document = self._shelf.try_look(path)
         if document is None or at >= len(document.order):
             return None
         block = self._block(document, document.order[at])

@@ -93,6 +93,13 @@ class Shelf:
             self._let_go()
             return held
 
+    def try_look(self, path: RelPath) -> Document | None:
+        """The same, and None too for one that cannot be read."""
+        try:
+            return self.look(path)
+        except Refusal:
+            return None
+
     def glance(self, path: RelPath, digest: str) -> tuple[Stamp, str, Tree | None] | None:
         """The stamp, the digest and the blocks of a document, without ids; None when it is none.
 
@@ -122,7 +129,7 @@ class Shelf:
         valid(block_id)
         with self.lock:
             for path in self._hints(block_id):
-                document = self._try(path)
+                document = self.try_look(path)
                 if document is not None and block_id in document.index:
                     return document
             raise self._lost(block_id)
@@ -152,12 +159,6 @@ class Shelf:
         if held is not None:
             self._size -= len(held.data)
         return held
-
-    def _try(self, path: RelPath) -> Document | None:
-        try:
-            return self.look(path)
-        except Refusal:
-            return None
 
     def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> Document:
         digest = hashlib.sha256(data).hexdigest()
@@ -255,7 +256,7 @@ class Shelf:
         if where is None:
             return BlockNotFound(block_id)
         sidecar = self.sidecars.load(where)
-        document = self._try(path_of(where))
+        document = self.try_look(path_of(where))
         if document is None or sidecar is None:
             return BlockNotFound(block_id, lost=sidecar is not None)
         past = {each.id: each for each in with_past(sidecar.past, sidecar.rows, document.rows)}
