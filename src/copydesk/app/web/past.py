@@ -123,7 +123,7 @@ def edit(frame: Frame, entry: Entry, undone_by: int, sides: Sides, look: Look) -
         aria_label="Diff",
     )
     undo = tag("button", "Undo this edit", class_="primary", data_key="U")
-    can = entry.state == "done" and not undone_by
+    can = entry.state in ("done", "open") and not undone_by
     decide = tag(
         "div",
         tag("span", "An undo is an edit too, and can be undone.", class_="note"),
@@ -164,10 +164,12 @@ def _row(past: Past) -> Html:
 
 
 def _state(entry: Entry, undone_by: int) -> Html:
-    """What is to be said of an edit: what it took back, what took it back, how it ended."""
+    """What is to be said of an edit: what it took back, what took it back, how it ended.
+
+    The last edit of another process may be open: that it is done is recorded with its next.
+    """
     if undone_by:
         return badge("plain", f"undone by {undone_by}")
-    if entry.state == "done":
-        return badge("info", f"undoes {entry.undoes}") if entry.undoes else NOTHING
-    kinds = {"failed": "bad", "unsure": "bad", "open": "warn"}
-    return badge(kinds[entry.state], entry.state)
+    if entry.state in ("failed", "unsure"):
+        return badge("bad", entry.state)
+    return badge("info", f"undoes {entry.undoes}") if entry.undoes else NOTHING

@@ -152,7 +152,7 @@ class Person:
         """The last edits, and how plans fared."""
         entries = self._opened.journal.entries(most=_MOST_PAST)
         may = self._as["ws_mod"].permission.allows_read
-        found = tuple(entry for entry in entries if may(entry.path) and entry.state == "done")
+        found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         fates = (Fate(entry.member, str(entry.path), "exact") for entry in found if entry.hunk_id)
         return found, tuple(fates)
 

@@ -51,7 +51,7 @@ _log = logging.getLogger("copydesk")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request of somebody with a session."""
+    """One request of somebody with a session. `in_part`: the script of a page asks for it."""
 
     session: Session
     person: Person
@@ -59,6 +59,7 @@ class Visit:
     place: Mapping[str, str]
     many: tuple[str, ...] = ()
     form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    in_part: bool = False
 
 
 View = Callable[[Visit], Response]
@@ -243,7 +244,12 @@ class Site:
                 return RedirectResponse(door.address_of(request.url.path), 303)
             many = tuple(request.query_params.getlist("hunk"))
             visit = Visit(
-                session, self._person(session), request.query_params, _place(request), many
+                session,
+                self._person(session),
+                request.query_params,
+                _place(request),
+                many,
+                in_part="x-copydesk-part" in request.headers,
             )
             return await anyio.to_thread.run_sync(view, visit)
 
@@ -293,8 +299,9 @@ class Site:
         if waiting is None:
             waiting = len(visit.person.waiting())
         session = visit.session
+        notices = () if visit.in_part else session.told()
         name = self._opened.root.rstrip("/").rpartition("/")[2] or "/"
-        return Frame(session.name, session.csrf, name, waiting, session.told())
+        return Frame(session.name, session.csrf, name, waiting, notices)
 
 
 def _look(visit: Visit) -> hunk.Look:

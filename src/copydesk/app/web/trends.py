@@ -191,7 +191,9 @@ def _bars(what: str, fates: Sequence[Fate], key: Callable[[Fate], str], most: in
     legend = _legend([("exact", "exact"), ("fuzz", "fuzz"), ("no", "rejected")])
     rest = len(ranked) - most
     more = tag("p", f"and {named(rest, what.lower())} more") if rest > 0 else NOTHING
-    scroll = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=f"{what}s")
+    scroll = tag(
+        "div", table, class_="scroll", tabindex=0, role="region", aria_label=f"{what}s in numbers"
+    )
     return joined((scroll, more, legend))
 
 
