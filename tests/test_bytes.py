@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
+from copydesk import Desk
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
+from copydesk.edit.request import RangeEdit
 from copydesk.tools.catalog import Answer
 
 DOCS = Path(__file__).parent.parent / "docs" / "bytes.md"
@@ -457,4 +459,22 @@ def test_a_byte_order_mark_is_not_doubled(tmp_path: Path, before: bytes, after: 
             "local", "overwrite_entire_file", {"path": "f", "content": "\ufeffb\n", **known}
         )
     assert not made.is_error, made.text
+    assert (tmp_path / "f").read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("range", "before", "after"),
+    [
+        ("1", b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbfc\nb\n"),
+        ("1", b"\xff\xfea\0\n\0", b"\xff\xfec\0\n\0"),
+        ("2", b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbfa\n\xef\xbb\xbfc\n"),
+        ("1", b"a\n", b"\xef\xbb\xbfc\n"),
+    ],
+)
+def test_a_byte_order_mark_is_not_doubled_by_lines(
+    tmp_path: Path, range: str, before: bytes, after: bytes
+) -> None:
+    (tmp_path / "f").write_bytes(before)
+    with Desk(tmp_path) as desk:
+        desk.apply(desk.prepare(RangeEdit(desk.path("f"), range, "\ufeffc\n")).id)
     assert (tmp_path / "f").read_bytes() == after

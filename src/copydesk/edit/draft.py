@@ -148,11 +148,12 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
     if isinstance(request, BatchEdit):
         return _compose_batch(request, base, place)
     may_be_empty = isinstance(request, RangeEdit) and place.foot is not None
-    if not request.content and not may_be_empty:
+    content = request.content if place.start else base.encoding.unmarked(request.content)
+    if not content and not may_be_empty:
         raise ContentRequired()
-    if request.content.endswith("\r"):
+    if content.endswith("\r"):
         raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
-    lines, converted, closed = _split(request.content, base.newline_near(place.start, place.stop))
+    lines, converted, closed = _split(content, base.newline_near(place.start, place.stop))
     newline = base.newline_near(place.start, place.stop)
     new = b"".join(base.encoding.encode(line) + newline for line in lines)
     start, stop = base.start(place.start), base.start(place.stop)
