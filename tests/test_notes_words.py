@@ -17,8 +17,11 @@ from copydesk.edit.notes.errors import (
 )
 from copydesk.edit.notes.grammar import parse
 from copydesk.edit.notes.slices import select
+from copydesk.errors import Refusal
+from copydesk.store.notes import errors as store_errors
 from copydesk.tools.notes_words import notes_refusal_words, problem_words
 from copydesk.tools.report import Lang
+from copydesk.tools.reports import refusal_words
 from copydesk.tools.sayings import notes
 from test_notes_grammar import ERRORS
 from test_notes_working import REFUSED, planned
@@ -117,3 +120,27 @@ def test_slices_are_said(text: str, lang: Lang) -> None:
     assert "None" not in said
     assert len(said) < 600
     assert refused.value.facts()["total"] == 2
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        store_errors.InvalidBlockId("x"),
+        store_errors.BlockNotFound("x"),
+        store_errors.BlockNotFound("x", lost=True, nearest="y"),
+        store_errors.NotebookNotFound("x"),
+        store_errors.WrongBlockKind("x", "p", "document"),
+        store_errors.BlockChanged(block_id="x"),
+        store_errors.NotInvertible("x", "custom-avs"),
+        store_errors.NotesUnavailable("no route"),
+        store_errors.NotesRolledBack(1, "x", "cut"),
+        store_errors.NotesTorn(1, "cut", ("x", "y")),
+    ],
+    ids=lambda refusal: type(refusal).__name__,
+)
+def test_what_a_store_refuses_has_words_without_a_gap(refusal: Refusal, lang: Lang) -> None:
+    said = refusal_words(refusal, lang, ("notes",))
+    assert "?" not in said
+    assert "None" not in said
+    assert any(ord(character) > 0x2E80 for character in said) is (lang == "zh")

@@ -1,0 +1,133 @@
+"""The tools of notes on a kernel that lies, loses answers and drops blocks.
+
+Whatever it does to one write: a tool that reports a success has had it, one that
+refuses has left all as it was or names what it could not put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.tools.sayings.notes import SAYINGS
+from fake_kernel.habits import FAULTS, Fault
+from notes_stages import Stage, stage_at
+from test_notes_tools import TEN, edit
+
+SLOW = ("silent", "silent_after", "flooded_after")
+"""Faults for which one has to wait; the tests of the store have them."""
+
+TORN = "NOT_ROLLED_BACK"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """A kernel with an empty notebook."""
+    with stage_at(tmp_path, "kernel") as opened:
+        yield opened
+
+
+def arguments_of(stage: Stage, tool: str, document: str) -> dict[str, Any]:
+    """A call of each tool that writes."""
+    ids = stage.ids(document)
+    if tool == "applyBlockDiff":
+        hunks = (edit(ids[0], "p0", "q0\n\nmore"), f"@@AFTER:{ids[2]}@@\nn", f"@@DELETE:{ids[4]}@@")
+        return {"diff": "\n".join(hunks)}
+    if tool == "appendContent":
+        return {"markdown": "n\n\nm", "targetType": "document", "target": document}
+    return {
+        "title": "New",
+        "markdown": "n\n\nm",
+        "anchorDocumentId": document,
+        "location": "children",
+    }
+
+
+EXPECTED = {
+    "applyBlockDiff": ["q0", "more", "p1", "p2", "n", "p3", "p5", "p6", "p7", "p8", "p9"],
+    "appendContent": [*TEN.split("\n\n"), "n", "m"],
+    "createNewDoc": ["n", "m"],
+}
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in SLOW])
+@pytest.mark.parametrize("tool", EXPECTED)
+def test_no_tool_reports_what_did_not_happen(
+    stage: Stage, tool: str, fault: Fault, at: int
+) -> None:
+    assert stage.kernel is not None
+    document = stage.document(TEN)
+    arguments = arguments_of(stage, tool, document)
+    before, token = stage.state(), stage.kernel.token
+    stage.kernel.habits.begin(**{f"at_{at}": fault})
+    answer = stage.call(tool, **arguments)
+    stage.kernel.habits.begin()
+    stage.kernel.token, stage.kernel._gone = token, False
+    (entry,) = stage.opened.history("local") or (None,)
+    if not answer.is_error:
+        shown = answer.data["docId"] if tool == "createNewDoc" else document
+        assert stage.texts(shown) == EXPECTED[tool], answer.text
+        assert entry is not None
+        assert entry.state == "done"
+    elif answer.data["error"] == TORN:
+        assert answer.data["left"]
+        assert entry is not None
+        assert entry.state == "unsure"
+    else:
+        assert stage.state() == before, answer.text
+        assert entry is None or entry.state == "failed"
+
+
+def test_ten_hunks_of_which_the_kernel_refuses_the_seventh_leave_all_as_it_was(
+    stage: Stage,
+) -> None:
+    assert stage.kernel is not None
+    ids = stage.ids(stage.document(TEN))
+    diff = "".join(edit(one, f"p{i}", f"q{i}") for i, one in enumerate(ids))
+    stage.kernel.habits.begin(at_7="refused")
+    found = stage.refused("applyBlockDiff", diff=diff)
+    assert (found["error"], found["index"], found["block_id"]) == ("ROLLED_BACK", 6, ids[6])
+    stage.kernel.habits.begin()
+    assert stage.done("applyBlockDiff", diff=diff)["changed"]
+
+
+def test_a_kernel_that_is_gone_is_told(stage: Stage) -> None:
+    assert stage.kernel is not None
+    document = stage.document("a")
+    stage.kernel._gone = True
+    for tool, arguments in (
+        ("getBlockContent", {"blockId": document}),
+        ("listNotebooks", {}),
+        ("applyBlockDiff", {"diff": f"@@DELETE:{document}@@"}),
+    ):
+        answer = stage.call(tool, **arguments)
+        assert answer.data["error"] == "NOTES_UNAVAILABLE"
+        assert "doctor" in answer.text
+    assert all(code in SAYINGS for code in ("ROLLED_BACK", TORN, "NOTES_UNAVAILABLE"))
+
+
+def test_attributes_survive_an_update_4_5_13(stage: Stage) -> None:
+    assert stage.kernel is not None
+    document = stage.document("a\n\nb")
+    (one, _) = stage.ids(document)
+    stage.kernel.node(one).attributes |= {"bookmark": "mine", "custom-x": "1"}
+    stage.done("applyBlockDiff", diff=edit(one, "a", "# A"))
+    assert stage.done("getBlockInfo", ids=one)["block"]["bookmark"] == "mine"
+    attributes = stage.kernel.node(one).attributes
+    assert (attributes["bookmark"], attributes["custom-x"]) == ("mine", "1")
+
+
+def test_what_cannot_be_brought_back_is_refused(stage: Stage) -> None:
+    assert stage.kernel is not None
+    document = stage.document("a\n\nb")
+    (one, two) = stage.ids(document)
+    stage.kernel.node(one).attributes["custom-avs"] = "20200101000000-dataset"
+    diff = edit(two, "b", "B") + f"@@DELETE:{one}@@"
+    assert stage.refused("applyBlockDiff", diff=diff)["error"] == "NOT_INVERTIBLE"
+    assert stage.refused("applyBlockDiff", diff=edit(two, "b", 'x\n{: id="x"}'))["error"] == (
+        "INVALID_ARGS"
+    )

@@ -1,0 +1,646 @@
+"""The tools of notes on both stores: the tables of what they promise, and old mistakes by number.
+
+Numbers such as 4.5.3 are those of the list of what an earlier implementation of
+these tools got wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.config import MemberConfig
+from copydesk.store.notes.protocol import Update
+from copydesk.tools.report import Lang
+from notes_stages import NOWHERE, STORES, Stage, stage_at
+
+NOTE = "# H\n\na\n\n- x\n- y\n\n> q\n>\n> r\n\n## G\n\nz"
+TEN = "\n\n".join(f"p{i}" for i in range(10))
+
+
+@pytest.fixture(params=STORES)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    """A workspace with an empty notebook, in each of the stores."""
+    with stage_at(tmp_path, request.param) as opened:
+        yield opened
+
+
+def edit(block_id: str, search: str, text: str) -> str:
+    """A hunk that replaces one text by another."""
+    body = f"{text}\n" if text else ""
+    return f"@@{block_id}@@\n<<<<<<< SEARCH\n{search}\n=======\n{body}>>>>>>> REPLACE\n"
+
+
+# getBlockInfo
+
+
+def test_the_sheet_of_one_block_is_the_block_itself(stage: Stage) -> None:
+    document = stage.document(NOTE, "My note")
+    found = stage.done("getBlockInfo", ids=document)
+    assert (found["id"], found["type"], found["block"]["hpath"]) == (document, "d", "/My note")
+    assert found["childBlockCount"] == 6
+    assert found["markdownPreview"] == "# H\n\na\n\n- "
+    (top,) = found["toc"]
+    assert (top["content"], top["children"][0]["content"]) == ("H", "G")
+    text = stage.call("getBlockInfo", ids=document, lang="zh").text
+    for line in (
+        f"=== Block [{document}] attributes ===",
+        f"  块ID: {document}",
+        f"  笔记本ID(box): {stage.box}",
+        f"  文档ID(root_id): {document}",
+        "  块类型(type): d",
+        "content: My note",
+        "容器内部子块数量: 6",
+        "文档标题大纲:",
+        f"- H[{top['blockId']}]",
+        "当前块在文档中的面包屑层级关系:",
+        f"- [{document}][d] My note",
+    ):
+        assert line in text.split("\n"), line
+
+
+def test_several_sheets_tell_what_is_not_there(stage: Stage) -> None:
+    document = stage.document("a\n\nb")
+    first, second = stage.ids(document)
+    found = stage.done("getBlockInfo", ids=f"{second}, {NOWHERE},{first}")
+    assert [one["id"] for one in found["blocks"]] == [second, first]
+    assert found["notFoundIds"] == [NOWHERE]
+    text = stage.call("getBlockInfo", ids=f"{first},{second},{NOWHERE}", lang="zh").text
+    assert text.startswith("---块信息 (共 2 个)---\n")
+    assert text.endswith(f"[未找到] {NOWHERE}")
+
+
+@pytest.mark.parametrize(
+    ("ids", "code", "status"),
+    [
+        (NOWHERE, "BLOCK_NOT_FOUND", "not_found"),
+        (" , ", "INVALID_ARGS", "error"),
+        ("x' OR 1=1 --", "INVALID_BLOCK_ID", "error"),
+    ],
+)
+def test_no_sheet_of_nothing(stage: Stage, ids: str, code: str, status: str) -> None:
+    found = stage.refused("getBlockInfo", ids=ids)
+    assert (found["error"], found["status"]) == (code, status)
+
+
+def test_an_outline_is_complete_and_in_order_4_1(stage: Stage) -> None:
+    names = [f"Chapter {i}" for i in range(70)]
+    document = stage.document("\n\n".join(f"## {name}" for name in names))
+    last = stage.ids(document)[-1]
+    stage.done("applyBlockDiff", diff=f"@@AFTER:{last}@@\n## Chapter 70\n")
+    found = stage.done("getBlockInfo", ids=document)["toc"]
+    assert [one["content"] for one in found] == [*names, "Chapter 70"]
+
+
+# getBlockContent
+
+SHOWN: dict[str, tuple[str, dict[str, bool], list[str] | str]] = {
+    "a leaf": ("1", {}, "a"),
+    "a leaf with its id": ("1", {"showId": True}, ["1 Paragraph a"]),
+    "a leaf in parts, which was nothing 4.2": ("1", {"showSubStructure": True}, ["1 Paragraph a"]),
+    "a list": ("2", {}, "- x\n- y"),
+    "a list in parts": (
+        "2",
+        {"showSubStructure": True},
+        ["2.0 List item - x", "2.1 List item - y"],
+    ),
+    "parts without ids": ("3", {"showSubStructure": True, "showId": False}, "q\n\nr"),
+    "a quote in parts": (
+        "3",
+        {"showSubStructure": True},
+        ["3.0 Paragraph q", "3.1 Paragraph r"],
+    ),
+    "a heading first, then its section": ("4", {}, "## G\n\nz"),
+    "a heading with ids": ("4", {"showId": True}, ["4 Heading ## G", "5 Paragraph z"]),
+    "a document": ("doc", {}, NOTE),
+}
+
+
+def places(stage: Stage, document: str) -> dict[str, str]:
+    """The ids of blocks by their places, as `2.0`."""
+    found = {"doc": document}
+    for at, block_id in enumerate(stage.ids(document)):
+        found[str(at)] = block_id
+        if at in (2, 3):
+            found |= {f"{at}.{i}": one for i, one in enumerate(stage.ids(block_id))}
+    return found
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_content_by_kind_and_mode(stage: Stage, name: str) -> None:
+    place, flags, expected = SHOWN[name]
+    document = stage.document(NOTE)
+    known = places(stage, document)
+    answer = stage.call("getBlockContent", blockId=known[place], **flags)
+    assert answer.data["content"] == answer.text
+    if isinstance(expected, str):
+        assert answer.text == expected
+        return
+    names = {block_id: place for place, block_id in known.items()}
+    blocks = [part.split("@@", 2)[1:] for part in answer.text.split("\n\n")]
+    assert [f"{names[one]} {rest.replace(chr(10), ' ')}" for one, rest in blocks] == expected
+
+
+SLICES = {
+    "{2}:{5}": "2345",
+    "{2}:+3": "234",
+    "{5}:-3": "345",
+    "0:5": "01234",
+    "-2:": "89",
+    "{8}:END": "89",
+    "BEGIN:{2}": "012",
+    "{3}": "3",
+    "{8}:+10": "89",
+    "{1}:-10": "01",
+    "5": "56789",
+    "0:-1": "012345678",
+    "{2}:8": "234567",
+    ":": "0123456789",
+}
+
+
+@pytest.mark.parametrize("text", SLICES)
+def test_slices(stage: Stage, text: str) -> None:
+    ids = stage.ids(document := stage.document(TEN))
+    chosen = text.format(*ids)
+    found = stage.done("getBlockContent", blockId=document, slice=chosen, showId=False)
+    first, _, body = found["content"].partition("\n\n")
+    wanted = SLICES[text]
+    assert first.startswith(f'> [Slice View] Filter: "{chosen}" | Count: {len(wanted)} | Total: 10')
+    assert f"Position: {wanted[0]}-{wanted[-1]}" in first
+    assert body == "\n\n".join(f"@@{ids[int(i)]}@@Paragraph\np{i}" for i in wanted)
+    assert (found["count"], found["total"], found["start"]) == (len(wanted), 10, int(wanted[0]))
+
+
+def test_paging_by_what_comes_next_reads_each_block_once_4_2(stage: Stage) -> None:
+    document = stage.document(TEN)
+    seen, at = list[str](), stage.ids(document)[0]
+    while at:
+        found = stage.done("getBlockContent", blockId=document, slice=f"{at}:+3")
+        seen += [part for part in found["content"].split("\n") if part.startswith("p")]
+        at = found.get("next", "")
+    assert seen == [f"p{i}" for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5:+3", "END:-3", "abc:5", "begin:3", "{5}:{2}", "{2} :+2", NOWHERE, "1:2:3", "x", "{2}:+0"],
+)
+def test_what_is_no_slice_is_refused_4_2(stage: Stage, text: str) -> None:
+    ids = stage.ids(document := stage.document(TEN))
+    found = stage.refused("getBlockContent", blockId=document, slice=text.format(*ids))
+    assert found["error"] == "INVALID_SLICE"
+
+
+def test_a_slice_beyond_the_end_says_so(stage: Stage) -> None:
+    document = stage.document(TEN)
+    found = stage.done("getBlockContent", blockId=document, slice="20:30")
+    said = "(Slice result is empty. Original children count: 10. Check your slice range.)"
+    assert found["content"] == said
+    one = stage.ids(document)[0]
+    assert stage.done("getBlockContent", blockId=one, slice="0:1")["count"] == 1
+
+
+def test_no_content_of_what_is_not_there(stage: Stage) -> None:
+    assert stage.refused("getBlockContent", blockId=NOWHERE)["status"] == "not_found"
+    injected = "x' UNION SELECT 1 --"
+    assert stage.refused("getBlockContent", blockId=injected)["error"] == "INVALID_BLOCK_ID"
+
+
+def test_a_long_result_is_cut_and_can_be_read_on(stage: Stage) -> None:
+    text = "\n\n".join(f"Paragraph {i} of many." for i in range(1_000))
+    document = stage.document(text)
+    found = stage.done("getBlockContent", blockId=document)
+    assert (found["truncated"], len(found["content"])) == (True, 8_000)
+    whole, name = found["content"], found["var"]
+    while len(whole) < len(text):
+        whole += stage.done("readVar", name=name, offset=len(whole))["content"]
+    assert whole == text
+    assert stage.done("readVar", name=name, offset=10, length=9)["content"] == text[10:19]
+    assert stage.refused("readVar", name=name, offset=len(text) + 1)["argument"] == "offset"
+    assert stage.refused("readVar", name="another")["argument"] == "name"
+    assert stage.call("readVar", member="eve", name=name).is_error
+
+
+# appendContent and createNewDoc
+
+APPENDED: dict[str, tuple[str, str, list[str]]] = {
+    "a document": ("doc", "n\n\nm", ["# H", "a", "- x\n- y", "> q\n>\n> r", "## G", "z", "n", "m"]),
+    "a leaf": ("1", "n", ["# H", "a", "n", "- x\n- y", "> q\n>\n> r", "## G", "z"]),
+    "a list": ("2", "- n\n- m", ["# H", "a", "- x\n- y\n- n\n- m", "> q\n>\n> r", "## G", "z"]),
+    "a list, with no item": ("2", "n", ["# H", "a", "- x\n- y\n- n", "> q\n>\n> r", "## G", "z"]),
+    "a quote": ("3", "n", ["# H", "a", "- x\n- y", "> q\n>\n> r\n>\n> n", "## G", "z"]),
+    "a heading, its section": ("4", "n", ["# H", "a", "- x\n- y", "> q\n>\n> r", "## G", "z", "n"]),
+}
+
+
+@pytest.mark.parametrize("name", APPENDED)
+def test_content_is_appended(stage: Stage, name: str) -> None:
+    place, markdown, expected = APPENDED[name]
+    document = stage.document(NOTE)
+    before = stage.state()
+    target = places(stage, document)[place]
+    kind = "document" if place == "doc" else "block"
+    done = stage.done("appendContent", markdown=markdown, targetType=kind, target=target)
+    assert (done["success"], done["targetId"], done["targetType"]) == (True, target, kind)
+    assert stage.texts(document) == expected
+    there = stage.done("getBlockInfo", ids=",".join([document, *done["newBlockIds"]]))
+    assert len(there["blocks"]) - 1 == len(done["newBlockIds"]) > 0, "all new ids, 4.3"
+    (edit_id,) = done["edit_ids"]
+    stage.done("undo_file_modification", edit_id=edit_id)
+    assert stage.state() == before
+
+
+def test_the_note_of_a_day_is_made_and_written(stage: Stage) -> None:
+    arguments = {"targetType": "dailynote", "target": stage.box}
+    first = stage.done("appendContent", markdown="one", **arguments)
+    second = stage.done("appendContent", markdown="two\n\nthree", **arguments)
+    assert second["targetId"] == first["targetId"]
+    assert stage.texts(first["targetId"])[-3:] == ["one", "two", "three"]
+    assert len(second["newBlockIds"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"markdown": " \n", "targetType": "document", "target": "doc"}, "CONTENT_REQUIRED"),
+        ({"markdown": "n", "targetType": "document", "target": "1"}, "INVALID_TARGET"),
+        ({"markdown": "n", "targetType": "document", "target": NOWHERE}, "BLOCK_NOT_FOUND"),
+        ({"markdown": "n", "targetType": "block", "target": "?"}, "INVALID_BLOCK_ID"),
+        ({"markdown": "n", "targetType": "dailynote", "target": NOWHERE}, "NOTEBOOK_NOT_FOUND"),
+        ({"markdown": "n", "targetType": "nothing", "target": "doc"}, "INVALID_ARGS"),
+    ],
+)
+def test_what_cannot_be_appended_is_refused_4_3(
+    stage: Stage, arguments: dict[str, str], code: str
+) -> None:
+    known = places(stage, stage.document(NOTE))
+    target = known.get(arguments["target"], arguments["target"])
+    found = stage.refused("appendContent", **{**arguments, "target": target})
+    assert found["error"] == code
+
+
+@pytest.mark.parametrize(
+    ("location", "hpath"),
+    [("children", "/Top/Mid/a-b"), ("siblings", "/Top/a-b"), ("parent", "/a-b")],
+)
+def test_a_document_is_made_where_it_should_be(stage: Stage, location: str, hpath: str) -> None:
+    top = stage.document("t", "Top")
+    arguments = {"title": "Mid", "anchorDocumentId": top, "location": "children"}
+    mid = stage.done("createNewDoc", markdown="m", **arguments)["docId"]
+    twin = stage.done("createNewDoc", markdown="twin", **arguments)
+    assert twin["docId"] != mid, "equal titles are two documents, 4.4"
+    made = stage.done(
+        "createNewDoc", title=" a/b ", markdown="x", anchorDocumentId=mid, location=location
+    )
+    assert (made["success"], made["hpath"], made["location"]) == (True, hpath, location)
+    assert stage.texts(made["docId"]) == ["x"]
+    text = stage.call("createNewDoc", "zh", title="c", anchorDocumentId=mid, location=location).text
+    assert text.startswith(f"已成功创建文档 [{hpath[:-3]}c](siyuan://blocks/")
+
+
+def test_the_parent_is_told_by_its_id_4_4(stage: Stage) -> None:
+    top = stage.document("t", "Top")
+    arguments = {"title": "Same", "anchorDocumentId": top, "location": "children"}
+    first, second = (stage.done("createNewDoc", **arguments)["docId"] for _ in range(2))
+    for anchor in (second, first):
+        made = stage.done(
+            "createNewDoc", title="Below", anchorDocumentId=anchor, location="children"
+        )
+        reading = stage.opened.desk.notes.reading
+        crumbs = reading.infos(stage.opened.member("local"), [made["docId"]]).found[0].breadcrumb
+        assert anchor in [crumb.id for crumb in crumbs]
+
+
+def test_what_cannot_be_made_is_refused(stage: Stage) -> None:
+    top = stage.document("t", "Top")
+    (leaf,) = stage.ids(top)
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({"anchorDocumentId": leaf, "location": "siblings"}, "INVALID_TARGET"),
+        ({"anchorDocumentId": top, "location": "parent"}, "INVALID_ARGS"),
+        ({"anchorDocumentId": NOWHERE, "location": "siblings"}, "BLOCK_NOT_FOUND"),
+        ({"anchorDocumentId": top, "location": "elsewhere"}, "INVALID_ARGS"),
+        ({"anchorDocumentId": top, "location": "siblings", "title": " "}, "CONTENT_REQUIRED"),
+    ]
+    for arguments, code in rows:
+        assert stage.refused("createNewDoc", **{"title": "x", **arguments})["error"] == code
+
+
+def test_what_was_just_made_is_there_4_3(stage: Stage) -> None:
+    top = stage.document("t", "Top")
+    made = stage.done("createNewDoc", title="New", anchorDocumentId=top, location="children")
+    stage.done("appendContent", markdown="n", targetType="document", target=made["docId"])
+    assert stage.done("getBlockInfo", ids=made["docId"])["block"]["hpath"] == "/Top/New"
+
+
+# applyBlockDiff
+
+MADE: dict[str, tuple[str, list[str]]] = {
+    "an update": (edit("{1}", "b", "B"), ["a", "B", "c"]),
+    "a label on the header 4.5.6": (
+        edit("{1}", "b", "B").replace("@@\n", "@@段落\n", 1),
+        ["a", "B", "c"],
+    ),
+    "an empty replacement deletes 4.5.1": (edit("{1}", "b", ""), ["a", "c"]),
+    "DELETE": ("@@DELETE:{1}@@", ["a", "c"]),
+    "REPLACE": ("@@REPLACE:{1}@@\nB", ["a", "B", "c"]),
+    "BEFORE": ("@@BEFORE:{1}@@\nn", ["a", "n", "b", "c"]),
+    "AFTER": ("@@AFTER:{1}@@\nn", ["a", "b", "n", "c"]),
+    "PREPEND": ("@@PREPEND:{doc}@@\nn", ["n", "a", "b", "c"]),
+    "APPEND": ("@@APPEND:{doc}@@\nn", ["a", "b", "c", "n"]),
+    "small letters 4.5.9": ("@@after: {1} @@\nn", ["a", "b", "n", "c"]),
+    "an update and an insert beside it 4.5.3": (
+        edit("{1}", "b", "B") + "@@AFTER:{1}@@\nn\n@@BEFORE:{1}@@\nm",
+        ["a", "m", "B", "n", "c"],
+    ),
+    "several AFTER keep their order 4.5.13": (
+        "@@AFTER:{1}@@\nn\n@@AFTER:{1}@@\nm\n@@AFTER:{1}@@\no",
+        ["a", "b", "n", "m", "o", "c"],
+    ),
+    "several blocks of one 4.5.13": (
+        edit("{1}", "b", "B\n\n## n\n\nm"),
+        ["a", "B", "## n", "m", "c"],
+    ),
+    "a command in the text is text 4.5.4": (
+        edit("{1}", "b", "use @@DELETE:{2}@@ here"),
+        ["a", "use @@DELETE:{2}@@ here", "c"],
+    ),
+    "a header of its own in a body is text 4.5.4": (
+        edit("{1}", "b", "```\n@@DELETE:{2}@@\n```"),
+        ["a", "```\n@@DELETE:{2}@@\n```", "c"],
+    ),
+    "signs in a text 4.5.5": (edit("{1}", "b", "n ==== m"), ["a", "n ==== m", "c"]),
+    "markers as text, within longer ones 4.5.7": (
+        "@@{1}@@\n<<<<<<<< SEARCH\nb\n========\n```\n=======\n```\n>>>>>>>> REPLACE",
+        ["a", "```\n=======\n```", "c"],
+    ),
+    "a line of signs in a REPLACE 4.5.7": (
+        "@@REPLACE:{1}@@\n```\n=======\n```",
+        ["a", "```\n=======\n```", "c"],
+    ),
+    "CRLF 4.5.9": (edit("{1}", "b", "B").replace("\n", "\r\n"), ["a", "B", "c"]),
+    "a fence around it all 4.5.8": ("```diff\n" + edit("{1}", "b", "B") + "```", ["a", "B", "c"]),
+    "indentation is kept 4.5.10": (
+        edit("{1}", "b", "\n```\n  n\n```\n"),
+        ["a", "```\n  n\n```", "c"],
+    ),
+    "nothing to do": (edit("{1}", "b", "b"), ["a", "b", "c"]),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_diffs_are_made_and_taken_back(stage: Stage, name: str) -> None:
+    diff, expected = MADE[name]
+    ids = stage.ids(document := stage.document("a\n\nb\n\nc"))
+    before = stage.state()
+    known = {"doc": document, **{str(i): one for i, one in enumerate(ids)}}
+
+    def filled(text: str) -> str:
+        for key, value in known.items():
+            text = text.replace("{" + key + "}", value)
+        return text
+
+    dry = stage.call("applyBlockDiff", diff=filled(diff), dryRun=True)
+    assert not dry.is_error, dry.text
+    assert stage.state() == before, "a dry run writes nothing"
+    done = stage.call("applyBlockDiff", diff=filled(diff))
+    assert not done.is_error, done.text
+    assert done.diff == dry.diff
+    assert stage.texts(document) == [filled(text) for text in expected]
+    assert all(row["success"] for row in done.data["results"])
+    new = [one for row in done.data["results"] for one in row.get("newBlockIds", [])]
+    assert set(stage.ids(document)) - set(ids) == set(new)
+    assert bool(done.data["edit_ids"]) == (stage.state() != before) == done.data["changed"]
+    for edit_id in done.data["edit_ids"]:
+        stage.done("undo_file_modification", edit_id=edit_id)
+    assert stage.state() == before
+    assert stage.ids(document) == ids, "with all its ids"
+
+
+def test_list_items_go_beside_list_items_4_5_13(stage: Stage) -> None:
+    document = stage.document("- x\n- y")
+    (block,) = stage.ids(document)
+    first, second = stage.ids(block)
+    diff = f"@@AFTER:{first}@@\n- n\n- m\n" + edit(second, "- y", "- Y\n- Z")
+    stage.done("applyBlockDiff", diff=diff)
+    assert stage.texts(document) == ["- x\n- n\n- m\n- Y\n- Z"]
+    found = stage.refused("applyBlockDiff", diff=f"@@AFTER:{first}@@\nno item")
+    assert [one["code"] for one in found["problems"]] == ["LIST_ITEM_REQUIRED"]
+
+
+REFUSED: dict[str, tuple[str, list[tuple[str, int]]]] = {
+    "no hunk": ("", [("EMPTY_CONTENT", 1)]),
+    "an empty SEARCH 4.5.2": (edit("{1}", "", "n"), [("EMPTY_CONTENT", 2)]),
+    "a block twice 4.5.3": (
+        edit("{1}", "b", "B") + edit("{1}", "b", "C"),
+        [("CONFLICTING_HUNKS", 7)],
+    ),
+    "written and deleted 4.5.3": (
+        edit("{1}", "b", "B") + "@@DELETE:{1}@@",
+        [("CONFLICTING_HUNKS", 7)],
+    ),
+    "a command without text 4.5.8": ("@@AFTER:{1}@@\n", [("EMPTY_CONTENT", 1)]),
+    "DELETE with a text 4.5.8": ("@@DELETE:{1}@@\nn", [("UNEXPECTED_TEXT", 2)]),
+    "text before 4.5.8": ("so:\n@@DELETE:{1}@@", [("UNEXPECTED_TEXT", 1)]),
+    "text after 4.5.8": (edit("{1}", "b", "B") + "done", [("UNEXPECTED_TEXT", 7)]),
+    "nested": (
+        "@@{1}@@\n<<<<<<< SEARCH\n<<<<<<< SEARCH\nb\n=======\nB\n>>>>>>> REPLACE\n>>>>>>> REPLACE",
+        [("NESTED_SEARCH_REPLACE", 3)],
+    ),
+    "not closed": ("@@{1}@@\n<<<<<<< SEARCH\nb\n=======\nB", [("UNMATCHED_MARKERS", 2)]),
+    "no delimiter": ("@@{1}@@\n<<<<<<< SEARCH\nb\n>>>>>>> REPLACE", [("DELIMITER_ERROR", 4)]),
+    "no header": ("<<<<<<< SEARCH\nb\n=======\nB\n>>>>>>> REPLACE", [("INVALID_SEQUENCE", 1)]),
+    "no id": ("@@DELETE:x@@", [("INVALID_BLOCK_ID", 1)]),
+    "no command": ("@@INSERT_AFTER:{1}@@\nn", [("INVALID_BLOCK_ID", 1)]),
+    "another text": (edit("{1}", "no", "B"), [("CONTENT_MISMATCH", 1)]),
+    "no block": (edit(NOWHERE, "b", "B"), [("BLOCK_NOT_FOUND", 1)]),
+    "a document 4.5.13": ("@@DELETE:{doc}@@", [("INVALID_TARGET", 1)]),
+    "into a leaf": ("@@APPEND:{1}@@\nn", [("INVALID_TARGET", 1)]),
+    "beside what goes 4.5.13": ("@@DELETE:{1}@@\n@@AFTER:{1}@@\nn", [("ANCHOR_DELETED", 2)]),
+    "all at once": (
+        "x\n@@DELETE:{1}@@\ny\n" + edit("{2}", "", "n"),
+        [("UNEXPECTED_TEXT", 1), ("UNEXPECTED_TEXT", 3), ("EMPTY_CONTENT", 5)],
+    ),
+    "all blocks at once": (
+        edit("{0}", "no", "n") + edit("{1}", "b", "B") + edit(NOWHERE, "c", "C"),
+        [("CONTENT_MISMATCH", 1), ("BLOCK_NOT_FOUND", 13)],
+    ),
+}
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_told_all_at_once(stage: Stage, name: str, lang: Lang) -> None:
+    diff, expected = REFUSED[name]
+    ids = stage.ids(document := stage.document("a\n\nb\n\nc"))
+    for key, value in {"doc": document, **{str(i): one for i, one in enumerate(ids)}}.items():
+        diff = diff.replace("{" + key + "}", value)
+    for tool in ("applyBlockDiff", "prepareBlockDiff"):
+        found = stage.refused(tool, diff=diff, lang=lang)
+        assert found["error"] == "BLOCK_DIFF_REFUSED"
+        assert [(one["code"], one["line"]) for one in found["problems"]] == expected
+        assert all(f"[{code}]" in found["summary"] for code, _ in expected)
+    assert stage.opened.history("local") == ()
+
+
+def test_a_mismatch_tells_what_differs_4_5_14(stage: Stage) -> None:
+    long = "\n".join(f"line {i} of a long paragraph" for i in range(200))
+    (one,) = stage.ids(stage.document(long))
+    wrong = long.replace("line 150 of", "line 150 in")
+    (problem,) = stage.refused("applyBlockDiff", diff=edit(one, wrong, "n"))["problems"]
+    assert problem["similarity"] == 99
+    assert "- line 150 in a long paragraph" in problem["difference"]
+    assert len("\n".join(problem["difference"])) < 1_000
+
+
+def test_white_space_may_differ_when_that_is_said_4_5_10(stage: Stage) -> None:
+    (one,) = stage.ids(document := stage.document("some  text\nin lines"))
+    diff = edit(one, "some text in\nlines", "n")
+    (problem,) = stage.refused("applyBlockDiff", diff=diff)["problems"]
+    assert problem["reason"] == "blanks"
+    stage.done("applyBlockDiff", diff=diff, strictMatch=False)
+    assert stage.texts(document) == ["n"]
+
+
+def test_ten_hunks_of_which_the_seventh_fails_leave_all_as_it_was_4_5_11(stage: Stage) -> None:
+    ids = stage.ids(stage.document(TEN))
+    hunks = [edit(one, f"p{i}", f"q{i}") for i, one in enumerate(ids)]
+    hunks[6] = edit(ids[6], "not so", "q6")
+    (problem,) = stage.refused("applyBlockDiff", diff="".join(hunks))["problems"]
+    assert (problem["code"], problem["block_id"]) == ("CONTENT_MISMATCH", ids[6])
+
+
+def test_two_documents_are_written_together(stage: Stage) -> None:
+    one, two = stage.document("a", "One"), stage.document("b", "Two")
+    (a,), (b,) = stage.ids(one), stage.ids(two)
+    done = stage.done("applyBlockDiff", diff=edit(b, "b", "B") + edit(a, "a", "A"))
+    assert (stage.texts(one), stage.texts(two)) == (["A"], ["B"])
+    assert len(done["paths"]) == 2
+    stage.refused("applyBlockDiff", diff=edit(b, "B", "x") + edit(a, "no", "y"))
+    for edit_id in done["edit_ids"]:
+        stage.done("undo_file_modification", edit_id=edit_id)
+    assert (stage.texts(one), stage.texts(two)) == (["a"], ["b"])
+
+
+# Plans
+
+
+def test_a_diff_can_be_planned_shown_applied_once_and_taken_back(stage: Stage) -> None:
+    ids = stage.ids(document := stage.document("a\n\nb"))
+    before = stage.state()
+    plan = stage.call("prepareBlockDiff", diff=edit(ids[1], "b", "B"))
+    hunk = plan.fields["hunk_id"]
+    assert "+B" in plan.diff
+    assert stage.state() == before
+    (listed,) = stage.done("list_pending")["hunks"]
+    assert (listed["hunk_id"], listed["action"]) == (hunk, "block_diff")
+    assert listed["lines"] == {"old": 1, "new": 1}
+    assert stage.opened.pending_report("local", hunk).diff == plan.diff
+    done = stage.done("apply_file_modification", hunk_id=hunk)
+    assert (done["context_match"], stage.texts(document)) == ("exact", ["a", "B"])
+    assert stage.refused("apply_file_modification", hunk_id=hunk)["error"] == "HUNK_NOT_FOUND"
+    (past,) = stage.done("list_edits")["edits"]
+    assert (past["tool"], past["hunk_id"]) == ("prepareBlockDiff", hunk)
+    back = stage.done("undo_file_modification", edit_id=done["edit_id"])
+    assert stage.state() == before
+    stage.done("undo_file_modification", edit_id=back["edit_id"])
+    assert stage.texts(document) == ["a", "B"]
+
+
+def test_a_plan_drifts_with_the_notes_or_is_refused(stage: Stage) -> None:
+    first, second, third = stage.ids(document := stage.document("a\n\nb\n\nc"))
+    sure = stage.call("prepareBlockDiff", diff=f"@@AFTER:{second}@@\nn").fields["hunk_id"]
+    blind = stage.call("prepareBlockDiff", diff=f"@@REPLACE:{third}@@\nC").fields["hunk_id"]
+    seen = stage.call("prepareBlockDiff", diff=edit(third, "c", "C")).fields["hunk_id"]
+    stage.done("applyBlockDiff", diff=edit(first, "a", "A") + edit(third, "c", "other"))
+    for hunk in (blind, seen):
+        found = stage.refused("apply_file_modification", hunk_id=hunk)
+        assert found["context_match"] == "rejected"
+    done = stage.done("apply_file_modification", hunk_id=sure)
+    assert done["context_match"] == "fuzz"
+    assert stage.texts(document) == ["A", "b", "n", "other"]
+    stage.done("discard_hunk", hunk_id=blind)
+    assert [one["hunk_id"] for one in stage.done("list_pending")["hunks"]] == [seen]
+
+
+def test_a_plan_can_be_made_anew(stage: Stage) -> None:
+    (one,) = stage.ids(document := stage.document("a"))
+    first = stage.call("prepareBlockDiff", diff=edit(one, "a", "A")).fields["hunk_id"]
+    again = stage.call("prepareBlockDiff", diff=edit(one, "a", "B"), existing_hunk_id=first)
+    assert again.fields["hunk_id"] == first
+    together = stage.refused("apply_file_modifications", hunk_ids=[first])
+    assert together["error"] == "INVALID_ARGS"
+    stage.done("apply_file_modification", hunk_id=first)
+    assert stage.texts(document) == ["B"]
+
+
+# Who may
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_what_a_member_may_not_read_is_not_shown(tmp_path: Path, store: str) -> None:
+    denied = MemberConfig({"no_read_dirs": ("siyuan:", "One.md")})
+    with stage_at(tmp_path, store, members={"eve": denied}) as stage:
+        document = stage.document("secret")
+        (one,) = stage.ids(document)
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("getBlockContent", {"blockId": document}),
+            ("getBlockInfo", {"ids": one}),
+            ("applyBlockDiff", {"diff": edit(one, "secret", "x")}),
+            ("appendContent", {"markdown": "x", "targetType": "block", "target": one}),
+        ]
+        for tool, arguments in calls:
+            answer = stage.call(tool, member="eve", **arguments)
+            assert answer.is_error
+            assert "secret" not in answer.text
+        assert stage.call("searchBlocks", member="eve", query="secret").data["count"] == 0
+        assert stage.texts(document) == ["secret"]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_what_a_person_has_to_approve_is_not_written_before(tmp_path: Path, store: str) -> None:
+    members = {"ann": MemberConfig(approval="human")}
+    with stage_at(tmp_path, store, members=members) as stage:
+        document = stage.document("a")
+        (one,) = stage.ids(document)
+        before = stage.state()
+        diff = edit(one, "a", "A")
+        found = stage.call("applyBlockDiff", member="ann", diff=diff)
+        assert found.data["error"] == "APPROVAL_REQUIRED"
+        append = {"markdown": "x", "targetType": "document", "target": document}
+        assert stage.call("appendContent", member="ann", **append).is_error
+        plan = stage.call("prepareBlockDiff", member="ann", diff=diff).fields["hunk_id"]
+        stage.call("apply_file_modification", member="ann", hunk_id=plan)
+        assert stage.state() == before
+        review, person = stage.opened.desk.review, stage.opened.member("local")
+        shown = review.show(person, plan)
+        review.approve(person, plan, shown.before, shown.after)
+        done = stage.call("apply_file_modification", member="ann", hunk_id=plan)
+        assert done.data["context_match"] == "exact", done.text
+        assert stage.texts(document) == ["A"]
+
+
+def test_a_write_of_another_in_between_is_not_lost(stage: Stage) -> None:
+    """What is read is what is replaced: a block that moves on while a diff is planned is seen."""
+    first, second = stage.ids(document := stage.document("a\n\nb"))
+    home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
+    prepare, turns = home.store.prepare, iter([True])
+
+    def meddling(changes: Any) -> Any:
+        found = prepare(changes)
+        if next(turns, False):
+            if stage.kernel is None:
+                path = stage.root / "One.md"
+                path.write_text(path.read_text().replace("b", "changed"))
+            else:
+                home.store.execute(prepare([Update(second, "changed")]))
+        return found
+
+    home.store.prepare = meddling  # type: ignore[method-assign]
+    answer = stage.call("applyBlockDiff", diff=edit(second, "b", "B"))
+    assert answer.is_error
+    assert stage.texts(document) == ["a", "changed"]
+    assert stage.ids(document)[0] == first
