@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import FrameType
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from copydesk.text.markdown import Profile, insertion, lines_of, markdown_of, parse, replacement
+from copydesk.text.markdown import (
+    Profile,
+    insertion,
+    is_phantom,
+    lines_of,
+    markdown_of,
+    parse,
+    replacement,
+)
+from markdown_texts import CONTENTS, PREFIXES
 
 Part = str | tuple[str]
 """What stands in a text once, or again and again."""
@@ -82,14 +94,66 @@ def steps(text: str, profile: Profile) -> int:
     return count
 
 
+def check(parts: Sequence[Part], profile: Profile, rounds: int) -> None:
+    """Twice the text takes twice the steps, but for a few."""
+    once, twice, four = (
+        steps("".join(p if isinstance(p, str) else p[0] * times for p in parts), profile)
+        for times in (rounds, 2 * rounds, 4 * rounds)
+    )
+    assert four - twice <= 2.2 * (twice - once) + 200
+
+
 @pytest.mark.parametrize("profile", ["gfm", "siyuan"])
 @pytest.mark.parametrize("case", HOSTILE)
 def test_twice_the_text_takes_twice_the_steps(case: str, profile: Profile) -> None:
-    once, twice, four = (
-        steps("".join(p if isinstance(p, str) else p[0] * rounds for p in HOSTILE[case]), profile)
-        for rounds in (ROUNDS, 2 * ROUNDS, 4 * ROUNDS)
-    )
-    assert four - twice <= 2.2 * (twice - once) + 200
+    check(HOSTILE[case], profile, ROUNDS)
+
+
+@st.composite
+def hostile(draw: st.DrawFn) -> list[Part]:
+    """A few signs, some of them again and again."""
+    signs = st.sampled_from((*PREFIXES, *CONTENTS, "\n", "\n\n", "[", "|", '"'))
+    texts = draw(st.lists(st.lists(signs, min_size=1, max_size=5), min_size=1, max_size=4))
+    return ["".join(each) if draw(st.booleans()) else ("".join(each),) for each in texts]
+
+
+@given(hostile(), st.sampled_from(("gfm", "siyuan")))
+@settings(max_examples=100)
+def test_so_does_any_text_that_goes_on_and_on(parts: list[Part], profile: Profile) -> None:
+    check(parts, profile, 50)
+
+
+@pytest.mark.slow
+@given(hostile(), st.sampled_from(("gfm", "siyuan")))
+@settings(max_examples=1_000)
+def test_so_do_many_texts_that_go_on_and_on(parts: list[Part], profile: Profile) -> None:
+    check(parts, profile, 50)
+
+
+LARGE: dict[str, tuple[str, int]] = {
+    "one line": ("a" * 5_000_000, 1),
+    "one line of cells": ("|" * 5_000_000, 1),
+    "one line of brackets": ("[" * 2_500_000 + "](" * 1_250_000, 1),
+    "one line of spaces": (" " * 5_000_000 + "a", 1),
+    "lines of one paragraph": ("some text\n" * 500_000, 1),
+    "100,000 list levels": ("- " * 100_000 + "a\n" + "some text\n" * 50_000, 200_001),
+    "100,000 quotes": ("> " * 100_000 + "a\n" + "\n" * 1_000_000, 100_001),
+    "quotes in quotes on every line": (("> " * 50 + "a\n") * 10_000, 51),
+    "code without an end": ("```\n" + "- some code\n" * 200_000, 1),
+}
+"""Megabytes of text, and how many blocks there are that it has bytes for."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", ["gfm", "siyuan"])
+@pytest.mark.parametrize("case", LARGE)
+def test_megabytes_are_read_whole(case: str, profile: Profile) -> None:
+    text, blocks = LARGE[case]
+    tree = parse(text, profile)
+    *_, last = tree.root.walk()
+    assert sum(not is_phantom(block) for block in tree.root.walk()) == blocks + 1
+    assert markdown_of(tree, last).strip()
+    assert markdown_of(tree, tree.root) == text.removesuffix("\n")
 
 
 @pytest.mark.parametrize("profile", ["gfm", "siyuan"])
