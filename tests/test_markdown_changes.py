@@ -117,6 +117,8 @@ def test_insertions_as_siyuan_has_them(
 
 REPLACEMENTS = (
     ("a\n\nb", "0", "x", "x\n\nb"),
+    ("***\na", "0", "---\nb: c\n---", "\n---\nb: c\n---\n\na"),
+    ("---\na: b\nc: d\n---\ne", "0", "---\na: x\nc: d\n---", "---\na: x\nc: d\n---\ne"),
     ("a  \n\nb", "0", "x", "x  \n\nb"),
     ("a\nb\nc", "0", "a\nx\nc", "a\nx\nc"),
     ("a\r\nb\r\nc\n\nd", "0", "a\nx\ny\nc", "a\r\nx\r\ny\r\nc\n\nd"),

@@ -127,6 +127,7 @@ SNIPPETS = (
     *("new", "new\nmore", "# new", "```\nnew\n```", "> new", "- new", "- new\n  more\n\n  x"),
     *("1. new", "* new", "|n|w|\n|-|-|\n|1|2|", "***", "$$\nx\n$$", "<div>\nnew\n</div>"),
     *("new\n\n# h\n\n> q\n> r", "~~~\n\na\n\n~~~", "- [ ] new", "<!-- c -->", "a | b", "---"),
+    *("---\na: b\n---", "---\na: b\n---\n\nnew"),
 )
 
 
@@ -159,7 +160,7 @@ def test_an_insertion_adds_its_blocks_and_nothing_else(
     block = data.draw(st.sampled_from(list(tree.root.walk())))
     where: Where = data.draw(st.sampled_from(("before", "after", "first_in", "last_in")))
     holder = block if where.endswith("in") else block.parent
-    new = parse(snippet, profile)
+    new = parse(snippet, profile, part=True)
     if holder is None or not holder.holds_blocks:
         with pytest.raises(ValueError, match=NO_PLACE):
             insertion(tree, block, where)
@@ -212,7 +213,7 @@ def test_a_replacement_puts_its_blocks_in_the_place(
 ) -> None:
     tree = parse(text, profile)
     block = data.draw(st.sampled_from(list(tree.root.walk())))
-    holder, new = block.parent, parse(snippet, profile)
+    holder, new = block.parent, parse(snippet, profile, part=True)
     if holder is None:
         with pytest.raises(ValueError, match=NO_PLACE):
             replacement(tree, block, snippet)

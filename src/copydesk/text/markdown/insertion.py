@@ -50,7 +50,8 @@ class Insertion:
     keep everything apart; it does not hold for a list beside a list of the same
     marker (they become one), a list before a block that is itself indented (it
     becomes part of the last item), anything but a paragraph as the first block
-    of a task, and an only line `[!NAME]` that gets company (SiYuan's callout).
+    of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a
+    line `---` in a text that begins with one (the two are front matter then).
     """
 
     at: int

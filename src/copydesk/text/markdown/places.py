@@ -126,13 +126,16 @@ def content_lines(markdown: str) -> list[bytes]:
     return lines
 
 
-def read_new(markdown: str, profile: Profile) -> tuple[list[bytes], tuple[Block, ...]]:
+def read_new(
+    markdown: str, profile: Profile, *, front: bool = False
+) -> tuple[list[bytes], tuple[Block, ...]]:
     """The lines of a new text and the blocks in it; one line at least.
 
-    What has no end gets one, so that nothing after it is taken in.
+    What has no end gets one, so that nothing after it is taken in. `front`: it
+    stands where front matter does.
     """
     lines = content_lines(markdown)
-    tree = parse(b"\n".join(lines), profile, part=True)
+    tree = parse(b"\n".join(lines), profile, part=not front)
     blocks = tree.root.children
     if blocks:
         lines += closing(tree, blocks[-1])

@@ -13,7 +13,7 @@ from copydesk.text.change import Edit
 from copydesk.text.markdown.block import Block, Tree
 from copydesk.text.markdown.insertion import insertion
 from copydesk.text.markdown.items import as_items, marker_of
-from copydesk.text.markdown.kinds import DOCUMENT, ITEM, PARAGRAPH
+from copydesk.text.markdown.kinds import DOCUMENT, ITEM, MATTER, PARAGRAPH
 from copydesk.text.markdown.lines import BLANK, decode
 from copydesk.text.markdown.places import (
     apart,
@@ -59,7 +59,7 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
         return (insertion(tree, block, "before").edit(markdown),)
     if content_lines(markdown) == content_lines(markdown_of(tree, block)):
         return ()
-    lines, blocks = read_new(markdown, tree.profile)
+    lines, blocks = read_new(markdown, tree.profile, front=block.kind == MATTER)
     if block.kind == ITEM:
         lines = as_items(lines, blocks, marker_of(tree.data, block))
         lines, blocks = read_new(decode(b"\n".join(lines)), tree.profile)
@@ -80,9 +80,8 @@ def _in_place(
     if block.kind == ITEM:
         begins, ends = True, True
     else:
-        begins = (
-            bool(blocks) and blocks[0].kind == block.kind and not _may_run_on(tree, block, lines)
-        )
+        begins = bool(blocks) and blocks[0].kind == block.kind
+        begins = begins and not _may_run_on(tree, block, lines) and not _fronts(tree, block, lines)
         ends = bool(blocks) and blocks[-1].kind == block.kind
     if blocks and last_kind(blocks[-1]) != last_kind(block):
         ends = False
@@ -93,6 +92,12 @@ def _in_place(
     if block.kind == ITEM and block.attributes is not None and block.attributes[0] < block.stop:
         lines = _with_attributes(tree, block, lines)
     return _altered(tree, block, lines, behind)
+
+
+def _fronts(tree: Tree, block: Block, lines: list[bytes]) -> bool:
+    """Whether the new text would be front matter, or begin some."""
+    first = tree.profile == "gfm" and block.first == tree.root.start and block.kind != MATTER
+    return first and lines[0].startswith(b"---")
 
 
 def _may_run_on(tree: Tree, block: Block, lines: list[bytes]) -> bool:
@@ -120,8 +125,8 @@ def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
         before = blank_line(prefix) + newline + prefix
     elif lines_of(tree, block)[0].lazy:
         start, before = line_start(data, block.first), prefix
-    elif block.first == tree.root.start and lines[0].startswith(b"---"):
-        before = newline  # it would be front matter
+    elif _fronts(tree, block, lines):
+        before = newline
     return Edit(start, block.stop, before + prefixed(lines, prefix, newline) + behind)
 
 
