@@ -28,6 +28,8 @@ CASES = {
         ("\ta", "c"),
         ("- a\n\n      b", "l-u(i-u(p c))"),
         ("-\t\tfoo", "l-u(i-u(c))"),
+        ("-     a", "l-u(i-u(c))"),
+        ("-    a", "l-u(i-u(p))"),
     ),
     "containers": (
         ("> a\nb", "b(p)"),

@@ -14,6 +14,7 @@ from fake_kernel.split import split as split_of_the_fake
 from markdown_texts import anything
 
 ID = '{: id="20200101000000-abcdefg"}'
+DOCUMENT = '{: id="20200101000000-abcdefh" type="doc"}'
 
 CASES: tuple[tuple[Profile, str, tuple[str, ...]], ...] = (
     ("gfm", "", ()),
@@ -30,6 +31,8 @@ CASES: tuple[tuple[Profile, str, tuple[str, ...]], ...] = (
     ("siyuan", "    a\n\n\tb", ("p     a", "p \tb")),
     ("gfm", f"a\n{ID}\nb", (f"p a\n{ID}", "p b")),
     ("siyuan", f"{ID}\na\n{ID}", (f"p {ID}", f"p a\n{ID}")),
+    ("siyuan", f"{DOCUMENT}\na\n\nb", (f"p {DOCUMENT}\na", "p b")),
+    ("siyuan", f"{DOCUMENT}\n- a\n- b", (f"l {DOCUMENT}\n- a\n- b",)),
     ("gfm", "a\n\n^mark\n\nb", ("p a\n\n^mark", "p b")),
     ("gfm", "[a]: b\nc", ("def [a]: b", "p c")),
     ("siyuan", "> [!NOTE]\n> a", ("callout > [!NOTE]\n> a",)),
