@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.app.config import Config, NotesConfig
+from copydesk.app.notes import kernel_home
 from copydesk.edit.notes.blocks import Piece
 from copydesk.edit.notes.split import split_as
 from copydesk.store.notes import kernel_split
@@ -102,3 +104,10 @@ def test_the_fake_kernel_splits_ordinary_texts_the_same(text: str) -> None:
     assert [len(piece.children) for piece in ours if piece.kind == "l"] == [
         len(piece.children) for piece in others if piece.kind == "l"
     ]
+
+
+def test_no_line_for_a_kernel_is_lost_unsaid() -> None:
+    """What a kernel does not take stands in a piece, so that the store refuses it."""
+    config = Config(notes=NotesConfig(siyuan_url="http://127.0.0.1:1", siyuan_token="x"))
+    found = kernel_home(config).split(f"a\n{ID}\n\nb")
+    assert [piece.markdown for piece in found] == [f"a\n{ID}", "b"]

@@ -88,11 +88,11 @@ class Opener:
 
 def kernel_home(config: Config) -> Home:
     """The notes in the kernel that is configured. Nothing is sent yet."""
+    from copydesk.edit.notes.split import split_as
     from copydesk.store.notes.kernel import KernelStore
-    from copydesk.store.notes.kernel_split import split
 
-    store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token, split)
-    return Home(store, planned_split(split), is_siyuan_id, kernel_path, in_files=False)
+    store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)
+    return Home(store, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
 
 
 def kernel_path(box: str, path: str) -> RelPath:
