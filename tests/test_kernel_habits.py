@@ -229,7 +229,8 @@ def test_an_answer_that_does_not_come(kernel: FakeKernel, name: str, fault: Faul
 
 def test_there_is_no_tool_without_a_row() -> None:
     writing = {"execute"}
-    reading = {"notebooks", "blocks", "children", "around", "outline", "breadcrumb", "search"}
+    reading = {"notebooks", "documents", "blocks", "children", "around", "outline"}
+    reading |= {"breadcrumb", "search"}
     neither = {"at", "prepare", "prepare_document", "prepare_daily_note", "close"}
     public = {name for name in vars(KernelStore) if not name.startswith("_")}
     assert public == writing | reading | neither
