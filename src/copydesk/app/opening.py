@@ -31,6 +31,7 @@ from copydesk.desk.recovery import Recovery, Settled
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.rollback import Rollback
 from copydesk.desk.setting import Setting
+from copydesk.desk.tally import MemoryTally, Tally
 from copydesk.desk.turns import Turns
 from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
@@ -134,6 +135,7 @@ class Opened(Closing):
             from copydesk.desk.decisions_sqlite import SqliteDecisions
             from copydesk.desk.journal_sqlite import SqliteJournal
             from copydesk.desk.registry_sqlite import SqliteRegistry
+            from copydesk.desk.tally_sqlite import SqliteTally
             from copydesk.store.bases import FileBases
             from copydesk.store.locks import FileLocks
 
@@ -144,6 +146,7 @@ class Opened(Closing):
             decided_at = state.path("decisions.sqlite")
             decisions = SqliteDecisions(decided_at, locks)
             self.decisions: Decisions = decisions
+            self.tally: Tally = SqliteTally(state.path("tally.sqlite"), locks)
             durable = config.durability == "full"
             self.journal: Journal = SqliteJournal(
                 state.path("journal.sqlite"), durable=durable, exclusion=locks
@@ -155,6 +158,7 @@ class Opened(Closing):
         else:
             self.registry = MemoryRegistry()
             self.decisions = MemoryDecisions()
+            self.tally = MemoryTally()
             self.journal = MemoryJournal()
             bases = BasesBeside(MemoryBases(config.bases_bytes))
             lanes = Lanes()
@@ -178,6 +182,7 @@ class Opened(Closing):
                 self.recovered = self.recovery.run(clock())
             before_ms = clock() - config.journal_days * 86_400_000
             self.journal.prune(before_ms, config.journal_bytes)
+            self.tally.forget(before_ms)
         turns = Turns(self.files, lanes, self.journal, self.recovery, clock)
         setting = Setting(
             files=self.files,
@@ -187,6 +192,7 @@ class Opened(Closing):
             bases=bases,
             turns=turns,
             decisions=ToldDecisions(self.decisions, self._tell, decided_at),
+            tally=self.tally,
             members=self.member,
             clock=clock,
             ids=lambda: secrets.token_hex(4),
@@ -207,6 +213,7 @@ class Opened(Closing):
         self._opener.close()
         self.registry.close()
         self.decisions.close()
+        self.tally.close()
         self.journal.close()
         self._bases.close()
         self._let_go()

@@ -18,6 +18,7 @@ from copydesk.desk.notes.desk import NotesDesk
 from copydesk.desk.outcome import Applied, Rejected
 from copydesk.desk.setting import Setting
 from copydesk.desk.shown import Shown
+from copydesk.desk.tally import Fared, How, counts
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.notes.draft import BlockDraft
@@ -97,13 +98,26 @@ class Applying:
         except Refusal as refusal:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
+            self.refused(plan, refusal)
             return Rejected(plan, refusal, seen[0] if seen else None)
         draft = written.made
         if not isinstance(draft.base, Snapshot):
             draft = replace(draft, after_digest=written.digest)
         self._drafting.remember(draft.after, real)
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
+        if context == "fuzz":
+            self.note(plan, "fuzz")
         return Applied(plan, draft, context, written.edit_id)
+
+    def note(self, plan: Plan, how: How) -> None:
+        """Remember of a plan that it was not written as it was shown."""
+        path = str(plan.request.path)
+        self._set.tally.note(Fared(self._set.clock(), plan.owner, path, how))
+
+    def refused(self, plan: Plan, refusal: Refusal) -> None:
+        """Remember that the file refused the plan, if it was the file."""
+        if counts(refusal):
+            self.note(plan, "rejected")
 
     def blocks(self, plan: Plan, member: Member | None = None) -> BlockDraft:
         """What a plan of a block diff comes to on the notes as they are.
@@ -127,8 +141,11 @@ class Applying:
         except Refusal as refusal:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
+            self.refused(plan, refusal)
             return Rejected(plan, refusal, None)
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
+        if context == "fuzz":
+            self.note(plan, "fuzz")
         return Applied(plan, draft, context, draft.edit_ids[0] if draft.edit_ids else 0)
 
     def draft(

@@ -164,7 +164,9 @@ class Review:
         check_text("reason", reason)
         with suppress(Refusal):
             self.show(reviewer, hunk_id)  # an approval of what is there no more is withdrawn
-        return self._take(reviewer, plan, "rejected", reason=reason.strip())
+        decision = self._take(reviewer, plan, "rejected", reason=reason.strip())
+        self._applying.note(plan, "rejected")
+        return decision
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:
         """Take one's own decision back, while the plan waits; it is to be decided on anew.

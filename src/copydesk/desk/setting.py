@@ -14,6 +14,7 @@ from copydesk.desk.journal import Journal
 from copydesk.desk.member import Member
 from copydesk.desk.recovery import Recovery
 from copydesk.desk.registry import Registry
+from copydesk.desk.tally import Tally
 from copydesk.desk.turns import Turns
 from copydesk.store.protocol import Files, Named
 
@@ -36,6 +37,7 @@ class Setting:
     bases: Bases
     turns: Turns
     decisions: Decisions
+    tally: Tally
     members: Callable[[str, str], Member]
     clock: Callable[[], int]
     ids: Callable[[], str]

@@ -110,8 +110,21 @@ class Transactions:
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
         for _ in range(ATTEMPTS):
             with suppress(TargetMoved):
-                return self._attempt(owner, plans)
+                outcome = self._attempt(owner, plans)
+                self._note(outcome)
+                return outcome
         raise Failed("write", "the files are changed by another program again and again")
+
+    def _note(self, outcome: Transacted | Withheld) -> None:
+        """Remember which plans were carried, or which the files refused."""
+        if isinstance(outcome, Withheld):
+            for verdict in outcome.verdicts:
+                if verdict.refusal is not None:
+                    self._applying.refused(verdict.plan, verdict.refusal)
+            return
+        for applied in outcome.applied:
+            if applied.context == "fuzz":
+                self._applying.note(applied.plan, "fuzz")
 
     def _plans(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> tuple[Plan, ...]:
         if not hunk_ids:

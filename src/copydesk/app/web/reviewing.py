@@ -8,7 +8,7 @@ by itself; the desk does, and refuses.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -153,7 +153,19 @@ class Person:
         entries = self._opened.journal.entries(most=_MOST_PAST)
         may = self._as["ws_mod"].permission.allows_read
         found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
-        fates = (Fate(entry.member, str(entry.path), "exact") for entry in found if entry.hunk_id)
+        odd = [
+            one for one in self._opened.tally.noted() if may(RelPath(tuple(one.path.split("/"))))
+        ]
+        carried = Counter((one.member, one.path) for one in odd if one.how == "fuzz")
+        fates = [Fate(one.member, one.path, one.how) for one in odd]
+        for entry in found:
+            key = entry.member, str(entry.path)
+            if not entry.hunk_id:
+                continue
+            if carried[key]:  # it is told already
+                carried[key] -= 1
+            else:
+                fates.append(Fate(*key, "exact"))
         return found, tuple(fates)
 
     def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:

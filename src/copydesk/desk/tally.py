@@ -1,0 +1,79 @@
+"""How plans fared that were not written as they were shown: carried elsewhere, or refused.
+
+What lives here: the record of it, its protocol, and that of one process. What must
+not: plans, the journal (what was written stands there), words. Invariant: what is
+noted here changes nothing that is decided or written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from copydesk.errors import Refusal
+
+How = Literal["fuzz", "rejected"]
+"""`fuzz`: it was written where it stood by then; `rejected`: by the file, or by a person."""
+
+MOST = 5_000
+"""So many of the last ones are told."""
+
+_ANOTHERS = ("APPROVAL_REQUIRED", "HUNK_REJECTED", "ALREADY_DECIDED")
+"""Refusals that say nothing of the file: what a person decides is noted when it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fared:
+    """How the plan of a member for a file fared, at `time_ms` (ms since 1970)."""
+
+    time_ms: int
+    member: str
+    path: str
+    how: How
+
+
+class Tally(Protocol):
+    """The record of one workspace. All methods are safe to call from many threads."""
+
+    def note(self, fared: Fared) -> None:
+        """Remember it."""
+        ...
+
+    def noted(self) -> tuple[Fared, ...]:
+        """The last ones, at most `MOST`, the newest first."""
+        ...
+
+    def forget(self, before_ms: int) -> None:
+        """Drop those that are older."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        ...
+
+
+class MemoryTally:
+    """The record of one process."""
+
+    def __init__(self) -> None:
+        self._noted: deque[Fared] = deque(maxlen=MOST)
+
+    def note(self, fared: Fared) -> None:
+        """Remember it."""
+        self._noted.appendleft(fared)
+
+    def noted(self) -> tuple[Fared, ...]:
+        """The last ones, the newest first."""
+        return tuple(self._noted.copy())
+
+    def forget(self, before_ms: int) -> None:
+        """It is bounded by itself."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def counts(refusal: Refusal) -> bool:
+    """Whether a refusal is one of the file as it is."""
+    return refusal.code not in _ANOTHERS

@@ -1,0 +1,50 @@
+"""The record of how plans fared that all processes of one machine share, in SQLite.
+
+What lives here: the table. What must not: plans, files. A power cut may forget the
+last ones: they are for looking at.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from copydesk.desk.database import Database
+from copydesk.desk.lanes import Exclusion
+from copydesk.desk.tally import MOST, Fared, How
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS fared (
+    id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, member TEXT NOT NULL, path TEXT NOT NULL,
+    how TEXT NOT NULL
+)
+"""
+
+
+class SqliteTally:
+    """The record in a file."""
+
+    def __init__(self, path: str, exclusion: Exclusion | None = None) -> None:
+        self._db = Database(path, _SCHEMA, "OFF", exclusion=exclusion)
+
+    def note(self, fared: Fared) -> None:
+        """Remember it."""
+        self._db.change(
+            "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
+            (fared.time_ms, fared.member, fared.path, fared.how),
+        )
+
+    def noted(self) -> tuple[Fared, ...]:
+        """The last ones, the newest first."""
+        with self._db.reading() as db:
+            rows = db.execute(
+                "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?", (MOST,)
+            ).fetchall()
+        return tuple(Fared(at, member, path, cast(How, how)) for at, member, path, how in rows)
+
+    def forget(self, before_ms: int) -> None:
+        """Drop those that are older."""
+        self._db.change("DELETE FROM fared WHERE time_ms < ?", (before_ms,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()

@@ -1,0 +1,84 @@
+"""How plans fared: what was carried and what was refused is remembered, in memory and in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.tally import Fared, MemoryTally, Tally
+from copydesk.desk.tally_sqlite import SqliteTally
+from page_calls import Elements, desk_at, prepared, room_at
+
+TALLIES: dict[str, Callable[[Path], Tally]] = {
+    "memory": lambda _: MemoryTally(),
+    "sqlite": lambda folder: SqliteTally(str(folder / "tally.sqlite")),
+}
+
+
+@pytest.mark.parametrize("make", TALLIES.values(), ids=TALLIES)
+def test_what_is_noted_is_told_the_newest_first(
+    tmp_path: Path, make: Callable[[Path], Tally]
+) -> None:
+    tally = make(tmp_path)
+    first, second = Fared(1, "a", "x\u202e.txt", "fuzz"), Fared(2, "b", "y", "rejected")
+    tally.note(first)
+    tally.note(second)
+    assert tally.noted() == (second, first)
+    tally.close()
+
+
+def test_old_ones_are_forgotten_and_other_processes_see_the_rest(tmp_path: Path) -> None:
+    path = str(tmp_path / "tally.sqlite")
+    one, other = SqliteTally(path), SqliteTally(path)
+    for at in (1, 2, 3):
+        one.note(Fared(at, "a", "x", "fuzz"))
+    other.forget(3)
+    assert [fared.time_ms for fared in one.noted()] == [3]
+    one.close()
+    other.close()
+
+
+def hows(desk: Opened) -> list[tuple[str, str, str]]:
+    return [(fared.member, fared.path, fared.how) for fared in reversed(desk.tally.noted())]
+
+
+def test_only_what_was_not_written_as_shown_is_noted(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\ntwo\nthree\n")
+    with open_workspace(str(tmp_path), Config(durability="fast")) as desk:
+        given = {"path": "a.txt", "content": "x"}
+        exact = prepared(desk, "prepare_file_range_edit", by="fixer", range="1", **given)
+        carried = prepared(desk, "prepare_file_range_edit", by="fixer", range="3", **given)
+        refused = prepared(desk, "prepare_file_range_edit", by="fixer", range="2", **given)
+        for hunk in (exact,):
+            desk.call("fixer", "apply_file_modification", {"hunk_id": hunk})
+        assert hows(desk) == []
+        file.write_text("zero\nx\nTWO\nthree\n")
+        desk.call("fixer", "apply_file_modification", {"hunk_id": carried})
+        desk.call("fixer", "apply_file_modification", {"hunk_id": refused})
+        assert hows(desk) == [("fixer", "a.txt", "fuzz"), ("fixer", "a.txt", "rejected")]
+        both = [prepared(desk, path=name, by="fixer", content="x") for name in ("a.txt", "b.txt")]
+        file.write_text("minus\n" + file.read_text())
+        desk.call("fixer", "apply_file_modifications", {"hunk_ids": [*both, refused]})
+        assert hows(desk)[2:] == [("fixer", "a.txt", "rejected")]
+        desk.call("fixer", "apply_file_modifications", {"hunk_ids": both})
+        assert hows(desk)[3:] == [("fixer", "a.txt", "fuzz")]
+
+
+def test_a_persons_no_is_noted_once_and_the_page_tells_all(tmp_path: Path) -> None:
+    with room_at(tmp_path, desk_at(tmp_path)) as room:
+        reader = room.reader()
+        hunk = prepared(room.desk, path="a.txt", content="x")
+        reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/reject", reason="no")
+        room.desk.call("writer", "apply_file_modification", {"hunk_id": hunk})
+        assert hows(room.desk) == [("writer", "a.txt", "rejected")]
+        room.desk.call(
+            "fixer", "prepare_file_append", {"path": "b.txt", "content": "x", "apply": "auto"}
+        )
+        text = Elements(reader.page("/trends")).text
+        assert "writer001" in text, "exact, fuzz, rejected"
+        assert "fixer100" in text
