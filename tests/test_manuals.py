@@ -27,9 +27,12 @@ from ruamel.yaml import YAML
 from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import open_workspace
+from copydesk.edit.notes.errors import Kind
+from copydesk.store.notes import errors as store_errors
 from copydesk.tools import manuals
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
+from copydesk.tools.notes import notes
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import ws_mod
 
@@ -354,3 +357,24 @@ def test_the_instructions_are_those_of_the_toolsets_in_their_order(lang: Lang) -
     parts = [manuals.instructions([toolset], lang) for toolset in known]
     assert manuals.instructions(reversed(known), lang) == "\n\n".join(parts)
     assert manuals.instructions([], lang) == ""
+
+
+def codes_of_notes() -> set[str]:
+    """The codes that tools of notes alone refuse with, and those of a block diff's problems."""
+    found = {kind.partition(".")[0] for kind in get_args(Kind)}
+    found.add(store_errors.BlockChanged.code)
+    kinds = [errors.Refusal]
+    for kind in kinds:
+        if kind.__module__.endswith(".notes.errors"):
+            found.add(kind.code)
+        kinds += kind.__subclasses__()
+    return found
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_the_manual_of_notes_has_every_tool_and_every_code(lang: Lang) -> None:
+    page = manuals.read("notes", "errors", lang)
+    headings = [line.removeprefix("### ") for line in prose_of(page) if line.startswith("### ")]
+    assert sorted(headings) == sorted(codes_of_notes())
+    index = manuals.read("notes", "index", lang)
+    assert all(f"`{tool.name}`" in index for tool in notes())

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from copydesk.store.notes.protocol import Done, Prepared, Update
 from copydesk.tools.sayings.notes import SAYINGS
 from fake_kernel.habits import FAULTS, Fault
 from notes_stages import Stage, stage_at
@@ -131,3 +132,24 @@ def test_what_cannot_be_brought_back_is_refused(stage: Stage) -> None:
     assert stage.refused("applyBlockDiff", diff=edit(two, "b", 'x\n{: id="x"}'))["error"] == (
         "INVALID_ARGS"
     )
+
+
+def test_a_block_that_moves_before_the_write_is_not_written_over(stage: Stage) -> None:
+    """What the kernel holds at the moment of the write is what was planned on, or nothing is."""
+    document = stage.document("a\n\nb")
+    (_, two) = stage.ids(document)
+    home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
+    execute, turns = home.store.execute, iter([True])
+
+    def late(prepared: Prepared) -> Done:
+        if next(turns, False):
+            execute(home.store.prepare([Update(two, "changed")]))
+        return execute(prepared)
+
+    home.store.execute = late  # type: ignore[method-assign]
+    answer = stage.call("applyBlockDiff", diff=edit(two, "b", "B"))
+    assert answer.is_error
+    assert stage.texts(document) == ["a", "changed"]
+    blind = stage.call("applyBlockDiff", diff=f"@@REPLACE:{two}@@\nC")
+    assert not blind.is_error
+    assert stage.texts(document) == ["a", "C"]

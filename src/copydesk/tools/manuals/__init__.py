@@ -13,8 +13,9 @@ from importlib.resources import files
 from copydesk.errors import InvalidArgs
 from copydesk.tools.report import Lang
 
-_TOOLSETS = ("ws_mod", "batch", "team_mgmt")
+_TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt")
 _TOPICS = ("index", "principles", "tools", "scenarios", "errors")
+_TOPICS_OF_NOTES = ("index", "slice-reading", "block-edit-search-replace", "errors")
 
 
 def toolsets() -> tuple[str, ...]:
@@ -26,7 +27,7 @@ def topics(toolset: str) -> tuple[str, ...]:
     """The pages of a toolset's manual, in reading order; raises InvalidArgs."""
     if toolset not in _TOOLSETS:
         raise InvalidArgs("toolset", _none_of(toolset, _TOOLSETS))
-    return _TOPICS
+    return _TOPICS_OF_NOTES if toolset == "notes" else _TOPICS
 
 
 def read(toolset: str, topic: str, lang: Lang) -> str:
@@ -129,6 +130,39 @@ Read、Edit、Write、BatchEdit（即 MultiEdit）按精确文本替换并立即
 4. prepare_batch_edit 只规划；在后一条消息中用 apply_file_modification 写入。
 
 手册以 prompt 提供，也可用 `copydesk manual batch --lang zh` 打印。""",
+    ),
+    "notes": (
+        """\
+The notes tools read and edit notes by blocks: headings, paragraphs, lists. Every block has an id \
+that stays.
+
+1. Find the first id with listNotebooks or searchBlocks. getBlockInfo gives the outline of a \
+document with ids; getBlockContent the text: with showId each block stands under its @@id@@, with \
+slice ("0:20", "ID:+20") a page of a long document.
+2. appendContent and createNewDoc only add. To change, delete or insert blocks: read them with \
+showId, then one applyBlockDiff with a header for each block: @@id@@ and SEARCH/REPLACE of the \
+whole block, copied exactly, or @@DELETE:id@@, @@REPLACE:id@@, @@BEFORE:id@@, @@AFTER:id@@, \
+@@PREPEND:id@@, @@APPEND:id@@. All hunks are made, or none; dryRun shows the diff.
+3. A refusal wrote nothing, and names every wrong line at once: mend them all, send the whole diff \
+again.
+4. Every write is told with its edit_ids; undo_file_modification takes it back.
+
+The manual (index, slice-reading, block-edit-search-replace, errors) is served as prompts, and \
+printed by `copydesk manual notes`.""",
+        """\
+notes 工具按块读写笔记：标题、段落、列表。每个块都有固定的 ID。
+
+1. 用 listNotebooks 或 searchBlocks 找到第一个 ID。getBlockInfo 给出带 ID 的文档大纲；\
+getBlockContent 给出正文：showId 使每个块带有 @@id@@ 头部，slice（"0:20"、"ID:+20"）分页读取长文档。
+2. appendContent 与 createNewDoc 只增加内容。修改、删除、插入块：先用 showId 读取，\
+再用一次 applyBlockDiff，每个块一个头部：@@id@@ 配合整个块逐字复制的 SEARCH/REPLACE，或 \
+@@DELETE:id@@、@@REPLACE:id@@、@@BEFORE:id@@、@@AFTER:id@@、@@PREPEND:id@@、@@APPEND:id@@。\
+所有编辑全部成功或全部不做；dryRun 只显示 diff。
+3. 拒绝时没有写入，并一次指出所有有误的行：请全部修正后重新提交完整的 diff。
+4. 每次写入都给出 edit_ids，可用 undo_file_modification 撤销。
+
+手册（index、slice-reading、block-edit-search-replace、errors）以 prompt 提供，也可用 \
+`copydesk manual notes --lang zh` 打印。""",
     ),
     "team_mgmt": (
         """\
