@@ -50,10 +50,10 @@ PLACES = (
 )
 """Where Markdown files are looked for, below these but for the last one."""
 
-LONGEST = int(os.environ.get("PARITY_LONGEST", "20000"))
+LONGEST = int(os.environ.get("PARITY_LONGEST", "12000"))
 """Bytes of a file that is tried; the engine takes half a second for 40,000."""
 
-LONGEST_TEXT = int(os.environ.get("PARITY_LONGEST_TEXT", "2000"))
+LONGEST_TEXT = int(os.environ.get("PARITY_LONGEST_TEXT", "1500"))
 """Bytes of a file whose blocks are compared by their markdown too, one by one."""
 
 LEAST_FILES = 500
