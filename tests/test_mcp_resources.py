@@ -157,6 +157,43 @@ async def test_a_decision_in_another_process_is_heard(tmp_path: Path, mode: str)
             assert done.structured_content["status"] == "ok"
 
 
+@pytest.mark.parametrize("page", [None, "http://127.0.0.1:1"])
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_bell_is_rung_and_decides_nothing(
+    tmp_path: Path, mode: str, page: str | None
+) -> None:
+    """The client's user is told once, where the client can; every answer is the same without."""
+    asked: list[t.ElicitRequestParams] = []
+    rung = anyio.Event()
+
+    async def user(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        asked.append(params)
+        rung.set()
+        return t.ElicitResult(action="accept", content={})
+
+    (tmp_path / FILE).write_text(TEXT)
+    config = settings(members={"local": MemberConfig(approval="human")})
+    with open_workspace(str(tmp_path), config, shared=False) as here:
+        here.page = page
+        async with Client(server_of(here), mode=mode, elicitation_callback=user) as client:
+            plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
+            hunk = plan.structured_content["hunk_id"]
+            for _ in range(2):
+                answer = await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+                assert answer.structured_content["status"] == "pending"
+                assert not answer.is_error
+            if mode == "legacy":
+                with anyio.fail_after(60):
+                    await rung.wait()
+            await client.list_tools()
+            again = await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+            assert again.structured_content["status"] == "pending"
+        assert (tmp_path / FILE).read_text() == TEXT
+    assert len(asked) == (mode == "legacy")
+    for params in asked:
+        assert getattr(params, "url", None) == (page and f"{page}/hunk/{hunk}")
+
+
 async def test_a_connection_is_forgotten_when_it_closes(opened: Opened) -> None:
     server = server_of(opened)
     entry = server.get_notification_handler("notifications/initialized")

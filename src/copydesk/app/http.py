@@ -147,7 +147,8 @@ def run_http(
     )
     with _bound(host, port) as listener:
         at.append(listener.getsockname()[1])
-        print(f"copydesk: http://{shown}:{at[0]}{PATH}", flush=True)
+        opened.page = f"http://{shown}:{at[0]}"
+        print(f"copydesk: {opened.page}{PATH}", flush=True)
         settings = uvicorn.Config(
             app, log_level="warning", server_header=False, timeout_graceful_shutdown=5
         )

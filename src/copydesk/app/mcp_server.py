@@ -30,6 +30,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from copydesk import __version__
+from copydesk.app.doorbell import Doorbell
 from copydesk.app.inbound import original_arguments
 from copydesk.app.mcp_hunks import Hunks
 from copydesk.app.mcp_manuals import Manuals
@@ -98,7 +99,8 @@ def build(
     `member_of` tells who sent a request. With `structured=False` results are
     text only. One server may serve many connections, of both protocol eras.
     """
-    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured)
+    bell = Doorbell(opened, lang)
+    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, bell)
     bus = InMemorySubscriptionBus()
     hunks = Hunks(opened, member_of, bus, lang)
     manuals = Manuals(toolsets, lang)
@@ -109,7 +111,7 @@ def build(
         title="copydesk",
         instructions=capped(manuals.instructions(), lang),
         cache_hints={"tools/list": hint, "prompts/list": hint, "resources/templates/list": hint},
-        lifespan=_lifespan(hunks),
+        lifespan=_lifespan(hunks, bell),
         get_tool_input_schema=tools.input_schema,
         on_list_tools=guarded(tools.list_tools),
         on_call_tool=guarded(tools.call_tool),
@@ -151,10 +153,12 @@ def logged(ctx: Ctx) -> str:
     return crash
 
 
-def _lifespan(hunks: Hunks) -> Callable[[Server[None]], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    hunks: Hunks, bell: Doorbell
+) -> Callable[[Server[None]], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
-        async with hunks.watched():
+        async with hunks.watched(), bell.hung():
             yield None
 
     return lifespan
@@ -169,6 +173,7 @@ class _Tools:
     toolsets: tuple[str, ...]
     lang: Lang
     structured: bool
+    bell: Doorbell
     limiter: anyio.CapacityLimiter = field(init=False)
     offers: dict[str, _Offer] = field(default_factory=dict[str, "_Offer"])
 
@@ -201,6 +206,7 @@ class _Tools:
             answer = await self._run(ctx, member, params.name, arguments)
         except Exception:  # as in `guarded`, in the form that a tool's caller can read
             answer = crashed(params.name, logged(ctx), self.lang)
+        self.bell.ring(ctx, answer)
         return tool_result(answer, self.lang, structured=self.structured)
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object) -> Answer:

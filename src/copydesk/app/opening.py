@@ -123,6 +123,8 @@ class Opened(Closing):
         self.root = self.files.root
         self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt()))
         self.kept = Kept()
+        self.page: str | None = None
+        """Where the review page is served by this process, as the start of its addresses."""
         self._listeners: list[Callable[[], None]] = []
         self._let_go: Callable[[], None] = _done
         decided_at: str | None = None

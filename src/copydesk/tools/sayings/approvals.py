@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 SAYINGS: dict[str, tuple[str, str]] = {
+    "bell": (
+        "A person has to approve the plan {id} of {path} before it is written: on the review page, or with copydesk review. What you answer here decides nothing.",
+        "{path} 的规划 {id} 须由人批准后才会写入：请在审阅页面上，或用 copydesk review 决定。在此处的回答不构成决定。",
+    ),
     "decision.approved": (
         '{by} approved the plan {id} of {path}; to write it: {apply}({{"hunk_id": "{id}"}}).',
         '{by} 批准了 {path} 的规划 {id}；写入：{apply}({{"hunk_id": "{id}"}})。',
