@@ -24,6 +24,9 @@ FORGET_EVERY_MS = 60_000
 _SMALL = 1 << 16
 """A plan of fewer bytes is unpacked once, though it is asked for several times."""
 
+_TINY = 1 << 12
+"""A plan of fewer bytes is unpacked once, though all that wait are listed again and again."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS plans (
     id TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
@@ -96,7 +99,7 @@ class SqliteRegistry:
                 " ORDER BY created_ms, id",
                 (now_ms,),
             ).fetchall()
-        return tuple(cast(Plan, unpacked(plan)) for (plan,) in rows)
+        return tuple(_tiny(p) if len(p) < _TINY else cast(Plan, unpacked(p)) for (p,) in rows)
 
     def changes(self) -> int:
         """A number that grows whenever the set of plans changes, whichever process did it."""
@@ -117,4 +120,9 @@ class SqliteRegistry:
 
 @lru_cache(maxsize=32)
 def _plan(data: bytes) -> Plan:
+    return cast(Plan, unpacked(data))
+
+
+@lru_cache(maxsize=4096)
+def _tiny(data: bytes) -> Plan:
     return cast(Plan, unpacked(data))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
@@ -19,7 +19,7 @@ from copydesk.app.web.trends import Fate
 from copydesk.desk.decisions import Decision, Version, version_of
 from copydesk.desk.history import Page
 from copydesk.desk.journal import Entry
-from copydesk.desk.member import Member
+from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
 from copydesk.desk.review import Seen, Shown, Waiting
 from copydesk.desk.standing import State
@@ -64,13 +64,14 @@ class Person:
         self._opened, self._counted = opened, counted
         self.name = name
         if is_member:
-            self._as = {set_: opened.member(name, set_) for set_ in ("ws_mod", "team_mgmt")}
-            return
-        rules = Rules(state_dir=opened.config.state)
-        self._as = {
-            "ws_mod": Member(name, rules),
-            "team_mgmt": Member(name, rules.team_mgmt(), "team_mgmt"),
-        }
+            own = opened.member(name)
+            permission: Permission = own.permission
+            if opened.config.of_member(name).team_mgmt:
+                permission = _Either(permission, opened.member(name, "team_mgmt").permission)
+            self._as = replace(own, permission=permission)
+        else:
+            rules = Rules(state_dir=opened.config.state)
+            self._as = Member(name, _Either(rules, rules.team_mgmt()))
 
     def items(self) -> tuple[Item, ...]:
         """The plans that wait, the newest first."""
@@ -94,51 +95,40 @@ class Person:
 
     def show(self, hunk_id: str) -> Shown:
         """A plan on the file as it is now; raises Refusal."""
-        shown = self._opened.desk.review.show(self._of(hunk_id), hunk_id)
+        shown = self._opened.desk.review.show(self._as, hunk_id)
         self._counted.keep(shown)
         return shown
 
     def approve(self, seen: Seen) -> Decision:
         """Approve what was seen; raises Refusal."""
-        member = self._of(seen.hunk_id)
-        return self._opened.desk.review.approve(member, *seen)
+        return self._opened.desk.review.approve(self._as, *seen)
 
     def reject(self, hunk_id: str, reason: str) -> Decision:
         """Say no; raises Refusal."""
-        return self._opened.desk.review.reject(self._of(hunk_id), hunk_id, reason)
+        return self._opened.desk.review.reject(self._as, hunk_id, reason)
 
     def withdraw(self, hunk_id: str) -> None:
         """Take one's own decision back; raises Refusal."""
-        self._opened.desk.review.withdraw(self._of(hunk_id), hunk_id)
+        self._opened.desk.review.withdraw(self._as, hunk_id)
 
     def apply(self, seen: Sequence[Seen]) -> Applied | Rejected | Transacted | Withheld:
         """Approve and write, all or none; raises Refusal."""
-        members = {self._of(one.hunk_id).toolset for one in seen}
-        if len(members) > 1:
-            raise AccessDenied("apply together", "plans of different toolsets")
-        member = self._as[members.pop()] if members else self._as["ws_mod"]
-        return self._opened.desk.review.apply(member, seen)
+        return self._opened.desk.review.apply(self._as, seen)
 
     def amend(self, seen: Seen, content: str) -> Shown:
         """Give the plan that was seen another text; raises Refusal."""
         shown = self.show(seen.hunk_id)
         if (shown.before, shown.after) != (seen.before, seen.after):
             raise ContentChanged("the file or the plan changed since it was shown")
-        return self._opened.desk.review.amend(self._of(seen.hunk_id), seen.hunk_id, content)
+        return self._opened.desk.review.amend(self._as, seen.hunk_id, content)
 
     def split(self, hunk_id: str) -> tuple[Plan, ...]:
         """Make one plan of each part; raises Refusal."""
-        return self._opened.desk.review.split(self._of(hunk_id), hunk_id)
+        return self._opened.desk.review.split(self._as, hunk_id)
 
     def waiting(self) -> tuple[Waiting, ...]:
         """The plans that wait, the oldest first."""
-        review = self._opened.desk.review
-        return tuple(
-            one
-            for toolset, member in self._as.items()
-            for one in review.pending(member)
-            if one.plan.toolset == toolset
-        )
+        return self._opened.desk.review.pending(self._as)
 
     def waits(self, hunk_id: str) -> bool:
         """Whether a plan waits."""
@@ -151,7 +141,7 @@ class Person:
     def past(self) -> tuple[tuple[Entry, ...], tuple[Fate, ...]]:
         """The last edits, and how plans fared."""
         entries = self._opened.journal.entries(most=_MOST_PAST)
-        may = self._as["ws_mod"].permission.allows_read
+        may = self._as.permission.allows_read
         found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         odd = [
             one for one in self._opened.tally.noted() if may(RelPath(tuple(one.path.split("/"))))
@@ -171,31 +161,20 @@ class Person:
     def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:
         """Edits of the past, the newest first; raises Refusal for a path that is none."""
         wanted = None if path is None else RelPath.parse(path)
-        return self._opened.desk.history.page(self._as["ws_mod"], wanted, by, most, before)
+        return self._opened.desk.history.page(self._as, wanted, by, most, before)
 
     def edit(self, edit_id: int) -> Entry:
         """One edit of the past; raises EditNotFound and AccessDenied."""
         entry = self._opened.journal.get(edit_id)
         if entry is None:
             raise EditNotFound(edit_id, "unknown")
-        if not any(member.permission.allows_read(entry.path) for member in self._as.values()):
+        if not self._as.permission.allows_read(entry.path):
             raise AccessDenied("read", "no_read_dirs")
         return entry
 
     def undo(self, edit_id: int) -> Undone | NotUndone:
         """Take an edit back; raises Refusal."""
-        entry = self.edit(edit_id)
-        is_own = self._as["ws_mod"].permission.allows_read(entry.path)
-        member = self._as["ws_mod" if is_own else "team_mgmt"]
-        return self._opened.desk.undo(member, UNDO, edit_id)
-
-    def _of(self, hunk_id: str) -> Member:
-        """The person as it is seen by the toolset of the plan."""
-        try:
-            plan = self._opened.registry.get(hunk_id, self._opened.clock())
-        except Refusal:
-            return self._as["ws_mod"]  # what asks says why there is none
-        return self._as.get(plan.toolset, self._as["ws_mod"])
+        return self._opened.desk.undo(self._as, UNDO, edit_id)
 
     def _count(self, plan: Plan) -> Counts | None:
         try:
@@ -203,6 +182,36 @@ class Person:
         except Refusal:
             self._counted.put(plan, estimate(plan))  # it will not be known better
         return self._counted.of(plan)
+
+
+class _Either:
+    """What one of two permissions allows: a person works on files and on the team's minds alike."""
+
+    def __init__(self, one: Permission, other: Permission) -> None:
+        self._one, self._other = one, other
+
+    def check(self, operation: Operation, *paths: RelPath) -> None:
+        """Raise AccessDenied unless one of them allows the operation on every one of the paths."""
+        try:
+            self._one.check(operation, *paths)
+        except AccessDenied as denied:
+            try:
+                self._other.check(operation, *paths)
+            except AccessDenied:
+                raise denied from None
+
+    def check_walk(self, *paths: RelPath) -> None:
+        """Raise AccessDenied unless something below every one of the directories may be read."""
+        if not all(map(self.allows_walk, paths)):
+            self._one.check_walk(*paths)
+
+    def allows_read(self, path: RelPath) -> bool:
+        """Whether one of them allows to read the file."""
+        return self._one.allows_read(path) or self._other.allows_read(path)
+
+    def allows_walk(self, path: RelPath) -> bool:
+        """Whether something below the directory may be read."""
+        return self._one.allows_walk(path) or self._other.allows_walk(path)
 
 
 class Counted:

@@ -114,6 +114,7 @@ class Site:
     async def watched(self) -> AsyncGenerator[None, None]:
         """While it is open, people can come in, and browsers are told what changes."""
         self.way_in.entrance.new_token()
+        threading.Thread(target=self._look_ahead, daemon=True).start()
         async with self.news.watched():
             yield
 
@@ -284,6 +285,13 @@ class Site:
         if any(not item.counted for item in items) and self._counting.acquire(blocking=False):
             threading.Thread(target=self._count, args=(person, items), daemon=True).start()
         return items
+
+    def _look_ahead(self) -> None:
+        """Look at what waits, so that the first who comes in need not wait for it."""
+        try:
+            self._items(Person(self._opened, self._counted, "", is_member=False))
+        except Exception:  # who comes in will see why
+            _log.exception("cannot list the plans that wait")
 
     def _count(self, person: Person, items: tuple[Item, ...]) -> None:
         """Count what was estimated, and have the lists say it."""
