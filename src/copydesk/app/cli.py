@@ -163,6 +163,7 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     serve.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     serve.add_argument("--port", type=_port, default=8427, help="default: 8427")
     demo = add("demo", "a guided run on a copy of real text")
+    demo.add_argument("story", nargs="?", choices=("files", "notes"), default="files")
     demo.add_argument("--keep", action="store_true", help="keep the workspace of the run")
     call = add("call", "call a tool: with JSON, or --name value for each argument")
     call.epilog, call.formatter_class = _CALL_EPILOG, argparse.RawDescriptionHelpFormatter

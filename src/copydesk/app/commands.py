@@ -318,7 +318,10 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from copydesk.app.demo import demo
+    if options.story == "notes":
+        from copydesk.app.demo_notes import demo_notes as demo
+    else:
+        from copydesk.app.demo import demo
 
     lang = cast(Lang, options.lang or "en")
     if not options.json:
