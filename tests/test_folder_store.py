@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -477,6 +479,46 @@ def test_two_who_look_first_at_the_same_time_agree(place: Place) -> None:
     assert found[0] == found[1]
 
 
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "no JSON": lambda data: b"\xff" + data,
+    "other types": lambda data: data.replace(b'"p"', b"7"),
+    "ids that are none": lambda data: data.replace(b"-", b"_"),
+    "one id for all": lambda data: re.sub(
+        rb"[0-9]{14}-[0-9a-z]{7}", b"20200101000000-abcdefg", data
+    ),
+    "rows missing": lambda data: re.sub(rb"\[1, [^\n]*\n", b"", data, count=1),
+    "of another version": lambda data: data.replace(b'"format": 1', b'"format": 2'),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_what_is_kept_may_be_spoilt(place: Place, name: str) -> None:
+    place.put("Note.md", TEXT)
+    ids = place.ids()
+    place.apply([Insert("new words", "after", ids["p:alpha one"])])
+    place.store.close()
+    kept = [path for path in place.state.rglob("*") if path.suffix in (".json", ".steps")]
+    assert len(kept) == 3
+    for path in kept:
+        path.write_bytes(SPOILT[name](path.read_bytes()))
+    place.store = folder_store(place.files, str(place.state))
+    now = place.ids()
+    assert len(set(now.values())) == len(now)
+    place.apply([Update(now["p:new words"], "other words")])
+    assert place.ids()["p:other words"] == now["p:new words"]
+
+
+def test_what_is_nested_deep(place: Place) -> None:
+    place.put("Note.md", "> " * 300 + "deep\n\nflat\n")
+    (deep,) = place.store.search("deep", 5)
+    assert len(place.store.breadcrumb(deep.id)) == 302 + 1
+    place.apply([Update(deep.id, "deeper")])
+    assert place.get("Note.md") == b"> " * 300 + b"deeper\n\nflat\n"
+    assert place.block("flat")
+
+
 # Which documents there are.
 
 
@@ -584,8 +626,6 @@ def test_files_that_are_no_text_are_no_documents(place: Place) -> None:
 
 
 def test_a_daily_note_is_where_it_should_be(tmp_path: Path) -> None:
-    import time
-
     root, state = tmp_path / "notes", tmp_path / "state"
     root.mkdir()
     state.mkdir()

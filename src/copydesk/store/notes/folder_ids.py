@@ -137,7 +137,9 @@ class Ids:
             rows = rows if way else None
             for step in way:
                 rows = step.take(rows) if rows is not None else None
-        return rows if rows is not None and len(rows) == count else None
+        if rows is None or len(rows) != count or len({row.id for row in rows}) != count:
+            return None
+        return rows
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Keep a sidecar; the turn is held. `first`: its ids would be made again as they are."""

@@ -23,7 +23,14 @@ from copydesk.store.notes.folder_document import Document
 from copydesk.store.notes.folder_ids import path_of
 from copydesk.store.notes.folder_scan import stem
 from copydesk.store.notes.folder_shelf import Shelf
-from copydesk.store.notes.folder_tree import DOCUMENT, in_order, markdown, shown, title_of
+from copydesk.store.notes.folder_tree import (
+    DOCUMENT,
+    in_order,
+    markdown,
+    shown,
+    title_of,
+    undisturbed,
+)
 from copydesk.store.notes.protocol import Around, Block, Crumb, Heading
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Tree, heading_of, section
@@ -38,7 +45,7 @@ _CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
 _HEADING = re.compile(r"\A {0,3}#{1,6}(?:[ \t]+|\Z)|[ \t]+#+[ \t]*\Z|\n *(?:=+|-+)[ \t]*\Z")
 _MARK = re.compile(r"(?:\A|\s)\^[A-Za-z0-9-]+\s*\Z")
 
-_MARKUP = re.compile(r"[#*_`~=\[\]&^]|\n *-")
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 _AT_ONCE = 100
 """So many documents are put in the index in one transaction."""
@@ -55,14 +62,18 @@ class Reading:
 
     def blocks(self, ids: Sequence[str]) -> dict[str, Block]:
         """The blocks that are there, in the order asked for."""
-        found: dict[str, Block] = {}
-        for block_id in dict.fromkeys(map(valid, ids)):
+        places: dict[Document, list[str]] = {}
+        wanted = list(dict.fromkeys(map(valid, ids)))
+        for block_id in wanted:
             try:
                 document = self._shelf.find(block_id)
             except BlockNotFound:
                 continue
-            found[block_id] = self._block(document, document.block(block_id))
-        return found
+            places.setdefault(document, []).append(block_id)
+        made: dict[str, Block] = {}
+        for document, there in places.items():
+            made |= zip(there, self._blocks(document, map(document.block, there)), strict=True)
+        return {block_id: made[block_id] for block_id in wanted if block_id in made}
 
     def documents(self, most: int) -> tuple[Block, ...]:
         """The first so many documents, in the order of their paths without endings."""
@@ -76,7 +87,8 @@ class Reading:
         document = self._shelf.find(block_id)
         block = document.block(block_id)
         inside = section(block) if block.level else tuple(shown(block))
-        return tuple(self._block(document, child) for child in inside)
+        with undisturbed(len(document.data)):
+            return tuple(self._blocks(document, inside))
 
     def around(self, block_id: str) -> Around:
         """The container and the neighbours."""
@@ -104,8 +116,8 @@ class Reading:
         """The notebook, documents, headings and containers on the way to a block, and itself."""
         document = self._shelf.find(block_id)
         crumbs = [Crumb(self._box, "", self._name)]
-        crumbs += [Crumb(one.id, DOCUMENT, self._title(one)) for one in self._above(document)]
-        crumbs.append(Crumb(document.id, DOCUMENT, self._title(document)))
+        crumbs += [Crumb(one.id, DOCUMENT, _title(one)) for one in self._above(document)]
+        crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
         way: list[Node] = []
         at = document.block(block_id)
         while at.parent is not None:
@@ -176,7 +188,8 @@ class Reading:
             stamp, digest, tree = found
             texts, anchors = None, list[str]()
             if tree is not None:
-                texts = list(_texts(tree, title_of(tree) or stem(path)))
+                with undisturbed(len(tree.data)):
+                    texts = list(_texts(tree, title_of(tree) or stem(path)))
                 anchors = [anchor for anchor in tree.anchors if is_id(anchor)]
             self._shelf.cache.index(str(path), stamp, digest, texts, anchors)
 
@@ -191,45 +204,55 @@ class Reading:
             path = self._shelf.folder.parent(path)
         return found[::-1]
 
-    def _title(self, document: Document) -> str:
-        return document.title or stem(document.path)
-
     def _hpath(self, document: Document) -> str:
         """The titles on the way to a document; a folder without one gives its name."""
-        names = [self._title(document)]
+        names = [_title(document)]
         root, at = self._shelf.folder.root, document.path.parent
         path = document.path
         while at != root:
             above = self._shelf.folder.parent(path)
-            held = self._shelf.look(above) if above is not None else None
-            names.append(self._title(held) if held is not None else at.name)
+            held = self._shelf.try_look(above) if above is not None else None
+            names.append(_title(held) if held is not None else at.name)
             path, at = above or at, at.parent
         return "/" + "/".join(reversed(names))
 
     def _block(self, document: Document, node: Node) -> Block:
-        at = document.number[node]
-        block_id = document.rows[at].id
-        is_document = node.kind == DOCUMENT
-        attributes = _attributes(document.tree, node)
-        updated = attributes.pop("updated", "")
-        if is_document:
-            seconds = document.stamp.mtime_ns // 1_000_000_000
-            updated = time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
-        return Block(
-            id=block_id,
-            kind=node.kind,
-            subtype=node.subtype,
-            markdown="" if is_document else markdown(document.tree, node),
-            content=self._title(document) if is_document else content(document.tree, node),
-            parent_id=document.name(node.parent) if node.parent is not None else "",
-            root_id=document.id,
-            box=self._box,
-            path=str(document.path),
-            hpath=self._hpath(document),
-            attributes=MappingProxyType(attributes),
-            created=block_id[:14],
-            updated=updated,
-        )
+        return next(iter(self._blocks(document, (node,))))
+
+    def _blocks(self, document: Document, nodes: Iterable[Node]) -> Iterator[Block]:
+        """Blocks of one document."""
+        tree, number, rows = document.tree, document.number, document.rows
+        path, hpath = str(document.path), self._hpath(document)
+        for node in nodes:
+            block_id = rows[number[node]].id
+            attributes = _attributes(tree, node)
+            if node.parent is None:
+                text, source = _title(document), ""
+                seconds = document.stamp.mtime_ns // 1_000_000_000
+                updated = time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
+            else:
+                source = markdown(tree, node)
+                text = _read(source, node)
+                updated = attributes.pop("updated", "") if attributes else ""
+            yield Block(
+                id=block_id,
+                kind=node.kind,
+                subtype=node.subtype,
+                markdown=source,
+                content=text,
+                parent_id=document.name(node.parent) if node.parent is not None else "",
+                root_id=document.id,
+                box=self._box,
+                path=path,
+                hpath=hpath,
+                attributes=MappingProxyType(attributes) if attributes else _NONE,
+                created=block_id[:14],
+                updated=updated,
+            )
+
+
+def _title(document: Document) -> str:
+    return document.title or stem(document.path)
 
 
 def content(tree: Tree, node: Node) -> str:
@@ -238,14 +261,21 @@ def content(tree: Tree, node: Node) -> str:
 
 
 def _read(text: str, node: Node) -> str:
-    if node.kind in ("c", "m", "html") or _MARKUP.search(text) is None:
+    if node.kind in ("c", "m", "html"):
         return text
-    if node.kind == "h":
+    if node.level:
         text = _HEADING.sub("", text)
-    text = _MARK.sub("", text)
-    for pattern, kept in ((_CODE, 2), (_LINK, 1), (_STRONG, 2), (_STRONG, 2), (_UNDERLINED, 2)):
-        text = pattern.sub(rf"\{kept}", text)
-    return html.unescape(text)
+    if "^" in text:
+        text = _MARK.sub("", text)
+    if "`" in text:
+        text = _CODE.sub(r"\2", text)
+    if "[" in text:
+        text = _LINK.sub(r"\1", text)
+    if "*" in text or "~~" in text or "==" in text:
+        text = _STRONG.sub(r"\2", _STRONG.sub(r"\2", text))  # one within another
+    if "_" in text:
+        text = _UNDERLINED.sub(r"\2", text)
+    return html.unescape(text) if "&" in text else text
 
 
 def _nested(document: Document, headings: Sequence[Node]) -> tuple[Heading, ...]:
@@ -266,6 +296,8 @@ def _nested(document: Document, headings: Sequence[Node]) -> tuple[Heading, ...]
 def _attributes(tree: Tree, node: Node) -> dict[str, str]:
     """The attributes for readers, and `updated`; a name that is no id is an alias."""
     found: dict[str, str] = {}
+    if node.attributes is None and not node.anchor:
+        return found
     if node.attributes is not None:
         source = tree.data[node.attributes[0] : node.attributes[1]].strip()
         for name, value in leading_attributes(source) or line_attributes(source):

@@ -169,7 +169,9 @@ class Shelf:
                 tree = read(data, self.profile)
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
             rows = self.ids.of(path, digest, tree, stamp, len(order))
-            return Document(path, stamp, digest, data, tree, rows, order)
+            document = Document(path, stamp, digest, data, tree, rows, order)
+            assert len(document.index) == len(document.number)  # made now, not when it is asked for
+            return document
 
     def _hints(self, block_id: str) -> Iterator[RelPath]:
         """Where the block may be, the likeliest first."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from copydesk.errors import Failed
 from copydesk.store.locks import FileLocks
-from copydesk.store.notes.block_id import valid
+from copydesk.store.notes.block_id import is_id, valid
 from copydesk.store.notes.errors import InvalidBlockId
 from copydesk.store.notes.folder_match import Past
 from copydesk.store.notes.folder_tree import Row
@@ -135,11 +135,13 @@ class Sidecars:
         try:
             if found["format"] != _FORMAT:
                 return None
-            rows = tuple(Row(*row) for row in found["blocks"])
+            rows = _rows(found["blocks"])
             past = tuple(Past(*each) for each in found["past"])
-            return Sidecar(found["path"], found["digest"], rows, past)
+            sidecar = Sidecar(found["path"], found["digest"], rows, past)
         except (KeyError, TypeError):
             return None
+        ids = {row.id for row in rows if is_id(row.id)}
+        return sidecar if len(ids) == len(rows) else None
 
     def digest(self, path: str) -> str | None:
         """The digest of the text whose rows are kept; None if nothing is."""

@@ -211,9 +211,9 @@ def sketch_of(text: str) -> str:
     if len(words) < _FEW:
         whole = f" {' '.join(words)} "
         words = [whole[at : at + 3] for at in range(len(whole) - 2)]
-    return _least(
-        f"{zlib.crc32(word.encode('utf-8', 'surrogatepass')) & 0xFFFF:04x}" for word in words
-    )
+    data = "\n".join(words).encode("utf-8", "surrogatepass")
+    numbers = {zlib.crc32(word) & 0xFFFF for word in data.split(b"\n")} if words else set[int]()
+    return "".join(f"{number:04x}" for number in sorted(numbers)[:_KEPT])
 
 
 def _least(words: Iterator[str]) -> str:
