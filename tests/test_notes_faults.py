@@ -153,3 +153,28 @@ def test_a_block_that_moves_before_the_write_is_not_written_over(stage: Stage) -
     blind = stage.call("applyBlockDiff", diff=f"@@REPLACE:{two}@@\nC")
     assert not blind.is_error
     assert stage.texts(document) == ["a", "C"]
+
+
+def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(stage: Stage) -> None:
+    """Nobody can tell what a kernel made of it: the edit is told so, its plan is not made twice."""
+    document = stage.document("a")
+    (one,) = stage.ids(document)
+    plan = stage.call("prepareBlockDiff", diff=edit(one, "a", "A")).fields["hunk_id"]
+    home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
+    execute = home.store.execute
+
+    def dying(prepared: Prepared) -> Done:
+        execute(prepared)
+        raise KeyboardInterrupt
+
+    home.store.execute = dying  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stage.call("apply_file_modification", hunk_id=plan)
+    home.store.execute = execute  # type: ignore[method-assign]
+    (settled,) = stage.opened.recovery.run(0)
+    assert settled.state == "unsure"
+    assert stage.texts(document) == ["A"]
+    again = stage.call("apply_file_modification", hunk_id=plan)
+    assert again.data["error"] == "HUNK_NOT_FOUND"
+    refused = stage.call("undo_file_modification", edit_id=settled.entry.edit_id)
+    assert refused.data["error"] == "INVALID_ARGS"

@@ -618,6 +618,8 @@ def test_what_a_person_has_to_approve_is_not_written_before(tmp_path: Path, stor
         review, person = stage.opened.desk.review, stage.opened.member("local")
         shown = review.show(person, plan)
         review.approve(person, plan, shown.before, shown.after)
+        (news,) = stage.call("listNotebooks", member="ann").data["decisions"]
+        assert (news["hunk_id"], news["verdict"]) == (plan, "approved")
         done = stage.call("apply_file_modification", member="ann", hunk_id=plan)
         assert done.data["context_match"] == "exact", done.text
         assert stage.texts(document) == ["A"]

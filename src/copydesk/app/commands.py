@@ -22,7 +22,7 @@ from copydesk.app.printing import data_of, dump, is_refused, out, short
 from copydesk.app.usage import UsageError, unknown
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
-from copydesk.tools.catalog import Answer
+from copydesk.tools.catalog import Answer, Catalog
 from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Lang
 from copydesk.tools.words import say
@@ -266,7 +266,7 @@ def _schema(options: argparse.Namespace) -> int:
     from copydesk.tools import dialects
 
     config = _config(options, _root(options))
-    chosen = [tool for tool in helping.catalog() if tool.toolset in config.toolsets]
+    chosen = Catalog(helping.catalog()).of(config.toolsets)
     dump(dialects.definitions(chosen, options.dialect, config.lang))
     return 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from copydesk.app import failing, terminal
 from copydesk.app.opening import Opened
@@ -141,7 +141,7 @@ def _search(opened: Opened, options: argparse.Namespace) -> int:
 
 
 def _call(
-    opened: Opened, tool: str, arguments: dict[str, object], options: argparse.Namespace
+    opened: Opened, tool: str, arguments: Mapping[str, object], options: argparse.Namespace
 ) -> int:
     lang = opened.config.lang
     answer = opened.call(opened.config.member, tool, arguments, lang=lang)

@@ -15,6 +15,7 @@ from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
 from copydesk.tools import reports
 from copydesk.tools.envelope import Envelope
+from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.report import Fields, Lang, Report
 from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
@@ -41,11 +42,11 @@ def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Rep
 
 
 def with_news(
-    answer: Report | Envelope,
+    answer: Report | Envelope | NoteAnswer,
     news: Sequence[tuple[Decision, bool]],
     lang: Lang,
     apply: str,
-) -> Report | Envelope:
+) -> Report | Envelope | NoteAnswer:
     """The answer, and what was decided meanwhile; True: the plan was written already.
 
     A report has `decisions` as its last field, an envelope among its data.
@@ -58,9 +59,12 @@ def with_news(
     if isinstance(answer, Envelope):
         data: Fields = {**answer.data_fields, "decisions": rows}
         return replace(answer, data_fields=data, words=" ".join((answer.words, *words)))
+    fields: Fields = {**answer.fields, "decisions": rows}
+    if isinstance(answer, NoteAnswer):
+        return replace(answer, fields=fields, text="\n\n".join((answer.text, *words)))
     return replace(
         answer,
-        fields={**answer.fields, "decisions": rows},
+        fields=fields,
         next_steps=(*words, *answer.next_steps),
     )
 

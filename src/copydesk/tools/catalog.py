@@ -22,6 +22,7 @@ from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathReq
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, describe, reports
 from copydesk.tools.envelope import Envelope
+from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Fields, Lang, Report
 from copydesk.tools.wire import Args, Schema, checked
@@ -193,7 +194,7 @@ class Catalog:
 
 def _told(context: Context, answer: Answer) -> Answer:
     """The answer with what people have decided on the member's plans since the last one."""
-    if not isinstance(answer, Report | Envelope):
+    if not isinstance(answer, Report | Envelope | NoteAnswer):
         return answer
     try:
         news = context.desk.review.news(context.member, approvals.MOST_NEWS)
