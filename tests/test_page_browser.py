@@ -114,7 +114,9 @@ def scene_at(root: Path, browser: Any) -> Iterator[Scene]:
 
 @pytest.fixture
 def scene(tmp_path: Path, browser: Any) -> Iterator[Scene]:
-    with scene_at(tmp_path, browser) as made:
+    root = tmp_path / "project"
+    root.mkdir()
+    with scene_at(root, browser) as made:
         yield made
 
 
@@ -365,7 +367,7 @@ def furnished(scene: Scene) -> dict[str, str]:
     (scene.root / "src/wrap.py").write_text(CODE)
     (scene.root / "docs").mkdir()
     (scene.root / "docs/guide.md").write_text("# Guide\n\nFirst, read this.\n\n- one\n- two\n")
-    for index, by in enumerate(("fixer", "fixer", "local", "fixer", "local")):
+    for index, by in enumerate(("fixer", "fixer", "local", "fixer", "local", "writer", "fixer")):
         given = {"path": f"notes/{index % 3}.md", "content": f"- note {index}\n", "apply": "auto"}
         scene.agent.call(by, "prepare_file_append", given)
     scene.call(
@@ -383,6 +385,14 @@ def furnished(scene: Scene) -> dict[str, str]:
     (scene.root / "docs/guide.md").write_text(
         "# Guide\n\nFirst, study this.\n\n- zero\n- one\n- two\n"
     )
+    refused = scene.prepare("notes/0.md", by="local")
+    (scene.root / "notes/0.md").unlink()
+    scene.call("apply_file_modification", by="local", hunk_id=refused)
+    scene.call("discard_hunk", by="local", hunk_id=refused)
+    carried = scene.prepare("notes/1.md", by="fixer")
+    (scene.root / "notes/1.md").write_text("before all\n- note 1\n")
+    scene.call("apply_file_modification", by="fixer", hunk_id=carried)
+    assert {fared.how for fared in scene.agent.tally.noted()} == {"fuzz", "rejected"}
     one = f"/hunk/{told['hunk_id']}"
     together = f"/together?hunk={told['hunk_id']}&hunk={moved['hunk_id']}"
     return {

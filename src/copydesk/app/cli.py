@@ -159,7 +159,7 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
         )
 
     add("mcp", "the MCP server on standard input and output", server, wire)
-    serve = add("serve", "the MCP server over HTTP, at /mcp", server, wire)
+    serve = add("serve", "the MCP server over HTTP, at /mcp, and the review page", server, wire)
     serve.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     serve.add_argument("--port", type=_port, default=8427, help="default: 8427")
     demo = add("demo", "a guided run on a copy of real text")

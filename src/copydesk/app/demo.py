@@ -257,6 +257,8 @@ def _farewell(kept: Path | None) -> None:
     _say("To start the server in a folder of your own:")
     _say("  copydesk mcp --root FOLDER     for a client that starts it itself (stdio)")
     _say("  copydesk serve --root FOLDER   over HTTP, at http://127.0.0.1:8427/mcp")
+    _say("The second one also prints the address of the review page, where you see in a browser")
+    _say("what waits, and approve, reject, edit, apply and undo.")
 
 
 def _block(data: dict[str, Any], language: str) -> str:

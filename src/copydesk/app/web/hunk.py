@@ -135,8 +135,8 @@ def together(
             aria_label=f"The change of {path}",
         )
         box = tag("section", scroll, class_="sheet")
-        sections.append(tag("div", title, state_badge(one.state), class_="top"))
-        sections += (facts(one), box)
+        head = tag("div", title, state_badge(one.state), class_="top")
+        sections.append(tag("div", head, facts(one), box, class_="plan"))
         fields.append(hidden("seen", f"{one.plan.id}.{one.before}.{one.after}"))
     notes = [tag("p", shown(f"{what}: {why}"), class_="notice bad") for what, why in refused]
     button = tag(

@@ -14,7 +14,7 @@ from typing import Final
 
 from copydesk.app.web.diffs import summary
 from copydesk.app.web.html import NOTHING, Html, joined, named, shown, tag
-from copydesk.app.web.layout import Frame, address, badge, empty, form, moment, page, path_shown
+from copydesk.app.web.layout import Frame, address, badge, empty, moment, page, path_shown
 from copydesk.app.web.reviewing import Item
 from copydesk.desk.decisions import Decision
 from copydesk.desk.standing import State
@@ -85,7 +85,7 @@ def listing(frame: Frame, items: Sequence[Item], wanted: Filter) -> Html:
         class_="chosen-bar",
         id="chosen-bar",
     )
-    choice = form(frame, "/together", sheet, bar if found else NOTHING, id="choose")
+    choice = tag("form", sheet, bar if found else NOTHING, id="choose", action="/together")
     top = tag("div", title, note, class_="top")
     return page(frame, "Pending", "pending", top, _filters(items, wanted), choice)
 

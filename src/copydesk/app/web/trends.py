@@ -25,7 +25,7 @@ _STEPS: Final = (
 _MOST_COLUMNS: Final = 60
 _MOST_SERIES: Final = 6
 _MOST_FILES: Final = 15
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 800, 220, 40, 24, 10
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 800, 200, 32, 36, 24, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Html:
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
     most = _round_up(max(heights))
     parts = [*_grid(most), *_times(start, step, count)]
-    wide = (_WIDTH - _LEFT) / count
+    wide = (_WIDTH - _LEFT - _RIGHT) / count
     for column in range(count):
         below = 0
         for at, name in enumerate(series):
@@ -138,6 +138,9 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Html:
         role="img",
         aria_label=words,
     )
+    plot = tag(
+        "div", svg, class_="scroll timeline", tabindex=0, role="region", aria_label="The plot"
+    )
     rows = (
         tag(
             "tr",
@@ -153,7 +156,7 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Html:
         tag("summary", "In numbers"),
         tag("table", head, tag("tbody", joined(rows)), class_="bars"),
     )
-    return joined((svg, _legend([(f"e{at}", name) for at, name in enumerate(series)]), numbers))
+    return joined((plot, _legend([(f"e{at}", name) for at, name in enumerate(series)]), numbers))
 
 
 def _bars(what: str, fates: Sequence[Fate], key: Callable[[Fate], str], most: int) -> Html:
@@ -174,7 +177,7 @@ def _bars(what: str, fates: Sequence[Fate], key: Callable[[Fate], str], most: in
         tag(
             "tr",
             tag("th", tag("a", name, href=_of(what, name)), scope="row"),
-            tag("td", _bar(tally, longest), class_="bar"),
+            tag("td", _bar(tally, longest), class_="share"),
             tag("td", str(tally.exact)),
             tag("td", str(tally.fuzz)),
             tag("td", str(tally.rejected)),
@@ -234,7 +237,7 @@ def _grid(most: int) -> list[Html]:
     parts: list[Html] = []
     for value in sorted({0, most // 2, most}):
         y = _n(_y(value, most))
-        parts.append(tag("line", x1=_LEFT, x2=_WIDTH, y1=y, y2=y, class_="grid"))
+        parts.append(tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
         parts.append(
             tag("text", str(value), x=_LEFT - 8, y=_n(_y(value, most) + 4), text_anchor="end")
         )
@@ -242,7 +245,7 @@ def _grid(most: int) -> list[Html]:
 
 
 def _times(start: int, step: int, count: int) -> list[Html]:
-    wide = (_WIDTH - _LEFT) / count
+    wide = (_WIDTH - _LEFT - _RIGHT) / count
     every = max(count // 6, 1)
     return [
         tag(

@@ -375,6 +375,7 @@ document.addEventListener("change", (event) => {
 });
 
 if (one("#keys-on")) one("#keys-on").checked = keysOn();
+for (const plot of all(".timeline")) plot.scrollLeft = plot.scrollWidth; // the newest first
 tellTimes();
 tellChoice();
 likedView();
