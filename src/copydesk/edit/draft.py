@@ -148,7 +148,9 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
     if isinstance(request, BatchEdit):
         return _compose_batch(request, base, place)
     may_be_empty = isinstance(request, RangeEdit) and place.foot is not None
-    content = request.content if place.start else base.encoding.unmarked(request.content)
+    content = request.content
+    if not place.start:  # a mark alone is a character that somebody asked for
+        content = base.encoding.unmarked(content) or content
     if not content and not may_be_empty:
         raise ContentRequired()
     if content.endswith("\r"):
