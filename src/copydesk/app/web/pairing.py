@@ -23,6 +23,9 @@ _ALIKE: Final = 0.35
 _MOST_TOKENS: Final = 1_200
 """A line of more words than this has one mark, around all that differs."""
 
+_LONGEST_WORD: Final = 60
+"""A longer one is marked in part."""
+
 _WORDS: Final = re.compile(r"[^\W_]+|\s+|.", re.DOTALL)
 
 Pair = tuple[int | None, int | None]
@@ -69,6 +72,12 @@ def marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
     """
     head = same_after(old, new, 0, 0)
     tail = min(same_before(old, new, len(old), len(new)), min(len(old), len(new)) - head)
+    head -= _into_word(
+        old[max(head - _LONGEST_WORD - 1, 0) : head], old[head : head + 1], new[head : head + 1]
+    )
+    ends = len(old) - tail, len(new) - tail
+    behind = old[ends[0] : ends[0] + _LONGEST_WORD + 1][::-1]
+    tail -= _into_word(behind, old[head : ends[0]][-1:], new[head : ends[1]][-1:])
     ours, theirs = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(ours) + len(theirs) > 8 * _MOST_TOKENS:
         return _spans([(head, len(old) - tail)]), _spans([(head, len(new) - tail)])
@@ -88,6 +97,17 @@ def marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
     if 3 * kept < min(len(old.strip()), len(new.strip())):
         return [], []
     return _bridged(old, _spans(gone)), _bridged(new, _spans(come))
+
+
+def _into_word(kept: str, *differs: str) -> int:
+    """How many of the last characters of `kept` belong to a word that goes on where they differ."""
+    if not any(map(str.isalnum, differs)):
+        return 0
+    end = len(kept)
+    start = end
+    while start and end - start <= _LONGEST_WORD and kept[start - 1].isalnum():
+        start -= 1
+    return end - start if end - start <= _LONGEST_WORD else 0
 
 
 def _in_order(old: int, new: int) -> list[Pair]:

@@ -1,0 +1,228 @@
+"""What a diff on the page shows: all that changes, where it stands, and nothing else."""
+
+from __future__ import annotations
+
+import html
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.app.web.colours import coloured
+from copydesk.app.web.diffs import table
+from copydesk.app.web.html import odd_in, plain, shown, tag, verbatim
+from copydesk.app.web.painting import LONG, painted
+from copydesk.app.web.pairing import marks, paired
+from copydesk.app.web.sides import Line, Sides, of_change, of_diff
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.encoding import UTF8
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import unified
+
+TEXTS = st.lists(
+    st.sampled_from(["a\n", "b\n", "a\r\n", "\n", "-x\n", "+y\n", "@@ -1,1 +1,1 @@\n", "é"]),
+    max_size=12,
+).map("".join)
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[bytes, ChangeSet]:
+    """A text and a change of some of its lines."""
+    old = draw(TEXTS).encode()
+    lines = old.split(b"\n")
+    starts = [0]
+    for line in lines[:-1]:
+        starts.append(starts[-1] + len(line) + 1)
+    starts.append(len(old))
+    cuts = sorted(draw(st.lists(st.sampled_from(starts), max_size=6)))
+    pairs = [(a, b) for a, b in zip(cuts[::2], cuts[1::2], strict=False)]
+    edits = [Edit(a, b, draw(TEXTS).encode()) for a, b in pairs]
+    return old, ChangeSet.of(len(old), edits) if not _overlap(pairs) else ChangeSet.of(len(old), [])
+
+
+def _overlap(pairs: list[tuple[int, int]]) -> bool:
+    return any(b > c for (_, b), (c, _) in pairwise(pairs))
+
+
+def told(line: Line) -> bytes:
+    return line.text.encode() + {"lf": b"\n", "crlf": b"\r\n", "none": b""}[line.ending]
+
+
+@given(changes(), st.integers(0, 4))
+def test_the_two_sides_are_the_two_texts(made: tuple[bytes, ChangeSet], context: int) -> None:
+    """With all lines around it, a change has both texts; with fewer, a part of them in order."""
+    old, change = made
+    base, new = Snapshot.of(old), change.apply(old)
+    whole = of_change(base, change, 1_000)
+    if whole.hunks:
+        assert b"".join(map(told, whole.lines("old"))) == old
+        assert b"".join(map(told, whole.lines("new"))) == new
+        assert not whole.skipped
+    some = of_change(base, change, context)
+    after = Snapshot.of(new)
+    for side, text in (("old", base), ("new", after)):
+        numbers = [line.number for line in some.lines(side)]  # type: ignore[arg-type]
+        assert numbers == sorted(set(numbers))
+        for line in some.lines(side):  # type: ignore[arg-type]
+            assert told(line) == text.raw(line.number - 1, line.number)
+    skipped = sum(hunk.skipped for hunk in some.hunks) + (some.skipped or 0)
+    assert skipped + len(list(some.lines("old"))) == base.line_count
+
+
+@given(changes())
+def test_a_recorded_diff_shows_what_the_change_shows(made: tuple[bytes, ChangeSet]) -> None:
+    old, change = made
+    base = Snapshot.of(old)
+    fresh, recorded = of_change(base, change), of_diff(unified(base, change, "a"), UTF8)
+    for side in ("old", "new"):
+        assert list(recorded.lines(side)) == list(fresh.lines(side))  # type: ignore[arg-type]
+    assert [hunk.skipped for hunk in recorded.hunks] == [hunk.skipped for hunk in fresh.hunks]
+
+
+@given(
+    st.lists(st.sampled_from(["one two", "one 2", "x", "", "three"]), max_size=8),
+    st.lists(st.sampled_from(["one two!", "2 one", "x", "y z"]), max_size=8),
+)
+def test_every_line_is_in_one_pair_in_its_order(old: list[str], new: list[str]) -> None:
+    pairs = paired(old, new)
+    assert [i for i, _ in pairs if i is not None] == list(range(len(old)))
+    assert [j for _, j in pairs if j is not None] == list(range(len(new)))
+    assert (None, None) not in pairs
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pairs"),
+    [
+        (["a = 1"], ["# what", "a = 2"], [(None, 0), (0, 1)]),
+        (["one two three", "x"], ["one two four"], [(0, 0), (1, None)]),
+        (["p", "q"], ["r", "s"], [(0, 0), (1, 1)]),
+        ([], ["r"], [(None, 0)]),
+    ],
+)
+def test_lines_stand_beside_what_is_like_them(
+    old: list[str], new: list[str], pairs: object
+) -> None:
+    assert paired(old, new) == pairs
+
+
+def without(text: str, spans: list[tuple[int, int]]) -> str:
+    for start, stop in reversed(spans):
+        text = text[:start] + text[stop:]
+    return text
+
+
+LINES = st.text(st.sampled_from("ab _=.é\u202e"), max_size=40)
+
+
+@given(LINES, LINES)
+def test_what_is_not_marked_is_the_same_on_both_sides(old: str, new: str) -> None:
+    gone, come = marks(old, new)
+    if gone or come or old == new:
+        assert re.sub(r"\s", "", without(old, gone)) == re.sub(r"\s", "", without(new, come))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "gone", "come"),
+    [
+        ("f(a, b)", "f(a, c)", ["b"], ["c"]),
+        ("port = 8080", "port = 8427", ["8080"], ["8427"]),
+        ("see the whitespace", "see the blank space", ["whitespace"], ["blank space"]),
+        ("x = a.whites(1)", "x = a.blacks(1)", ["whites"], ["blacks"]),
+        ("x" * 200 + "1", "x" * 200 + "2", ["1"], ["2"]),
+        ("return x", "return  x", [], [" "]),
+        ("entirely", "different", [], []),
+        ("same", "same", [], []),
+    ],
+)
+def test_words_are_marked(old: str, new: str, gone: list[str], come: list[str]) -> None:
+    spans = marks(old, new)
+    assert [old[a:b] for a, b in spans[0]] == gone
+    assert [new[a:b] for a, b in spans[1]] == come
+
+
+def text_of(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", markup))
+
+
+@given(st.text(max_size=60), st.lists(st.integers(0, 60), max_size=6))
+def test_a_painted_line_says_its_text(text: str, cuts: list[int]) -> None:
+    ends = sorted({cut for cut in cuts if cut <= len(text)})
+    spans = list(zip(ends[::2], ends[1::2], strict=False))
+    colours = coloured("a.py", [text]) if "\n" not in text else None
+    assert text_of(painted(text, colours[0] if colours else (), spans)) == plain(text)
+
+
+def test_a_long_line_is_shown_where_it_differs() -> None:
+    text = "a" * LONG + "b" * 10 + "c" * LONG
+    made = text_of(painted(text, (), [(LONG, LONG + 10)]))
+    assert "a" + "b" * 10 + "c" in made
+    shown_ = sum(map(made.count, "bc")) + made.count("aa")
+    left_out = sum(int(n.replace(",", "")) for n in re.findall(r"… ([\d,]+) character", made))
+    assert len(re.sub(r"… [\d,]+ characters? …", "", made)) + left_out == len(text)
+    assert shown_
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "kind", "word"),
+    [
+        ("a.py", ["def f():", '    """x', '    y"""'], "c", 'y"""'),
+        ("a.js", ["const a = 'b'"], "s", "'b'"),
+        ("deep/Makefile", ["all: # no"], "c", "# no"),
+    ],
+)
+def test_colours_are_those_of_the_file(name: str, lines: list[str], kind: str, word: str) -> None:
+    found = coloured(name, lines)
+    assert found is not None
+    words = {(lines[at][a:b].strip(), k) for at, row in enumerate(found) for a, b, k in row}
+    assert (word, kind) in words
+
+
+@pytest.mark.parametrize("name", ["a.unknown-kind", "noname", "x"])
+def test_what_nobody_knows_has_no_colours(name: str) -> None:
+    assert coloured(name, ["x = 1"]) is None
+
+
+def test_how_a_line_ends_is_told_where_that_is_what_changes() -> None:
+    change = ChangeSet.of(2, [Edit(1, 2, b"\r\n")])
+    made = str(table("a", of_change(Snapshot.of(b"a\n"), change), "split"))
+    assert "␊" in made
+    assert "␍␊" in made
+    assert "no newline" in str(
+        table("a", of_change(Snapshot.of(b"a"), ChangeSet.of(1, [Edit(0, 1, b"b\n")])), "unified")
+    )
+
+
+def test_both_views_show_the_same_lines() -> None:
+    base = Snapshot.of(b"".join(b"line %d\n" % i for i in range(30)))
+    change = ChangeSet.of(base.size, [Edit(0, 7, b"x\ny\n"), Edit(70, 77, b"")])
+    split, unified_ = (
+        str(table("a.txt", of_change(base, change), view)) for view in ("split", "unified")
+    )
+    for kind in ("gone", "come"):
+        cell = rf'<td class="text {kind}">(.*?)</td>'
+        assert re.findall(cell, split) == re.findall(cell, unified_) != []
+
+
+def test_a_part_of_a_large_change_is_its_first_rows() -> None:
+    base = Snapshot.of(b"x\n" * 50)
+    sides = of_change(base, ChangeSet.of(100, [Edit(0, 100, b"y\n" * 50)]))
+    assert sides.rows == 50
+    assert sides.first(10).rows == 10
+    assert Sides(()).first(3).rows == 0
+
+
+def test_markup_is_escaped_by_construction() -> None:
+    assert (
+        tag("p", "<b>&", title="\"'<\u202e")
+        == '<p title="&quot;&#x27;&lt;U+202E">&lt;b&gt;&amp;</p>'
+    )
+    assert (
+        tag("input", value="a\u202e\r", disabled=True, checked=False)
+        == '<input value="a\u202e&#13;" disabled>'
+    )
+    assert tag("p", tag("b", "x")) == "<p><b>x</b></p>"
+    assert shown("\x1b") == '<span class="odd" title="control character">\\x1b</span>'
+    assert verbatim("<\n>") == "&lt;\n&gt;"
+    assert (odd_in("a\u200bb\t\n"), odd_in("héllo 中文")) == (1, 0)
