@@ -14,6 +14,7 @@ from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder_document import Chunks, Document
 from copydesk.store.notes.folder_match import know
+from copydesk.store.notes.folder_region import same_blocks
 from copydesk.store.notes.folder_sidecar import Step
 from copydesk.store.notes.folder_tree import Row, Signs, in_order, read, signs
 from copydesk.store.notes.folder_working import Working
@@ -101,6 +102,51 @@ def test_what_changes_leave_is_what_the_whole_text_is(
     assert [row._replace(id="")[:4] for row in rows] == made
     assert len({row.id for row in rows}) == len(rows)
     assert step.back().take(rows) == document.rows
+
+
+BESIDE: dict[str, tuple[str, list[tuple[str, str, str]], str]] = {
+    "before the first of a part": (
+        "x\n# p\n\na\n\nb\n", [("a", "update", "A"), ("# p", "before", "n")],
+        "x\n\nn\n\n# p\n\nA\n\nb\n",
+    ),
+    "after the last of a part": (
+        "a\n\nb\n\n# p\nx\n\ny\n", [("b", "update", "B"), ("# p", "update", "n")],
+        "a\n\nB\n\nn\n\nx\n\ny\n",
+    ),
+    "gone, and gone beside it": (
+        "a\n# b\n# c\nd\n\ne\n", [("# b", "delete", ""), ("# c", "delete", "")],
+        "a\n\nd\n\ne\n",
+    ),
+    "parts that meet": (
+        "a\n\nb\n\nc\n\nd\n\ne\n\nf\n\ng\n",
+        [("b", "update", "B"), ("f", "update", "F"), ("d", "delete", ""), ("c", "after", "n")],
+        "a\n\nB\n\nc\n\nn\n\ne\n\nF\n\ng\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_parts_of_a_text_are_changed_as_the_whole_would_be(name: str) -> None:
+    before, ops, after = BESIDE[name]
+    for small in (0, len(before) + 1):
+        fresh = maker()
+        document = document_of(before, fresh)
+        document.chunks = Chunks.of(document.tree, small)
+        ids = {
+            document.tree.source(block).decode(): row.id
+            for block, row in zip(document.order, document.rows, strict=True)
+        }
+        working = Working(document, fresh)
+        for text, op, new in ops:
+            changed(working, ids[text], op, new)
+        assert working.change.apply(document.data).decode() == after
+
+
+def test_blocks_of_other_texts_are_others() -> None:
+    one, other = read(b"a\n\n- b", "gfm"), read(b"a\n\n- c", "gfm")
+    old = [(block, one, lambda block: "") for block in one.root.children]
+    assert same_blocks(old, one.root.children, one, {})
+    assert not same_blocks(old, other.root.children, other, {})
 
 
 @given(st.one_of(documents(), anything), st.one_of(documents(), anything))
