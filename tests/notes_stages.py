@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from copydesk.app.config import Config
-from copydesk.app.notes import kernel_path, planned_split
+from copydesk.app.notes import kernel_path
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.notes.home import Home
 from copydesk.edit.notes.hunk import is_siyuan_id
+from copydesk.edit.notes.split import split_as
 from copydesk.store.notes.kernel_split import split
 from copydesk.tools.report import Lang
 from fake_kernel import FakeKernel
@@ -95,7 +96,7 @@ def stage_at(root: Path, store: str, **settings: Any) -> Iterator[Stage]:
 
         def home(_: object) -> Home:
             found = store_of(kernel, split=split)
-            return Home(found, planned_split(split), is_siyuan_id, kernel_path, in_files=False)
+            return Home(found, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
 
         with open_workspace(str(root), config, shared=False, home=home) as opened:
             yield Stage(opened, root, kernel, kernel.box())

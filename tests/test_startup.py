@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,26 @@ def test_nothing_heavy_for_help(code: str) -> None:
 )
 def test_no_server_for_what_serves_nothing(code: str) -> None:
     assert imported(code, SERVERS) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from copydesk import Desk",
+        "from copydesk.app.cli import main; main(['pending'])",
+        "from copydesk.app.cli import main; main(['call', 'list_edits'])",
+    ],
+)
+def test_a_start_without_notes_fetches_none_of_theirs(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    theirs = (
+        *("copydesk.store.notes.protocol", "copydesk.store.notes.errors"),
+        *("copydesk.edit.notes.plan", "copydesk.edit.notes.errors", "copydesk.text.markdown"),
+        *("copydesk.desk.notes.desk", "copydesk.tools.notes_calls", "copydesk.tools.notes_text"),
+    )
+    assert imported(code, theirs) == []
 
 
 def test_the_front_door_is_found() -> None:

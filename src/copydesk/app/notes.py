@@ -6,22 +6,18 @@ does. A SiYuan kernel, when one is named, else the folders of Markdown files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
 from copydesk.app.config import Config
 from copydesk.desk.member import Permission
-from copydesk.desk.notes.home import Home
-from copydesk.edit.notes.hunk import is_siyuan_id
-from copydesk.errors import InvalidArgs
 from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
-    from copydesk.edit.notes.blocks import Piece as Planned
+    from tempfile import TemporaryDirectory
+
+    from copydesk.desk.notes.home import Home
     from copydesk.store.access import Rules
-    from copydesk.store.notes.pieces import Piece
     from copydesk.store.workspace import Workspace
 
 KERNEL = "siyuan:"
@@ -50,8 +46,10 @@ class Opener:
             self._own.cleanup()
 
     def _folders(self, rules: Rules) -> Home:
+        from copydesk.desk.notes.home import Home
+        from copydesk.edit.notes.hunk import is_siyuan_id
+        from copydesk.edit.notes.split import split_as
         from copydesk.store.notes.folder import FolderStore
-        from copydesk.store.notes.folder_text import pieces
         from copydesk.store.notes.several import several
 
         settings = self._config.notes
@@ -74,7 +72,7 @@ class Opener:
         def path_of(box: str, path: str) -> RelPath:
             return RelPath.parse(path) if path else roots[box]
 
-        split = planned_split(lambda text: pieces(text, settings.profile))
+        split = split_as(settings.profile)
         return Home(several(stores), split, is_siyuan_id, path_of, in_files=True)
 
     def _kept(self) -> str:
@@ -82,12 +80,16 @@ class Opener:
         if self._state is not None:
             return self._state.folder("notes")
         if self._own is None:
+            from tempfile import TemporaryDirectory
+
             self._own = TemporaryDirectory(prefix="copydesk-notes-")
         return self._own.name
 
 
 def kernel_home(config: Config) -> Home:
     """The notes in the kernel that is configured. Nothing is sent yet."""
+    from copydesk.desk.notes.home import Home
+    from copydesk.edit.notes.hunk import is_siyuan_id
     from copydesk.edit.notes.split import split_as
     from copydesk.store.notes.kernel import KernelStore
 
@@ -98,23 +100,3 @@ def kernel_home(config: Config) -> Home:
 def kernel_path(box: str, path: str) -> RelPath:
     """The path of a document in a kernel, or of a notebook."""
     return RelPath((KERNEL, box, *(part for part in path.split("/") if part)))
-
-
-def planned_split(split: Callable[[str], Sequence[Piece]]) -> Callable[[str], list[Planned]]:
-    """How a text splits, for the planning of block diffs.
-
-    One that the store does not take counts as a paragraph: the store says, when
-    the change is prepared, what is wrong with it.
-    """
-    from copydesk.edit.notes.blocks import Piece as Planned
-
-    def planned(piece: Piece) -> Planned:
-        return Planned(piece.kind, piece.markdown, tuple(map(planned, piece.children)))
-
-    def pieces(text: str) -> list[Planned]:
-        try:
-            return [planned(piece) for piece in split(text)]
-        except InvalidArgs:
-            return [Planned("p", text)]
-
-    return pieces

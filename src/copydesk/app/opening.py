@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
@@ -26,7 +26,7 @@ from copydesk.desk.history import Past
 from copydesk.desk.journal import Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.member import Member, Permission
-from copydesk.desk.notes.home import Home, Notes
+from copydesk.desk.notes.later import Later
 from copydesk.desk.recovery import Recovery, Settled
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.rollback import Rollback
@@ -49,6 +49,9 @@ from copydesk.tools.notes import notes
 from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Lang, Report
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
+
+if TYPE_CHECKING:
+    from copydesk.desk.notes.home import Home
 
 _PROJECT = "pyproject.toml"
 
@@ -204,7 +207,7 @@ class Opened(Closing):
         approving = Approving(setting.decisions)
         writer = Writer(self.files, turns, self.journal, clock, setting.named, approving)
         self._opener = Opener(config, self.files, state)
-        self._notes = Notes(home or self._opener.open, self.files)
+        self._notes = Later(setting, home or self._opener.open)
         self.desk = Desk(setting, writer, self._notes)
         self._batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)

@@ -14,7 +14,6 @@ from copydesk.desk.applying import Applying, digest_of
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.setting import Setting
 from copydesk.edit.draft import Draft, compose
-from copydesk.edit.notes.draft import BlockDraft
 from copydesk.edit.place import foot_span, locate, text_for
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BatchEdit, BlockDiff, RangeEdit, Request
@@ -138,7 +137,7 @@ class Amending:
             expires_ms=max(plan.expires_ms, now_ms + self._set.ttl_ms),
             span=foot_span(draft.base, draft.place),
             edited_by=by,
-            blocks=draft.reads if isinstance(draft, BlockDraft) else None,
+            blocks=draft.reads,
         )
 
     def _remember(self, plan: Plan, draft: Draft) -> None:

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.journal import State
 from copydesk.desk.member import Member
-from copydesk.desk.notes.desk import NotesDesk
+from copydesk.desk.notes.later import Later
 from copydesk.desk.outcome import Applied, Rejected
 from copydesk.desk.setting import Setting
 from copydesk.desk.shown import Shown
 from copydesk.desk.tally import Fared, How, counts
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.draft import Draft, compose
-from copydesk.edit.notes.draft import BlockDraft
 from copydesk.edit.place import text_for
 from copydesk.edit.plan import ContextMatch, Plan
 from copydesk.edit.relocate import place_of
@@ -32,6 +32,9 @@ from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
+
+if TYPE_CHECKING:
+    from copydesk.edit.notes.draft import BlockDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,7 @@ NOTHING_AHEAD = Ahead()
 class Applying:
     """Writes the plans of one workspace."""
 
-    def __init__(
-        self, setting: Setting, drafting: Drafting, writer: Writer, notes: NotesDesk
-    ) -> None:
+    def __init__(self, setting: Setting, drafting: Drafting, writer: Writer, notes: Later) -> None:
         self._set, self._drafting, self._writer = setting, drafting, writer
         self._notes = notes
         self._shown = Shown()
@@ -125,7 +126,7 @@ class Applying:
         As its owner sees them, or another member. Raises the refusals of its kind.
         """
         owner = self._set.members(plan.owner, plan.toolset)
-        return self._notes.planned(member or owner, plan)
+        return self._notes.desk.planned(member or owner, plan)
 
     def _write_blocks(self, member: Member, plan: Plan) -> Applied | Rejected:
         """The same for a plan of a block diff."""
@@ -137,7 +138,7 @@ class Applying:
             self._set.registry.end(plan.id, "applied", self._set.clock())
 
         try:
-            draft = self._notes.apply(member, plan, still, then)
+            draft = self._notes.desk.apply(member, plan, still, then)
         except Refusal as refusal:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from copydesk.desk.applying import Applying, digest_of, made
 from copydesk.desk.approving import Approving
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.history import History
 from copydesk.desk.member import Member
-from copydesk.desk.notes.desk import NotesDesk
-from copydesk.desk.notes.home import Notes
+from copydesk.desk.notes.later import Later
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -39,7 +39,6 @@ from copydesk.desk.undoing import Undoing
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
 from copydesk.edit.draft import Draft, compose
-from copydesk.edit.notes.draft import BlockDraft
 from copydesk.edit.place import foot_span
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms
@@ -58,22 +57,30 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Source
 from copydesk.text.unified import unified
 
+if TYPE_CHECKING:
+    from copydesk.desk.notes.desk import NotesDesk
+
 ON_NO_TERMS = Terms()
 
 
 class Desk:
     """The desk of one workspace, and of its notes. Safe to use from many threads."""
 
-    def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
+    def __init__(self, setting: Setting, writer: Writer, notes: Later) -> None:
         self._set, self._writer = setting, writer
         self._drafting = Drafting(setting)
-        self.notes = NotesDesk(setting, notes)
-        self._applying = Applying(setting, self._drafting, writer, self.notes)
+        self._notes = notes
+        self._applying = Applying(setting, self._drafting, writer, notes)
         approving = Approving(setting.decisions)
         self._transactions = Transactions(setting, self._drafting, self._applying, approving)
         self.history = History(setting)
-        self._undoing = Undoing(setting, self._drafting, self.history, writer, self.notes.undoing)
+        self._undoing = Undoing(setting, self._drafting, self.history, writer, notes)
         self.review = Review(setting, self._drafting, self._applying, self._transactions)
+
+    @property
+    def notes(self) -> NotesDesk:
+        """What is asked of notes."""
+        return self._notes.desk
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
@@ -98,7 +105,7 @@ class Desk:
             created_ms=now_ms,
             expires_ms=now_ms + self._set.ttl_ms,
             span=foot_span(draft.base, draft.place),
-            blocks=draft.reads if isinstance(draft, BlockDraft) else None,
+            blocks=draft.reads,
         )
         plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Lock
-from typing import Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from copydesk.store.notes.protocol import Change
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
+
+if TYPE_CHECKING:
+    from copydesk.store.notes.protocol import Change
 
 State = Literal["open", "done", "failed", "unsure"]
 Kind = Literal["edit", "create", "remove", "notes"]

@@ -14,16 +14,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
 from copydesk.desk.lanes import Exclusion
 from copydesk.desk.records import packed, unpacked
 from copydesk.errors import Failed
-from copydesk.store.notes.protocol import Change
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
+
+if TYPE_CHECKING:
+    from copydesk.store.notes.protocol import Change
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS edits (

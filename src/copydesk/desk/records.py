@@ -6,14 +6,15 @@ fields. What must not: what is kept where. Law: `unpacked(packed(value)) == valu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any, cast
 
 import msgpack
 
 from copydesk.edit.place import Place
-from copydesk.edit.plan import BlockReads, Plan
+from copydesk.edit.plan import Plan
+from copydesk.edit.reads import BlockReads
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -24,37 +25,35 @@ from copydesk.edit.request import (
     RangeEdit,
     StringEdit,
 )
-from copydesk.store.notes import protocol as notes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
-_OF_FILES = (
-    Anchor,
-    Append,
-    BatchEdit,
-    BlockDiff,
-    BlockReads,
-    BlockReplace,
-    ChangeSet,
-    Edit,
-    Insert,
-    Place,
-    Plan,
-    RangeEdit,
-    RelPath,
-    StringEdit,
+_TYPES: dict[str, Callable[..., Any]] = {}
+_NAMES: dict[type, str] = {}
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _know(types: Iterable[type], prefix: str = "") -> None:
+    """Take in some types, each by its name."""
+    for kind in types:
+        name = prefix + kind.__name__
+        _TYPES[name], _NAMES[kind] = kind, name
+        _FIELDS[kind] = tuple(f.name for f in fields(cast(Any, kind)))
+
+
+def _know_notes() -> None:
+    """Take in the changes of notes, which few have a use for."""
+    from copydesk.store.notes.protocol import Delete, Insert, Restore, Update
+
+    _know((Insert, Update, Delete, Restore), "notes.")
+
+
+_know(
+    (
+        *(Anchor, Append, BatchEdit, BlockDiff, BlockReads, BlockReplace, ChangeSet, Edit),
+        *(Insert, Place, Plan, RangeEdit, RelPath, StringEdit),
+    )
 )
-_OF_NOTES = (notes.Insert, notes.Update, notes.Delete, notes.Restore)
-
-_TYPES: dict[str, Callable[..., Any]] = {
-    **{t.__name__: t for t in _OF_FILES},
-    **{f"notes.{t.__name__}": t for t in _OF_NOTES},
-}
-_NAMES: dict[type, str] = {cast(type, t): name for name, t in _TYPES.items()}
-
-_FIELDS: dict[type, tuple[str, ...]] = {
-    cast(type, t): tuple(f.name for f in fields(cast(Any, t))) for t in _TYPES.values()
-}
 
 
 def packed(value: object) -> bytes:
@@ -74,6 +73,8 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [None, *cast("tuple[object, ...]", value)]
     kind = type(value)
+    if kind not in _NAMES:
+        _know_notes()
     return [_NAMES[kind], *[getattr(value, name) for name in _FIELDS[kind]]]
 
 
@@ -82,4 +83,8 @@ def _typed(value: Any) -> Any:
         return value
     parts: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]  # of anything
     made = [_typed(item) for item in parts[1:]]
-    return tuple(made) if parts[0] is None else _TYPES[parts[0]](*made)
+    if parts[0] is None:
+        return tuple(made)
+    if parts[0] not in _TYPES:
+        _know_notes()
+    return _TYPES[parts[0]](*made)

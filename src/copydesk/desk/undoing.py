@@ -15,7 +15,7 @@ from copydesk.desk.drafting import Drafting
 from copydesk.desk.history import History, between, taken_back_by, taken_back_in
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, State
 from copydesk.desk.member import Member
-from copydesk.desk.notes.undoing import NotesUndoing
+from copydesk.desk.notes.later import Later
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
@@ -49,7 +49,7 @@ class Undoing:
         drafting: Drafting,
         history: History,
         writer: Writer,
-        notes: NotesUndoing,
+        notes: Later,
     ) -> None:
         self._set, self._drafting = setting, drafting
         self._history, self._writer = history, writer
@@ -75,7 +75,7 @@ class Undoing:
             self._check_stands(member, entry)
 
         if entry.kind == "notes":
-            return self._notes.undo(job, entry, still)
+            return self._notes.desk.undoing.undo(job, entry, still)
 
         def make_new() -> _Back:
             still()

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from copydesk.edit.batch import compile_parts
 from copydesk.edit.place import Place
+from copydesk.edit.reads import BlockReads
 from copydesk.edit.request import (
     Action,
     Append,
@@ -107,6 +108,11 @@ class Draft:
     @cached_property
     def _diff(self) -> bytes:
         return unified(self.base, self.change, str(self.request.path), created=self.created)
+
+    @property
+    def reads(self) -> BlockReads | None:
+        """What a plan of a block diff keeps of the blocks; None for an edit of lines."""
+        return None
 
     @property
     def replaces_nothing(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from copydesk.edit.place import Place
+from copydesk.edit.reads import BlockReads
 from copydesk.edit.request import Action, Request
 from copydesk.errors import InvalidHunkId
 
@@ -19,20 +20,6 @@ Ended = Literal["applied", "discarded", "expired"]
 """How a plan can have ended."""
 
 _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockReads:
-    """What a plan for blocks relies on and comes to.
-
-    `digests` are pairs of a block's id and the SHA-256 in hex of its text, of the
-    blocks that are written or deleted whatever they hold. Lines are those of the
-    diff that was shown.
-    """
-
-    digests: tuple[tuple[str, str], ...]
-    lines_removed: int
-    lines_added: int
 
 
 @dataclass(frozen=True, slots=True)

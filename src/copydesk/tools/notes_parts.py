@@ -7,13 +7,14 @@ report (`reports`), words.
 from __future__ import annotations
 
 from copydesk.edit.draft import Draft
-from copydesk.edit.notes.draft import BlockDraft
-from copydesk.tools.notes_text import hunk_rows
 from copydesk.tools.report import Fields
 
 
 def hunks(draft: Draft, *, done: bool) -> Fields:
     """The hunks of a block diff, and the documents that they change."""
+    from copydesk.edit.notes.draft import BlockDraft  # few have a use for these
+    from copydesk.tools.notes_text import hunk_rows
+
     if not isinstance(draft, BlockDraft):
         return {}
     fields: Fields = {
@@ -25,6 +26,8 @@ def hunks(draft: Draft, *, done: bool) -> Fields:
 
 def numbers(draft: Draft) -> dict[str, object]:
     """The numbers that a summary tells."""
+    from copydesk.edit.notes.draft import BlockDraft
+
     hunk_count, documents = 0, 0
     if isinstance(draft, BlockDraft):
         hunk_count, documents = len(draft.plan.hunks), len(draft.documents)

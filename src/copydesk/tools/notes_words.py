@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import cast
 
 from copydesk.edit.notes.errors import BlockDiffRefused, InvalidSlice, Kind, Problem
+from copydesk.errors import Refusal
 from copydesk.tools.report import Lang
 from copydesk.tools.sayings import notes
 
@@ -26,11 +27,12 @@ def problem_words(problem: Problem, lang: Lang) -> str:
     return "\n".join(lines)
 
 
-def notes_refusal_words(refusal: BlockDiffRefused | InvalidSlice, lang: Lang) -> str:
+def notes_refusal_words(refusal: Refusal, lang: Lang) -> str:
     """All that is wrong, and what to do; of a diff a line or more for each problem."""
     zh = lang == "zh"
     if isinstance(refusal, InvalidSlice):
         why = notes.SLICES[refusal.reason][zh].format(part=refusal.part)
         return notes.SLICE[zh].format(slice=refusal.slice, total=refusal.total, why=why)
+    assert isinstance(refusal, BlockDiffRefused), "no other has words here"
     told = [problem_words(problem, lang) for problem in refusal.problems]
     return "\n".join([notes.REFUSED[zh], *told])

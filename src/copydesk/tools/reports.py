@@ -14,7 +14,6 @@ from typing import cast
 
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.draft import Draft
-from copydesk.edit.notes.errors import BlockDiffRefused, InvalidSlice
 from copydesk.edit.place import cut
 from copydesk.edit.request import BatchEdit, BlockDiff
 from copydesk.errors import (
@@ -27,7 +26,6 @@ from copydesk.errors import (
     Unsettled,
 )
 from copydesk.tools import evidence, parts
-from copydesk.tools.notes_words import notes_refusal_words
 from copydesk.tools.reasons import why
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
 from copydesk.tools.words import names, say
@@ -240,7 +238,9 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
     `voices` is whose words to take where a refusal has such: those of a toolset
     (`batch`), those of a tool that makes one edit (`edit`).
     """
-    if isinstance(refusal, BlockDiffRefused | InvalidSlice):
+    if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
+        from copydesk.tools.notes_words import notes_refusal_words  # few have a use for it
+
         return notes_refusal_words(refusal, lang)
     given = refusal.facts().items()
     facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}

@@ -152,6 +152,10 @@ class NotesDesk:
                 raise ContentChanged(f"the block {block_id} is not what was shown")
         return ready
 
+    def close(self) -> None:
+        """Let go of the stores."""
+        self._notes.close()
+
     def _appending(self, member: Member, target_id: str, markdown: str) -> Insert:
         """Where text goes that is put at the end of a block, as it is now."""
         store = self._notes.home(member).store

@@ -17,7 +17,7 @@ from copydesk.edit.notes.hunk import Action, Hunk
 from copydesk.edit.notes.operations import Insert
 from copydesk.edit.notes.plan import Plan
 from copydesk.edit.place import Place
-from copydesk.edit.plan import BlockReads
+from copydesk.edit.reads import BlockReads
 from copydesk.edit.request import BlockDiff
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8

@@ -6,7 +6,10 @@ The keys of `PROBLEMS` and `SLICES` are the kinds of problems, which
 
 from __future__ import annotations
 
-from copydesk.edit.notes.errors import Kind, SliceReason
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from copydesk.edit.notes.errors import Kind, SliceReason
 
 PROBLEMS: dict[Kind, tuple[str, str]] = {
     "NESTED_SEARCH_REPLACE": (

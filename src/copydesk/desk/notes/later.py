@@ -1,0 +1,48 @@
+"""The notes of a workspace, made ready when somebody first asks for them.
+
+What lives here: the putting off. What must not: anything that it puts off: a start
+that has nothing to do with notes imports none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from copydesk.desk.member import Permission
+from copydesk.desk.setting import Setting
+
+if TYPE_CHECKING:
+    from copydesk.desk.notes.desk import NotesDesk
+    from copydesk.desk.notes.home import Home
+
+
+class Later:
+    """The desk of notes, made once. Safe to use from many threads.
+
+    `open_home` opens the store that members of a permission see.
+    """
+
+    def __init__(self, setting: Setting, open_home: Callable[[Permission], Home]) -> None:
+        self._setting, self._open = setting, open_home
+        self._made: NotesDesk | None = None
+        self._lock = RLock()
+
+    @property
+    def desk(self) -> NotesDesk:
+        """The desk of notes."""
+        with self._lock:
+            if self._made is None:
+                from copydesk.desk.notes.desk import NotesDesk
+                from copydesk.desk.notes.home import Notes
+
+                notes = Notes(self._open, self._setting.files)
+                self._made = NotesDesk(self._setting, notes)
+            return self._made
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        with self._lock:
+            if self._made is not None:
+                self._made.close()
