@@ -1,0 +1,163 @@
+"""What people do on the review page, form by form: what is shown is what is decided on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from page_calls import AGENT, Elements, Room, fields_of, prepared, room_at
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    with room_at(tmp_path) as found:
+        yield found
+
+
+def applied(room: Room, hunk: str) -> object:
+    """What the agent is answered when it applies the plan."""
+    fields = room.desk.call(AGENT, "apply_file_modification", {"hunk_id": hunk}).fields
+    return fields.get("error", fields["status"])
+
+
+def test_an_approval_is_for_the_bytes_that_were_shown(room: Room) -> None:
+    reader = room.reader()
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    form = fields_of(reader.page(f"/hunk/{hunk}"), f"/hunk/{hunk}/approve")
+    (room.root / "a.txt").write_text("zero\none\ntwo\n")
+    assert reader.post(f"/hunk/{hunk}/approve", form).status_code == 303
+    assert applied(room, hunk) == "APPROVAL_REQUIRED"
+    anew = reader.page(f"/hunk/{hunk}")
+    assert "Nothing was decided" in anew
+    assert "zero" in anew
+    reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
+    (room.root / "a.txt").write_text("one\ntwo\n")
+    assert applied(room, hunk) == "APPROVAL_REQUIRED", "it was approved for other bytes"
+    reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
+    assert applied(room, hunk) == "ok"
+    assert (room.root / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("deed", ["approve", "apply", "amend"])
+def test_a_plan_prepared_anew_is_not_the_one_that_was_shown(room: Room, deed: str) -> None:
+    reader = room.reader()
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    form = fields_of(reader.page(f"/hunk/{hunk}"), f"/hunk/{hunk}/{deed}")
+    prepared(room.desk, path="a.txt", content="evil\n", existing_hunk_id=hunk)
+    reader.post(f"/hunk/{hunk}/{deed}", {**form, "content": "mine"})
+    assert applied(room, hunk) == "APPROVAL_REQUIRED"
+    assert "evil" in reader.page(f"/hunk/{hunk}")
+    assert (room.root / "a.txt").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("first", ["approve", "reject"])
+@pytest.mark.parametrize("second", ["approve", "reject"])
+def test_the_second_one_is_told_who_was_first(room: Room, first: str, second: str) -> None:
+    ada, bob = room.reader("Ada"), room.reader("Bob")
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    forms = [
+        fields_of(ada.page(f"/hunk/{hunk}"), f"/hunk/{hunk}/{deed}") for deed in (first, second)
+    ]
+    forms[1]["csrf"] = fields_of(bob.page("/"), "/sign-out")["csrf"]
+    ada.post(f"/hunk/{hunk}/{first}", {**forms[0], "reason": "of Ada"})
+    bob.post(f"/hunk/{hunk}/{second}", {**forms[1], "reason": "of Bob"})
+    assert "Ada was first" in bob.page(f"/hunk/{hunk}")
+    assert applied(room, hunk) == ("ok" if first == "approve" else "HUNK_REJECTED")
+
+
+def test_only_who_decided_takes_it_back(room: Room) -> None:
+    ada, bob = room.reader("Ada"), room.reader("Bob")
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    ada.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
+    assert "Take my approval back" not in bob.page(f"/hunk/{hunk}")
+    csrf = fields_of(bob.page("/"), "/sign-out")
+    bob.post(f"/hunk/{hunk}/withdraw", csrf)
+    ada.send(f"/hunk/{hunk}", f"/hunk/{hunk}/withdraw")
+    assert applied(room, hunk) == "APPROVAL_REQUIRED"
+
+
+def test_a_plan_of_several_places_is_split(room: Room) -> None:
+    (room.root / "b.txt").write_text("".join(f"{n}\n" for n in range(9)))
+    edits = [
+        {"old_string": "1\n", "new_string": "one\n"},
+        {"old_string": "7\n", "new_string": "seven\n"},
+    ]
+    hunk = prepared(room.desk, "prepare_batch_edit", path="b.txt", edits=edits)
+    reader = room.reader()
+    page = reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/split")
+    assert "2 plans now" in page
+    assert (
+        len(
+            [
+                tag
+                for tag, attributes in Elements(page).found
+                if tag == "li" and attributes.get("id")
+            ]
+        )
+        == 2
+    )
+
+
+def test_a_refused_transaction_writes_nothing_and_says_why(room: Room) -> None:
+    hunks = [prepared(room.desk, path=name, content="new\n") for name in ("x.txt", "y.txt")]
+    reader = room.reader()
+    address = "/together?" + "&".join(f"hunk={hunk}" for hunk in hunks)
+    seen = [f"{hunk}..{'0' * 64}" for hunk in hunks]
+    form = fields_of(reader.page(address), "/apply")
+    answer = reader.post("/apply", {"csrf": form["csrf"], "seen": seen})
+    assert "Nothing was written" in reader.page(answer.headers["location"])
+    assert not (room.root / "x.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("", 3),
+        ("path=SRC", 2),
+        ("member=fixer", 1),
+        ("state=drifted", 1),
+        ("state=approved", 1),
+        ("state=open", 2),
+        ("tool=prepare_file_append", 2),
+        ("path=nothing", 0),
+    ],
+)
+def test_the_list_is_filtered(room: Room, query: str, count: int) -> None:
+    (room.root / "src").mkdir()
+    (room.root / "src/c.txt").write_text("c\n")
+    prepared(room.desk, "prepare_file_range_edit", path="src/c.txt", range="1", content="d")
+    first = prepared(room.desk, path="src/b.txt", content="x")
+    prepared(room.desk, path="a.txt", content="x", by="fixer")
+    (room.root / "src/c.txt").write_text("b\nc\n")
+    reader = room.reader()
+    reader.send(f"/hunk/{first}", f"/hunk/{first}/approve")
+    assert reader.page(f"/?{query}").count("<li id=") == count
+
+
+def test_more_of_the_file_is_shown_on_demand(room: Room) -> None:
+    (room.root / "b.txt").write_text("".join(f"line {n}\n" for n in range(100)))
+    hunk = prepared(room.desk, "prepare_file_range_edit", path="b.txt", range="50", content="x")
+    reader = room.reader()
+    counts = [
+        reader.page(f"/hunk/{hunk}?context={n}").count('<tr class="kept"')
+        for n in (3, 10, 1_000_000)
+    ]
+    assert counts == [6, 20, 99]
+    assert reader.page(f"/hunk/{hunk}?context=nonsense").count('<tr class="kept"') == 6
+
+
+def test_a_very_large_change_is_decided_on_when_all_of_it_was_shown(room: Room) -> None:
+    hunk = prepared(room.desk, path="big.txt", content="line\n" * 2_500)
+    reader = room.reader()
+    assert f"/hunk/{hunk}/approve" not in reader.page(f"/hunk/{hunk}")
+    assert f"/hunk/{hunk}/approve" in reader.page(f"/hunk/{hunk}?all=1")
+
+
+def test_without_a_name_a_plan_or_an_edit_there_is_a_page_that_says_so(room: Room) -> None:
+    reader = room.reader()
+    for path in ("/hunk/01234567", "/hunk/nonsense", "/edit/99"):
+        assert reader.get(path).status_code == 404, path
+    assert "No such path" in reader.page("/history?path=../x")
