@@ -169,10 +169,10 @@ async def test_a_bell_is_rung_and_decides_nothing(
     async def user(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
         asked.append(params)
         rung.set()
-        return t.ElicitResult(action="accept", content={})
+        return t.ElicitResult(action="accept", content={"decision": "approve"})
 
     (tmp_path / FILE).write_text(TEXT)
-    config = settings(members={"local": MemberConfig(approval="human")})
+    config = settings(members={"local": MemberConfig(approval="human")}, elicitation="tell")
     with open_workspace(str(tmp_path), config, shared=False) as here:
         here.page = page
         async with Client(server_of(here), mode=mode, elicitation_callback=user) as client:
@@ -192,6 +192,89 @@ async def test_a_bell_is_rung_and_decides_nothing(
     assert len(asked) == (mode == "legacy")
     for params in asked:
         assert getattr(params, "url", None) == (page and f"{page}/hunk/{hunk}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "reason"),
+    [
+        ({"decision": "approve"}, "approved", ""),
+        ({"decision": "approve", "drift": True}, None, ""),
+        ({"decision": "reject", "reason": " too early "}, "rejected", "too early"),
+        ({"decision": "reject"}, "rejected", "without a reason"),
+        ({"decision": "perhaps"}, None, ""),
+        ({"decision": 1}, None, ""),
+        ({}, None, ""),
+        (None, None, ""),
+    ],
+)
+async def test_the_clients_user_decides_in_a_form(
+    tmp_path: Path, answer: dict[str, Any] | None, verdict: str | None, reason: str
+) -> None:
+    """The form shows the diff; the answer is for these bytes, and reaches the agent's next call."""
+    answered = anyio.Event()
+    shown: list[str] = []
+
+    async def user(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        shown.append(params.message)
+        answered.set()
+        if answer is None:
+            return t.ElicitResult(action="decline")
+        if answer.get("drift"):
+            (tmp_path / FILE).write_text("other\n" + TEXT)
+        return t.ElicitResult(action="accept", content=answer)
+
+    (tmp_path / FILE).write_text(TEXT)
+    config = settings(members={"local": MemberConfig(approval="human")})
+    with open_workspace(str(tmp_path), config, shared=False) as here:
+        review, eve = here.desk.review, here.member("eve")
+        async with Client(server_of(here), mode="legacy", elicitation_callback=user) as client:
+            plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
+            hunk = plan.structured_content["hunk_id"]
+            asked = await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+            assert asked.structured_content["status"] == "pending"
+            with anyio.fail_after(60):
+                await answered.wait()
+                await client.list_tools()
+                while verdict and not [w for w in review.pending(eve) if w.decision]:
+                    await anyio.sleep(0.01)
+            assert [line for line in shown[0].splitlines() if line.startswith("+more `code`")]
+            (waiting,) = review.pending(eve)
+            decision = waiting.decision
+            assert (decision and decision.verdict) == verdict
+            if decision is not None:
+                assert (decision.by, decision.reason) == ("user of local", reason)
+            done = await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+            told = done.structured_content
+            assert (
+                told["status"] == {None: "pending", "approved": "ok", "rejected": "error"}[verdict]
+            )
+            assert len(shown) == 1
+
+
+async def test_a_plan_that_a_form_cannot_show_whole_is_only_told_of(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(TEXT)
+    config = settings(members={"local": MemberConfig(approval="human")})
+    rung = anyio.Event()
+    schemas: list[Any] = []
+
+    async def user(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        assert isinstance(params, t.ElicitRequestFormParams)
+        schemas.append(params.requested_schema["properties"])
+        rung.set()
+        return t.ElicitResult(action="accept", content={"decision": "approve"})
+
+    with open_workspace(str(tmp_path), config, shared=False) as here:
+        async with Client(server_of(here), mode="legacy", elicitation_callback=user) as client:
+            long = {"path": FILE, "content": "x" * 9_000}
+            plan = await client.call_tool("prepare_file_append", long)
+            hunk = plan.structured_content["hunk_id"]
+            await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+            with anyio.fail_after(60):
+                await rung.wait()
+            await client.list_tools()
+            again = await client.call_tool("apply_file_modification", {"hunk_id": hunk})
+            assert again.structured_content["status"] == "pending"
+    assert schemas == [{}]
 
 
 async def test_a_connection_is_forgotten_when_it_closes(opened: Opened) -> None:

@@ -45,7 +45,15 @@ _MOST = {
 }
 """The settings that are numbers, and the highest of each."""
 
-_FROM_ENVIRONMENT = ("member", "lang", "durability", "toolsets", "state", *_MOST)
+_FROM_ENVIRONMENT = (
+    "member",
+    "lang",
+    "durability",
+    "elicitation",
+    "toolsets",
+    "state",
+    *_MOST,
+)
 
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
 """The variables of the environment that are settings."""
@@ -108,7 +116,8 @@ class Config:
 
     `member` is who calls where nothing else says so. `encodings` are pairs of a
     glob and a codec name. `state` is the folder of copydesk's own files, below
-    the root. `bases_bytes` bounds what is remembered of texts.
+    the root. `bases_bytes` bounds what is remembered of texts. `elicitation`: whether
+    the user of an MCP client can decide on a plan in the client, or is only told of it.
     """
 
     member: str = "local"
@@ -116,6 +125,7 @@ class Config:
     toolsets: tuple[str, ...] = ("ws_mod",)
     lang: Literal["en", "zh"] = "en"
     durability: Literal["full", "fast"] = "full"
+    elicitation: Literal["decide", "tell"] = "decide"
     ttl_seconds: int = 3600
     limit_bytes: int = 8 << 30
     whole_bytes: int = sizes.WHOLE
@@ -211,6 +221,8 @@ def _value(key: str, value: object, source: str) -> object:
         return _one_of(value, ("en", "zh"), key, source)
     if key == "durability":
         return _one_of(value, ("full", "fast"), key, source)
+    if key == "elicitation":
+        return _one_of(value, ("decide", "tell"), key, source)
     if key == "toolsets":
         return tuple(_one_of(v, TOOLSETS, key, source) for v in _texts(value, key, source))
     if key in _MOST:

@@ -1,8 +1,8 @@
 """The bell: a client's user is told that a plan waits for a person, where the client can do so.
 
-What lives here: the request to the client. What must not: decisions; what a
-client answers is none, for who answers there may be a program. Invariants: no
-call waits for it, and nothing is otherwise without it.
+What lives here: the request to the client. What must not: what is asked, and what
+an answer decides (`asking`). Invariants: no call waits for it, and without it the
+answers of all calls are the same.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any, Final, cast
 import anyio
 import mcp_types as t
 from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync as to_thread
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from copydesk.app.asking import Question, question, take
 from copydesk.app.opening import Opened
 from copydesk.app.outgoing import capped
 from copydesk.tools.catalog import Answer
@@ -57,7 +59,7 @@ class Doorbell:
                 self._groups.remove(group)
                 group.cancel_scope.cancel()
 
-    def ring(self, ctx: ServerRequestContext[Any, Any], answer: Answer) -> None:
+    def ring(self, ctx: ServerRequestContext[Any, Any], member: str, answer: Answer) -> None:
         """Tell the client's user, beside the work, if the answer is that a plan waits."""
         if answer.fields.get("status") != "pending" or not self._groups:
             return
@@ -69,28 +71,43 @@ class Doorbell:
         if can is None or hunk_id in rung or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         rung.add(hunk_id)
-        facts: dict[str, object] = {"id": hunk_id, "path": answer.fields.get("path")}
-        words = capped(say("bell", self._lang, facts), self._lang, _MOST_BYTES)
         page = self._opened.page
-        request: t.ElicitRequest
-        if can.url is not None and page is not None:
-            url = f"{page}/hunk/{hunk_id}"
-            link = t.ElicitRequestURLParams(
-                message=words, url=url, elicitation_id=secrets.token_hex(8)
+        link = f"{page}/hunk/{hunk_id}" if can.url is not None and page is not None else None
+        path = answer.fields.get("path")
+        self._groups[-1].start_soon(self._tell, connection, member, hunk_id, path, link)
+
+    async def _tell(
+        self, connection: Connection, member: str, hunk_id: str, path: object, link: str | None
+    ) -> None:
+        """By a link to the page; else by a form, which can decide; else by words alone."""
+        asked: Question | None = None
+        if link is None and self._opened.config.elicitation == "decide":
+            asked = await to_thread(question, self._opened, member, hunk_id, self._lang)
+        words = capped(
+            say("bell", self._lang, {"id": hunk_id, "path": path}), self._lang, _MOST_BYTES
+        )
+        if link is not None:
+            params = t.ElicitRequestURLParams(
+                message=words, url=link, elicitation_id=secrets.token_hex(8)
             )
-            request = t.ElicitRequest(params=link)
-        else:
+            await _sent(connection, t.ElicitRequest(params=params))
+        elif asked is None:
             empty: dict[str, Any] = {"type": "object", "properties": {}}
             form = t.ElicitRequestFormParams(message=words, requested_schema=empty)
-            request = t.ElicitRequest(params=form)
-        self._groups[-1].start_soon(_send, connection, request)
+            await _sent(connection, t.ElicitRequest(params=form))
+        else:
+            answer = await _sent(connection, t.ElicitRequest(params=asked.params))
+            if answer is not None:
+                await to_thread(take, self._opened, member, asked, answer, self._lang)
 
 
-async def _send(connection: Connection, request: t.ElicitRequest) -> None:
+async def _sent(connection: Connection, request: t.ElicitRequest) -> t.ElicitResult | None:
+    """What the user answers; None for no answer in time, or ever."""
     with anyio.move_on_after(_PATIENCE_SECONDS):
         try:
-            await connection.send_request(request)
+            return await connection.send_request(request)
         except MCPError:
-            return  # it has no way to be asked, or did not want to
+            return None  # it has no way to be asked, or did not want to
         except Exception:  # a bell is a courtesy: without it the server goes on
             _log.exception("cannot ask the client's user")
+    return None

@@ -206,7 +206,7 @@ class _Tools:
             answer = await self._run(ctx, member, params.name, arguments)
         except Exception:  # as in `guarded`, in the form that a tool's caller can read
             answer = crashed(params.name, logged(ctx), self.lang)
-        self.bell.ring(ctx, answer)
+        self.bell.ring(ctx, member, answer)
         return tool_result(answer, self.lang, structured=self.structured)
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object) -> Answer:

@@ -7,6 +7,13 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "A person has to approve the plan {id} of {path} before it is written: on the review page, or with copydesk review. What you answer here decides nothing.",
         "{path} 的规划 {id} 须由人批准后才会写入：请在审阅页面上，或用 copydesk review 决定。在此处的回答不构成决定。",
     ),
+    "ask": (
+        "{owner} wants to change {path} (plan {id}). Approve or reject exactly this:",
+        "{owner} 要修改 {path}（规划 {id}）。请批准或拒绝以下改动：",
+    ),
+    "ask.decision": ("Decision", "决定"),
+    "ask.reason": ("Reason, for a rejection", "拒绝的理由"),
+    "ask.no": ("without a reason", "未说明理由"),
     "decision.approved": (
         '{by} approved the plan {id} of {path}; to write it: {apply}({{"hunk_id": "{id}"}}).',
         '{by} 批准了 {path} 的规划 {id}；写入：{apply}({{"hunk_id": "{id}"}})。',
