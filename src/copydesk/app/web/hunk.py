@@ -333,6 +333,7 @@ def _rejection(frame: Frame, here: str, onward: Html) -> Html:
         tag("summary", "Reject, with a reason ", tag("kbd", "r")),
         send,
         id="reject",
+        name="decision",
         data_opens="r",
     )
 
@@ -370,6 +371,7 @@ def _editing(frame: Frame, one: Shown, here: str) -> Html:
         tag("summary", "Edit the new text ", tag("kbd", "e")),
         send,
         id="edit",
+        name="decision",
         data_opens="e",
     )
 

@@ -56,17 +56,19 @@ class News:
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(self._rung.set)
 
-    async def listen(self) -> AsyncIterator[int]:
-        """A number each time that something changed; several changes at once are one."""
+    async def listen(self, closing: anyio.Event) -> AsyncIterator[int]:
+        """A number each time that something changed, until it closes; several at once are one."""
         event = asyncio.Event()
         self._listeners.add(event)
         count = 0
         try:
-            while True:
-                await event.wait()
-                event.clear()
-                count += 1
-                yield count
+            while not closing.is_set():
+                with anyio.move_on_after(PERIOD_SECONDS):
+                    await event.wait()
+                if event.is_set():
+                    event.clear()
+                    count += 1
+                    yield count
         finally:
             self._listeners.discard(event)
 

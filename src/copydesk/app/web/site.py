@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import anyio
 import anyio.to_thread
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
@@ -228,14 +229,18 @@ class Site:
         if self.news.full:
             return PlainTextResponse("Too many pages are open.", 503)
 
+        closing = anyio.Event()
+
         async def events() -> AsyncIterator[dict[str, str | int]]:
             yield {"event": "hello", "data": "", "retry": 1_000}
-            async for count in self.news.listen():
+            async for count in self.news.listen(closing):
                 if self.way_in.session(request) is None:
                     return
                 yield {"event": "news", "data": str(count)}
 
-        return EventSourceResponse(events(), ping=20)
+        return EventSourceResponse(
+            events(), ping=20, shutdown_event=closing, shutdown_grace_period=2
+        )
 
     # how a view is called
 
