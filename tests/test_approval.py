@@ -14,7 +14,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.review import Seen
-from copydesk.errors import Refusal
+from copydesk.errors import AccessDenied, Refusal
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
@@ -186,6 +186,51 @@ def test_more_files_than_a_member_may_approve(desk: Opened, tmp_path: Path) -> N
     approve(desk, *hunks)
     assert call(desk, "cat", "apply_file_modifications", hunk_ids=hunks)["status"] == "ok"
     assert call(desk, "cat", APPLY, hunk_id=plan(desk, "cat", line=9))["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("by", "owner", "content", "is_taken"),
+    [
+        ("cat", "cat", "x\ny\nz", False),  # more lines than it may write
+        ("cat", "ann", "x\ny\nz", False),
+        ("cat", "cat", "x", False),  # it could be one of several files then
+        ("cat", "ann", "x", True),
+        ("eve", "cat", "x\ny\nz", True),
+    ],
+)
+def test_who_may_not_write_so_much_alone_does_not_approve_it(
+    desk: Opened, by: str, owner: str, content: str, is_taken: bool
+) -> None:
+    hunk = plan(desk, owner, content=content)
+    one = seen(desk, hunk)[0]
+    review, reviewer = desk.desk.review, desk.member(by)
+    if is_taken:
+        assert review.approve(reviewer, *one).verdict == "approved"
+        return
+    with pytest.raises(AccessDenied):
+        review.approve(reviewer, *one)
+    assert review.show(reviewer, hunk).decision is None
+
+
+def test_who_may_not_write_so_much_alone_does_not_have_it_written(
+    desk: Opened, tmp_path: Path
+) -> None:
+    long, a, b = plan(desk, "cat", content="x\ny\nz"), plan(desk, "cat"), plan(desk, "cat", "b.txt")
+    for hunks in ([long], [a, b]):
+        with pytest.raises(AccessDenied):
+            desk.desk.review.apply(desk.member("cat"), seen(desk, *hunks))
+    assert (tmp_path / "a.txt").read_text() == (tmp_path / "b.txt").read_text() == TEXT
+
+
+def test_all_documents_of_a_block_diff_count(desk: Opened, tmp_path: Path) -> None:
+    ids = ("20260101000000-aaaaaaa", "20260101000000-bbbbbbb")
+    for block_id, name in zip(ids, ("a.md", "src/b.md"), strict=True):
+        (tmp_path / name).write_text(f'text\n{{: id="{block_id}"}}\n')
+    diff = "".join(f"@@REPLACE:{block_id}@@\nnew\n" for block_id in ids)
+    hunk = str(desk.call("bob", "prepareBlockDiff", {"diff": diff}).fields["hunk_id"])
+    with pytest.raises(AccessDenied):
+        desk.desk.review.approve(desk.member("bob"), *seen(desk, hunk)[0])
+    assert call(desk, "bob", APPLY, hunk_id=hunk)["status"] == "pending"
 
 
 def test_several_plans_for_one_file_are_each_what_was_shown(desk: Opened, tmp_path: Path) -> None:

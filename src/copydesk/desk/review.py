@@ -9,6 +9,7 @@ the first one stands, whatever the processes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
+from copydesk.text.unified import line_counts
+
+_NEEDS_PERSON = "its own edits like this one are approved by a person"
 
 REMEMBERED_MS = 7 * 24 * 3_600_000
 """So long a decision is known; plans do not wait that long."""
@@ -148,9 +152,12 @@ class Review:
         """Approve the plan for the bytes that were shown, as `Shown` has their digests.
 
         Raises ContentChanged when they are not those of the plan as it is now,
-        AlreadyDecided when somebody was first, and what `show` raises.
+        AlreadyDecided when somebody was first, AccessDenied when the reviewer's own
+        edits like it are approved by a person, and what `show` raises.
         """
         shown = self._as_seen(reviewer, Seen(hunk_id, before, after))
+        is_own = shown.plan.owner == reviewer.name  # who could write it with any number of others
+        self._check_may_approve(reviewer, shown, sys.maxsize if is_own else 1)
         return self._take(reviewer, shown.plan, "approved", shown)
 
     def reject(self, reviewer: Member, hunk_id: str, reason: str) -> Decision:
@@ -222,6 +229,8 @@ class Review:
         if len({one.hunk_id for one in seen}) < len(seen):
             raise InvalidArgs("hunk_ids", "holds one twice")
         shown = [self._as_seen(reviewer, one) for one in seen]
+        for one in shown:
+            self._check_may_approve(reviewer, one, len(shown))
         taken: list[Decision] = []
         done = False
         try:
@@ -273,8 +282,22 @@ class Review:
         if operation == "write":
             reviewer.permission.check("write", path, real)
             if reviewer.policy.why_human(real, 0) is not None:
-                raise AccessDenied("approve", "its own edits there are approved by a person")
+                raise AccessDenied("approve", _NEEDS_PERSON)
         return plan
+
+    def _check_may_approve(self, reviewer: Member, shown: Shown, files: int) -> None:
+        """Raise AccessDenied when the reviewer would itself need a person for such an edit."""
+        if reviewer.policy.asks_nobody:
+            return
+        plan = shown.plan
+        lines = max(line_counts(shown.draft.base, shown.draft.change))
+        paths = {plan.request.path}
+        if isinstance(plan.request, BlockDiff):
+            paths |= {one.path for one in self._applying.blocks(plan, reviewer).documents}
+        for path in paths:
+            real = self._set.files.resolve(path)
+            if reviewer.policy.why_human(real, lines, max(files, len(paths))) is not None:
+                raise AccessDenied("approve", _NEEDS_PERSON)
 
     def _as_seen(self, reviewer: Member, seen: Seen) -> Shown:
         """The plan as it is now, which is what was seen; raises ContentChanged."""
