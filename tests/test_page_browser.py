@@ -422,6 +422,12 @@ def each_look(scene: Scene, then: Callable[[Any, str, str], None]) -> None:
         for name, path in views.items():
             scene.go(page, path)
             then(page, name, f"{scheme}-{width}")
+        page.keyboard.press("?")
+        page.wait_for_selector("#help[open]")
+        then(page, "help", f"{scheme}-{width}")
+        page.context.clear_cookies()
+        page.goto(f"{scene.room.address}/sign-in?token={scene.room.tokens[-1]}")
+        then(page, "sign-in", f"{scheme}-{width}")
 
 
 def test_each_view_fits_and_can_be_used_by_all(scene: Scene) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -155,6 +156,47 @@ def test_every_answer_has_the_headers_and_none_lets_others_read(room: Room) -> N
     assert "frame-ancestors 'none'" in policy
 
 
+def test_a_refusal_at_the_door_has_the_headers_too(room: Room) -> None:
+    http = room.stranger().http
+    answers = [
+        http.get("/", headers={"Host": "evil.example"}),
+        http.get("/", headers={"Origin": "http://evil.example"}),
+        http.get("/mcp", headers={"Host": "evil.example"}),
+        http.post("/mcp", content=b"{"),
+    ]
+    assert [answer.status_code for answer in answers] == [421, 403, 421, 400]
+    for answer in answers:
+        for name, value in HEADERS.items():
+            assert answer.headers.get(name) == value, (answer.url, answer.status_code, name)
+
+
+@pytest.mark.parametrize(
+    "path", ["/edit/" + "9" * 25, "/edit/" + "9" * 5_000, "/hunk/" + "a" * 5_000]
+)
+def test_an_address_that_leads_nowhere(room: Room, path: str) -> None:
+    assert room.reader().get(path).status_code in (404, 414)
+
+
+AWAY = (
+    "//evil.example",
+    "/\\evil.example",
+    "/\t/evil.example",
+    "/\n/evil.example",
+    "https:evil",
+    "",
+)
+
+
+@pytest.mark.parametrize("onward", AWAY)
+def test_the_way_in_leads_to_this_server_only(room: Room, onward: str) -> None:
+    reader = room.reader()
+    page = reader.page(f"/sign-in?next={quote(onward)}")
+    links = [found for name, found in Elements(page).found if name == "a"]
+    assert [link["href"] for link in links] == ["/"]
+    answer = room.stranger().post("/sign-in", {"token": room.tokens[-1], "next": onward})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
 def test_static_files_are_those_of_the_package(room: Room) -> None:
     stranger = room.stranger()
     assert stranger.get("/static/desk.js").status_code == 200
@@ -166,6 +208,24 @@ def test_a_body_above_the_limit_is_refused(tmp_path: Path) -> None:
     with room_at(tmp_path, body_bytes=10_000) as room:
         assert room.stranger().post("/sign-in", {"token": "x" * 20_000}).status_code == 413
         room.reader()
+
+
+def test_who_has_not_come_in_sends_no_large_form(room: Room) -> None:
+    assert room.stranger().post("/sign-in", {"token": "x" * 20_000}).status_code == 413
+    assert room.reader().post("/apply", {"seen": "x" * (17 << 20)}).status_code == 413
+
+
+def test_whose_name_is_a_members_is_told_to_who_has_a_token(tmp_path: Path) -> None:
+    with room_at(tmp_path, members={"s3cret": "fixer"}) as room:
+        stranger = room.stranger()
+        taken = {"token": room.tokens[-1], "name": " fixer "}
+        once = stranger.post("/sign-in", taken)
+        guess = stranger.post("/sign-in", {**taken, "token": "guess"})
+        assert (once.status_code, guess.status_code) == (403, 403)
+        assert ("of a member" in once.text, "of a member" in guess.text) == (True, False)
+        for name in ("fixer", "Ada"):  # the name counts for nothing beside a member's token
+            assert stranger.post("/sign-in", {"token": "s3cret", "name": name}).status_code == 303
+        room.reader()  # the one-time token was not used up
 
 
 NO_FORMS = (

@@ -71,6 +71,7 @@ def build_app(
     from copydesk.app import http_guard
     from copydesk.app.inbound import MOST_BYTES
     from copydesk.app.mcp_server import build
+    from copydesk.app.web.shield import Sealed
     from copydesk.app.web.site import Site
 
     if not tokens and not http_guard.is_loopback(host):
@@ -100,7 +101,10 @@ def build_app(
     names = (socket.gethostname(), *allowed_hosts)
     return Starlette(
         routes=[*extra_routes, Route(PATH, endpoint), Mount("/", site.app)],
-        middleware=[Middleware(http_guard.HostGuard, host=host, names=names)],
+        middleware=[
+            Middleware(Sealed),
+            Middleware(http_guard.HostGuard, host=host, names=names),
+        ],
         lifespan=lifespan,
     )
 

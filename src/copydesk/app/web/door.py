@@ -14,6 +14,15 @@ def address_of(onward: str) -> str:
     return address("sign-in", next=onward if onward != "/" else None)
 
 
+def within(onward: str) -> str:
+    """The address, if it is one of this server for every browser; else that of the list.
+
+    Browsers take a backslash for a slash, and leave out line breaks and tabs.
+    """
+    is_ours = onward.startswith("/") and not onward.startswith("//")
+    return onward if is_ours and onward.isprintable() and "\\" not in onward else "/"
+
+
 def page(token: str, name: str, words: str, onward: str, inside: bool) -> Html:
     """The page; with a `token` it asks for a name only. `words` say what was wrong."""
     if token:
@@ -63,7 +72,7 @@ def page(token: str, name: str, words: str, onward: str, inside: bool) -> Html:
         tag("p", hint),
         tag(
             "p",
-            tag("a", "You are signed in. Go on.", href=onward if onward.startswith("/") else "/"),
+            tag("a", "You are signed in. Go on.", href=within(onward)),
         )
         if inside
         else NOTHING,

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -72,6 +72,10 @@ class TooManyGuesses(Exception):
         self.seconds = seconds
 
 
+class NameTaken(Exception):
+    """The bearer of a one-time token gave the name of a member; the token is good still."""
+
+
 class Entrance:
     """The sessions of one server. Safe to use from many threads.
 
@@ -103,12 +107,15 @@ class Entrance:
             self._once = _digest(token)
         self._announce(token)
 
-    def enter(self, token: str, name: str, address: str) -> tuple[str, Session] | None:
+    def enter(
+        self, token: str, name: str, address: str, taken: Collection[str] = ()
+    ) -> tuple[str, Session] | None:
         """A new session for the bearer of the token, and its id; None for a wrong token.
 
         A one-time token is used up by it, and the next one is announced; its bearer
-        gives the `name`. Raises TooManyGuesses.
+        gives the `name`, which is none of those `taken`. Raises TooManyGuesses, NameTaken.
         """
+        name = name.strip()[:MOST_NAME].strip()
         now_ms = self._clock()
         given = _digest(token)
         with self._lock:
@@ -123,9 +130,11 @@ class Entrance:
                 self._failed.setdefault("", []).append(now_ms)
                 return None
             if known is None:
+                if name in taken:
+                    raise NameTaken
                 self._once = b""
             made = Session(
-                known or name.strip()[:MOST_NAME] or "reviewer",
+                known or name or "reviewer",
                 known is not None,
                 secrets.token_urlsafe(24),
                 now_ms,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
+import anyio.to_thread
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -40,18 +41,33 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 MOST_FIELDS: Final = 5_000
+MOST_FORM: Final = 16 << 20
+"""Bytes; a form of ours, whatever its text, is smaller."""
+
+MOST_PATH: Final = 2_000
+_AT_ONCE: Final = 1 << 16
+"""A form of more bytes is read in a thread."""
+
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class BadForm(Exception):
     """The body is no form that a page of ours sends."""
 
+    status = 400
 
-class Shield:
-    """The page behind its headers, for requests of this origin, of at most so many bytes."""
 
-    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
-        self._app = RequestBodyLimitMiddleware(app, most_bytes)
+class TooLarge(BadForm):
+    """The body is larger than any form of ours."""
+
+    status = 413
+
+
+class Sealed:
+    """The app with the headers in every answer, also that of a refusal."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -66,14 +82,28 @@ class Shield:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        if scope["method"] not in ("GET", "HEAD") and not _is_ours(scope):
-            refused = PlainTextResponse("This form was not sent by the page itself.", 403)
-            await refused(scope, receive, sealed)
-            return
         await self._app(scope, receive, sealed)
 
 
-async def form_of(request: Request) -> dict[str, list[str]]:
+class Shield:
+    """The page for requests of this origin, of at most so many bytes."""
+
+    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
+        self._app = RequestBodyLimitMiddleware(app, most_bytes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            if len(scope["path"]) > MOST_PATH:
+                await PlainTextResponse("This address is too long.", 414)(scope, receive, send)
+                return
+            if scope["method"] not in ("GET", "HEAD") and not _is_ours(scope):
+                refused = PlainTextResponse("This form was not sent by the page itself.", 403)
+                await refused(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+async def form_of(request: Request, most_bytes: int = MOST_FORM) -> dict[str, list[str]]:
     """The fields of a form, with LF at the end of lines; raises BadForm.
 
     A browser ends each line of a text field with CRLF, whatever it was.
@@ -81,6 +111,14 @@ async def form_of(request: Request) -> dict[str, list[str]]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise BadForm("not a form")
     body = await request.body()
+    if len(body) > most_bytes:
+        raise TooLarge("more than a form of the page can hold")
+    if len(body) < _AT_ONCE:
+        return _fields(body)
+    return await anyio.to_thread.run_sync(_fields, body)
+
+
+def _fields(body: bytes) -> dict[str, list[str]]:
     try:
         pairs = parse_qsl(
             body.decode("ascii"),

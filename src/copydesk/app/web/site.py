@@ -270,7 +270,7 @@ class Site:
             try:
                 form = await form_of(request)
             except BadForm as bad:
-                return PlainTextResponse(str(bad), 400)
+                return PlainTextResponse(str(bad), bad.status)
             if not session.is_form(one_of(form, "csrf")):
                 return forged()
             visit = Visit(

@@ -10,14 +10,18 @@ from __future__ import annotations
 import getpass
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from copydesk.app.web import door
-from copydesk.app.web.entrance import Entrance, Session, TooManyGuesses
+from copydesk.app.web.entrance import Entrance, NameTaken, Session, TooManyGuesses
 from copydesk.app.web.shield import BadForm, form_of
+
+_MOST_BYTES: Final = 16 << 10
+"""Of the form of the way in, which anybody may send."""
 
 
 class WayIn:
@@ -44,31 +48,29 @@ class WayIn:
 
     async def _enter(self, request: Request) -> Response:
         try:
-            form = await form_of(request)
+            form = await form_of(request, _MOST_BYTES)
         except BadForm as bad:
-            return PlainTextResponse(str(bad), 400)
+            return PlainTextResponse(str(bad), bad.status)
         address = request.client.host if request.client else ""
         name, token = one_of(form, "name"), one_of(form, "token").strip()
-        if name.strip() in self._members:
-            words = (
-                "This name is that of a member. Sign in with the member's token, or take another."
-            )
-            return self._page(request, words, token, status=403)
         try:
-            entered = self.entrance.enter(token, name, address)
+            entered = self.entrance.enter(token, name, address, self._members)
         except TooManyGuesses as wait:
             words = f"Too many wrong tokens. Try again in {wait.seconds} s."
             response = self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)
             return response
+        except NameTaken:
+            words = (
+                "This name is that of a member. Sign in with the member's token, or take another."
+            )
+            return self._page(request, words, token, status=403)
         if entered is None:
             words = (
                 "This token is not valid, or was used already. The terminal shows the current one."
             )
             return self._page(request, words, status=403)
-        onward = one_of(form, "next")
-        is_ours = onward.startswith("/") and not onward.startswith(("//", "/\\"))
-        response = RedirectResponse(onward if is_ours else "/", 303)
+        response = RedirectResponse(door.within(one_of(form, "next")), 303)
         response.set_cookie(
             _cookie(request),
             entered[0],
