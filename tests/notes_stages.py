@@ -40,7 +40,7 @@ class Stage:
         reading = self.opened.desk.notes.reading
         member = self.opened.member("local")
         found = reading.documents(member, self.box, 1_000)
-        return next(one.id for one in found if one.content == title)
+        return next(one.id for one in found if one.hpath == f"/{title}")
 
     def call(self, tool: str, lang: Lang = "en", member: str = "local", **arguments: Any) -> Any:
         """A tool's answer."""

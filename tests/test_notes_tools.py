@@ -301,6 +301,17 @@ def test_a_document_is_made_where_it_should_be(stage: Stage, location: str, hpat
     assert text.startswith(f"已成功创建文档 [{hpath[:-3]}c](siyuan://blocks/")
 
 
+def test_a_folder_without_a_document_of_its_own_is_a_place_too(tmp_path: Path) -> None:
+    rows = {"siblings": "/Dir/Sub/n", "parent": "/Dir/n", "children": "/Dir/Sub/One/n"}
+    with stage_at(tmp_path, "folder") as stage:
+        (tmp_path / "Dir" / "Sub").mkdir(parents=True)
+        anchor = stage.document("x", "Dir/Sub/One")
+        for location, hpath in rows.items():
+            made = stage.done("createNewDoc", title="n", anchorDocumentId=anchor, location=location)
+            assert made["hpath"] == hpath
+            assert (tmp_path / f"{hpath[1:]}.md").exists()
+
+
 def test_the_parent_is_told_by_its_id_4_4(stage: Stage) -> None:
     top = stage.document("t", "Top")
     arguments = {"title": "Same", "anchorDocumentId": top, "location": "children"}

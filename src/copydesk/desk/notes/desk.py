@@ -24,7 +24,7 @@ from copydesk.edit.notes.blocks import as_item
 from copydesk.edit.notes.draft import BlockDraft, digest_of, rewritten
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
-from copydesk.errors import ContentChanged, ContentRequired, Failed, InvalidArgs
+from copydesk.errors import ContentChanged, ContentRequired, Failed
 from copydesk.store.notes.errors import WrongBlockKind
 from copydesk.store.notes.protocol import CONTAINERS, Block, Insert, Prepared
 
@@ -123,21 +123,18 @@ class NotesDesk:
         anchor = self.reading.block(member, anchor_id)
         if anchor.kind != "d":
             raise WrongBlockKind(anchor_id, anchor.kind, "document")
-        crumbs = self._notes.home(member).store.breadcrumb(anchor_id)
-        above = [crumb.id for crumb in crumbs if crumb.kind == "d" and crumb.id != anchor_id]
-        if location == "parent" and not above:
-            raise InvalidArgs("location", "the document stands at the top of its notebook")
-        chain = {"children": [*above, anchor_id], "siblings": above, "parent": above[:-1]}
-        parent_id = chain[location][-1] if chain[location] else ""
         name = title.replace("/", "-").strip()
         if not name:
             raise ContentRequired("title")
 
         def make() -> Ready:
             store = self._notes.home(member).store
-            return self._new(
-                member, store.prepare_document(anchor.box, parent_id, name, markdown), anchor.box
-            )
+            if location == "children":
+                prepared = store.prepare_document(anchor.box, anchor_id, name, markdown)
+            else:
+                up = 1 if location == "parent" else 0
+                prepared = store.prepare_beside(anchor_id, up, name, markdown)
+            return self._new(member, prepared, anchor.box)
 
         return self._made_document(member, tool, make, anchor.box)
 

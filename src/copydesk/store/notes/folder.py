@@ -115,6 +115,10 @@ class FolderStore:
         with self._shelf.lock:
             return self._documents.prepare(box, parent_id, title, markdown)
 
+    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        with self._shelf.lock:
+            return self._documents.beside(anchor_id, up, title, markdown)
+
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         with self._shelf.lock:
             return self._documents.prepare_daily(box, markdown)

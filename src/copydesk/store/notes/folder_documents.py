@@ -55,13 +55,19 @@ class Documents:
         self.open(box)
         folder = self.shelf.folder.root
         if parent_id:
-            parent = self.shelf.find(parent_id)
-            if parent_id != parent.id:
-                kind = parent.block(parent_id).kind
-                raise WrongBlockKind(parent_id, kind, "document")
-            folder = self.shelf.folder.below(parent.path)
-        path = self._free(folder, name)
-        return self._made(path, name, markdown)
+            folder = self.shelf.folder.below(self._path(parent_id))
+        return self._made(self._free(folder, name), name, markdown)
+
+    def beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        """As `NoteStore.prepare_beside`."""
+        pieces(markdown, self.shelf.profile)
+        name = _title(title)
+        folder = self._path(anchor_id).parent
+        for _ in range(up):
+            if folder == self.shelf.folder.root:
+                raise InvalidArgs("location", "the document stands at the top of its notebook")
+            folder = folder.parent
+        return self._made(self._free(folder, name), name, markdown)
 
     def prepare_daily(self, box: str, markdown: str) -> Prepared:
         """As `NoteStore.prepare_daily_note`."""
@@ -86,6 +92,14 @@ class Documents:
         """NotebookNotFound for another notebook than this one."""
         if valid(box) != self.box:
             raise NotebookNotFound(box)
+
+    def _path(self, document_id: str) -> RelPath:
+        """The file of a document; WrongBlockKind for another block."""
+        document = self.shelf.find(document_id)
+        if document_id != document.id:
+            kind = document.block(document_id).kind
+            raise WrongBlockKind(document_id, kind, "document")
+        return document.path
 
     def _free(self, folder: RelPath, title: str) -> RelPath:
         """A file in the folder that is not there."""

@@ -114,6 +114,18 @@ class KernelStore:
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         return self._documents.prepare(box, parent_id, title, markdown)
 
+    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        kind = self._reading.standing(anchor_id).kind
+        if kind != "d":
+            raise WrongBlockKind(anchor_id, kind, "document")
+        crumbs = self._reading.breadcrumb(anchor_id)
+        above = [crumb.id for crumb in crumbs if crumb.kind == "d" and crumb.id != anchor_id]
+        if up > len(above):
+            raise InvalidArgs("location", "the document stands at the top of its notebook")
+        parent_id = above[-1 - up] if up < len(above) else ""
+        box = self._kernel.home(anchor_id).box
+        return self._documents.prepare(box, parent_id, title, markdown)
+
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         if markdown.strip():
             for_place(self._split(markdown), None)

@@ -267,6 +267,15 @@ class NoteStore(Protocol):
         """
         ...
 
+    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        """A new document where another one stands (`up` 0), or what it stands in does (1).
+
+        In a folder these are its own folder and the one around that, be there a
+        document for them or not. Raises as `prepare_document` does, and
+        InvalidArgs(`location`) above the top.
+        """
+        ...
+
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         """Today's note of a notebook, made when it is not there, with this text at its end.
 

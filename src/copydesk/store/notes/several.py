@@ -99,6 +99,10 @@ class _Several:
         store = self._notebook(box)
         return _joined((), [(store, store.prepare_document(box, parent_id, title, markdown), (0,))])
 
+    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        store = self._of(anchor_id)
+        return _joined((), [(store, store.prepare_beside(anchor_id, up, title, markdown), (0,))])
+
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         store = self._notebook(box)
         return _joined((), [(store, store.prepare_daily_note(box, markdown), (0,))])
