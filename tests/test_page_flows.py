@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,6 +155,31 @@ def test_a_very_large_change_is_decided_on_when_all_of_it_was_shown(room: Room) 
     reader = room.reader()
     assert f"/hunk/{hunk}/approve" not in reader.page(f"/hunk/{hunk}")
     assert f"/hunk/{hunk}/approve" in reader.page(f"/hunk/{hunk}?all=1")
+
+
+@pytest.mark.parametrize(
+    ("content", "is_cut"),
+    [
+        ("x" * 700 + "; run(it); " + "x" * 700, True),
+        ("x" * 1_000, False),
+        ("y" * 2_000 + " one", False),  # only its end is another
+        ("y" * 2_000 + " one" + "z" * 1_500, True),
+    ],
+)
+def test_of_a_long_line_it_is_said_when_a_change_is_not_shown(
+    room: Room, content: str, is_cut: bool
+) -> None:
+    (room.root / "long.txt").write_text("y" * 2_000 + " two\n")
+    given = {"path": "long.txt", "range": "1", "content": content}
+    if content.startswith("x"):
+        given["range"] = "2~"
+    hunk = prepared(room.desk, "prepare_file_range_edit", **given)
+    reader = room.reader()
+    for address in (f"/hunk/{hunk}?", f"/hunk/{hunk}?view=unified", f"/together?hunk={hunk}"):
+        assert ("Parts of what changes" in reader.page(address)) is is_cut, address
+    whole = reader.page(f"/hunk/{hunk}?all=1")
+    assert "Parts of what changes" not in whole
+    assert content in re.sub(r"<[^>]*>", "", whole)
 
 
 def test_without_a_name_a_plan_or_an_edit_there_is_a_page_that_says_so(room: Room) -> None:

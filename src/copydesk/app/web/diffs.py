@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from copydesk.app.web.colours import Coloured, coloured
 from copydesk.app.web.html import NOTHING, Html, joined, named, shown, tag
-from copydesk.app.web.painting import painted
+from copydesk.app.web.painting import is_cut, painted
 from copydesk.app.web.pairing import Span, marks
 from copydesk.app.web.sides import Block, Line, Row, Sides
 
@@ -27,12 +27,14 @@ _ENDINGS: Final = {"crlf": "␍␊", "lf": "␊", "none": "no newline"}
 class _Painter:
     """Draws the lines of one change."""
 
-    def __init__(self, old: Colours, new: Colours) -> None:
+    def __init__(self, old: Colours, new: Colours, *, whole: bool) -> None:
         self._colours: dict[str, Colours] = {"old": old, "new": new}
+        self._whole = whole
 
     def text(self, line: Line, side: str, marked: Sequence[Span], ending: bool) -> Html:
         """The text of a line; how it ends, where that is told."""
-        made = painted(line.text, self._colours[side].get(line.number, ()), marked)
+        colours = self._colours[side].get(line.number, ())
+        made = painted(line.text, colours, marked, whole=self._whole)
         if not ending:
             return made
         return joined((made, tag("span", _ENDINGS[line.ending], class_="ending")))
@@ -44,16 +46,18 @@ def table(
     view: View,
     more: str | None = None,
     colours: tuple[Colours, Colours] | None = None,
+    *,
+    whole: bool = False,
 ) -> Html:
     """The diff, with the colours of both sides; those of the lines shown unless given.
 
     `more` is the address of the same page with all lines around the change, where
-    there are any.
+    there are any; `whole`: lines are shown whole, however long they are.
     """
     if colours is None:
         old, new = tuple(sides.lines("old")), tuple(sides.lines("new"))
         colours = colours_of(path, old), colours_of(path, new)
-    painter = _Painter(*colours)
+    painter = _Painter(*colours, whole=whole)
     draw = _split if view == "split" else _unified
     width = 4 if view == "split" else 3
     bodies: list[Html] = []
@@ -79,6 +83,30 @@ def table(
         joined(bodies),
         class_=f"diff {view}",
     )
+
+
+def left_out(sides: Sides, every: str) -> Html:
+    """Words for a change that is not shown whole, as lines are too long; `every` shows it."""
+    if not _cuts_changes(sides):
+        return NOTHING
+    return tag(
+        "p",
+        "Parts of what changes are left out above, for the lines are very long. ",
+        tag("a", "Show all of it", href=every),
+        class_="notice warn",
+    )
+
+
+def _cuts_changes(sides: Sides) -> bool:
+    """Whether long lines are shown without something that changes in them."""
+    rows = ((block, row) for hunk in sides.hunks for block in hunk.blocks for row in block.rows)
+    for block, row in rows:
+        if block.kept or (row.old and row.new and row.old.text == row.new.text):
+            continue
+        for line, marked in zip((row.old, row.new), _marks(block, row), strict=True):
+            if line is not None and is_cut(line.text, marked):
+                return True
+    return False
 
 
 def colours_of(path: str, lines: Sequence[Line]) -> Colours:

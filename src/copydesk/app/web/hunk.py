@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from copydesk.app.web.diffs import Colours, View, colours_of, summary, table
+from copydesk.app.web.diffs import Colours, View, colours_of, left_out, summary, table
 from copydesk.app.web.html import NOTHING, Html, joined, named, odd_in, shown, tag, verbatim
 from copydesk.app.web.layout import Frame, address, empty, form, hidden, moment, page, path_shown
 from copydesk.app.web.pending import described, state_badge
@@ -82,6 +82,7 @@ def review(frame: Frame, one: Shown, why: str, look: Look, beside: Beside) -> Ht
     if whole:
         decide = tag(
             "section",
+            _cut(one, sides, look),
             _decide(frame, one, beside),
             id="decide",
             class_="decide",
@@ -136,7 +137,8 @@ def together(
         )
         box = tag("section", scroll, class_="sheet")
         head = tag("div", title, state_badge(one.state), class_="top")
-        sections.append(tag("div", head, facts(one), box, class_="plan"))
+        whole = (head, facts(one), box, _cut(one, sides, look))
+        sections.append(tag("div", *whole, class_="plan"))
         fields.append(hidden("seen", f"{one.plan.id}.{one.before}.{one.after}"))
     notes = [tag("p", shown(f"{what}: {why}"), class_="notice bad") for what, why in refused]
     button = tag(
@@ -225,7 +227,13 @@ def diff_of(draft: Draft, sides: Sides, here: str, look: Look, whole: bool) -> H
         sides = sides.first(MOST_ROWS)
     more = address(*here.strip("/").split("/"), view=look.view, context=CONTEXTS[-1])
     path = str(draft.request.path)
-    return table(path, sides, look.view, more, _colours(draft, path))
+    return table(path, sides, look.view, more, _colours(draft, path), whole=look.everything)
+
+
+def _cut(one: Shown, sides: Sides, look: Look) -> Html:
+    """What is to be known of lines that are too long to be shown whole."""
+    every = address("hunk", one.plan.id, view=look.view, all="1")
+    return NOTHING if look.everything else left_out(sides, every)
 
 
 def neighbours(beside: Beside) -> Html:

@@ -226,7 +226,7 @@ def _help() -> Html:
     )
     return tag(
         "dialog",
-        tag("h2", "Keys", id="help-title"),
+        tag("h2", "Keys", id="help-title", tabindex=-1, autofocus=True),
         tag("div", joined(columns), class_="columns"),
         tag(
             "label",

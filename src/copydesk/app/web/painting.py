@@ -24,10 +24,24 @@ _MOST_MARKED: Final = 600
 """So many characters at each end of what differs are shown, when it is longer itself."""
 
 
-def painted(text: str, colours: Sequence[Coloured] = (), marked: Sequence[Span] = ()) -> Html:
-    """The line, its marked characters in `mark` elements, the coloured ones in classes."""
+_MOST_MARKS: Final = 20
+
+
+def painted(
+    text: str,
+    colours: Sequence[Coloured] = (),
+    marked: Sequence[Span] = (),
+    *,
+    whole: bool = False,
+) -> Html:
+    """The line, its marked characters in `mark` elements, the coloured ones in classes.
+
+    `whole`: all of it, however long.
+    """
     if not text:
         return Html("")
+    if whole:
+        return _marked(text, 0, len(text), colours, marked)
     parts: list[Html] = []
     at = 0
     for start, stop in _windows(text, marked):
@@ -40,13 +54,21 @@ def painted(text: str, colours: Sequence[Coloured] = (), marked: Sequence[Span] 
     return joined(parts)
 
 
+def is_cut(text: str, marked: Sequence[Span]) -> bool:
+    """Whether something of a changed line is left out that is not the same on the other side."""
+    if len(text) <= LONG:
+        return False
+    longest = max((stop - start for start, stop in marked), default=len(text))
+    return len(marked) > _MOST_MARKS or longest > 2 * _MOST_MARKED
+
+
 def _windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
     """The parts of the line that are shown, in order, with a gap between neighbours."""
     if len(text) <= LONG:
         yield 0, len(text)
         return
     wanted = [(0, _AROUND)]
-    for start, stop in marked[:20]:
+    for start, stop in marked[:_MOST_MARKS]:
         if stop - start <= 2 * _MOST_MARKED:
             wanted.append((start - _AROUND, stop + _AROUND))
         else:
