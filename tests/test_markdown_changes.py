@@ -55,6 +55,7 @@ INSERTIONS: tuple[tuple[str, str, Where, str, str], ...] = (
     ("> ", "0", "last_in", "x", "> x "),
     ("---\na: b\n---\n\nc", "", "first_in", "x", "---\na: b\n---\n\nx\n\nc"),
     ("---\na: b\n---", "", "last_in", "x", "---\na: b\n---\n\nx"),
+    ("---\na: b\n---\n", "", "last_in", "x", "---\na: b\n---\n\nx\n"),
     # items
     ("- a\n- b", "0.0", "after", "- x", "- a\n- x\n- b"),
     ("- a\n\n- b", "0.0", "after", "- x\n  y", "- a\n\n- x\n  y\n\n- b"),

@@ -325,6 +325,10 @@ def test_the_parent_is_told_by_its_id_4_4(stage: Stage) -> None:
         assert anchor in [crumb.id for crumb in crumbs]
 
 
+def test_no_block_at_all_is_not_searched_for(stage: Stage) -> None:
+    assert stage.refused("searchBlocks", query="a", limit=0)["argument"] == "limit"
+
+
 def test_what_cannot_be_made_is_refused(stage: Stage) -> None:
     top = stage.document("t", "Top")
     (leaf,) = stage.ids(top)
@@ -584,6 +588,25 @@ def test_a_plan_can_be_made_anew(stage: Stage) -> None:
     assert together["error"] == "INVALID_ARGS"
     stage.done("apply_file_modification", hunk_id=first)
     assert stage.texts(document) == ["B"]
+
+
+def test_a_section_takes_blocks_at_its_end(stage: Stage) -> None:
+    document = stage.document("# A\n\n## B\n\nb\n\n### C\n\nc\n\n## D\n\nd")
+    (_, second, *_) = stage.ids(document)
+    stage.done("applyBlockDiff", diff=f"@@APPEND:{second}@@\nx\n@@APPEND:{second}@@\ny")
+    assert stage.texts(document) == ["# A", "## B", "b", "### C", "c", "x", "y", "## D", "d"]
+
+
+@pytest.mark.parametrize("bad", range(5))
+def test_the_first_hunk_whose_text_is_not_taken_is_told(stage: Stage, bad: int) -> None:
+    ids = stage.ids(stage.document("a\n\nb\n\nc\n\nd\n\ne"))
+    texts = ["n" if at < bad else f'n\n{{: id="{NOWHERE}"}}' for at in range(5)]
+    hunks = [f"@@REPLACE:{one}@@\n{text}" for one, text in zip(ids, texts, strict=True)]
+    found = stage.refused("applyBlockDiff", diff="\n".join(hunks))
+    assert (found["error"], found["argument"]) == (
+        "INVALID_ARGS",
+        f"diff, hunk of line {2 * bad + 1}",
+    )
 
 
 # Who may

@@ -52,7 +52,7 @@ def notes() -> tuple[Tool, ...]:
         ),
         (
             "searchBlocks",
-            arguments({"query": text(), "limit": number(default=FOUND)}, "query"),
+            arguments({"query": text(), "limit": number(default=FOUND, least=1)}, "query"),
             _later("search_blocks"),
         ),
         (

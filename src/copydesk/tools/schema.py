@@ -16,9 +16,9 @@ def text(description: str = "") -> Property:
     return _described({"type": "string"}, description)
 
 
-def number(description: str = "", default: int | None = None) -> Property:
-    """A whole number, 0 or more."""
-    found: Property = {"type": "integer", "minimum": 0}
+def number(description: str = "", default: int | None = None, least: int = 0) -> Property:
+    """A whole number, `least` or more."""
+    found: Property = {"type": "integer", "minimum": least}
     if default is not None:
         found["default"] = default
     return _described(found, description)

@@ -103,7 +103,7 @@ class Planning:
         there = home.store.blocks(ids)
         self._notes.check_blocks(member, "read", there.values())
         self._notes.check_blocks(member, operation, there.values())
-        tree = tree_of(home.store, there)
+        tree = tree_of(home.store, there, hunks)
         if tree is None:
             return None
         made = plan(hunks, tree, home.split, strict=request.strict)
@@ -121,8 +121,14 @@ class Planning:
         return {block.path: self._notes.path(member, block) for block in blocks}
 
 
-def tree_of(store: NoteStore, named: Mapping[str, Block]) -> Tree | None:
-    """The blocks, those around them, and what these hold; None when one went meanwhile."""
+def tree_of(
+    store: NoteStore, named: Mapping[str, Block], hunks: Sequence[Hunk] = ()
+) -> Tree | None:
+    """The blocks, those around them, and what these hold; None when one went meanwhile.
+
+    The texts of siblings are read only where a hunk appends to a section, whose
+    end they tell: in a long document they are a hundred times what the hunks name.
+    """
     blocks = dict(named)
     while wanted := {block.parent_id for block in blocks.values()} - blocks.keys() - {""}:
         found = store.blocks(sorted(wanted))
@@ -131,12 +137,18 @@ def tree_of(store: NoteStore, named: Mapping[str, Block]) -> Tree | None:
         blocks |= found
     around = {block.parent_id for block in blocks.values()} - {""}
     around |= {block.id for block in named.values() if block.kind in CONTAINERS}
-    children: dict[str, list[str]] = {}
+    appended = (named.get(hunk.block_id) for hunk in hunks if hunk.action == "APPEND")
+    sections = {block.parent_id for block in appended if block is not None and block.kind == "h"}
+    children: dict[str, tuple[str, ...]] = {}
     for container in sorted(around):
+        if container not in sections:
+            children[container] = store.child_ids(container)
+            continue
         held = store.children(container)
-        children[container] = [block.id for block in held]
+        children[container] = tuple(block.id for block in held)
         blocks = {**{block.id: block for block in held}, **blocks}
-    inside = all(b.id in children.get(b.parent_id, [b.id]) for b in named.values())
+    there = {container: frozenset(ids) for container, ids in children.items()}
+    inside = all(b.id in there.get(b.parent_id, (b.id,)) for b in named.values())
     return Tree(blocks, children) if inside else None
 
 
@@ -163,17 +175,24 @@ def _change(operation: operations.Operation) -> Change:
 
 
 def _prepared(store: NoteStore, made: Plan) -> Prepared:
-    """The changes, prepared; of a text that the store does not take, the hunk is told."""
+    """The changes, prepared; of a text that the store does not take, the hunk is told.
+
+    The store takes them one after the other, so what is too many stays too many:
+    the first that it does not take is found by halves.
+    """
     changes = changes_of(made)
     try:
         return store.prepare(changes)
     except InvalidArgs as refusal:
-        for count in range(1, len(changes)):
+        taken, refused = 0, len(changes)
+        while refused - taken > 1:
+            count = (taken + refused) // 2
             try:
                 store.prepare(changes[:count])
+                taken = count
             except InvalidArgs:
-                raise _at(made, count - 1, refusal) from None
-        raise _at(made, len(changes) - 1, refusal) from None
+                refused = count
+        raise _at(made, refused - 1, refusal) from None
 
 
 def _at(made: Plan, index: int, refusal: InvalidArgs) -> InvalidArgs:

@@ -42,8 +42,8 @@ class Tree:
 
     `blocks`: those that the diff names and all that are around them; one that is
     not in here does not exist. `children`: the ids in order of what each
-    container holds that is around a named block, or is one; those are in
-    `blocks` too.
+    container holds that is around a named block, or is one; those beside a
+    heading that something is appended to are in `blocks` too.
     """
 
     blocks: Mapping[str, Block]

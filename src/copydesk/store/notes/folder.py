@@ -81,6 +81,10 @@ class FolderStore:
         with self._shelf.lock:
             return self._reading.children(block_id)
 
+    def child_ids(self, block_id: str) -> tuple[str, ...]:
+        with self._shelf.lock:
+            return self._reading.child_ids(block_id)
+
     def around(self, block_id: str) -> Around:
         with self._shelf.lock:
             return self._reading.around(block_id)

@@ -85,10 +85,13 @@ class Reading:
     def children(self, block_id: str) -> tuple[Block, ...]:
         """What a container holds, or the section of a heading."""
         document = self._shelf.find(block_id)
-        block = document.block(block_id)
-        inside = section(block) if block.level else tuple(shown(block))
         with undisturbed(len(document.data)):
-            return tuple(self._blocks(document, inside))
+            return tuple(self._blocks(document, _inside(document.block(block_id))))
+
+    def child_ids(self, block_id: str) -> tuple[str, ...]:
+        """The ids of those."""
+        document = self._shelf.find(block_id)
+        return tuple(map(document.name, _inside(document.block(block_id))))
 
     def around(self, block_id: str) -> Around:
         """The container and the neighbours."""
@@ -249,6 +252,11 @@ class Reading:
                 created=block_id[:14],
                 updated=updated,
             )
+
+
+def _inside(block: Node) -> Sequence[Node]:
+    """What a container holds, or the section of a heading."""
+    return section(block) if block.level else tuple(shown(block))
 
 
 def _title(document: Document) -> str:

@@ -68,6 +68,9 @@ class KernelStore:
     def children(self, block_id: str) -> tuple[Block, ...]:
         return self._reading.children(block_id)
 
+    def child_ids(self, block_id: str) -> tuple[str, ...]:
+        return tuple(block.id for block in self.children(block_id))
+
     def around(self, block_id: str) -> Around:
         return self._reading.around(block_id)
 

@@ -221,6 +221,10 @@ class NoteStore(Protocol):
         """What a container holds, in order; of a heading its section without itself; else none."""
         ...
 
+    def child_ids(self, block_id: str) -> tuple[str, ...]:
+        """The ids of `children`, where their texts are not needed."""
+        ...
+
     def around(self, block_id: str) -> Around:
         """Where the block stands."""
         ...

@@ -61,6 +61,9 @@ class _Several:
     def children(self, block_id: str) -> tuple[Block, ...]:
         return self._of(block_id).children(block_id)
 
+    def child_ids(self, block_id: str) -> tuple[str, ...]:
+        return self._of(block_id).child_ids(block_id)
+
     def around(self, block_id: str) -> Around:
         return self._of(block_id).around(block_id)
 

@@ -58,7 +58,9 @@ def touches(tree: Tree, block: Block) -> bool:
     The next item of a list never does: its marker ends what stands before it.
     """
     after = follower(block)
-    return after is not None and after.kind != ITEM and not apart(tree, block, after)
+    if after is None or after.kind == ITEM or is_phantom(after):
+        return False
+    return not apart(tree, block, after)
 
 
 def is_tight(tree: Tree, item: Block) -> bool:

@@ -156,8 +156,8 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "规划 {hunk_id} 须先由人批准：{reason}。未写入任何内容，规划仍保留。请先做其他工作；决定会随之后某次调用的答复告知，届时再应用。",
     ),
     "APPROVAL_REQUIRED.less": (
-        "A person has to approve this edit first: {reason}. Nothing was written. This tool writes at once: plan the edit with a prepare tool instead (prepare_file_append makes a new file), and it is shown to the person.",
-        "此编辑须先由人批准：{reason}。未写入任何内容。此工具会立即写入：请改用 prepare 工具规划（prepare_file_append 可创建新文件），规划会展示给批准人。",
+        "A person has to approve this edit first: {reason}. Nothing was written. This tool writes at once: plan the edit with a prepare tool instead (prepareBlockDiff for notes; prepare_file_append makes a new file), and it is shown to the person.",
+        "此编辑须先由人批准：{reason}。未写入任何内容。此工具会立即写入：请改用 prepare 工具规划（笔记用 prepareBlockDiff；prepare_file_append 可创建新文件），规划会展示给批准人。",
     ),
     "HUNK_REJECTED": (
         "{by} rejected the plan {hunk_id}: {reason}. Nothing was written. Prepare another edit that heeds it, with existing_hunk_id in the place of this one, or discard it.",
