@@ -48,6 +48,8 @@ class Reading:
         Raises BlockNotFound, InvalidSlice.
         """
         found = self.block(member, block_id)
+        if slice_text is not None and (page := self._page(member, found, slice_text)) is not None:
+            return page
         blocks = self._shown(member, found, parts=parts)
         total = len(blocks)
         if slice_text is None:
@@ -77,6 +79,21 @@ class Reading:
         if block.kind == "d" or (parts and block.kind in CONTAINERS):
             return self._notes.home(member).store.children(block.id)
         return (block,)
+
+    def _page(self, member: Member, block: Block, slice_text: str) -> Content | None:
+        """A slice of a container in files, where no other text is read; None to read them all."""
+        home = self._notes.home(member)
+        if not home.in_files or block.kind not in (*CONTAINERS, "h"):
+            return None
+        inside = home.store.child_ids(block.id)
+        ids = (block.id, *inside) if block.kind == "h" else inside
+        chosen = select(slice_text, ids)
+        wanted = ids[chosen.start : chosen.stop]
+        there = home.store.blocks(wanted)
+        if len(there) < len(wanted):
+            return None  # the file is changed at this moment
+        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
+        return Content(block, tuple(there.values()), len(ids), chosen.start, after)
 
     def _info(self, member: Member, block: Block) -> Info:
         store = self._notes.home(member).store
