@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from copydesk.app.asking import question
 from copydesk.app.config import TOOLSETS, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools import manuals
@@ -249,6 +250,17 @@ async def test_the_clients_user_decides_in_a_form(
                 told["status"] == {None: "pending", "approved": "ok", "rejected": "error"}[verdict]
             )
             assert len(shown) == 1
+
+
+async def test_a_form_shows_what_could_hide_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(TEXT)
+    config = settings(members={"local": MemberConfig(approval="human")})
+    with open_workspace(str(tmp_path), config, shared=False) as here:
+        given = {"path": FILE, "content": "a\u200bb\u202ec\x1b[2Jd"}
+        plan = here.call("local", "prepare_file_append", given)
+        asked = question(here, "local", str(plan.fields["hunk_id"]), "en")
+    assert asked is not None
+    assert "+a\\u200bb\\u202ec\\x1b[2Jd" in asked.params.message
 
 
 async def test_a_plan_that_a_form_cannot_show_whole_is_only_told_of(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import mcp_types as t
 
+from copydesk.app import terminal
 from copydesk.app.opening import Opened
 from copydesk.app.outgoing import sendable
 from copydesk.desk.decisions import Decision
@@ -49,7 +50,7 @@ def question(opened: Opened, member: str, hunk_id: str, lang: Lang) -> Question 
     if cut or shown.refusal is not None or len(diff.encode("utf-8", "replace")) > MOST_BYTES:
         return None
     facts: dict[str, object] = {"id": hunk_id, "path": shown.plan.request.path, "owner": member}
-    message = f"{say('ask', lang, facts)}\n\n{diff}"
+    message = terminal.safe(f"{say('ask', lang, facts)}\n\n{diff}")
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {

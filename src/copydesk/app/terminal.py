@@ -16,10 +16,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
-_HARMFUL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
+from copydesk.app.hidden import HIDDEN
+
 _BREAKS = re.compile("[\t\n]")
 _STYLES = {"+": "32", "-": "31", "@": "36"}
 _HEAD = ("diff ", "index ", "--- ", "+++ ", "new file ", "deleted file ")
@@ -36,17 +34,17 @@ def colours(stream: TextIO) -> bool:
 
 def safe(text: str) -> str:
     """The text, what could harm a terminal shown as `\\xNN` or `\\uNNNN`; CR before LF goes."""
-    return _HARMFUL.sub(_shown, text.replace("\r\n", "\n"))
+    return HIDDEN.sub(_shown, text.replace("\r\n", "\n"))
 
 
 def line(text: str) -> str:
     """The text as one line: a line break or a tab in it is shown as `\\x0a` or `\\x09`."""
-    return _BREAKS.sub(_shown, _HARMFUL.sub(_shown, text))
+    return _BREAKS.sub(_shown, HIDDEN.sub(_shown, text))
 
 
 def as_json(data: object) -> str:
     """The data as indented JSON; what could harm a terminal is escaped in it."""
-    return _HARMFUL.sub(_json_escape, json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
+    return HIDDEN.sub(_json_escape, json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
 
 
 def diff(text: str, coloured: bool) -> str:

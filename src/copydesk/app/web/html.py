@@ -14,11 +14,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-_ODD: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
-    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb"
-    "\U000e0000-\U000e01ef]"
-)
+from copydesk.app.hidden import HIDDEN
+
 _EMPTY_TAGS: Final = frozenset(("br", "hr", "img", "input", "link", "meta", "col"))
 
 
@@ -58,7 +55,7 @@ def shown(text: str) -> Html:
     escaped = escaping.escape(text)
     if text.isascii() and text.isprintable():
         return Html(escaped)
-    return Html(_ODD.sub(_odd_element, escaped))
+    return Html(HIDDEN.sub(_odd_element, escaped))
 
 
 def verbatim(text: str) -> Html:
@@ -70,14 +67,14 @@ def plain(text: str) -> str:
     """The same as `shown` for where no element can stand: a title, an attribute."""
     if text.isascii() and text.isprintable():
         return text
-    return _ODD.sub(lambda found: _number(found[0]), text)
+    return HIDDEN.sub(lambda found: _number(found[0]), text)
 
 
 def odd_in(text: str) -> int:
     """How many characters of the text cannot be seen."""
     if text.isascii() and text.isprintable():
         return 0
-    return sum(1 for _ in _ODD.finditer(text))
+    return sum(1 for _ in HIDDEN.finditer(text))
 
 
 def named(count: int, one: str, many: str | None = None) -> str:
