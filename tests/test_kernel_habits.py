@@ -102,6 +102,9 @@ WORKS: dict[str, Work] = {
             site.paths["box"], site.paths["doc"], "Below", "first line\n\nsecond line"
         )
     ),
+    "create beside": made(
+        lambda site: site.store.prepare_beside(site.paths["doc"], 0, "Beside", "first\n\nsecond")
+    ),
     "daily note": made(lambda site: site.store.prepare_daily_note(site.paths["box"])),
     "text in the daily note": in_the_note_of_today("word one\n\nword two"),
 }
@@ -229,8 +232,8 @@ def test_an_answer_that_does_not_come(kernel: FakeKernel, name: str, fault: Faul
 
 def test_there_is_no_tool_without_a_row() -> None:
     writing = {"execute"}
-    reading = {"notebooks", "documents", "blocks", "children", "around", "outline"}
-    reading |= {"breadcrumb", "search"}
-    neither = {"at", "prepare", "prepare_document", "prepare_daily_note", "close"}
+    reading = {"notebooks", "documents", "blocks", "children", "child_ids", "around"}
+    reading |= {"outline", "breadcrumb", "search"}
+    neither = {"at", "prepare", "prepare_document", "prepare_beside", "prepare_daily_note", "close"}
     public = {name for name in vars(KernelStore) if not name.startswith("_")}
     assert public == writing | reading | neither
