@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,24 @@ def test_each_room_imports_only_what_it_may() -> None:
                 yield f"{line}: {room} imports {module}"
 
     check(rule)
+
+
+def test_no_files_import_each_other() -> None:
+    """Not in a circle either, and not for their types alone: such files are one file."""
+    modules = {"copydesk." + name_of(path)[:-3].replace("/", "."): path for path in FILES}
+    modules |= {m.removesuffix(".__init__"): p for m, p in modules.items()}
+
+    def ahead(path: Path) -> set[Path]:
+        """The files that it imports, those of single names in a package's own file included."""
+        names = [name for _, name in imported(path)]
+        found = {modules.get(name) or modules.get(name.rpartition(".")[0]) for name in names}
+        return {other for other in found if other is not None and other != path}
+
+    order = TopologicalSorter({path: ahead(path) for path in FILES if path.parent != ROOT})
+    try:
+        order.prepare()
+    except CycleError as found:
+        pytest.fail(" imports ".join(reversed([name_of(path) for path in found.args[1]])))
 
 
 def test_each_room_leaves_the_world_to_others() -> None:

@@ -9,28 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from copydesk.edit.request import BlockDiff
-from copydesk.text.relpath import RelPath
 from copydesk.tools import notes_answer
 from copydesk.tools.catalog import Answer, Context, Tool
+from copydesk.tools.notes_args import FOUND, LISTED, request_of
 from copydesk.tools.schema import Property, arguments, choice, flag, number, switch, text
 from copydesk.tools.wire import Args
 from copydesk.tools.ws_mod import prepares
 
-LISTED = 20
-"""So many documents of each notebook are listed, unless told otherwise."""
-
-FOUND = 20
-"""So many blocks a search shows, unless told otherwise."""
-
-_NOWHERE = RelPath(())
 _TARGETS = ("dailynote", "document", "block")
 _LOCATIONS = ("siblings", "children", "parent")
-
-
-def request_of(args: Args) -> BlockDiff:
-    """The diff of a call; its path is told by the blocks that it names."""
-    return BlockDiff(_NOWHERE, args.text("diff"), args.flag("strictMatch", True))
 
 
 def notes() -> tuple[Tool, ...]:

@@ -14,8 +14,8 @@ from copydesk.errors import InvalidArgs
 from copydesk.tools import notes_answer, notes_text
 from copydesk.tools.catalog import Answer, Context
 from copydesk.tools.history import UNDO
-from copydesk.tools.notes import FOUND, LISTED, request_of
 from copydesk.tools.notes_answer import shown, told
+from copydesk.tools.notes_args import FOUND, LISTED, request_of
 from copydesk.tools.report import Fields, shown_diff
 from copydesk.tools.wire import Args
 from copydesk.tools.words import say

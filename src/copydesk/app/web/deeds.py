@@ -8,17 +8,15 @@ next page, which shows what is there now.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from copydesk.app.web.html import named
 from copydesk.app.web.layout import address
+from copydesk.app.web.visit import Visit
 from copydesk.app.web.wording import words_of
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
 from copydesk.desk.review import Seen
 from copydesk.errors import ContentChanged, Refusal
-
-if TYPE_CHECKING:
-    from copydesk.app.web.site import Visit
 
 Done = str
 """The address to go on to."""

@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +33,7 @@ from copydesk.app.web.news import News
 from copydesk.app.web.reviewing import Counted, Item, Person
 from copydesk.app.web.shield import BadForm, Shield, form_of
 from copydesk.app.web.sides import of_diff
+from copydesk.app.web.visit import Visit
 from copydesk.app.web.wayin import WayIn, forged, one_of
 from copydesk.app.web.wording import words_of
 from copydesk.desk.history import taken_back_by
@@ -48,19 +48,6 @@ _HUNK: Final = "/hunk/{hunk_id}"
 _EDIT: Final = "/edit/{edit_id:int}"
 
 _log = logging.getLogger("copydesk")
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """One request of somebody with a session. `in_part`: the script of a page asks for it."""
-
-    session: Session
-    person: Person
-    query: Mapping[str, str]
-    place: Mapping[str, str]
-    many: tuple[str, ...] = ()
-    form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
-    in_part: bool = False
 
 
 View = Callable[[Visit], Response]
