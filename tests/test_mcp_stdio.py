@@ -164,7 +164,9 @@ def test_stdio_garbage_before_the_first_request(tmp_path: Path) -> None:
         assert found.end() == (b"", 0)
 
 
-@pytest.mark.parametrize("mode", WIRE_MODES)
+@pytest.mark.parametrize(
+    "mode", [WIRE_MODES[0], *(pytest.param(m, marks=pytest.mark.slow) for m in WIRE_MODES[1:])]
+)
 async def test_stdio_takes_20_megabytes(tmp_path: Path, mode: str) -> None:
     async with stdio_client(tmp_path, mode) as client:
         await takes_20_megabytes(client, tmp_path)

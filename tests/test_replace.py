@@ -729,7 +729,7 @@ def test_a_directory_that_one_may_not_write(here: Path) -> None:
 # Being killed
 
 
-@pytest.mark.parametrize("kills", [50, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [20, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("durability", ["fast", "full"])
 def test_killed_at_any_instant(here: Path, durability: Durability, kills: int) -> None:
     chance = random.Random(kills)
