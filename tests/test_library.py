@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import get_type_hints
 
@@ -15,6 +16,7 @@ import pytest
 import copydesk
 from copydesk import Desk
 from copydesk.app.config import ConfigError
+from copydesk.desk.batching import Rewrite
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import (
@@ -30,13 +32,18 @@ from copydesk.edit.request import (
 from copydesk.errors import (
     AccessDenied,
     AnchorNotFound,
+    CollisionDetected,
+    Conflict,
     ContentChanged,
+    DuplicateEdits,
     Failed,
     FileExists,
     FileNotFound,
     HunkNotFound,
+    InvalidArgs,
     InvalidHunkId,
     InvalidPath,
+    PartialMatchFail,
     PathRequired,
     StaleRead,
     StatsMismatch,
@@ -230,3 +237,56 @@ def test_several_plans_are_written_or_none(desk: Desk, root: Path) -> None:
     assert [one.plan.id for one in done.applied] == ids
     assert (root / "a.txt").read_text() == "one\nzwei\nthree\n"
     assert (root / "n" / "b.txt").read_text() == "new\n"
+
+
+def test_a_batch(desk: Desk, root: Path) -> None:
+    seen = desk.read("a.txt")
+    edits = [("one", "1"), StringEdit("three\n", "")]
+    dry = desk.batch("a.txt", edits, expected_sha256=seen.digest, dry_run=True)
+    assert (dry.edit_id, dry.replacements, (root / "a.txt").read_text()) == (0, 2, TEXT)
+    done = desk.batch(
+        "a.txt",
+        edits,
+        expected_sha256=seen.digest,
+        expected_mtime_ms=seen.mtime_ms,
+        expected_size_bytes=seen.size_bytes,
+    )
+    assert isinstance(done, Rewrite)
+    assert (root / "a.txt").read_text() == "1\ntwo\n" == done.after.data.decode()
+    assert (done.diff, done.version) == (dry.diff, desk.read("a.txt").version)
+    assert desk.batch("a.txt", [("1", "1"), ("two", "2")]).no_ops == 1
+    (_, entry) = desk.history("a.txt")
+    assert (entry.edit_id, entry.tool) == (done.edit_id, "BatchEdit")
+    desk.undo(2)
+    desk.undo(1)
+    assert (root / "a.txt").read_text() == TEXT
+
+
+def test_a_batch_that_is_refused_writes_nothing(desk: Desk, root: Path) -> None:
+    batch = partial(desk.batch, "a.txt")
+    for refusal, call in {
+        PartialMatchFail: lambda: batch([("one", "1"), ("o", "0"), ("zzz", "")]),
+        CollisionDetected: lambda: batch([("one\ntwo", "1"), ("two", "2")]),
+        DuplicateEdits: lambda: batch([("one", "1"), ("one", "1")]),
+        Conflict: lambda: batch([("one", "1")], expected_size_bytes=1),
+        FileNotFound: lambda: desk.batch("b.txt", [("one", "1")]),
+        PathRequired: lambda: desk.batch("", [("one", "1")]),
+        AccessDenied: lambda: desk.batch(".minds/x", [("one", "1")]),
+    }.items():
+        with pytest.raises(refusal):
+            call()
+        assert (root / "a.txt").read_text() == TEXT
+    for argument, edits in {
+        "edits": [],
+        "edits[1].old_string": [("one", "1"), ("", "x")],
+    }.items():
+        with pytest.raises(InvalidArgs) as caught:
+            batch(edits)
+        assert caught.value.argument == argument
+    with pytest.raises(PartialMatchFail) as failed:
+        batch([("one", "1"), ("o", "0"), ("zzz", "")])
+    assert [(one.index, one.matches_count) for one in failed.value.failures] == [(1, 2), (2, 0)]
+    with pytest.raises(FileNotFound) as missing:
+        desk.batch("A.txt", [("one", "1")])
+    assert missing.value.similar == ("a.txt",)
+    assert desk.history() == ()

@@ -7,10 +7,12 @@ sentence of the desk inside.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 
 from copydesk.app.config import load
 from copydesk.app.opening import open_workspace
+from copydesk.desk.batching import Rewrite
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import (
     Applied,
@@ -24,6 +26,7 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
+from copydesk.edit.expected import Expected
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import (
     Append,
@@ -33,8 +36,10 @@ from copydesk.edit.request import (
     Insert,
     RangeEdit,
     Request,
+    StringEdit,
     Terms,
 )
+from copydesk.errors import FileNotFound
 from copydesk.store.closing import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.tools.history import UNDO
@@ -118,6 +123,53 @@ class Desk(Closing):
         """
         terms = Terms(version, expected_old, auto=True)
         return self._opened.desk.prepare(self._member, _tool(request), request, terms)
+
+    def batch(
+        self,
+        path: str,
+        edits: Iterable[StringEdit | tuple[str, str]],
+        *,
+        expected_mtime_ms: int | None = None,
+        expected_size_bytes: int | None = None,
+        expected_sha256: str | None = None,
+        dry_run: bool = False,
+    ) -> Rewrite:
+        """Replace several texts of one file at once, all of them or none.
+
+        `edits` are pairs of an old text and a new one. Each old text is sought in
+        the file as it stands and must be there exactly once; LF in it fits any line
+        end. What is expected of the file (`mtime_ms`, `size_bytes` and `digest` of a
+        `read`) is checked in its turn, on the very bytes that are replaced. A
+        `dry_run` writes nothing and gives the diff that the real run makes.
+
+        Raises PartialMatchFail with every edit that has no single place,
+        CollisionDetected, DuplicateEdits, Conflict, InvalidArgs that names the edit
+        by its index, and the refusals of the file.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk
+        >>> from copydesk.errors import PartialMatchFail
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.py").write_text("import os\\nx = 1\\ny = 2\\n")
+        >>> with Desk(root) as desk:
+        ...     seen = desk.read("a.py")
+        ...     edits = [("import os\\n", ""), ("x = 1", "x = 10"), ("y = 2", "y = x")]
+        ...     done = desk.batch("a.py", edits, expected_sha256=seen.digest)
+        ...     try:
+        ...         desk.batch("a.py", [("x = 10", "x = 11"), ("z = 3", "z = 4")])
+        ...     except PartialMatchFail as refusal:
+        ...         print([(edit.index, edit.reason) for edit in refusal.failures])
+        [(1, 'no match')]
+        >>> done.replacements, done.edit_id, (root / "a.py").read_text()
+        (3, 1, 'x = 10\\ny = x\\n')
+        """
+        request = BatchEdit.of(RelPath.parse(path), edits)
+        expected = Expected(expected_mtime_ms, expected_size_bytes, expected_sha256)
+        batches = self._opened.batches
+        try:
+            return batches.edit(self._member, "BatchEdit", request, expected, dry=dry_run)
+        except FileNotFound:
+            raise self._opened.desk.missing(self._member, request.path) from None
 
     def apply(self, hunk_id: str) -> Applied:
         """Write a plan; raises ContentChanged and others when the file refuses it."""

@@ -209,7 +209,7 @@ class Opened(Closing):
         self._opener = Opener(config, self.files, state)
         self._notes = Later(setting, home or self._opener.open)
         self.desk = Desk(setting, writer, self._notes)
-        self._batches = Batching(setting, writer)
+        self.batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
 
     def close(self) -> None:
@@ -241,7 +241,7 @@ class Opened(Closing):
             return reports.refused(name, None, denied, lang)
         caller = self.member(member, "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod")
         context = Context(
-            self.desk, self._batches, self.looking, caller, lang, progress, cancelled, self.kept
+            self.desk, self.batches, self.looking, caller, lang, progress, cancelled, self.kept
         )
         return self.catalog.call(context, name, arguments)
 

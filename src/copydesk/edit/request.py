@@ -7,6 +7,7 @@ rest), and anchors are one line and not empty.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,6 +101,25 @@ class BatchEdit:
 
     path: RelPath
     edits: tuple[StringEdit, ...]
+
+    @staticmethod
+    def of(path: RelPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
+        """The batch of some edits, or pairs of an old text and a new one.
+
+        Raises InvalidArgs for no edits, and for one without an old text, by its index.
+        """
+        made: list[StringEdit] = []
+        for index, edit in enumerate(edits):
+            if isinstance(edit, StringEdit):
+                made.append(edit)
+                continue
+            old, new = edit
+            if not old:
+                raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
+            made.append(StringEdit(old, new))
+        if not made:
+            raise InvalidArgs("edits", "must not be empty")
+        return BatchEdit(path, tuple(made))
 
     @property
     def bad_character(self) -> bool:

@@ -184,12 +184,8 @@ def batch() -> tuple[Tool, ...]:
 def _request(context: Context, args: Args) -> BatchEdit:
     """The batch, each edit checked with its index named."""
     given = cast("list[dict[str, str]]", args.given["edits"])
-    made: list[StringEdit] = []
-    for index, one in enumerate(given):
-        if not one["old_string"]:
-            raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
-        made.append(StringEdit(one["old_string"], one["new_string"]))
-    return BatchEdit(context.path(args.text("path")), tuple(made))
+    pairs = ((one["old_string"], one["new_string"]) for one in given)
+    return BatchEdit.of(context.path(args.text("path")), pairs)
 
 
 def _terms(args: Args) -> Terms:
