@@ -363,6 +363,7 @@ def test_the_review_loop(shell: Shell, tmp_path: Path) -> None:
     assert [row["edit_id"] for row in shell("history", "--json", "--most", "1").data] == [2]
     assert shell("history", "a.txt", "--json").data == shell("history", "--json").data
     assert shell("history", "b.txt", "--json").data == []
+    assert "b.txt" in shell("history", "b.txt").out
     assert "No plans wait" in shell("pending").out
 
 
@@ -569,6 +570,34 @@ def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["pending"], ["pending", "--json"], ["call", "list_dir", "--path", "."], ["x", "--json"]],
+)
+def test_a_full_disk_is_told(shell: Shell, tmp_path: Path, words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, *words], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert ran.returncode == 2
+    assert ran.stderr.count(b"No space left on device") == 1
+    assert b"Traceback" not in ran.stderr
+    assert b"None" not in ran.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_file_of_ours(shell: Shell, tmp_path: Path, closed: str) -> None:
+    line = f'"$@" {closed}'
+    words = [*COMMAND, "call", "create_new_file", "--path", "b.txt", "--content", "b"]
+    ran = subprocess.run(["sh", "-c", line, "sh", *words], cwd=tmp_path, capture_output=True)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert (tmp_path / "b.txt").read_bytes() == b"b\n"
+    assert [row["path"] for row in shell("history", "--json").data] == ["b.txt"]
+    assert not any(
+        b"yaml" in path.read_bytes() for path in (tmp_path / ".copydesk").glob("*.sqlite")
+    )
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])

@@ -53,19 +53,34 @@ _CALL_EPILOG = """\
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _stand_in_for_closed()
     _speak_utf_8(sys.stdin, "surrogateescape")
     _speak_utf_8(sys.stdout, "backslashreplace")
     _speak_utf_8(sys.stderr, "backslashreplace")
     try:
         status = _run(words)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone (`| head`): what Python still holds for it goes nowhere.
+    except OSError as error:
+        # The reader has gone (`| head`), or the disk is full: what Python still holds goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        if isinstance(error, BrokenPipeError):
+            return 1
+        print(f"copydesk: standard output: {error.strerror}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _stand_in_for_closed() -> None:
+    """Open in the place of a standard stream that is closed one that goes nowhere.
+
+    Else the next file that is opened gets its number, and what is printed is in that file.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # it stays open
 
 
 def _speak_utf_8(stream: TextIO, errors: str) -> None:

@@ -247,6 +247,9 @@ def _each(options: argparse.Namespace, act: Callable[[str], tuple[dict[str, obje
 def _history(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         edits = opened.history(opened.config.member, options.path, options.most)
+    if not edits and options.path and not options.json:
+        out(terminal.line(say("cli.none_there", options.lang, {"path": options.path})) + "\n")
+        return 0
     return history.history(edits, options.lang, diffs=options.diff, as_json=options.json)
 
 

@@ -73,5 +73,7 @@ def _unusable(error: Exception) -> tuple[str, str, str]:
         return "USAGE", str(error), error.hint
     if isinstance(error, ConfigError):
         return "CONFIGURATION", str(error), ""
-    words = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+    words = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return "WORKSPACE", words, "copydesk doctor tells what is wrong and how to mend it."

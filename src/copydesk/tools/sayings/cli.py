@@ -6,6 +6,7 @@ SAYINGS: dict[str, tuple[str, str]] = {
     # the command line
     "cli.none_wait": ("No plans wait.", "没有待处理的规划。"),
     "cli.none_written": ("Nothing was written yet.", "尚无写入记录。"),
+    "cli.none_there": ("No edits of {path} are recorded.", "没有 {path} 的编辑记录。"),
     "cli.undoes": ("undoes {id}", "撤销 {id}"),
     "cli.undone_by": ("undone by {id}", "已由 {id} 撤销"),
     "cli.discarded": ("Discarded {id} ({path}).", "已丢弃 {id}（{path}）。"),
