@@ -49,6 +49,18 @@ def demo(*, keep: bool, lang: Lang) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def command() -> str:
+    """How this very `copydesk` is called from the folder that one is in."""
+    own = Path(sys.executable).with_name("copydesk")
+    found = shutil.which("copydesk")
+    if found and Path(found).resolve() == own.resolve():
+        return "copydesk"
+    if not own.exists():
+        return f"{sys.executable} -m copydesk.app.cli"
+    here = Path.cwd()
+    return str(own.relative_to(here) if own.is_relative_to(here) else own)
+
+
 def _copy_text(folder: Path) -> None:
     """Some of the text that Python's own library ships with."""
     library = Path(textwrap.__file__).parent
@@ -254,11 +266,12 @@ def _farewell(kept: Path | None) -> None:
     _head("Done: every step ended as it must")
     if kept is not None:
         _say(f"The workspace of this run: {kept}")
-    _say("To start the server in a folder of your own:")
-    _say("  copydesk mcp --root FOLDER     for a client that starts it itself (stdio)")
-    _say("  copydesk serve --root FOLDER   over HTTP, at http://127.0.0.1:8427/mcp")
-    _say("The second one also prints the address of the review page, where you see in a browser")
-    _say("what waits, and approve, reject, edit, apply and undo.")
+    copydesk, root = command(), kept or "FOLDER"
+    _say("To start the server there:" if kept else "To start the server in a folder of your own:")
+    _say(f"  {copydesk} mcp --root {root}     for a client that starts it itself (stdio)")
+    _say(f"  {copydesk} serve --root {root}   over HTTP, at http://127.0.0.1:8427/mcp")
+    _say("The second one also serves the review page, at http://127.0.0.1:8427/, where you see in")
+    _say("a browser what waits, and approve, reject, edit, apply and undo; it prints the way in.")
 
 
 def _block(data: dict[str, Any], language: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from copydesk.app import terminal
 from copydesk.app.config import Config
+from copydesk.app.demo import command
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools.report import Lang
 
@@ -43,7 +44,7 @@ def demo_notes(*, keep: bool, lang: Lang) -> int:
         if keep:
             _say(f"The workspace of this run: {folder}")
         _say("In a folder of your own: copydesk notes ls, and the toolset notes for your agent:")
-        _say("  copydesk mcp --root FOLDER --toolsets notes")
+        _say(f"  {command()} mcp --root FOLDER --toolsets notes")
         return 0
     finally:
         if not keep:
