@@ -1,0 +1,50 @@
+"""What the README and the page of the library tell one to type does what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    """The blocks of one language, in their order."""
+    text = (ROOT / page).read_text("utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def run(words: list[str], folder: Path) -> str:
+    """What a command says; it must not fail."""
+    tools = str(Path(sys.executable).parent)
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("COPYDESK_")}
+    path = os.pathsep.join((tools, kept.get("PATH", "")))
+    ran = subprocess.run(
+        words, cwd=folder, env={**kept, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+def test_the_first_edit_in_the_shell(tmp_path: Path) -> None:
+    first, second = (text for text in blocks("sh") if "copydesk call" in text)
+    typed = first.replace(". .venv/bin/activate\n", "set -e\n").replace("/tmp/try", str(tmp_path))
+    said = run(["sh", "-c", typed], tmp_path)
+    assert said.count("+zwei\n") == 3, "planned, applied, in the history"
+    assert "Took edit 1 back" in said
+    assert (tmp_path / "notes.txt").read_text() == "one\ntwo\nthree\n"
+    assert "context_match: exact" in run(["sh", "-c", second], tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "one\ntwo\nand a half\nthree\n"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
+def test_python(page: str, tmp_path: Path) -> None:
+    code = "\n".join(blocks("python", page))
+    said = run([sys.executable, "-c", code], tmp_path).split("\n")
+    for shown in re.findall(r"^ *print\(.*\)  # (.+)$", code, re.MULTILINE):
+        assert shown in said
