@@ -45,6 +45,9 @@ def test_one_line_edit_is_one_short_call(desk: Opened, guard: str) -> None:
         },
     )
     assert report.fields["changed"] is True
+    normalized = report.fields["normalized"]
+    assert isinstance(normalized, dict)
+    assert normalized["file_eof_has_newline"] is normalized["content_eof_has_newline"] is True
     both = report.text + json.dumps(report.data)
     assert tokens(report.text) < 400
     assert tokens(both) < 800, "text and structured content together"

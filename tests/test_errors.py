@@ -136,6 +136,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("create_new_file", {"path": "folder"}, "NOT_A_FILE", {}),
     ("create_new_file", {"path": "dangling"}, "NOT_A_FILE", {}),
     ("create_new_file", {"path": "pipe"}, "NOT_A_FILE", {}),
+    (APPEND, {"path": "a.py/x", "content": "x"}, "NOT_A_FILE", {"kind": "below a file"}),
+    (APPEND, {"path": "dangling", "content": "x"}, "NOT_A_FILE", {"kind": "symlink"}),
     ("read_file", {"path": "folder"}, "NOT_A_FILE", {}),
     ("read_file", {"path": "pipe"}, "NOT_A_FILE", {}),
     ("read_file", {"path": "bin"}, "BINARY_FILE", {"nul_at_byte": 4}),

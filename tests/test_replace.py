@@ -511,7 +511,9 @@ def test_create_clobbers_nothing(here: Path, path: str, refusal: Refusal, with_r
         real = workspace.resolve(where) if with_real and path != "out" else None
         with pytest.raises(type(refusal)) as caught:
             workspace.create(where, NEW, expected_real=real)
-    assert caught.value.facts() == refusal.facts()
+        with pytest.raises(type(refusal)) as told:
+            workspace.check_new(where)
+    assert caught.value.facts() == told.value.facts() == refusal.facts()
     assert sorted(os.listdir(here)) == before
     assert (here / "d" / "f").read_bytes() == OLD
 

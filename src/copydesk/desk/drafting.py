@@ -23,6 +23,7 @@ from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
     Failed,
+    FileExists,
     FileNotFound,
     InvalidArgs,
     Refusal,
@@ -68,6 +69,8 @@ class Drafting:
         except FileNotFound:
             if not (isinstance(request, Append) and request.create):
                 raise self.missing(member, request.path) from None
+            with suppress(FileExists):  # it has come meanwhile, and is appended to then
+                self._set.files.check_new(request.path)
             return self.of_new(request)
 
     def at_hand(self, member: Member, request: Request, make: Callable[[Source], Draft]) -> Draft:

@@ -47,6 +47,11 @@ class Place(Closing):
         if self.missing or self.blocked:
             raise FileNotFound()
 
+    def require_way(self) -> None:
+        """Raise NotAFile when a file stands where a parent directory would."""
+        if self.blocked:
+            raise NotAFile("below a file")
+
 
 class MadeParents:
     """The missing parents of a place, made one by one; those still empty go unless kept.
@@ -62,8 +67,7 @@ class MadeParents:
         self._kept = False
 
     def __enter__(self) -> Self:
-        if self._place.blocked:
-            raise NotAFile("below a file")
+        self._place.require_way()
         try:
             while self._place.missing:
                 self._descend()

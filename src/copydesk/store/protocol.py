@@ -295,6 +295,10 @@ class Files(Protocol):
         """
         ...
 
+    def check_new(self, path: RelPath) -> None:
+        """Raise what `create` would for what stands there now; nothing is made."""
+        ...
+
     def remove(
         self,
         path: RelPath,

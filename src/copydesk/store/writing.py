@@ -131,6 +131,10 @@ class Writing:
                 parents.keep()
             return place.real, stamp
 
+    def check_new(self, path: RelPath) -> None:
+        with _refusing("create"), self._new(path, None) as place:
+            place.require_way()
+
     @contextmanager
     def stage_new(
         self, path: RelPath, data: bytes, *, expected_real: RelPath | None = None

@@ -117,10 +117,10 @@ def _lines(draft: Draft) -> Fields:
     return {"old": old, "new": new, "delta": new - old}
 
 
-def normalized(draft: Draft, *, brief: bool = False) -> Fields:
-    """All remarks; in a brief report those alone that tell of something done."""
+def normalized(draft: Draft) -> Fields:
+    """What was done to keep the rules of line ends."""
     done = draft.normalized
-    fields: Fields = {
+    return {
         "file_eof_has_newline": done.file_eof_has_newline,
         "content_eof_has_newline": done.content_eof_has_newline,
         "normalized_file_eof_newline_added": done.file_eof_newline_added,
@@ -128,10 +128,6 @@ def normalized(draft: Draft, *, brief: bool = False) -> Fields:
         "newline_style": done.newline_style,
         "content_newlines_converted": done.content_newlines_converted,
     }
-    if brief:
-        wanted = ("normalized_file_eof_newline_added", "normalized_content_eof_newline_added")
-        return {name: fields[name] for name in (*wanted, "newline_style")}
-    return fields
 
 
 def _blank_lines(draft: Draft, lang: Lang) -> Fields:

@@ -90,7 +90,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, *, brief: bool = False) -> 
         "edit_id": outcome.edit_id,
         "version": draft.after.version,
         **parts.warnings(draft, lang),
-        "normalized": parts.normalized(draft, brief=brief),
+        "normalized": parts.normalized(draft),
         "apply_evidence": parts.apply_evidence(draft, brief=brief),
     }
     fields["summary"] = say(_applied_saying(outcome), lang, parts.numbers(draft))

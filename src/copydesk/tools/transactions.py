@@ -105,7 +105,7 @@ def _written(one: Applied, version: str, lang: Lang) -> Fields:
     }
     done = draft.normalized
     if done.file_eof_newline_added or done.content_eof_newline_added:
-        row["normalized"] = parts.normalized(draft, brief=True)
+        row["normalized"] = parts.normalized(draft)
     return row
 
 
