@@ -210,8 +210,9 @@ def test_a_desk_alone_leaves_nothing_behind(root: Path) -> None:
 
 
 def test_what_a_desk_needs(root: Path) -> None:
-    with pytest.raises(Failed):
-        Desk(root / "none")
+    for other in ("none", "a.txt"):
+        with pytest.raises(Failed):
+            Desk(root / other)
     (root / "copydesk.toml").write_text("ttl = 3")
     with pytest.raises(ConfigError):
         Desk(root)
@@ -290,3 +291,40 @@ def test_a_batch_that_is_refused_writes_nothing(desk: Desk, root: Path) -> None:
         desk.batch("A.txt", [("one", "1")])
     assert missing.value.similar == ("a.txt",)
     assert desk.history() == ()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\udc80"])
+def test_texts_that_no_file_can_hold(desk: Desk, root: Path, text: str) -> None:
+    two = Anchor("two", argument="end_anchor")
+    for argument, call in {
+        "content": lambda: desk.prepare(RangeEdit(A, "1", text)),
+        "anchor": lambda: desk.prepare(Insert(A, Anchor(text), "x")),
+        "start_anchor": lambda: desk.prepare(BlockReplace(A, Anchor(text), two, "x")),
+        "end_anchor": lambda: desk.prepare(BlockReplace(A, two, Anchor(text), "x")),
+        "edits[1].old_string": lambda: desk.batch("a.txt", [("one", "1"), (text, "x")]),
+        "edits[0].new_string": lambda: desk.prepare(BatchEdit.of(A, [("one", text)])),
+    }.items():
+        with pytest.raises(InvalidArgs) as caught:
+            call()
+        assert caught.value.argument == argument
+    for write in (
+        lambda: desk.edit(Append(A, text)),
+        lambda: desk.create("b.txt", text),
+        lambda: desk.overwrite("a.txt", text, known_lines=3, known_bytes=14),
+    ):
+        with pytest.raises(InvalidArgs):
+            write()
+    assert [path.name for path in root.iterdir()] == ["a.txt"]
+    assert (root / "a.txt").read_text() == TEXT
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_count_from_one(desk: Desk, number: int) -> None:
+    for argument, call in {
+        "occurrence": lambda: desk.prepare(Insert(A, Anchor("o"), "x", occurrence=number)),
+        "most": lambda: desk.history(most=number),
+        "most_lines": lambda: desk.read("a.txt", most_lines=number),
+    }.items():
+        with pytest.raises(InvalidArgs) as caught:
+            call()
+        assert caught.value.argument == argument

@@ -184,7 +184,7 @@ def _table(path: Path) -> Mapping[str, object] | None:
     project = path.name == "pyproject.toml"
     try:
         text = path.read_text("utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # of a root that is a file others tell
         return None
     except OSError as error:
         raise ConfigError(f"{path.name}: cannot be read: {error.strerror}") from None

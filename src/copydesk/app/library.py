@@ -39,7 +39,8 @@ from copydesk.edit.request import (
     StringEdit,
     Terms,
 )
-from copydesk.errors import FileNotFound
+from copydesk.edit.sound import check_request, check_text
+from copydesk.errors import FileNotFound, InvalidArgs
 from copydesk.store.closing import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.tools.history import UNDO
@@ -89,6 +90,8 @@ class Desk(Closing):
 
     def read(self, path: str, range: str = "", most_lines: int = 500) -> Reading:
         """Some lines of a file: `range` as in `read_file`, "" for the whole."""
+        if most_lines < 1:
+            raise InvalidArgs("most_lines", "must be a number from 1")
         return self._opened.desk.read(self._member, RelPath.parse(path), range, most_lines)
 
     def prepare(
@@ -100,6 +103,7 @@ class Desk(Closing):
         existing_hunk_id: str | None = None,
     ) -> Planned:
         """Plan an edit; nothing is written."""
+        check_request(request)
         terms = Terms(version, expected_old, existing_hunk_id)
         outcome = self._opened.desk.prepare(self._member, _tool(request), request, terms)
         assert isinstance(outcome, Planned), "without auto a preparation only plans"
@@ -121,6 +125,7 @@ class Desk(Closing):
         >>> type(first).__name__, first.plan.owner, first.declined is None
         ('Planned', 'local', False)
         """
+        check_request(request)
         terms = Terms(version, expected_old, auto=True)
         return self._opened.desk.prepare(self._member, _tool(request), request, terms)
 
@@ -164,6 +169,7 @@ class Desk(Closing):
         (3, 1, 'x = 10\\ny = x\\n')
         """
         request = BatchEdit.of(RelPath.parse(path), edits)
+        check_request(request)
         expected = Expected(expected_mtime_ms, expected_size_bytes, expected_sha256)
         batches = self._opened.batches
         try:
@@ -203,6 +209,7 @@ class Desk(Closing):
     def create(self, path: str, content: str = "") -> Created:
         """Write a new file."""
         parsed = RelPath.parse(path)
+        check_text("content", content)
         return self._opened.desk.create(self._member, "create_new_file", parsed, content)
 
     def overwrite(
@@ -218,6 +225,7 @@ class Desk(Closing):
 
         Content that looks like a patch is refused unless it `may_be_diff`.
         """
+        check_text("content", content)
         return self._opened.desk.overwrite(
             self._member,
             "overwrite_entire_file",
@@ -238,6 +246,8 @@ class Desk(Closing):
 
         With `before` those of lower ids.
         """
+        if most < 1:
+            raise InvalidArgs("most", "must be a number from 1")
         return self._opened.history(self._member.name, path, most, before)
 
     def undo(self, edit_id: int) -> Undone:
