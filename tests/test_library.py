@@ -328,3 +328,21 @@ def test_numbers_count_from_one(desk: Desk, number: int) -> None:
         with pytest.raises(InvalidArgs) as caught:
             call()
         assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", b""),
+        ("a", b"a\n"),
+        ("a\n", b"a\n"),
+        ("a\r\nb", b"a\r\nb\r\n"),
+        ("a\r\nb\nc", b"a\r\nb\nc\n"),
+        ("a\nb\r\nc", b"a\nb\r\nc\r\n"),
+        ("a\r\n", b"a\r\n"),
+    ],
+)
+def test_how_a_new_file_ends(desk: Desk, root: Path, content: str, expected: bytes) -> None:
+    made = desk.create("new.txt", content)
+    assert (root / "new.txt").read_bytes() == expected == made.after.data
+    assert made.newline_added is (len(expected) > len(content))

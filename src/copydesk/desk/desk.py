@@ -225,13 +225,14 @@ class Desk:
         return self._drafting.missing(member, path)
 
     def create(self, member: Member, tool: str, path: RelPath, content: str) -> Created:
-        """Write a new file; a last line without newline gets one.
+        """Write a new file; a last line without newline gets one, that of the line before it.
 
         Raises FileExists and NotAFile; of what the member may not read only that it is there.
         """
         added = bool(content) and not content.endswith("\n")
         nothing = self._drafting.nothing_at(path)
-        new = nothing.encoding.encode(content + "\n" * added)
+        crlf = content[: content.rfind("\n") + 1].endswith("\r\n")
+        new = nothing.encoding.encode(content + ("\r\n" if crlf else "\n") * added)
         change = ChangeSet.of(0, [Edit(0, 0, new)])
         after = Snapshot(new, nothing.encoding)
         diff = unified(nothing, change, str(path), created=True)
