@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from copydesk.app.asking import question
 from copydesk.app.config import TOOLSETS, MemberConfig
+from copydesk.app.mcp_hunks import Hunks
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools import manuals
 from mcp_calls import (
@@ -85,6 +87,24 @@ async def test_modern_clients_hear_of_changes(opened: Opened) -> None:
                 await client.call_tool("apply_file_modification", {"hunk_id": hunk})
                 while type(await anext(events)).__name__ != "ResourcesListChanged":
                     pass
+
+
+async def test_what_waits_is_known_before_the_first_call(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a plan made anew while it is read for the first time would be no news."""
+    read, never, known = Hunks._read_waiting, threading.Event(), list[int]()
+
+    def slow(hunks: Hunks) -> dict[str, object]:
+        never.wait(0.3)
+        found = read(hunks)
+        known.append(len(found))
+        return found
+
+    monkeypatch.setattr(Hunks, "_read_waiting", slow)
+    async with Client(server_of(opened)) as client:
+        assert known == [0]
+        await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
 
 
 async def test_handshake_clients_hear_of_changes(opened: Opened) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 import anyio
 import anyio.to_thread
 import mcp_types as t
+from anyio.abc import TaskStatus
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, SubscriptionBus
@@ -120,15 +121,18 @@ class Hunks:
         leave = self._opened.on_change(told)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._watch, news)
+                await group.start(self._watch, news)
                 yield
                 group.cancel_scope.cancel()
         finally:
             leave()
 
-    async def _watch(self, news: asyncio.Event) -> None:
-        known = await self._waiting({})
+    async def _watch(
+        self, news: asyncio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
         changes = await self._changes(None)
+        known = await self._waiting({})
+        task_status.started()  # what comes from now on is news to every client
         while True:
             with anyio.move_on_after(_LOOK_SECONDS):
                 await news.wait()
