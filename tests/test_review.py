@@ -221,6 +221,7 @@ def test_a_rejection_needs_a_reason_and_is_told_to_the_owner(opener: Open, tmp_p
     assert untold(other) == []
     refused = apply(desk, hunk)
     assert (refused["error"], refused["by"]) == ("HUNK_REJECTED", "eve")
+    assert "file_changed_since_preview" not in refused, "nobody has looked"
     assert (tmp_path / "a.txt").read_text() == TEXT
     mine = plan(desk, 5, "five", by="max")  # one that asks nobody heeds it too
     other.desk.review.reject(other.member("eve"), mine, "no")

@@ -21,6 +21,7 @@ from copydesk.errors import (
     Conflict,
     Crashed,
     Fact,
+    HunkRejected,
     PartialMatchFail,
     Refusal,
     Unsettled,
@@ -109,8 +110,9 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         "context_match": "rejected",
         "error": outcome.refusal.code,
         **facts_of(outcome.refusal),
-        **_drift(plan.base_digest, now.digest if now else None),
     }
+    if not isinstance(outcome.refusal, HunkRejected):  # that one is said without reading the file
+        fields |= _drift(plan.base_digest, now.digest if now else None)
     shown: Fields = {}
     if now is not None:
         start = min(plan.place.start, now.line_count)
