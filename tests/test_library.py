@@ -346,3 +346,10 @@ def test_how_a_new_file_ends(desk: Desk, root: Path, content: str, expected: byt
     made = desk.create("new.txt", content)
     assert (root / "new.txt").read_bytes() == expected == made.after.data
     assert made.newline_added is (len(expected) > len(content))
+
+
+def test_an_anchor_of_a_block_is_called_by_its_name(desk: Desk) -> None:
+    for start, end, argument in (("zzz", "two", "start_anchor"), ("one", "zzz", "end_anchor")):
+        with pytest.raises(AnchorNotFound) as caught:
+            desk.prepare(BlockReplace(A, Anchor(start), Anchor(end), "x"))
+        assert caught.value.argument == argument

@@ -8,7 +8,7 @@ rest), and anchors are one line and not empty.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from copydesk.edit.expected import Expected
@@ -70,7 +70,8 @@ class BlockReplace:
     """Put `content` in the place of the lines between two anchors, or of those and the anchors.
 
     `include_anchors` keeps both anchor lines. Without `strict` or without
-    `require_unique` the first of several candidates is taken.
+    `require_unique` the first of several candidates is taken. Each anchor goes by
+    the name of its field.
     """
 
     path: RelPath
@@ -81,6 +82,12 @@ class BlockReplace:
     include_anchors: bool = True
     require_unique: bool = True
     strict: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("start_anchor", "end_anchor"):
+            anchor: Anchor = getattr(self, name)
+            if anchor.argument != name:
+                object.__setattr__(self, name, replace(anchor, argument=name))
 
 
 @dataclass(frozen=True, slots=True)
