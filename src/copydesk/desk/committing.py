@@ -106,7 +106,7 @@ class Committing:
         if left:
             reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
             raise Unsettled("write several files", str(reason), tuple(dict.fromkeys(left)))
-        return all(s.state == "done" for s in settled)
+        return all(entry.state == "done" for entry in self._journal.of_group(group))
 
 
 class _Work:

@@ -15,6 +15,7 @@ them). Invariant: a refusal raised means that nothing was written, but for
     ├── batch: PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
     ├── approval: ApprovalRequired, HunkRejected, AlreadyDecided
     └── failure: Failed (what the operating system refused, in its own words),
+        below it ServerFailed (the server that machines share), TurnLost (too late to write);
         Unsettled (it refused the way back too: the one that may have written),
         Crashed (a bug of ours, by the id of its log entry)
 
@@ -35,7 +36,7 @@ from copydesk.errors.argument import (
     SuspiciousDiff,
 )
 from copydesk.errors.batch import CollisionDetected, Conflict, DuplicateEdits, PartialMatchFail
-from copydesk.errors.failure import Crashed, Failed, Unsettled
+from copydesk.errors.failure import Crashed, Failed, ServerFailed, TurnLost, Unsettled
 from copydesk.errors.file import (
     AccessDenied,
     BinaryFile,
@@ -93,10 +94,12 @@ __all__ = [
     "PathRequired",
     "RangeOutOfBounds",
     "Refusal",
+    "ServerFailed",
     "StaleRead",
     "StatsMismatch",
     "SuspiciousDiff",
     "Told",
+    "TurnLost",
     "Unsettled",
     "WrongMode",
     "WrongOwner",

@@ -36,3 +36,19 @@ class Unsettled(Refusal):
     operation: str
     reason: str
     paths: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class ServerFailed(Failed):
+    """The server that machines share did not answer, or refused; `reason` names it."""
+
+
+@dataclass(eq=False)
+class TurnLost(Failed):
+    """The writer lost its turn at a file before it could write; it may be asked again."""
+
+    @staticmethod
+    def of(key: str) -> TurnLost:
+        """The turn that was held as `key` was lost."""
+        what = "a file with several names" if key.startswith("\0") else key
+        return TurnLost("write", f"the turn at {what} was lost; others may have had it since")

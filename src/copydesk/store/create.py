@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from copydesk.errors import FileExists, NotAFile
@@ -35,23 +35,28 @@ _NO_SUCH_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, er
 _DEFAULT_MODE = 0o666
 
 
-def create(place: Place, data: bytes, *, durability: Durability) -> Stamp:
+def create(
+    place: Place, data: bytes, *, durability: Durability, may_write: Callable[[], None]
+) -> Stamp:
     """A new file at the place with the default mode; its stamp.
 
-    Raises FileExists, NotAFile, OSError; nothing is left behind then. NotPutBack.
+    `may_write` is the last to be asked, and raises what is raised then. Raises
+    FileExists, NotAFile, OSError; nothing is left behind then. NotPutBack.
     """
-    with staged(place, data, durability=durability) as ready:
+    with staged(place, data, durability=durability, may_write=may_write) as ready:
         return ready.commit()
 
 
 @contextmanager
-def staged(place: Place, data: bytes, *, durability: Durability) -> Generator[Creation]:
+def staged(
+    place: Place, data: bytes, *, durability: Durability, may_write: Callable[[], None]
+) -> Generator[Creation]:
     """The new file, complete without its name; it is gone after unless it was committed."""
     refuse_existing(place)
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
         fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE, place.name)
         ours = _filled(place, fd, temp, data, durability)
-        ready = Creation(place, data, durability, flush, temp, ours)
+        ready = Creation(place, data, durability, flush, temp, ours, may_write)
         try:
             yield ready
         finally:
@@ -69,8 +74,9 @@ class Creation:
         flush: DirFlush,
         temp: bytes,
         ours: os.stat_result,
+        may_write: Callable[[], None],
     ) -> None:
-        self._place, self._data = place, data
+        self._place, self._data, self._may_write = place, data, may_write
         self._durability: Durability = durability
         self._flush, self._temp, self._ours = flush, temp, ours
         self.digest = ""
@@ -80,6 +86,7 @@ class Creation:
 
         NotPutBack when it may not be.
         """
+        self._may_write()
         self._put()
         try:
             self._flush.now(self._place.name)

@@ -38,6 +38,7 @@ def replace(
     durability: Durability,
     before_rename: Callable[[Callable[[], str]], None] | None = None,
     states: States = (),
+    may_write: Callable[[], None] = lambda: None,
 ) -> Stamp:
     """Put the pieces in the place of the file open as `old_fd`; the new stamp.
 
@@ -45,6 +46,7 @@ def replace(
     far as the system allows. `before_rename` gets what gives the SHA-256 of the
     new bytes; that is made beside the copying, from the `states` of the old
     file's digest where there are any, and the flush goes on beside it too.
+    `may_write` is the last to be asked, and raises what is raised then.
     Raises TargetMoved when the name does not hold what was expected right
     before the rename, OSError, NotPutBack.
     """
@@ -57,6 +59,7 @@ def replace(
         durability=durability,
         digested=before_rename is not None,
         states=states,
+        may_write=may_write,
     ) as ready:
         if before_rename is not None:
             before_rename(lambda: ready.digest)
@@ -75,6 +78,7 @@ def staged(
     digested: bool = False,
     revocable: bool = False,
     states: States = (),
+    may_write: Callable[[], None] = lambda: None,
 ) -> Generator[Replacement]:
     """The new file, complete beside the old one; it is gone after unless it was committed.
 
@@ -107,6 +111,7 @@ def staged(
             ours,
             beside,
             revocable,
+            may_write,
         )
         try:
             yield ready
@@ -129,7 +134,9 @@ class Replacement:
         ours: os.stat_result,
         beside: DigestBeside | None,
         revocable: bool,
+        may_write: Callable[[], None],
     ) -> None:
+        self._may_write = may_write
         self._place, self._old_fd = place, old_fd
         self._flush, self._file_flush = flush, file_flush
         self._expected, self._expected_sha256 = expected, expected_sha256
@@ -148,6 +155,7 @@ class Replacement:
         """
         place = self._place
         self._file_flush.wait()
+        self._may_write()
         check_target(place, self._old_fd, self._expected, self._expected_sha256)
         if not (self._revocable and self._exchanged()):
             _os.rename(place.dir_fd, self._temp, place.name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
@@ -52,7 +52,8 @@ class Workspace(Closing, Writing):
 
     Keeps the directory open until `close`, and may be used from many threads
     until then. `limit_bytes` is the largest file that is edited, `whole_bytes`
-    the largest that is loaded whole.
+    the largest that is loaded whole. `may_write` raises a refusal when a writer
+    has lost the right to write; it is asked right before a file is changed.
     """
 
     def __init__(
@@ -62,9 +63,10 @@ class Workspace(Closing, Writing):
         durability: Durability = "full",
         limit_bytes: int = 64 << 20,
         whole_bytes: int = sizes.WHOLE,
+        may_write: Callable[[], None] = lambda: None,
     ) -> None:
         self._surveyed: dict[tuple[Stamp, str | None], Known] = {}
-        super().__init__(Root(os.fspath(root)), durability, self._states_of)
+        super().__init__(Root(os.fspath(root)), durability, self._states_of, may_write)
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
 

@@ -30,10 +30,18 @@ class Writing:
     """The methods of `Files` that write; see `protocol` for what each promises."""
 
     def __init__(
-        self, root: Root, durability: Durability, states: Callable[[Stamp, str], States]
+        self,
+        root: Root,
+        durability: Durability,
+        states: Callable[[Stamp, str], States],
+        may_write: Callable[[], None],
     ) -> None:
-        """`states` gives those of a file's digest, where a pass over it has left any."""
-        self._root, self._states = root, states
+        """`states` gives those of a file's digest, where a pass over it has left any.
+
+        `may_write` raises a refusal when the right to write was lost; it is asked right
+        before each step that changes what a name leads to, or what stands in a file.
+        """
+        self._root, self._states, self._may_write = root, states, may_write
         self._durability: Durability = durability
 
     def replace(
@@ -62,13 +70,14 @@ class Writing:
                     durability=durability,
                     before_rename=before_rename,
                     states=self._states(expected, expected_sha256),
+                    may_write=self._may_write,
                 )
             return write_in_place(
                 place,
                 expected,
                 expected_sha256,
                 pieces,
-                before_in_place=before_in_place,
+                before_in_place=self._asking_after(before_in_place),
                 durability=durability,
             )
 
@@ -100,20 +109,21 @@ class Writing:
                     digested=digested,
                     revocable=True,
                     states=self._states(expected, expected_sha256),
+                    may_write=self._may_write,
                 )
                 with made as replacement:
-                    yield _Ready("write", replacement)
+                    yield _Ready("write", replacement, self._may_write)
                 return
             in_place = staged_in_place(
                 place,
                 expected,
                 expected_sha256,
                 pieces,
-                before_in_place=before_in_place,
+                before_in_place=self._asking_after(before_in_place),
                 durability=durability,
             )
             with in_place as overwriting:
-                yield _Ready("write", overwriting)
+                yield _Ready("write", overwriting, self._may_write)
 
     def create(
         self,
@@ -127,7 +137,7 @@ class Writing:
             if not make_parents:
                 place.require_parent()
             with MadeParents(place, flush=self._durability == "full") as parents:
-                stamp = create(place, data, durability=self._durability)
+                stamp = create(place, data, durability=self._durability, may_write=self._may_write)
                 parents.keep()
             return place.real, stamp
 
@@ -144,9 +154,11 @@ class Writing:
             _refusing("create"),
             self._new(path, expected_real) as place,
             MadeParents(place, flush=flush) as parents,
-            staged_new(place, data, durability=self._durability) as creation,
+            staged_new(
+                place, data, durability=self._durability, may_write=self._may_write
+            ) as creation,
         ):
-            yield _Ready("create", creation, parents)
+            yield _Ready("create", creation, self._may_write, parents)
 
     def remove(
         self,
@@ -160,6 +172,7 @@ class Writing:
             _refusing("remove"),
             self._target(path, expected_real) as (place, old_fd),
         ):
+            self._may_write()
             remove(place, old_fd, expected, expected_sha256, durability=self._durability)
 
     def sweep(self, path: RelPath, before_ns: int) -> int:
@@ -175,6 +188,15 @@ class Writing:
             if place.missing or place.blocked or not place.name:
                 return 0
             return temp.sweep_for(place.dir_fd, place.name)
+
+    def _asking_after(self, before_in_place: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        """The callback, and after it whether one may write."""
+
+        def before(old: bytes) -> None:
+            before_in_place(old)
+            self._may_write()
+
+        return before
 
     @contextmanager
     def _target(self, path: RelPath, expected_real: RelPath | None) -> Generator[tuple[Place, int]]:
@@ -200,8 +222,15 @@ class Writing:
 class _Ready:
     """A staged write whose OSError is a refusal; it keeps the parents that were made for it."""
 
-    def __init__(self, operation: str, inner: Staged, parents: MadeParents | None = None) -> None:
+    def __init__(
+        self,
+        operation: str,
+        inner: Staged,
+        may_write: Callable[[], None],
+        parents: MadeParents | None = None,
+    ) -> None:
         self._operation, self._inner, self._parents = operation, inner, parents
+        self._may_write = may_write
 
     @property
     def digest(self) -> str:
@@ -216,6 +245,7 @@ class _Ready:
         return stamp
 
     def put_back(self, sha256: str) -> None:
+        self._may_write()
         with _refusing("put back"):
             self._inner.put_back(sha256)
         if self._parents is not None:

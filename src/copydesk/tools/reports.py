@@ -24,6 +24,8 @@ from copydesk.errors import (
     HunkRejected,
     PartialMatchFail,
     Refusal,
+    ServerFailed,
+    TurnLost,
     Unsettled,
 )
 from copydesk.tools import evidence, parts
@@ -263,7 +265,12 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
     return say(name, lang, {**facts, "reason": why(str(facts.get("reason")), lang)})
 
 
-_OWN_WORDS: dict[type[Refusal], str] = {Crashed: "CRASH", Unsettled: "UNSETTLED"}
+_OWN_WORDS: dict[type[Refusal], str] = {
+    Crashed: "CRASH",
+    ServerFailed: "SERVER_FAILED",
+    TurnLost: "TURN_LOST",
+    Unsettled: "UNSETTLED",
+}
 """Refusals that share their code with another one and say something else."""
 
 

@@ -199,6 +199,14 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The operating system refused ({operation}): {reason}. Nothing was changed; call again when that is mended.",
         "操作系统拒绝（{operation}）：{reason}。未作任何更改；排除原因后请重新调用。",
     ),
+    "SERVER_FAILED": (
+        "The server that the machines share cannot be used ({operation}): {reason}. No file was changed by this call; call again when it answers.",
+        "多台机器共用的服务器不可用（{operation}）：{reason}。此次调用未更改任何文件；待其恢复后请重新调用。",
+    ),
+    "TURN_LOST": (
+        "This process stood still, or was cut off, for too long: {reason}. Nothing was written and a plan waits on; call again.",
+        "此进程停顿或断连过久：{reason}。未写入任何内容，规划仍保留；请重新调用。",
+    ),
     "UNSETTLED": (
         "The operating system refused ({operation}): {reason}. It refused the way back too, so a part of the edit may stand in {paths} until that is mended. The next edit there settles it first, and so does copydesk recover; read the file then.",
         "操作系统拒绝（{operation}）：{reason}，也未能恢复原状：在排除原因之前，{paths} 中可能留有部分编辑。下一次编辑该文件时会先行处理，也可运行 copydesk recover；之后请重新读取文件。",
