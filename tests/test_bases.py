@@ -10,21 +10,26 @@ from pathlib import Path
 import pytest
 
 from copydesk.desk.bases import Bases, MemoryBases
+from copydesk.desk.redis.bases import RedisBases
 from copydesk.store.bases import FileBases
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from redis_calls import connections
 
 MIB = 1 << 20
 HERE = RelPath(("a.txt",))
 Make = Callable[[int, int], Bases]
 
 
-@pytest.fixture(params=["memory", "files"])
+@pytest.fixture(params=["memory", "files", "redis"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """What makes bases with a bound and a largest text, in bytes."""
     if request.param == "memory":
         return MemoryBases
+    if request.param == "redis":
+        server, _ = connections(request)()
+        return lambda most, largest: RedisBases(server, most, largest)
     return lambda most, largest: FileBases(str(tmp_path), most, largest)
 
 

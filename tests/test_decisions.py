@@ -1,4 +1,4 @@
-"""The contract of decisions, for both stores of them; who approves by the policy."""
+"""The contract of decisions, for all stores of them; who approves by the policy."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ from copydesk.app.telling import ToldDecisions
 from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
 from copydesk.desk.decisions_sqlite import SqliteDecisions
 from copydesk.desk.policy import Approver, Policy, Why
+from copydesk.desk.redis.decisions import RedisDecisions
 from copydesk.text.relpath import RelPath
+from redis_calls import connections
 
 Open = Callable[[], Decisions]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """What opens one more connection to one store; the memory has only the first."""
     opened: list[Decisions] = []
+    connection = connections(request) if request.param == "redis" else None
 
     def connect() -> Decisions:
-        if request.param == "memory":
-            made: Decisions = opened[0] if opened else MemoryDecisions()
+        if connection is not None:
+            made: Decisions = RedisDecisions(connection()[0])
+        elif request.param == "memory":
+            made = opened[0] if opened else MemoryDecisions()
         else:
             made = SqliteDecisions(str(tmp_path / "decisions.sqlite"))
         opened.append(made)

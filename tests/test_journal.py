@@ -1,4 +1,4 @@
-"""The contract of journals, for both of them; what only the one on the disk promises."""
+"""The contract of journals, for all of them; what only the one on the disk promises."""
 
 from __future__ import annotations
 
@@ -18,20 +18,26 @@ from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.journal import Entry, Journal, MemoryJournal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
+from copydesk.desk.redis.journal import RedisJournal
+from copydesk.store.notes.protocol import Delete
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
+from redis_calls import connections
 
 Open = Callable[[], Journal]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """What opens one more connection to one journal; the memory has only the first."""
     opened: list[Journal] = []
+    connection = connections(request) if request.param == "redis" else None
 
     def connect() -> Journal:
-        if request.param == "memory":
-            made: Journal = opened[0] if opened else MemoryJournal()
+        if connection is not None:
+            made: Journal = RedisJournal(*connection())
+        elif request.param == "memory":
+            made = opened[0] if opened else MemoryJournal()
         else:
             made = SqliteJournal(str(tmp_path / "journal.sqlite"), durable=False)
         opened.append(made)
@@ -46,6 +52,9 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 def journal(opener: Open) -> Journal:
     """One journal."""
     return opener()
+
+
+KEPT = pytest.mark.parametrize("opener", ["sqlite", "redis"], indirect=True)
 
 
 @pytest.fixture
@@ -153,18 +162,17 @@ def test_memory_keeps_the_last_entries() -> None:
     check(journal, (ids[4], "open"), (ids[3], "open"), (ids[2], "open"))
 
 
-def test_an_id_is_never_given_twice(tmp_path: Path) -> None:
-    path = str(tmp_path / "journal.sqlite")
-    journal = SqliteJournal(path, durable=False)
+@KEPT
+def test_an_id_is_never_given_twice(opener: Open) -> None:
+    journal = opener()
     first = journal.open(entry())
     journal.close_entry(first, "done")
     assert journal.prune(1_001, 1 << 40) == 1
     journal.close()
-    again = SqliteJournal(path, durable=False)
-    assert again.open(entry()) > first
-    again.close()
+    assert opener().open(entry()) > first
 
 
+@KEPT
 @pytest.mark.parametrize(
     ("before_ms", "most_bytes", "kept"),
     [
@@ -177,13 +185,13 @@ def test_an_id_is_never_given_twice(tmp_path: Path) -> None:
     ],
 )
 def test_old_entries_and_those_beyond_the_size_are_pruned(
-    on_disk: SqliteJournal, before_ms: int, most_bytes: int, kept: list[int]
+    journal: Journal, before_ms: int, most_bytes: int, kept: list[int]
 ) -> None:
-    ids = [on_disk.open(entry(size=10_000, time=i + 1)) for i in range(4)]
+    ids = [journal.open(entry(size=10_000, time=i + 1)) for i in range(4)]
     for edit_id in (ids[0], ids[1], ids[3]):
-        on_disk.close_entry(edit_id, "done")
-    assert on_disk.prune(before_ms, most_bytes) == 4 - len(kept)
-    assert sorted(ids.index(e.edit_id) for e in on_disk.entries()) == kept
+        journal.close_entry(edit_id, "done")
+    assert journal.prune(before_ms, most_bytes) == 4 - len(kept)
+    assert sorted(ids.index(e.edit_id) for e in journal.entries()) == kept
 
 
 def test_how_a_write_ended_survives_a_refused_transaction(
@@ -206,6 +214,50 @@ def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
     on_disk.close_entry(edit_id, "done")
     check(on_disk, (edit_id, "done"))
     assert whole(tmp_path, edit_id) is None
+
+
+@KEPT
+def test_old_bytes_are_found_while_the_entry_is_open(opener: Open) -> None:
+    one, other = opener(), opener()
+    edit_id = one.open(entry())
+    assert other.whole_of(edit_id) is None
+    one.keep_whole(edit_id, b"old " * 5_000)
+    assert other.whole_of(edit_id) == b"old " * 5_000
+    one.close_entry(edit_id, "failed")
+    check(one, (edit_id, "failed"))
+    assert other.whole_of(edit_id) is None
+
+
+def test_a_diff_and_a_way_back_may_come_later(opener: Open) -> None:
+    one, other = opener(), opener()
+    edit_id = one.open(entry())
+    undo = (Delete("20210808180320-fqgskfj"),)
+    one.amend(edit_id, lambda: b"all of it\n" * 1_000)
+    one.keep_undo(edit_id, undo)
+    assert one.get(edit_id).diff == b"all of it\n" * 1_000  # type: ignore[union-attr]
+    found = other.get(edit_id)
+    assert found is not None
+    assert (found.diff, found.undo) == (b"all of it\n" * 1_000, undo)
+
+
+def test_the_next_entry_of_a_path_is_found(journal: Journal) -> None:
+    ids = [journal.open(entry(name)) for name in ("a", "b", "a", "a/c")]
+    entries = [journal.get(each) for each in ids]
+    following = [journal.next_of(each) for each in entries if each is not None]
+    assert [each and each.edit_id for each in following] == [ids[2], None, None, None]
+    assert journal.of_hunk("aaaaaaaa") == entries[-1]
+    assert journal.of_hunk("bbbbbbbb") is None
+
+
+@KEPT
+def test_many_entries_are_told_in_their_order(journal: Journal) -> None:
+    ids = list(journal.open_all([entry("ab"[i % 2], "xyz"[i % 3]) for i in range(1_300)]))
+    assert [e.edit_id for e in journal.entries(most=1_200)] == ids[::-1][:1_200]
+    found = journal.entries(RelPath.parse("b"), "y", most=1_000)
+    assert [e.edit_id for e in found] == [ids[i] for i in range(1_300) if i % 2 and i % 3 == 1][
+        ::-1
+    ]
+    assert [e.edit_id for e in journal.in_doubt()] == ids
 
 
 def whole(folder: Path, edit_id: int) -> bytes | None:

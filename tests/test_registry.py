@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.desk.redis.counts import Counts
+from copydesk.desk.redis.registry import RedisRegistry
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
 from copydesk.edit.place import Place
@@ -16,9 +18,11 @@ from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import HunkNotFound
 from copydesk.text.relpath import RelPath
+from redis_calls import connections
 
 Open = Callable[[], Registry]
-KINDS = ("memory", "sqlite")
+KINDS = ("memory", "sqlite", "redis")
+KEPT = ("sqlite", "redis")
 NOW = 1_000_000
 
 
@@ -26,10 +30,13 @@ NOW = 1_000_000
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """What opens one more connection to one registry; the memory has only the first."""
     opened: list[Registry] = []
+    connection = connections(request) if request.param == "redis" else None
 
     def connect() -> Registry:
-        if request.param == "memory":
-            made: Registry = opened[0] if opened else MemoryRegistry()
+        if connection is not None:
+            made: Registry = RedisRegistry(*connection())
+        elif request.param == "memory":
+            made = opened[0] if opened else MemoryRegistry()
         else:
             made = SqliteRegistry(str(tmp_path / "plans.sqlite"))
         opened.append(made)
@@ -196,45 +203,51 @@ def test_an_id_is_taken_once_among_many_threads(opener: Open) -> None:
     assert first.waiting(NOW) == tuple(plans)
 
 
-def test_plans_in_a_file_survive_the_process(tmp_path: Path) -> None:
-    path = str(tmp_path / "plans.sqlite")
-    first = SqliteRegistry(path)
+@pytest.mark.parametrize("opener", KEPT, indirect=True)
+def test_plans_survive_the_process(opener: Open) -> None:
+    first = opener()
     for each in (A, B, C):
         first.add(each)
     first.end(B.id, "applied", NOW + 1)
     first.close()
-    again = SqliteRegistry(path)
+    again = opener()
     check(again, A.id, A)
     check(again, B.id, "applied")
     check(again, C.id, "expired", C.expires_ms)
     assert again.waiting(NOW + 5) == (C, A)
-    again.close()
 
 
-def test_an_end_in_a_file_is_forgotten_soon_after_a_day(tmp_path: Path) -> None:
-    registry = SqliteRegistry(str(tmp_path / "plans.sqlite"))
+@pytest.mark.parametrize("opener", KEPT, indirect=True)
+def test_an_end_is_forgotten_soon_after_a_day(registry: Registry) -> None:
     registry.add(A)
     registry.end(A.id, "applied", NOW)
     registry.add(plan("bbbbbbbb", NOW + REMEMBERED_MS))
     check(registry, A.id, "applied")
     registry.add(plan("cccccccc", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
     check(registry, A.id, "unknown")
-    registry.close()
 
 
-def test_the_count_of_changes_grows_with_every_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KEPT)
+def test_the_count_of_changes_grows_with_every_change(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
     path = str(tmp_path / "plans.sqlite")
-    one, other = SqliteRegistry(path), SqliteRegistry(path)
-    seen = [other.changes()]
+    if kind == "redis":
+        server, leases = connections(request)()
+        one: Registry = RedisRegistry(server, leases)
+        changes = Counts(server).plans_and_decisions
+    else:
+        one, other = SqliteRegistry(path), SqliteRegistry(path)
+        changes = lambda: (other.changes(), 0)  # noqa: E731  # as the one of the server
+    seen = [changes()]
     for change in (
         lambda: one.add(A),
         lambda: one.put(plan(A.id, NOW + 3)),
         lambda: one.end(A.id, "applied", NOW + 4),
     ):
         change()
-        seen.append(other.changes())
+        seen.append(changes())
     assert seen == sorted(set(seen))
     one.waiting(NOW)
-    assert other.changes() == seen[-1]
+    assert changes() == seen[-1]
     one.close()
-    other.close()

@@ -1,4 +1,4 @@
-"""How plans fared: what was carried and what was refused is remembered, in memory and in SQLite."""
+"""How plans fared: what was carried and what was refused is remembered, in memory, SQLite and Redis."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.redis.tally import RedisTally
 from copydesk.desk.tally import Fared, MemoryTally, Tally
 from copydesk.desk.tally_sqlite import SqliteTally
 from page_calls import Elements, desk_at, prepared, room_at
+from redis_calls import connections
 
-TALLIES: dict[str, Callable[[Path], Tally]] = {
-    "memory": lambda _: MemoryTally(),
-    "sqlite": lambda folder: SqliteTally(str(folder / "tally.sqlite")),
-}
+Open = Callable[[], Tally]
 
 
-@pytest.mark.parametrize("make", TALLIES.values(), ids=TALLIES)
-def test_what_is_noted_is_told_the_newest_first(
-    tmp_path: Path, make: Callable[[Path], Tally]
-) -> None:
-    tally = make(tmp_path)
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """What opens one more connection to one tally; the memory has only one."""
+    if request.param == "redis":
+        connection = connections(request)
+        return lambda: RedisTally(connection()[0])
+    if request.param == "sqlite":
+        return lambda: SqliteTally(str(tmp_path / "tally.sqlite"))
+    memory = MemoryTally()
+    return lambda: memory
+
+
+def test_what_is_noted_is_told_the_newest_first(opener: Open) -> None:
+    tally = opener()
     first, second = Fared(1, "a", "x\u202e.txt", "fuzz"), Fared(2, "b", "y", "rejected")
     tally.note(first)
     tally.note(second)
@@ -31,9 +39,9 @@ def test_what_is_noted_is_told_the_newest_first(
     tally.close()
 
 
-def test_old_ones_are_forgotten_and_other_processes_see_the_rest(tmp_path: Path) -> None:
-    path = str(tmp_path / "tally.sqlite")
-    one, other = SqliteTally(path), SqliteTally(path)
+@pytest.mark.parametrize("opener", ["sqlite", "redis"], indirect=True)
+def test_old_ones_are_forgotten_and_other_processes_see_the_rest(opener: Open) -> None:
+    one, other = opener(), opener()
     for at in (1, 2, 3):
         one.note(Fared(at, "a", "x", "fuzz"))
     other.forget(3)

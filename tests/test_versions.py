@@ -20,6 +20,8 @@ from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.bases import Bases, MemoryBases
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Journal, MemoryJournal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
+from copydesk.desk.redis.bases import RedisBases
+from copydesk.desk.redis.journal import RedisJournal
 from copydesk.edit.draft import compose
 from copydesk.edit.place import Place, locate, of_parts
 from copydesk.edit.relocate import relocate
@@ -32,6 +34,7 @@ from copydesk.text.follow import Followed, follow
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from processes import Facts, code, outcome
+from redis_calls import connections
 from texts import PATH, changes
 
 OTHER = RelPath(("b.txt",))
@@ -194,8 +197,10 @@ def test_a_version_counts_under_every_name_of_a_link(desk: Opened, tmp_path: Pat
     assert (tmp_path / "f").read_text() == "new\na\nB\n"
 
 
-@pytest.fixture(params=["memory", "files"])
+@pytest.fixture(params=["memory", "files", "redis"])
 def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Bases:
+    if request.param == "redis":
+        return RedisBases(connections(request)()[0], 1 << 20)
     return MemoryBases() if request.param == "memory" else FileBases(str(tmp_path), 1 << 20)
 
 
@@ -209,11 +214,15 @@ def test_a_text_is_found_where_it_was_seen(bases: Bases) -> None:
     assert bases.find(two.version, None, PATH) == bases.find(two.version, None, OTHER) == two
 
 
-def test_where_texts_were_seen_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_texts_were_seen_is_bounded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("copydesk.desk.redis.bases.MOST_SEEN", 64)
     monkeypatch.setattr("copydesk.store.bases.MOST_SEEN", 64)
     monkeypatch.setattr("copydesk.desk.bases.MOST_SEEN", 64)
     text = Snapshot.of(b"one\n")
-    for bases in (FileBases(str(tmp_path), 1 << 20), MemoryBases()):
+    on_server = RedisBases(connections(request)()[0], 1 << 20)
+    for bases in (FileBases(str(tmp_path), 1 << 20), MemoryBases(), on_server):
         for i in range(200):
             bases.keep(text, RelPath((f"{i}.txt",)))
         paths = [RelPath((f"{i}.txt",)) for i in range(200)]
@@ -236,12 +245,14 @@ def test_where_a_text_was_seen_goes_with_it(tmp_path: Path) -> None:
     assert other.find(kept.version, None, PATH) == kept
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis"])
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
-    """Both journals."""
+    """All journals."""
     made: Journal = MemoryJournal(most=3_000)
     if request.param == "sqlite":
         made = SqliteJournal(str(tmp_path / "journal.sqlite"), durable=False)
+    elif request.param == "redis":
+        made = RedisJournal(*connections(request)())
     yield made
     made.close()
 

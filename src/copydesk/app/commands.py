@@ -70,7 +70,8 @@ def _open(options: argparse.Namespace, *, looks: bool = False) -> Opened:
     """The open workspace. With `looks`, no state folder is made where there is none."""
     root = _root(options)
     config = _config(options, root)
-    shared = not looks or os.path.isdir(os.path.join(root, config.state))
+    there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
+    shared = there or not looks
     return open_workspace(root, config, shared=shared)
 
 

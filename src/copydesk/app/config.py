@@ -8,6 +8,7 @@ the wrong kind is a `ConfigError` that names it.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -52,8 +53,14 @@ _FROM_ENVIRONMENT = (
     "elicitation",
     "toolsets",
     "state",
+    "registry",
+    "redis_url",
+    "registry_name",
     *_MOST,
 )
+
+_SCHEMES = ("redis://", "rediss://", "unix://")
+_NAME = re.compile(r"[\w.-]{1,100}")
 
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
 """The variables of the environment that are settings."""
@@ -118,6 +125,9 @@ class Config:
     glob and a codec name. `state` is the folder of copydesk's own files, below
     the root. `bases_bytes` bounds what is remembered of texts. `elicitation`: whether
     the user of an MCP client can decide on a plan in the client, or is only told of it.
+
+    `registry` is where plans, decisions and the journal are: in the state folder, or on
+    the server at `redis_url` under `registry_name`, empty for a name made of the root's path.
     """
 
     member: str = "local"
@@ -134,6 +144,9 @@ class Config:
     journal_bytes: int = 512 << 20
     encodings: tuple[tuple[str, str], ...] = ()
     state: str = ".copydesk"
+    registry: Literal["sqlite", "redis"] = "sqlite"
+    redis_url: str = ""
+    registry_name: str = ""
     notes: NotesConfig = NotesConfig()
     source: str = "defaults"
 
@@ -161,6 +174,8 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
         if text:
             found = _value(key, _from_text(key, text), f"the environment, {variable}")
             config = replace(config, **{key: found})  # type: ignore[arg-type]
+    if config.registry == "redis" and not config.redis_url:
+        raise ConfigError(f'{config.source}: registry = "redis" needs redis_url, its address')
     return replace(config, notes=_notes_from(environ, config.notes))
 
 
@@ -219,6 +234,14 @@ def _value(key: str, value: object, source: str) -> object:
         return name
     if key == "lang":
         return _one_of(value, ("en", "zh"), key, source)
+    if key == "registry":
+        return _one_of(value, ("sqlite", "redis"), key, source)
+    if key == "redis_url":
+        return _url(value, key, source)
+    if key == "registry_name":
+        if not _NAME.fullmatch(_text(value, key, source)):
+            raise ConfigError(f"{source}: {key} must be of letters, digits, and _ . -")
+        return value
     if key == "durability":
         return _one_of(value, ("full", "fast"), key, source)
     if key == "elicitation":
@@ -314,6 +337,14 @@ def _folder(text: str, key: str, source: str) -> str:
         return str(RelPath.parse(text))
     except Refusal:
         raise ConfigError(f"{source}: {key} must name folders below the root") from None
+
+
+def _url(value: object, key: str, source: str) -> str:
+    """The address of a server; a wrong one is not told, for it may hold a password."""
+    url = _text(value, key, source)
+    if not url.startswith(_SCHEMES):
+        raise ConfigError(f"{source}: {key} must begin with one of {', '.join(_SCHEMES)}")
+    return url
 
 
 def _codec(value: object, key: str, source: str) -> str:

@@ -15,23 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
+from copydesk.app.memory import of_process, shared_memory
 from copydesk.app.notes import Opener
 from copydesk.app.telling import ToldDecisions
 from copydesk.desk.approving import Approving
-from copydesk.desk.bases import Bases, BasesBeside, MemoryBases
 from copydesk.desk.batching import Batching
-from copydesk.desk.decisions import Decisions, MemoryDecisions
 from copydesk.desk.desk import Desk
 from copydesk.desk.history import Past
-from copydesk.desk.journal import Journal, MemoryJournal
-from copydesk.desk.lanes import Lanes
 from copydesk.desk.member import Member, Permission
 from copydesk.desk.notes.later import Later
 from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.registry import MemoryRegistry, Registry
+from copydesk.desk.registry import Registry
 from copydesk.desk.rollback import Rollback
 from copydesk.desk.setting import Setting
-from copydesk.desk.tally import MemoryTally, Tally
 from copydesk.desk.turns import Turns
 from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
@@ -39,7 +35,6 @@ from copydesk.errors import AccessDenied
 from copydesk.store.access import Rules
 from copydesk.store.closing import Closing
 from copydesk.store.editorconfig import EditorConfig
-from copydesk.store.state import StateFolder
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
@@ -64,15 +59,6 @@ def _nothing(seen: int) -> None:
     """Nobody watches."""
 
 
-def _done() -> None:
-    """Nothing is held."""
-
-
-def _unchanged() -> tuple[int, int]:
-    """Nobody else is there."""
-    return 0, 0
-
-
 def _never() -> bool:
     return False
 
@@ -93,9 +79,10 @@ def open_workspace(
 ) -> Opened:
     """The workspace at `root`, with its configuration unless one is given.
 
-    `shared`: plans, bases and the journal are kept in the state folder, for all
-    processes; else in the memory of this one. `recover`: what a process that died
-    has left half done is settled first. `clock` gives milliseconds since 1970.
+    `shared`: plans, bases and the journal are kept in the state folder, or on the
+    server that is configured, for all processes; else in the memory of this one.
+    `recover`: what a process that died has left half done is settled first. `clock`
+    gives milliseconds since 1970.
     `home` opens the notes, where they are not those of the configuration.
     Raises ConfigError, and Refusal for a root that cannot be opened.
     """
@@ -122,52 +109,25 @@ class Opened(Closing):
             durability=config.durability,
             limit_bytes=config.limit_bytes,
             whole_bytes=config.whole_bytes,
+            may_write=lambda: memory.may_write(),
         )
         self.root = self.files.root
+        memory = shared_memory(self.root, config) if shared else of_process(config)
         self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt()))
         self.kept = Kept()
         self.page: str | None = None
         """Where the review page is served by this process, as the start of its addresses."""
         self._listeners: list[Callable[[], None]] = []
-        self._let_go: Callable[[], None] = _done
-        decided_at: str | None = None
-        self.changes: Callable[[], tuple[int, int]] = _unchanged
+        self._memory = memory
+        self.registry, self.decisions = memory.registry, memory.decisions
+        self.tally, self.journal = memory.tally, memory.journal
+        self.changes = memory.changes
         """What is another pair when another process has changed plans or decided."""
+        self.seen = memory.seen
+        """What is another value when any process has recorded something; None: see the files."""
         self._members: dict[tuple[str, str], Member] = {}
         self._lock = threading.Lock()
-        state: StateFolder | None = None
-        if shared:
-            from copydesk.desk.decisions_sqlite import SqliteDecisions
-            from copydesk.desk.journal_sqlite import SqliteJournal
-            from copydesk.desk.registry_sqlite import SqliteRegistry
-            from copydesk.desk.tally_sqlite import SqliteTally
-            from copydesk.store.bases import FileBases
-            from copydesk.store.locks import FileLocks
-
-            state = StateFolder(self.root, config.state)
-            locks = FileLocks(state.folder("locks"))
-            plans = SqliteRegistry(state.path("plans.sqlite"), locks)
-            self.registry: Registry = plans
-            decided_at = state.path("decisions.sqlite")
-            decisions = SqliteDecisions(decided_at, locks)
-            self.decisions: Decisions = decisions
-            self.tally: Tally = SqliteTally(state.path("tally.sqlite"), locks)
-            durable = config.durability == "full"
-            self.journal: Journal = SqliteJournal(
-                state.path("journal.sqlite"), durable=durable, exclusion=locks
-            )
-            bases: Bases = BasesBeside(FileBases(state.folder("bases"), config.bases_bytes))
-            lanes = Lanes(locks)
-            self._let_go = locks.close
-            self.changes = lambda: (plans.changes(), decisions.changes())
-        else:
-            self.registry = MemoryRegistry()
-            self.decisions = MemoryDecisions()
-            self.tally = MemoryTally()
-            self.journal = MemoryJournal()
-            bases = BasesBeside(MemoryBases(config.bases_bytes))
-            lanes = Lanes()
-        self._bases = bases
+        lanes, bases = memory.lanes, memory.bases
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
@@ -196,7 +156,7 @@ class Opened(Closing):
             journal=self.journal,
             bases=bases,
             turns=turns,
-            decisions=ToldDecisions(self.decisions, self._tell, decided_at),
+            decisions=ToldDecisions(self.decisions, self._tell, memory.decided_at),
             tally=self.tally,
             members=self.member,
             clock=clock,
@@ -206,7 +166,7 @@ class Opened(Closing):
         )
         approving = Approving(setting.decisions)
         writer = Writer(self.files, turns, self.journal, clock, setting.named, approving)
-        self._opener = Opener(config, self.files, state)
+        self._opener = Opener(config, self.files, memory.state)
         self._notes = Later(setting, home or self._opener.open)
         self.desk = Desk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
@@ -216,12 +176,7 @@ class Opened(Closing):
         """Let go of all that is held."""
         self._notes.close()
         self._opener.close()
-        self.registry.close()
-        self.decisions.close()
-        self.tally.close()
-        self.journal.close()
-        self._bases.close()
-        self._let_go()
+        self._memory.close()
         self.files.close()
 
     def call(

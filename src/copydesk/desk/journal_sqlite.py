@@ -8,7 +8,6 @@ recorded with the next one, since a crash in between is settled by digests.
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from copydesk.desk.database import Database
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
 from copydesk.desk.lanes import Exclusion
-from copydesk.desk.records import packed, unpacked
+from copydesk.desk.records import full, packed, squeezed, unpacked
 from copydesk.errors import Failed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -53,8 +52,6 @@ _COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
     " group_id, undoes, undo"
 )
-_SMALL = 4_096
-"""Bytes; to compress fewer takes longer than to write them."""
 
 
 class SqliteJournal:
@@ -83,12 +80,12 @@ class SqliteJournal:
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record, durably, all old bytes of a file that is about to be written in place."""
         with self._db.writing() as db:
-            db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (_squeezed(old), edit_id))
+            db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (squeezed(old), edit_id))
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record, durably, the way back of what a store of notes has written."""
         with self._db.writing() as db:
-            way = _squeezed(packed(undo))
+            way = squeezed(packed(undo))
             db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
@@ -99,7 +96,7 @@ class SqliteJournal:
             self._amended.append(self._beside.submit(self._amend, edit_id, diff))
 
     def _amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        made = _squeezed(diff())
+        made = squeezed(diff())
         with suppress(Failed):  # the start of it is recorded
             self._db.change("UPDATE edits SET diff = ? WHERE edit_id = ?", (made, edit_id))
 
@@ -163,7 +160,7 @@ class SqliteJournal:
                 for before, after, state, edit_id, inverse in rows
             )
             found = linked(links, base_digest, now_digest)
-        return None if found is None else tuple(unpacked(_full(each)) for each in found)
+        return None if found is None else tuple(unpacked(full(each)) for each in found)
 
     def next_of(self, entry: Entry) -> Entry | None:
         """The next entry of the same path."""
@@ -206,7 +203,7 @@ class SqliteJournal:
         """All old bytes of a file that was written in place, while the entry is open."""
         with self._db.reading() as db:
             row = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
-        return None if row is None or row[0] is None else _full(row[0])
+        return None if row is None or row[0] is None else full(row[0])
 
     def prune(self, before_ms: int, most_bytes: int) -> int:
         """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
@@ -282,8 +279,8 @@ def _row(entry: Entry) -> tuple[object, ...]:
         entry.kind,
         entry.before,
         entry.after,
-        _squeezed(packed(entry.inverse)),
-        _squeezed(entry.diff),
+        squeezed(packed(entry.inverse)),
+        squeezed(entry.diff),
         entry.hunk_id,
         entry.group,
         entry.undoes,
@@ -300,21 +297,12 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         kind=cast(Kind, kind),
         before=before,
         after=after,
-        inverse=unpacked(_full(inverse)),
-        diff=_full(diff),
+        inverse=unpacked(full(inverse)),
+        diff=full(diff),
         hunk_id=hunk,
         edit_id=edit_id,
         state=cast(State, state),
         group=row[12],
         undoes=row[13],
-        undo=() if row[14] is None else unpacked(_full(row[14])),
+        undo=() if row[14] is None else unpacked(full(row[14])),
     )
-
-
-def _squeezed(data: bytes) -> bytes:
-    """Compressed when that is worth it; the first byte tells."""
-    return b"\0" + data if len(data) < _SMALL else b"\1" + zlib.compress(data, 1)
-
-
-def _full(data: bytes) -> bytes:
-    return zlib.decompress(data[1:]) if data[:1] == b"\1" else data[1:]

@@ -1,11 +1,13 @@
 """Plans and changes as bytes, for registries and journals that outlive the process.
 
 What lives here: one packing of the frozen types (MessagePack), by type name and
-fields. What must not: what is kept where. Law: `unpacked(packed(value)) == value`.
+fields, and its squeezing. What must not: what is kept where. Laws:
+`unpacked(packed(value)) == value`, `full(squeezed(data)) == data`.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any, cast
@@ -27,6 +29,9 @@ from copydesk.edit.request import (
 )
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
+
+_SMALL = 4_096
+"""Bytes; to compress fewer takes longer than to write them."""
 
 _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
@@ -66,6 +71,16 @@ def unpacked(data: bytes) -> Any:
     """The value that `packed` made these bytes of."""
     unpack = cast("Callable[..., object]", msgpack.unpackb)
     return _typed(unpack(data, use_list=False))
+
+
+def squeezed(data: bytes) -> bytes:
+    """Compressed when that is worth it; the first byte tells."""
+    return b"\0" + data if len(data) < _SMALL else b"\1" + zlib.compress(data, 1)
+
+
+def full(data: bytes) -> bytes:
+    """The bytes that `squeezed` made these of."""
+    return zlib.decompress(data[1:]) if data[:1] == b"\1" else data[1:]
 
 
 def _plain(value: object) -> object:

@@ -2,7 +2,7 @@
 
 What lives here: the watch over the workspace, and the stream of events. What must
 not: what changed in particular (a page asks for itself anew). Invariants: while
-somebody listens, a change by any process of this machine is told within half a
+somebody listens, a change by any process that shares its memory is told within half a
 second; while nobody does, nothing is looked at.
 """
 
@@ -112,6 +112,8 @@ class News:
 
     def _records(self) -> object:
         """What is another value after each write of any process to what is remembered."""
+        if self._opened.seen is not None:
+            return self._opened.seen()
         found: dict[str, tuple[int, int]] = {}
         try:
             with os.scandir(self._state) as entries:

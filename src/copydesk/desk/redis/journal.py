@@ -1,0 +1,290 @@
+"""The journal that all machines of a workspace share, on a server.
+
+What lives here: entries in and out. What must not: documents; the layout on the
+server (`journal_scripts`). Invariants: an entry is there when `open` returns, as
+durable as the server makes it, and only if the writer held all its leases at
+that moment; how it ended is recorded at once, or with what is recorded next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+
+from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
+from copydesk.desk.records import full, packed, squeezed, unpacked
+from copydesk.desk.redis import journal_scripts as scripts
+from copydesk.desk.redis.leases import Leases
+from copydesk.desk.redis.server import Server
+from copydesk.errors import ServerFailed
+from copydesk.text.change import ChangeSet
+from copydesk.text.relpath import RelPath
+
+if TYPE_CHECKING:
+    from copydesk.store.notes.protocol import Change
+
+_FIELDS = ("fixed", "inverse", "diff", "state", "undo")
+_EVERY = 1 << 62
+_UPWARDS = "up"
+_FIRST = 64
+"""So many entries are asked for first, then twice as many each time."""
+
+Row = list[Any]
+
+
+class RedisJournal:
+    """The entries of all machines that work on the workspace."""
+
+    def __init__(self, server: Server, leases: Leases) -> None:
+        self._server, self._leases = server, leases
+        self._ended: dict[int, State] = {}
+        self._undo: dict[int, bytes] = {}
+        self._beside: ThreadPoolExecutor | None = None
+        self._amended: list[Future[None]] = []
+        self._lock = Lock()
+
+    def open(self, entry: Entry) -> int:
+        """Record what is about to be written; the new id. Raises TurnLost, ServerFailed."""
+        return self.open_all((entry,))[0]
+
+    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """Record all of what is about to be written, or nothing; the new ids."""
+        self._send()
+        arguments = [part for entry in entries for part in _arguments(entry)]
+        found = self._server.fenced(scripts.OPEN, self._leases.held(), *arguments)
+        return tuple(found)
+
+    def keep_whole(self, edit_id: int, old: bytes) -> None:
+        """Record all old bytes of a file that is about to be written in place."""
+        held = self._leases.held()
+        self._server.fenced(scripts.KEEP_WHOLE, held, edit_id, squeezed(old))
+
+    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+        """Record the diff of an entry that was opened with the start of it only."""
+        with self._lock:
+            if self._beside is None:
+                self._beside = ThreadPoolExecutor(1, "copydesk-journal")
+            self._amended.append(self._beside.submit(self._amend, edit_id, diff))
+
+    def _amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+        made = squeezed(diff())
+        with suppress(ServerFailed):  # the start of it is recorded
+            self._server.call(scripts.REPLACE, edit_id, "diff", made)
+
+    def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
+        """Record the way back of what was written; that it was is no less true without it."""
+        with self._lock:
+            self._undo[edit_id] = squeezed(packed(undo))
+        with suppress(ServerFailed):
+            self._send()
+
+    def close_entry(self, edit_id: int, state: State) -> None:
+        """Record how the write ended: now, or with the next one if the server is away."""
+        with suppress(ServerFailed):
+            self.close_all((edit_id,), state)
+
+    def close_all(self, edit_ids: Sequence[int], state: State) -> None:
+        """Record at once how the writes of a group ended."""
+        with self._lock:
+            self._ended.update(dict.fromkeys(edit_ids, state))
+        self._send()
+
+    def entries(
+        self,
+        path: RelPath | None = None,
+        member: str | None = None,
+        most: int = 50,
+        before: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """The last entries, the newest first; with `before` those of lower ids."""
+        self._settle()
+        indexes = ("edits",) if not path or not path.parts else (f"at:{path}", f"below:{path}")
+        found = [
+            entry
+            for index in indexes
+            for entry in self._entries(index, most, before=before, member=member or "")
+        ]
+        return tuple(sorted(found, key=lambda entry: -entry.edit_id)[:most])
+
+    def get(self, edit_id: int) -> Entry | None:
+        """One entry."""
+        self._settle()
+        row = self._server.call(scripts.ONE, edit_id, *_FIELDS)
+        return None if row[0] is None else self._entry([edit_id, *row])
+
+    def of_hunk(self, hunk_id: str) -> Entry | None:
+        """The newest entry that was written for a plan."""
+        return next(iter(self._entries(f"hunk:{hunk_id}", 1)), None)
+
+    def chain(
+        self, path: RelPath, base_digest: str, now_digest: str
+    ) -> tuple[ChangeSet, ...] | None:
+        """The inverses of the writes that made one text of another, the first write first."""
+        rows = self._rows(f"at:{path}", CHAIN_LENGTH, fields=("fixed", "state"))
+        links = ((*_digests(row), self._state(row[0], row[2]), int(row[0])) for row in rows)
+        found = linked(links, base_digest, now_digest)
+        if found is None:
+            return None
+        held = [self._server.call(scripts.ONE, edit_id, "inverse")[0] for edit_id in found]
+        return tuple(unpacked(full(each)) for each in held) if None not in held else None
+
+    def next_of(self, entry: Entry) -> Entry | None:
+        """The next entry of the same path."""
+        after = f"({entry.edit_id}"
+        return next(iter(self._entries(f"at:{entry.path}", 1, _UPWARDS, after)), None)
+
+    def of_group(self, group: str) -> tuple[Entry, ...]:
+        """The entries of a group, the oldest first."""
+        return tuple(self._entries(f"group:{group}", _EVERY, _UPWARDS)) if group else ()
+
+    def open_groups(self, path: RelPath) -> tuple[str, ...]:
+        """The groups that have open entries at the path, the oldest first."""
+        found = self._server.call(scripts.OPEN_GROUPS, str(path))
+        with self._lock:
+            left = [group for edit_id, group in found if int(edit_id) not in self._ended]
+        return tuple(dict.fromkeys(group.decode() for group in left))
+
+    def undone_by(self, edit_id: int) -> tuple[int, ...]:
+        """The entries that take the edit back and have not failed, the oldest first."""
+        rows = self._rows(f"undoing:{edit_id}", _EVERY, _UPWARDS, fields=("state",))
+        return tuple(int(id_) for id_, state in rows if self._state(id_, state) != "failed")
+
+    def in_doubt(self) -> tuple[Entry, ...]:
+        """The open entries, the oldest first."""
+        self._settle()
+        return tuple(self._entries("open", _EVERY, _UPWARDS))
+
+    def whole_of(self, edit_id: int) -> bytes | None:
+        """All old bytes of a file that was written in place, while the entry is open."""
+        whole = self._server.call(scripts.ONE, edit_id, "whole")[0]
+        return None if whole is None else full(whole)
+
+    def prune(self, before_ms: int, most_bytes: int) -> int:
+        """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
+        self._settle()
+        at, count = "-inf", 0
+        while True:
+            gone, last = self._server.call(scripts.PRUNE, before_ms, most_bytes, at)
+            count += int(gone)
+            if not last:
+                return count
+            at = f"({last}"
+
+    def close(self) -> None:
+        """Record what has ended, if the server is there; else its digests tell."""
+        with suppress(ServerFailed):
+            self._settle()
+        if self._beside is not None:
+            self._beside.shutdown()
+
+    def _entries(
+        self,
+        index: str,
+        most: int,
+        way: str = "down",
+        start: str = "",
+        *,
+        before: int | None = None,
+        member: str = "",
+    ) -> Iterator[Entry]:
+        start = start or (f"({before}" if before is not None else "")
+        for row in self._rows(index, most, way, start, member=member):
+            yield self._entry(row)
+
+    def _rows(
+        self,
+        index: str,
+        most: int,
+        way: str = "down",
+        start: str = "",
+        *,
+        member: str = "",
+        fields: Sequence[str] = _FIELDS,
+    ) -> Iterator[Row]:
+        """Id and fields of the entries of an index, some at a time."""
+        at, left, at_once = start or ("-inf" if way == _UPWARDS else "+inf"), most, _FIRST
+        while left > 0:
+            wanted = min(left, at_once)
+            last, rows = self._server.call(scripts.SCAN, index, at, wanted, member, way, *fields)
+            yield from rows
+            left, at_once = left - len(rows), 2 * at_once
+            if not last:
+                return
+            at = f"({last}"
+
+    def _entry(self, row: Row) -> Entry:
+        edit_id, fixed, inverse, diff, state, undo = row
+        time_ms, member, tool, path, kind, before, after, hunk_id, group, undoes = unpacked(fixed)
+        return Entry(
+            time_ms=time_ms,
+            member=member,
+            tool=tool,
+            path=RelPath.parse(path),
+            kind=cast(Kind, kind),
+            before=before,
+            after=after,
+            inverse=unpacked(full(inverse)),
+            diff=full(diff),
+            hunk_id=hunk_id,
+            edit_id=int(edit_id),
+            state=self._state(edit_id, state),
+            group=group,
+            undoes=undoes,
+            undo=() if undo is None else unpacked(full(undo)),
+        )
+
+    def _state(self, edit_id: Any, recorded: bytes) -> State:
+        """How an entry ended, if that could not be recorded yet; else as it is recorded."""
+        with self._lock:
+            return self._ended.get(int(edit_id), cast(State, recorded.decode()))
+
+    def _settle(self) -> None:
+        with self._lock:
+            amended, self._amended = self._amended, []
+        for each in amended:
+            each.result()
+        self._send()
+
+    def _send(self) -> None:
+        """Record what could not be recorded when it happened."""
+        with self._lock:
+            ended, undo = dict(self._ended), dict(self._undo)
+        for edit_id, way in undo.items():
+            self._server.call(scripts.REPLACE, edit_id, "undo", way)
+        if ended:
+            pairs = [part for pair in ended.items() for part in pair]
+            self._server.call(scripts.CLOSE, *pairs)
+        with self._lock:
+            for edit_id in undo:
+                self._undo.pop(edit_id, None)
+            for edit_id, state in ended.items():
+                if self._ended.get(edit_id) == state:
+                    del self._ended[edit_id]
+
+
+def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
+    """What the step that records an entry takes."""
+    path = str(entry.path)
+    fixed = (
+        *(entry.time_ms, entry.member, entry.tool, path, entry.kind, entry.before, entry.after),
+        *(entry.hunk_id, entry.group, entry.undoes),
+    )
+    return (
+        packed(fixed),
+        squeezed(packed(entry.inverse)),
+        squeezed(entry.diff),
+        path,
+        entry.hunk_id,
+        entry.group,
+        entry.undoes,
+        entry.time_ms,
+        entry.member,
+    )
+
+
+def _digests(row: Row) -> tuple[str, str]:
+    before, after = unpacked(row[1])[5:7]
+    return before, after

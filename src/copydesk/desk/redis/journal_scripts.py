@@ -1,0 +1,152 @@
+"""The steps of the journal on the server, in Lua.
+
+What lives here: how entries are laid out there, and each change of them as one
+step. What must not: what an entry means (`journal`). Invariant: the indexes, and
+the sum of the bytes, are those of the entries that there are.
+
+An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, and
+while there is use for them `whole` and `undo`; beside it what steps look at. Sets
+ordered by id are `edits`, `open`, `at:PATH`, `below:FOLDER`, `hunk:ID`,
+`group:NAME`, `undoing:ID`, and `openat:PATH` of the open ones of groups.
+"""
+
+from __future__ import annotations
+
+from copydesk.desk.redis.server import Script
+
+_INDEXES = """
+local function indexes(path, hunk, group, undoes)
+  local found = {'edits', 'at:' .. path}
+  for slash in path:gmatch('()/') do found[#found + 1] = 'below:' .. path:sub(1, slash - 1) end
+  if hunk ~= '' then found[#found + 1] = 'hunk:' .. hunk end
+  if group ~= '' then found[#found + 1] = 'group:' .. group end
+  if undoes ~= '0' then found[#found + 1] = 'undoing:' .. undoes end
+  return found
+end
+local function replaced(id, name, value)
+  local e = p .. 'e:' .. id
+  if redis.call('EXISTS', e) == 0 then return end
+  redis.call('INCRBY', p .. 'bytes', #value - redis.call('HSTRLEN', e, name))
+  redis.call('HSET', e, name, value)
+end
+local function changed() redis.call('HINCRBY', p .. 'changes', 'edits', 1) end
+"""
+
+OPEN = Script(
+    _INDEXES
+    + """
+local ids = {}
+for at = A + 1, #ARGV, 9 do
+  local fixed, inverse, diff, path, hunk, group, undoes, time, member = unpack(ARGV, at, at + 8)
+  local id = redis.call('INCR', p .. 'edit')
+  redis.call('HSET', p .. 'e:' .. id, 'fixed', fixed, 'inverse', inverse, 'diff', diff,
+    'state', 'open', 'path', path, 'hunk', hunk, 'group', group, 'undoes', undoes,
+    'time', time, 'member', member)
+  for _, index in ipairs(indexes(path, hunk, group, undoes)) do
+    redis.call('ZADD', p .. index, id, id)
+  end
+  redis.call('ZADD', p .. 'open', id, id)
+  if group ~= '' then redis.call('ZADD', p .. 'openat:' .. path, id, id) end
+  redis.call('INCRBY', p .. 'bytes', #inverse + #diff)
+  ids[#ids + 1] = id
+end
+changed()
+return ids
+""",
+    fenced=True,
+)
+"""fixed, inverse, diff, path, hunk, group, undoes, time, member of each entry: their ids."""
+
+CLOSE = Script(
+    _INDEXES
+    + """
+for at = 1, #ARGV, 2 do
+  local id, e = ARGV[at], p .. 'e:' .. ARGV[at]
+  if redis.call('EXISTS', e) == 1 then
+    replaced(id, 'whole', '')
+    redis.call('HDEL', e, 'whole')
+    redis.call('HSET', e, 'state', ARGV[at + 1])
+    redis.call('ZREM', p .. 'open', id)
+    redis.call('ZREM', p .. 'openat:' .. redis.call('HGET', e, 'path'), id)
+  end
+end
+changed()
+"""
+)
+"""Pairs of an id and the state in which the entry ended."""
+
+KEEP_WHOLE = Script(_INDEXES + "replaced(ARGV[A + 1], 'whole', ARGV[A + 2])", fenced=True)
+"""The id, and the old bytes."""
+
+REPLACE = Script(_INDEXES + "replaced(ARGV[1], ARGV[2], ARGV[3]) changed()")
+"""The id, the name of a field, and what it holds from now on."""
+
+ONE = Script("return redis.call('HMGET', p .. 'e:' .. ARGV[1], unpack(ARGV, 2))")
+"""The id, the names of fields: what they hold."""
+
+OPEN_GROUPS = Script(
+    """
+local found = {}
+for _, id in ipairs(redis.call('ZRANGE', p .. 'openat:' .. ARGV[1], 0, -1)) do
+  found[#found + 1] = {id, redis.call('HGET', p .. 'e:' .. id, 'group')}
+end
+return found
+"""
+)
+"""The path: its open entries of groups, as id and group, the oldest first."""
+
+SCAN = Script(
+    """
+local index, from, most, member = unpack(ARGV, 1, 4)
+most = tonumber(most)
+local step, stop = 'ZREVRANGEBYSCORE', '-inf'
+if ARGV[5] == 'up' then step, stop = 'ZRANGEBYSCORE', '+inf' end
+local ids = redis.call(step, p .. index, from, stop, 'LIMIT', 0, 500)
+local found, last = {}, 0
+for _, id in ipairs(ids) do
+  if #found == most then return {last, found} end
+  last = tonumber(id)
+  local e = p .. 'e:' .. id
+  if member == '' or redis.call('HGET', e, 'member') == member then
+    found[#found + 1] = {id, unpack(redis.call('HMGET', e, unpack(ARGV, 6)))}
+  end
+end
+if #ids < 500 then last = 0 end
+return {last, found}
+"""
+)
+"""Index, from where, the most, member or nothing, `up` or `down`, the names of fields.
+
+Gives what the fields of the entries hold, each with its id before them, and the
+last id that was looked at, 0 when there is none after it.
+"""
+
+PRUNE = Script(
+    _INDEXES
+    + """
+local before, most, from = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local ids = redis.call('ZRANGEBYSCORE', p .. 'edits', from, '+inf', 'LIMIT', 0, 200)
+local gone, last = 0, 0
+for _, id in ipairs(ids) do
+  local e = p .. 'e:' .. id
+  local state, time, path, hunk, group, undoes =
+    unpack(redis.call('HMGET', e, 'state', 'time', 'path', 'hunk', 'group', 'undoes'))
+  local bytes = tonumber(redis.call('GET', p .. 'bytes') or 0)
+  if bytes <= most and tonumber(time) >= before then return {gone, 0} end
+  if state ~= 'open' then
+    for _, name in ipairs({'inverse', 'diff', 'whole', 'undo'}) do replaced(id, name, '') end
+    for _, index in ipairs(indexes(path, hunk, group, undoes)) do
+      redis.call('ZREM', p .. index, id)
+    end
+    redis.call('DEL', e)
+    gone = gone + 1
+  end
+  last = tonumber(id)
+end
+return {gone, last}
+"""
+)
+"""The time before which, and the bytes beyond which entries go, and from where to look.
+
+Gives how many went, and the last id that was looked at, 0 when there is nothing left to do.
+"""

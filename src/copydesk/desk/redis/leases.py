@@ -1,0 +1,184 @@
+"""Exclusion across machines: a lease for each key, renewed while it is held.
+
+What lives here: leases on the server, and the thread that renews them. What must
+not: files, clocks (one is handed in). Invariants: a lease is held by one alone;
+one who died loses it soon; who lost it is told so before it may write. Each
+lease has a number, higher than that of any before, and a part that chance
+made, so that no two are the same, though the server forgets what it counted.
+
+Who waits is woken by who lets go; only the lease of one who died is looked for
+again, when it runs out.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread, local
+
+from copydesk.desk.redis.server import Script, Server
+from copydesk.errors import ServerFailed, TurnLost
+
+LEASE_MS = 5_000
+"""So long a lease lasts that nobody renews."""
+
+_RENEWALS = 10 / 3
+"""How often it is renewed in that time."""
+
+_LONGEST_WAIT_SECONDS = 1.0
+"""A wait is at most so long, should it be that nobody says that a lease fell free."""
+
+_TAKE = Script(
+    """
+local left = redis.call('PTTL', p .. 'lease:' .. ARGV[1])
+if left ~= -2 then
+  redis.call('SET', p .. 'wanted:' .. ARGV[1], 1, 'PX', 2 * ARGV[3])
+  return {0, left}
+end
+local token = redis.call('INCR', p .. 'token')
+redis.call('SET', p .. 'lease:' .. ARGV[1], token .. ':' .. ARGV[2], 'PX', ARGV[3])
+return {token, 0}
+"""
+)
+_LET_GO = Script(
+    """
+if redis.call('GET', p .. 'lease:' .. ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('DEL', p .. 'lease:' .. ARGV[1])
+if redis.call('EXISTS', p .. 'wanted:' .. ARGV[1]) == 1 then
+  redis.call('DEL', p .. 'freed:' .. ARGV[1])
+  redis.call('RPUSH', p .. 'freed:' .. ARGV[1], 1)
+  redis.call('PEXPIRE', p .. 'freed:' .. ARGV[1], ARGV[3])
+end
+return 1
+"""
+)
+_RENEW = Script(
+    """
+for i = 2, #ARGV, 2 do
+  if redis.call('GET', p .. 'lease:' .. ARGV[i]) == ARGV[i + 1] then
+    redis.call('PEXPIRE', p .. 'lease:' .. ARGV[i], ARGV[1])
+  end
+end
+"""
+)
+_KEEP = Script(
+    """
+for i = 2, A, 2 do redis.call('PEXPIRE', p .. 'lease:' .. ARGV[i], ARGV[A + 1]) end
+return redis.status_reply('OK')
+""",
+    fenced=True,
+)
+
+
+@dataclass(eq=False, slots=True)
+class _Lease:
+    key: str
+    value: str
+    depth: int = 1
+
+
+@dataclass
+class _Mine(local):
+    """What the thread at hand holds, by key."""
+
+    leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
+
+
+class Leases:
+    """The leases that one process takes. `monotonic` gives seconds, never fewer than before."""
+
+    def __init__(
+        self, server: Server, monotonic: Callable[[], float], lease_ms: int = LEASE_MS
+    ) -> None:
+        self._server, self._monotonic, self._lease_ms = server, monotonic, lease_ms
+        self._mine = _Mine()
+        self._all: set[_Lease] = set()
+        self._lock = Lock()
+        self._closing = Event()
+        self._thread: Thread | None = None
+
+    @contextmanager
+    def hold(self, key: str) -> Generator[None]:
+        """Wait until nobody else holds the key, and hold it; raises ServerFailed.
+
+        Who holds it already holds it once more.
+        """
+        name, mine = _shared(key), self._mine.leases
+        lease = mine.get(name)
+        if lease is None:
+            mine[name] = lease = self._taken(name)
+            self._watch(lease)
+        else:
+            lease.depth += 1
+        try:
+            yield
+        finally:
+            lease.depth -= 1
+            if not lease.depth:
+                del mine[name]
+                self._let_go(lease)
+
+    def held(self) -> tuple[tuple[str, str], ...]:
+        """The leases that this thread holds, for a step that is fenced by them."""
+        return tuple((lease.key, lease.value) for lease in self._mine.leases.values())
+
+    def require(self) -> None:
+        """Raise TurnLost unless all that this thread holds is its own, for some time more.
+
+        Right after it one may write. Raises ServerFailed when nobody can tell.
+        """
+        held = self.held()
+        if not held:
+            return
+        asked = self._monotonic()
+        self._server.fenced(_KEEP, held, self._lease_ms)
+        if (self._monotonic() - asked) * 2_000 > self._lease_ms:
+            raise TurnLost.of(held[0][0])  # the answer was under way for too long
+
+    def close(self) -> None:
+        """Renew nothing any more."""
+        self._closing.set()
+
+    def _taken(self, key: str) -> _Lease:
+        chance = secrets.token_hex(8)
+        while True:
+            token, left_ms = self._server.call(_TAKE, key, chance, self._lease_ms)
+            if token:
+                return _Lease(key, f"{token}:{chance}")
+            seconds = max(left_ms, 0) / 1_000 + 0.002
+            self._server.wait(f"freed:{key}", min(seconds, _LONGEST_WAIT_SECONDS))
+
+    def _let_go(self, lease: _Lease) -> None:
+        with self._lock:
+            self._all.discard(lease)
+        with suppress(ServerFailed):  # it ends by itself
+            self._server.call(_LET_GO, lease.key, lease.value, 2 * self._lease_ms)
+
+    def _watch(self, lease: _Lease) -> None:
+        """Have the lease renewed until it is let go."""
+        with self._lock:
+            self._all.add(lease)
+            if self._thread is None or not self._thread.is_alive():  # after a fork it is not
+                self._thread = Thread(target=self._renew, name="copydesk-leases", daemon=True)
+                self._thread.start()
+
+    def _renew(self) -> None:
+        """Renew what is held, until for a while nothing is."""
+        idle = False
+        while not self._closing.wait(self._lease_ms / 1_000 / _RENEWALS):
+            with self._lock:
+                leases = [part for each in self._all for part in (each.key, each.value)]
+                if idle and not leases:
+                    self._thread = None
+                    return
+            idle = not leases
+            if leases:
+                with suppress(ServerFailed):  # who writes is told of it
+                    self._server.call(_RENEW, self._lease_ms, *leases)
+
+
+def _shared(key: str) -> str:
+    """The key as all machines know it: each numbers the devices in its own way."""
+    return f"\0inode {key.split(' ')[-1]}" if key.startswith("\0inode ") else key

@@ -1,0 +1,157 @@
+"""The server that all machines of a workspace share: Redis, or Valkey.
+
+What lives here: the connection, scripts that are one step each, and what the
+server refuses as a refusal of ours. What must not: what is kept there.
+Invariants: a command is sent once (a lost answer is never asked for again by
+itself, so nothing happens twice); a script that is fenced does nothing when one
+of the leases is not held any more; no refusal tells the password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError
+from redis.retry import Retry
+
+from copydesk.errors import ServerFailed, TurnLost
+
+PATIENCE_SECONDS = 4.0
+"""How long an answer is waited for."""
+
+_MOST_CONNECTIONS = 1 << 16
+_LOST = "LOST"
+
+Argument = str | bytes | int
+Held = Sequence[tuple[str, str]]
+"""Leases: what is held, and the value that says who holds it."""
+
+_FENCE = f"""
+local A = 2 * tonumber(ARGV[1]) + 1
+for i = 2, A, 2 do
+  if redis.call('GET', p .. 'lease:' .. ARGV[i]) ~= ARGV[i + 1] then
+    return redis.error_reply('{_LOST} ' .. ARGV[i])
+  end
+end
+"""
+"""The leases stand before the other arguments; the next one is ARGV[A + 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A step that the server makes as one, in Lua; `p` is what all keys begin with.
+
+    `fenced`: it is given leases and refused when one of them is held no more.
+    """
+
+    body: str
+    fenced: bool = False
+    text: str = field(init=False)
+    sha1: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = "local p = KEYS[1]\n" + (_FENCE if self.fenced else "") + self.body
+        object.__setattr__(self, "text", text)
+        name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        object.__setattr__(self, "sha1", name)
+
+
+class Server:
+    """The keys of one workspace on one server. Safe to use from many threads.
+
+    `url` as `redis://`, `rediss://` or `unix://` has it; `name` is that of the
+    workspace, the same on all machines. Nothing is sent before the first call.
+    All methods raise ServerFailed.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self.address = address_of(url)
+        self._prefix = f"copydesk:{{{name}}}:"  # in braces: one slot for all keys
+        try:
+            self._client = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+                url,
+                protocol=2,
+                socket_timeout=PATIENCE_SECONDS,
+                socket_connect_timeout=PATIENCE_SECONDS,
+                max_connections=_MOST_CONNECTIONS,
+                retry=Retry(NoBackoff(), 0),
+            )
+        except ValueError as error:
+            raise self._failed(error) from None
+        execute = self._client.execute_command  # pyright: ignore[reportUnknownMemberType]
+        self._execute: Callable[..., Any] = execute
+
+    def call(self, script: Script, *arguments: Argument) -> Any:
+        """What the script gives."""
+        return self._run(script, arguments)
+
+    def fenced(self, script: Script, held: Held, *arguments: Argument) -> Any:
+        """The same, if all leases are still held; else raises TurnLost, and nothing was done."""
+        leases = [part for lease in held for part in lease]
+        return self._run(script, (len(held), *leases, *arguments))
+
+    def wait(self, key: str, seconds: float) -> None:
+        """Wait until something is put into the list, and take it; at most so long."""
+        self._send("BLPOP", self._prefix + key, f"{seconds:.3f}")
+
+    def info(self) -> dict[str, str]:
+        """What the server tells of itself, by name."""
+        told = cast("dict[str, object]", self._send("INFO"))
+        return {name: str(value) for name, value in told.items()}
+
+    def setting(self, name: str) -> str:
+        """A setting of the server; empty when it does not tell."""
+        try:
+            found = self._execute("CONFIG", "GET", name)
+        except redis.ResponseError:
+            return ""
+        except redis.RedisError as error:
+            raise self._failed(error) from None
+        pairs = cast("dict[Any, Any]", found)
+        return next((_text(value) for value in pairs.values()), "")
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def _run(self, script: Script, arguments: Sequence[Argument]) -> Any:
+        rest = (1, self._prefix, *arguments)
+        try:
+            return self._execute("EVALSHA", script.sha1, *rest)
+        except NoScriptError:
+            return self._send("EVAL", script.text, *rest)
+        except redis.RedisError as error:
+            raise self._refused(error) from None
+
+    def _send(self, *command: Argument) -> Any:
+        try:
+            return self._execute(*command)
+        except redis.RedisError as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: redis.RedisError) -> ServerFailed | TurnLost:
+        words = str(error)
+        if isinstance(error, redis.ResponseError) and f"{_LOST} " in words:
+            return TurnLost.of(words.partition(f"{_LOST} ")[2])
+        return self._failed(error)
+
+    def _failed(self, error: Exception) -> ServerFailed:
+        words = str(error).rstrip(".") or type(error).__name__
+        return ServerFailed("use Redis", f"{self.address}: {words}")
+
+
+def address_of(url: str) -> str:
+    """The address for showing: without user, password and options."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,59 @@
+"""The record of how plans fared that all machines of a workspace share, on a server.
+
+What lives here: the list of the last ones. What must not: plans, files.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from copydesk.desk.records import packed, unpacked
+from copydesk.desk.redis.server import Script, Server
+from copydesk.desk.tally import MOST, Fared, How
+
+_NOTE = Script(
+    f"""
+redis.call('LPUSH', p .. 'fared', ARGV[1])
+redis.call('LTRIM', p .. 'fared', 0, {MOST - 1})
+redis.call('HINCRBY', p .. 'changes', 'fared', 1)
+"""
+)
+_NOTED = Script("return redis.call('LRANGE', p .. 'fared', 0, -1)")
+_FORGET = Script(
+    """
+local last = redis.call('LINDEX', p .. 'fared', -1)
+while last and tonumber(last:match('^%d+')) < tonumber(ARGV[1]) do
+  redis.call('RPOP', p .. 'fared')
+  last = redis.call('LINDEX', p .. 'fared', -1)
+end
+"""
+)
+
+
+class RedisTally:
+    """The record on a server; each one stands there with its time in front."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def note(self, fared: Fared) -> None:
+        """Remember it."""
+        rest = packed((fared.member, fared.path, fared.how))
+        self._server.call(_NOTE, b"%d " % fared.time_ms + rest)
+
+    def noted(self) -> tuple[Fared, ...]:
+        """The last ones, the newest first."""
+        return tuple(_fared(each) for each in self._server.call(_NOTED))
+
+    def forget(self, before_ms: int) -> None:
+        """Drop those that are older."""
+        self._server.call(_FORGET, before_ms)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _fared(data: bytes) -> Fared:
+    time_ms, _, rest = data.partition(b" ")
+    member, path, how = unpacked(rest)
+    return Fared(int(time_ms), member, path, cast(How, how))

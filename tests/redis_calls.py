@@ -1,0 +1,29 @@
+"""Connections of one workspace to the server that the tests share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from copydesk.desk.redis.leases import Leases
+from copydesk.desk.redis.server import Server
+from redis_servers import RedisServer
+
+Connect = Callable[[], tuple[Server, Leases]]
+
+
+def connections(request: pytest.FixtureRequest, lease_ms: int = 5_000) -> Connect:
+    """What makes one more connection to a workspace of this test alone; closed after it."""
+    shared: RedisServer = request.getfixturevalue("redis_server")
+    name = shared.fresh_name()
+
+    def connect() -> tuple[Server, Leases]:
+        server = Server(shared.url, name)
+        leases = Leases(server, time.monotonic, lease_ms)
+        request.addfinalizer(server.close)
+        request.addfinalizer(leases.close)
+        return server, leases
+
+    return connect

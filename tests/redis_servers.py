@@ -1,0 +1,96 @@
+"""A real Redis server for the tests, in a folder of its own, reached by a socket there.
+
+Without the program `redis-server` the tests that need one are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+
+PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+SOON = 10.0
+"""Seconds after which a server that does not answer has failed."""
+
+_names = itertools.count()
+
+
+@dataclass
+class RedisServer:
+    """A server that can be killed and started again; what it was told, it has again then."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.folder}/socket"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        assert PROGRAM is not None
+        options = {"port": "0", "unixsocket": f"{self.folder}/socket", "dir": str(self.folder)}
+        options |= {"save": "", "appendonly": "yes", "appendfsync": "always"}
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + SOON
+        while not self._answers():
+            assert time.monotonic() < deadline
+            assert self.process.poll() is None
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def fresh_name(self) -> str:
+        """The name of a workspace that nobody has used."""
+        return f"test-{next(_names)}"
+
+    def config(self, name: str) -> Config:
+        """The settings of a workspace on this server."""
+        return Config(registry="redis", redis_url=self.url, registry_name=name, durability="fast")
+
+    def open(self, root: Path, name: str, *, recover: bool = True) -> Opened:
+        """A workspace, as one more machine opens it."""
+        return open_workspace(str(root), self.config(name), recover=recover)
+
+    def _answers(self) -> bool:
+        import redis
+
+        client = redis.Redis.from_url(self.url)
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+        finally:
+            client.close()
+
+
+@contextmanager
+def running() -> Iterator[RedisServer]:
+    """A server of its own; skips the test where there is none."""
+    if PROGRAM is None:
+        pytest.skip("there is no redis-server (Debian: apt-get install redis-server)")
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder:  # a socket needs a short path
+        server = RedisServer(Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()
