@@ -8,7 +8,9 @@ JSON for each call. Whoever reads a line knows that the call has ended.
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +20,8 @@ from typing import Any
 
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
+from copydesk.store import _os
+from copydesk.store import replace as store_replace
 
 Facts = dict[str, Any]
 WORKS: dict[str, Callable[[Opened, Facts], None]] = {}
@@ -26,8 +30,9 @@ WORKS: dict[str, Callable[[Opened, Facts], None]] = {}
 class Worker:
     """A process that works; `go` gives the word."""
 
-    def __init__(self, root: Path, work: str, facts: Facts) -> None:
-        command = [sys.executable, __file__, str(root), work, json.dumps(facts)]
+    def __init__(self, root: Path, work: str, facts: Facts, settings: Facts) -> None:
+        facts_, settings_ = json.dumps(facts), json.dumps(settings)
+        command = [sys.executable, __file__, str(root), work, facts_, settings_]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -61,9 +66,11 @@ class Worker:
 
 
 @contextmanager
-def workers(root: Path, *works: tuple[str, Facts]) -> Iterator[list[Worker]]:
-    """Processes that are ready to begin."""
-    started = [Worker(root, work, facts) for work, facts in works]
+def workers(
+    root: Path, *works: tuple[str, Facts], settings: Facts | None = None
+) -> Iterator[list[Worker]]:
+    """Processes that are ready to begin, with some settings of the workspace."""
+    started = [Worker(root, work, facts, settings or {}) for work, facts in works]
     try:
         yield [worker.ready() for worker in started]
     finally:
@@ -72,9 +79,11 @@ def workers(root: Path, *works: tuple[str, Facts]) -> Iterator[list[Worker]]:
             worker.process.communicate()
 
 
-def results(root: Path, *works: tuple[str, Facts]) -> list[list[Facts]]:
+def results(
+    root: Path, *works: tuple[str, Facts], settings: Facts | None = None
+) -> list[list[Facts]]:
     """What each of the processes told, after all of them began together and ended."""
-    with workers(root, *works) as ready:
+    with workers(root, *works, settings=settings) as ready:
         for worker in ready:
             worker.go()
         told = [list(worker.lines()) for worker in ready]
@@ -178,9 +187,60 @@ def apply(opened: Opened, facts: Facts) -> None:
         tell(code=code(found), context=found.get("context_match"))
 
 
-def main(root: str, name: str, facts: str) -> None:
-    """Do one work."""
-    with open_workspace(root, Config(durability="fast")) as opened:
+@work
+def insert_surely(opened: Opened, facts: Facts) -> None:
+    """The lines put in after the anchor, each asked for until it was written."""
+    for i in range(facts["count"]):
+        line, plan = f"{facts['name']}-{i}", Facts()
+        arguments = {"path": facts["path"], "anchor": "anchor", "content": f"{line}\n"}
+        while "hunk_id" not in plan:
+            plan = outcome(opened, "prepare_file_insert_after", **arguments)
+        found = "FAILED"
+        tries = 0
+        while found == "FAILED":
+            found = code(outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"]))
+            tries += 1
+        tell(line=line, code="ok" if found == "HUNK_NOT_FOUND applied" else found, tries=tries)
+
+
+@work
+def stop(opened: Opened, facts: Facts) -> None:
+    """Plans applied, with a signal to this process itself in the middle.
+
+    `recording`: before the plan is recorded; `ready`: when the new file stands beside
+    the old one; `exchanged`: when the first of several has its new bytes.
+    """
+    owner, name = {
+        "recording": (opened.journal, "open"),
+        "ready": (store_replace, "copy_beside"),
+        "exchanged": (_os, "rename_exchange"),
+    }[facts["when"]]
+    step = getattr(owner, name)
+
+    def stopping(*given: Any, **named: Any) -> Any:
+        setattr(owner, name, step)
+        done = None if facts["when"] == "recording" else step(*given, **named)
+        os.kill(os.getpid(), getattr(signal, facts["signal"]))
+        return step(*given, **named) if facts["when"] == "recording" else done
+
+    setattr(owner, name, stopping)
+    ids = facts["hunk_ids"]
+    if len(ids) == 1:
+        found = outcome(opened, "apply_file_modification", hunk_id=ids[0])
+    else:
+        found = outcome(opened, "apply_file_modifications", hunk_ids=ids)
+    tell(code=code(found), summary=found["summary"])
+
+
+def main(root: str, name: str, facts: str, settings: str) -> None:
+    """Do one work. The setting `lease_ms` is none of the configuration."""
+    chosen: Facts = json.loads(settings)
+    lease_ms = chosen.pop("lease_ms", None)
+    if lease_ms is not None:
+        from copydesk.desk.redis.leases import Leases
+
+        Leases.__init__.__defaults__ = (lease_ms,)  # type: ignore[misc]
+    with open_workspace(root, Config(durability="fast", **chosen)) as opened:
         tell(ready=True)
         sys.stdin.readline()
         WORKS[name](opened, json.loads(facts))

@@ -62,6 +62,11 @@ class RedisServer:
         """The name of a workspace that nobody has used."""
         return f"test-{next(_names)}"
 
+    def settings(self, name: str, lease_ms: int = 600) -> dict[str, object]:
+        """The same for a worker, whose leases run out soon."""
+        redis = {"registry": "redis", "redis_url": self.url, "registry_name": name}
+        return {**redis, "lease_ms": lease_ms}
+
     def config(self, name: str) -> Config:
         """The settings of a workspace on this server."""
         return Config(registry="redis", redis_url=self.url, registry_name=name, durability="fast")

@@ -44,8 +44,8 @@ class Memory:
     `state` is the state folder, where there is one. `decided_at` is the file that is
     written with each decision. `changes` is another pair when another process has
     changed plans or decided; `seen` is another value when anything was recorded, None
-    where the files of the state folder tell that. `may_write` raises Failed when the
-    thread that asks has lost a turn. `let_go` is called last.
+    where the files of the state folder tell that. `may_write` and `may_return` raise
+    Failed when the thread that asks has lost a turn. `let_go` is called last.
     """
 
     registry: Registry
@@ -59,6 +59,7 @@ class Memory:
     changes: Callable[[], tuple[int, int]] = _unchanged
     seen: Callable[[], object] | None = None
     may_write: Callable[[], None] = _nothing
+    may_return: Callable[[], None] = _nothing
     let_go: Callable[[], None] = _nothing
 
     def close(self) -> None:
@@ -148,6 +149,7 @@ def _of_server(root: str, config: Config) -> Memory:
         changes=counts.plans_and_decisions,
         seen=counts.all,
         may_write=leases.require,
+        may_return=leases.require_for_return,
         let_go=let_go,
     )
 

@@ -110,6 +110,7 @@ class Opened(Closing):
             limit_bytes=config.limit_bytes,
             whole_bytes=config.whole_bytes,
             may_write=lambda: memory.may_write(),
+            may_return=lambda: memory.may_return(),
         )
         self.root = self.files.root
         memory = shared_memory(self.root, config) if shared else of_process(config)
@@ -127,7 +128,7 @@ class Opened(Closing):
         """What is another value when any process has recorded something; None: see the files."""
         self._members: dict[tuple[str, str], Member] = {}
         self._lock = threading.Lock()
-        lanes, bases = memory.lanes, memory.bases
+        self.lanes, bases = memory.lanes, memory.bases
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
@@ -136,10 +137,10 @@ class Opened(Closing):
         told = _Told(self.registry, self._tell)
         self.recovery = Recovery(
             self.files,
-            lanes,
+            self.lanes,
             self.journal,
             told,
-            Rollback(self.files, lanes, self.journal, bases, encoding_of),
+            Rollback(self.files, self.lanes, self.journal, bases, encoding_of),
         )
         self.recovered: tuple[Settled, ...] = ()
         if shared:
@@ -148,7 +149,7 @@ class Opened(Closing):
             before_ms = clock() - config.journal_days * 86_400_000
             self.journal.prune(before_ms, config.journal_bytes)
             self.tally.forget(before_ms)
-        turns = Turns(self.files, lanes, self.journal, self.recovery, clock)
+        turns = Turns(self.files, self.lanes, self.journal, self.recovery, clock)
         setting = Setting(
             files=self.files,
             registry=told,

@@ -88,25 +88,36 @@ class Committing:
             work.close_failed()
             if not isinstance(error, Refusal | TargetMoved | NotPutBack):
                 raise
-            if not (work.left and self._is_written(group, error, files)):
+            if not (work.left and self._is_written(group, error, files, work.left)):
                 raise work.stopped(error) from None
         else:
             work.close_done()
         return work.entries
 
-    def _is_written(self, group: str, error: Exception, files: Sequence[Rewriting]) -> bool:
+    def _is_written(
+        self,
+        group: str,
+        error: Exception,
+        files: Sequence[Rewriting],
+        not_back: Sequence[Rewriting],
+    ) -> bool:
         """Have recovery settle what was left; whether all was written after all.
 
-        Raises Unsettled when it cannot bring all files back.
+        Raises Unsettled when it cannot bring all files back. Who has lost its turns may
+        find that somebody else has settled the group since.
         """
         stamps = [each.opened.stamp for each in files if each.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
-        settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
-        left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
+        try:
+            settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
+            left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
+            done = all(entry.state == "done" for entry in self._journal.of_group(group))
+        except Refusal:  # of the journal
+            left, done = tuple(str(each.real) for each in not_back), False
         if left:
             reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
             raise Unsettled("write several files", str(reason), tuple(dict.fromkeys(left)))
-        return all(entry.state == "done" for entry in self._journal.of_group(group))
+        return done
 
 
 class _Work:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from copydesk.errors import Failed
@@ -25,8 +25,15 @@ def failed(operation: str, refused: OSError) -> Failed:
 
 
 @contextmanager
-def putting_back() -> Generator[None]:
-    """The way back of a write that failed: what is refused within is NotPutBack."""
+def putting_back(may_return: Callable[[], None] = lambda: None) -> Generator[None]:
+    """The way back of a write that failed: what is refused within is NotPutBack.
+
+    `may_return` is asked first, and refuses with Failed.
+    """
+    try:
+        may_return()
+    except Failed as refused:
+        raise NotPutBack(refused.reason) from refused
     try:
         yield
     except OSError as refused:

@@ -39,6 +39,7 @@ def replace(
     before_rename: Callable[[Callable[[], str]], None] | None = None,
     states: States = (),
     may_write: Callable[[], None] = lambda: None,
+    may_return: Callable[[], None] = lambda: None,
 ) -> Stamp:
     """Put the pieces in the place of the file open as `old_fd`; the new stamp.
 
@@ -46,7 +47,8 @@ def replace(
     far as the system allows. `before_rename` gets what gives the SHA-256 of the
     new bytes; that is made beside the copying, from the `states` of the old
     file's digest where there are any, and the flush goes on beside it too.
-    `may_write` is the last to be asked, and raises what is raised then.
+    `may_write` is asked right before the rename, and `may_return` before it is taken
+    back; they raise Failed, the first with nothing written.
     Raises TargetMoved when the name does not hold what was expected right
     before the rename, OSError, NotPutBack.
     """
@@ -60,6 +62,7 @@ def replace(
         digested=before_rename is not None,
         states=states,
         may_write=may_write,
+        may_return=may_return,
     ) as ready:
         if before_rename is not None:
             before_rename(lambda: ready.digest)
@@ -79,6 +82,7 @@ def staged(
     revocable: bool = False,
     states: States = (),
     may_write: Callable[[], None] = lambda: None,
+    may_return: Callable[[], None] = lambda: None,
 ) -> Generator[Replacement]:
     """The new file, complete beside the old one; it is gone after unless it was committed.
 
@@ -112,6 +116,7 @@ def staged(
             beside,
             revocable,
             may_write,
+            may_return,
         )
         try:
             yield ready
@@ -135,8 +140,9 @@ class Replacement:
         beside: DigestBeside | None,
         revocable: bool,
         may_write: Callable[[], None],
+        may_return: Callable[[], None],
     ) -> None:
-        self._may_write = may_write
+        self._may_write, self._may_return = may_write, may_return
         self._place, self._old_fd = place, old_fd
         self._flush, self._file_flush = flush, file_flush
         self._expected, self._expected_sha256 = expected, expected_sha256
@@ -163,7 +169,7 @@ class Replacement:
         try:
             self._flush.now(place.name)
         except OSError:
-            with putting_back():
+            with putting_back(self._may_return):
                 if holds(place, self._ours):
                     self._return_old()
             raise
@@ -195,8 +201,9 @@ class Replacement:
         try:
             found = _os.lstat(dir_fd, self._temp)
         except OSError:
-            with putting_back():
-                self._return_old()
+            with putting_back(self._may_return):
+                if holds(self._place, self._ours):
+                    self._return_old()
             raise
         if not replace_fields(self._expected, ctime_ns=found.st_ctime_ns).stands_in(found):
             theirs, self._temp = self._temp, b""  # never to be removed by us

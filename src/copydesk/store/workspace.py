@@ -53,7 +53,8 @@ class Workspace(Closing, Writing):
     Keeps the directory open until `close`, and may be used from many threads
     until then. `limit_bytes` is the largest file that is edited, `whole_bytes`
     the largest that is loaded whole. `may_write` raises a refusal when a writer
-    has lost the right to write; it is asked right before a file is changed.
+    has lost the right to write; it is asked right before a file is changed, and
+    `may_return` right before that is taken back.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class Workspace(Closing, Writing):
         limit_bytes: int = 64 << 20,
         whole_bytes: int = sizes.WHOLE,
         may_write: Callable[[], None] = lambda: None,
+        may_return: Callable[[], None] = lambda: None,
     ) -> None:
         self._surveyed: dict[tuple[Stamp, str | None], Known] = {}
-        super().__init__(Root(os.fspath(root)), durability, self._states_of, may_write)
+        super().__init__(Root(os.fspath(root)), durability, self._states_of, may_write, may_return)
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
 

@@ -35,13 +35,16 @@ class Writing:
         durability: Durability,
         states: Callable[[Stamp, str], States],
         may_write: Callable[[], None],
+        may_return: Callable[[], None],
     ) -> None:
         """`states` gives those of a file's digest, where a pass over it has left any.
 
         `may_write` raises a refusal when the right to write was lost; it is asked right
-        before each step that changes what a name leads to, or what stands in a file.
+        before each step that changes what a name leads to, or what stands in a file;
+        `may_return` before such a step is taken back.
         """
-        self._root, self._states, self._may_write = root, states, may_write
+        self._root, self._states = root, states
+        self._may_write, self._may_return = may_write, may_return
         self._durability: Durability = durability
 
     def replace(
@@ -71,6 +74,7 @@ class Writing:
                     before_rename=before_rename,
                     states=self._states(expected, expected_sha256),
                     may_write=self._may_write,
+                    may_return=self._may_return,
                 )
             return write_in_place(
                 place,
@@ -110,9 +114,10 @@ class Writing:
                     revocable=True,
                     states=self._states(expected, expected_sha256),
                     may_write=self._may_write,
+                    may_return=self._may_return,
                 )
                 with made as replacement:
-                    yield _Ready("write", replacement, self._may_write)
+                    yield _Ready("write", replacement, self._may_return)
                 return
             in_place = staged_in_place(
                 place,
@@ -123,7 +128,7 @@ class Writing:
                 durability=durability,
             )
             with in_place as overwriting:
-                yield _Ready("write", overwriting, self._may_write)
+                yield _Ready("write", overwriting, self._may_return)
 
     def create(
         self,
@@ -158,7 +163,7 @@ class Writing:
                 place, data, durability=self._durability, may_write=self._may_write
             ) as creation,
         ):
-            yield _Ready("create", creation, self._may_write, parents)
+            yield _Ready("create", creation, self._may_return, parents)
 
     def remove(
         self,
@@ -226,11 +231,11 @@ class _Ready:
         self,
         operation: str,
         inner: Staged,
-        may_write: Callable[[], None],
+        may_return: Callable[[], None],
         parents: MadeParents | None = None,
     ) -> None:
         self._operation, self._inner, self._parents = operation, inner, parents
-        self._may_write = may_write
+        self._may_return = may_return
 
     @property
     def digest(self) -> str:
@@ -245,7 +250,7 @@ class _Ready:
         return stamp
 
     def put_back(self, sha256: str) -> None:
-        self._may_write()
+        self._may_return()
         with _refusing("put back"):
             self._inner.put_back(sha256)
         if self._parents is not None:

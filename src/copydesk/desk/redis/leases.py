@@ -13,7 +13,7 @@ again, when it runs out.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread, local
@@ -56,11 +56,14 @@ return 1
 )
 _RENEW = Script(
     """
+local kept = {}
 for i = 2, #ARGV, 2 do
   if redis.call('GET', p .. 'lease:' .. ARGV[i]) == ARGV[i + 1] then
     redis.call('PEXPIRE', p .. 'lease:' .. ARGV[i], ARGV[1])
+    kept[#kept + 1] = i / 2 - 1
   end
 end
+return kept
 """
 )
 _KEEP = Script(
@@ -74,8 +77,11 @@ return redis.status_reply('OK')
 
 @dataclass(eq=False, slots=True)
 class _Lease:
+    """Held at least `until` (of our clock), and `depth` times."""
+
     key: str
     value: str
+    until: float
     depth: int = 1
 
 
@@ -130,12 +136,21 @@ class Leases:
         Right after it one may write. Raises ServerFailed when nobody can tell.
         """
         held = self.held()
-        if not held:
-            return
-        asked = self._monotonic()
-        self._server.fenced(_KEEP, held, self._lease_ms)
-        if (self._monotonic() - asked) * 2_000 > self._lease_ms:
-            raise TurnLost.of(held[0][0])  # the answer was under way for too long
+        if held:
+            until = self._until()
+            self._server.fenced(_KEEP, held, self._lease_ms)
+            self._extend(self._mine.leases.values(), until)
+            self._require_time()
+
+    def require_for_return(self) -> None:
+        """The same, for one who takes back what it has just written, though the server be away.
+
+        Then our own clock tells whether somebody else can have had the turn.
+        """
+        try:
+            self.require()
+        except ServerFailed:
+            self._require_time()
 
     def close(self) -> None:
         """Renew nothing any more."""
@@ -144,11 +159,28 @@ class Leases:
     def _taken(self, key: str) -> _Lease:
         chance = secrets.token_hex(8)
         while True:
+            until = self._until()
             token, left_ms = self._server.call(_TAKE, key, chance, self._lease_ms)
             if token:
-                return _Lease(key, f"{token}:{chance}")
+                return _Lease(key, f"{token}:{chance}", until)
             seconds = max(left_ms, 0) / 1_000 + 0.002
             self._server.wait(f"freed:{key}", min(seconds, _LONGEST_WAIT_SECONDS))
+
+    def _until(self) -> float:
+        """How long a lease lasts that the server gives or renews after this moment."""
+        return self._monotonic() + self._lease_ms / 1_000
+
+    def _require_time(self) -> None:
+        """Raise TurnLost unless half of the time is left of all that this thread holds."""
+        latest = self._monotonic() + self._lease_ms / 2_000
+        for lease in self._mine.leases.values():
+            if lease.until < latest:
+                raise TurnLost.of(lease.key)
+
+    def _extend(self, leases: Iterable[_Lease], until: float) -> None:
+        with self._lock:
+            for lease in leases:
+                lease.until = max(lease.until, until)
 
     def _let_go(self, lease: _Lease) -> None:
         with self._lock:
@@ -169,14 +201,22 @@ class Leases:
         idle = False
         while not self._closing.wait(self._lease_ms / 1_000 / _RENEWALS):
             with self._lock:
-                leases = [part for each in self._all for part in (each.key, each.value)]
+                leases = list(self._all)
                 if idle and not leases:
                     self._thread = None
                     return
             idle = not leases
             if leases:
-                with suppress(ServerFailed):  # who writes is told of it
-                    self._server.call(_RENEW, self._lease_ms, *leases)
+                self._renew_once(leases)
+
+    def _renew_once(self, leases: Sequence[_Lease]) -> None:
+        until = self._until()
+        held = [part for each in leases for part in (each.key, each.value)]
+        try:
+            kept: list[int] = self._server.call(_RENEW, self._lease_ms, *held)
+        except ServerFailed:
+            return  # who writes is told of it
+        self._extend((leases[at] for at in kept), until)
 
 
 def _shared(key: str) -> str:

@@ -84,8 +84,7 @@ class Server:
             )
         except ValueError as error:
             raise self._failed(error) from None
-        execute = self._client.execute_command  # pyright: ignore[reportUnknownMemberType]
-        self._execute: Callable[..., Any] = execute
+        self._execute: Callable[..., Any] = self._client.execute_command  # pyright: ignore[reportUnknownMemberType]  # of replies
 
     def call(self, script: Script, *arguments: Argument) -> Any:
         """What the script gives."""

@@ -1,0 +1,223 @@
+"""Leases: held by one, renewed, run out with their holder, and who lost one may not write."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from copydesk.desk.lanes import Lanes, Ticket, inode_key
+from copydesk.desk.redis.leases import Leases
+from copydesk.desk.redis.server import Script, Server
+from copydesk.errors import ServerFailed, TurnLost
+from redis_calls import connections
+from redis_servers import running
+from test_lanes import SOON, check
+
+SHORT_MS = 200
+_END = Script("return redis.call('DEL', p .. 'lease:' .. ARGV[1])")
+_LEFT = Script("return redis.call('PTTL', p .. 'lease:' .. ARGV[1])")
+
+Connect = Callable[[], tuple[Server, Leases]]
+
+
+@pytest.fixture
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return connections(request)
+
+
+@dataclass
+class Clock:
+    """A clock that a test sets, in seconds."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lost(server: Server, key: str) -> None:
+    """As if the lease had run out."""
+    assert server.call(_END, key) == 1
+
+
+@dataclass
+class Waiter:
+    """A thread that waits for a key, says when it has it, and keeps it until it is told."""
+
+    leases: Leases
+    key: str = "file"
+    has: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def _work(self) -> None:
+        with self.leases.hold(self.key):
+            self.has.set()
+            assert self.go.wait(SOON)
+
+
+def test_a_lease_is_held_by_one(connect: Connect) -> None:
+    _, one = connect()
+    _, other = connect()
+    with one.hold("file"):
+        waiter = Waiter(other)
+        with other.hold("another file"):
+            assert not waiter.has.wait(0.1)
+    assert waiter.has.wait(0.5), "who lets go wakes who waits"
+    assert [key for key, _ in one.held()] == []
+    waiter.go.set()
+    waiter.thread.join(SOON)
+
+
+def test_tokens_grow_and_no_two_leases_are_the_same(connect: Connect) -> None:
+    _, one = connect()
+    _, other = connect()
+    values: list[str] = []
+    for leases in (one, other, one):
+        with leases.hold("a"), leases.hold("b"):
+            values += [value for _, value in leases.held()]
+    tokens = [int(value.partition(":")[0]) for value in values]
+    assert tokens == sorted(set(tokens))
+    assert len({value.partition(":")[2] for value in values}) == 6
+
+
+def test_one_key_may_be_held_twice_by_one_thread(connect: Connect) -> None:
+    """Two inodes of two devices are one for all machines: each numbers devices in its own way."""
+    server, leases = connect()
+    with leases.hold(inode_key(1, 7)):
+        with leases.hold(inode_key(2, 7)):
+            assert len(leases.held()) == 1
+        leases.require()
+    assert leases.held() == ()
+    assert server.call(_LEFT, "\0inode 7") == -2
+
+
+def test_a_lease_is_renewed_while_it_is_held(request: pytest.FixtureRequest) -> None:
+    connect = connections(request, SHORT_MS)
+    server, leases = connect()
+    with leases.hold("file"):
+        waiter = Waiter(connect()[1])
+        assert not waiter.has.wait(3 * SHORT_MS / 1_000)
+        assert 0 < server.call(_LEFT, "file") <= SHORT_MS
+        leases.require()
+    waiter.go.set()
+    waiter.thread.join(SOON)
+    assert waiter.has.is_set()
+
+
+def test_a_lease_that_nobody_renews_runs_out_and_its_holder_may_not_write(
+    request: pytest.FixtureRequest,
+) -> None:
+    connect = connections(request, SHORT_MS)
+    (server, one), (_, other) = connect(), connect()
+    with one.hold("file"), one.hold("kept"):
+        one.close()  # as if the process stood still
+        with other.hold("file"):
+            with pytest.raises(TurnLost) as refused:
+                one.require()
+            assert "file" in refused.value.reason
+            with pytest.raises(TurnLost):
+                one.require_for_return()
+            other.require()
+        with pytest.raises(TurnLost):
+            one.require()  # nobody has it, but somebody had
+    with one.hold("file"):
+        one.require()
+    assert server.call(_LEFT, "file") == -2
+
+
+def test_who_lets_go_of_a_lost_lease_takes_it_from_nobody(connect: Connect) -> None:
+    (server, one), (_, other) = connect(), connect()
+    with one.hold("file"):
+        lost(server, "file")
+        waiter = Waiter(other)
+        assert waiter.has.wait(SOON)
+    assert server.call(_LEFT, "file") > 0
+    waiter.go.set()
+    waiter.thread.join(SOON)
+
+
+def test_a_fenced_step_does_nothing_for_who_lost_a_lease(connect: Connect) -> None:
+    server, leases = connect()
+    step = Script("return redis.call('INCR', p .. 'steps')", fenced=True)
+    with leases.hold("a"), leases.hold("b c"):
+        assert server.fenced(step, leases.held()) == 1
+        lost(server, "b c")
+        with pytest.raises(TurnLost) as refused:
+            server.fenced(step, leases.held())
+        assert "b c" in refused.value.reason
+    assert server.fenced(step, leases.held()) == 2, "who holds nothing needs nothing"
+
+
+def test_an_answer_that_came_too_late_is_none(request: pytest.FixtureRequest) -> None:
+    server, _ = connections(request)()
+    clock = Clock()
+    leases = Leases(server, clock)
+    with leases.hold("file"):
+        leases.require()
+        ask = server.fenced
+
+        def slow(*given: object) -> object:
+            clock.now += 3
+            return ask(*given)  # type: ignore[arg-type]
+
+        server.fenced = slow  # type: ignore[method-assign, assignment]
+        with pytest.raises(TurnLost):
+            leases.require()
+    leases.close()
+
+
+def test_without_the_server_one_may_go_back_for_a_while_but_not_on() -> None:
+    clock = Clock()
+    with running() as server:
+        connection = Server(server.url, "test")
+        leases = Leases(connection, clock)
+        with leases.hold("file"):
+            server.kill()
+            with pytest.raises(ServerFailed) as refused:
+                leases.require()
+            assert server.url in refused.value.reason
+            leases.require_for_return()
+            clock.now += 4
+            with pytest.raises(TurnLost):
+                leases.require_for_return()
+        with pytest.raises(ServerFailed), leases.hold("other"):
+            pass
+        assert leases.held() == ()
+        leases.close()
+        connection.close()
+
+
+def test_tickets_decide_the_order_within_a_process(connect: Connect) -> None:
+    tickets: list[Ticket] = [(3, "a"), (1, "b"), (2, "a"), (1, "a")]
+    assert check(Lanes(connect()[1]), tickets) == sorted(tickets)
+
+
+def test_of_many_that_wait_each_has_its_turn_soon(connect: Connect) -> None:
+    """Nobody sleeps until a lease would have run out: a turn is passed on at once."""
+    inside: list[int] = []
+    turns: list[int] = []
+
+    def work(leases: Leases) -> None:
+        for _ in range(25):
+            with leases.hold("file"):
+                inside.append(1)
+                assert len(inside) == 1
+                turns.append(1)
+                inside.pop()
+
+    threads = [threading.Thread(target=work, args=(connect()[1],), daemon=True) for _ in range(4)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SOON)
+    assert len(turns) == 100
+    assert time.monotonic() - began < 4

@@ -1,0 +1,352 @@
+"""Many machines on one workspace, by a server: processes that share nothing else but the files.
+
+No reported success is lost and none is written twice, though a worker stands
+still for longer than its lease, is killed, or the server is.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.opening import Opened
+from copydesk.desk.redis.leases import Leases
+from copydesk.store import _os
+from processes import Facts, Worker, outcome, results, workers
+from redis_servers import RedisServer, running
+from test_processes import AFTER, BASE, BEFORE, EDIT, check
+
+SLOW = pytest.mark.slow
+FIRST = "first\n"
+
+
+@pytest.fixture
+def name(redis_server: RedisServer) -> str:
+    """A workspace that this test alone uses."""
+    return redis_server.fresh_name()
+
+
+def few_or_many(*few: int) -> list[object]:
+    """How many processes and edits: those given, and four times fifty."""
+    return [pytest.param(*few, id="few"), pytest.param(4, 50, id="many", marks=SLOW)]
+
+
+@pytest.mark.parametrize(("processes", "count"), few_or_many(3, 8))
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=SLOW)], ids=["one file", "own"])
+def test_every_success_is_there_once(
+    tmp_path: Path, redis_server: RedisServer, name: str, processes: int, count: int, own: bool
+) -> None:
+    files = [f"f{i if own else 0}" for i in range(processes)]
+    for file in files:
+        (tmp_path / file).write_text(BASE)
+    works = [
+        ("insert", {"path": file, "name": f"p{i}", "count": count}) for i, file in enumerate(files)
+    ]
+    settings = redis_server.settings(name, lease_ms=5_000)
+    told = results(tmp_path, *works, settings=settings)
+    ended = [[fact for fact in each if "line" in fact] for each in told]
+    everything = [fact for each in ended for fact in each]
+    assert len(everything) == processes * count
+    for file in set(files):
+        mine = [each for of, each in zip(files, ended, strict=True) if of == file]
+        check((tmp_path / file).read_text(), [fact for each in mine for fact in each])
+    codes = Counter(fact["code"] for fact in everything)
+    assert codes["ok"] > processes * count * 0.9, codes
+    assert codes.keys() <= {"ok", "CONTENT_CHANGED", "AMBIGUOUS_MATCH"}
+    with redis_server.open(tmp_path, name) as opened:
+        entries = opened.journal.entries(most=1_000_000)
+    assert Counter(e.state for e in entries) == {"done": codes["ok"]}
+    assert {e.edit_id for e in entries} == {f["edit_id"] for f in everything if f["code"] == "ok"}
+
+
+def test_a_plan_is_applied_by_another_machine(
+    tmp_path: Path, redis_server: RedisServer, name: str
+) -> None:
+    """What it was based on is on the server, so drift is no hindrance; and the edit is undone."""
+    (tmp_path / "f").write_text(BASE)
+    settings = redis_server.settings(name)
+    ((plan,),) = results(tmp_path, ("prepare", {**EDIT}), settings=settings)
+    (tmp_path / "f").write_text(f"top\n{BASE}")
+    with redis_server.open(tmp_path, name) as opened, redis_server.open(tmp_path, name) as other:
+        assert [each.id for each in other.pending("local")] == [plan["hunk_id"]]
+        before = other.changes()
+        done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert done["context_match"] == "fuzz"
+        assert other.changes() != before
+        assert (tmp_path / "f").read_text() == f"top\n{BEFORE}new\n{AFTER}"
+        again = outcome(other, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert (again["error"], again["reason"]) == ("HUNK_NOT_FOUND", "applied")
+        (past,) = other.history("local")
+        assert outcome(other, "undo_file_modification", edit_id=past.edit_id)["status"] == "ok"
+    assert (tmp_path / "f").read_text() == f"top\n{BASE}"
+    assert not (tmp_path / ".copydesk" / "plans.sqlite").exists()
+
+
+def test_workspaces_of_other_names_know_nothing_of_each_other(
+    tmp_path: Path, redis_server: RedisServer, name: str
+) -> None:
+    (tmp_path / "f").write_text(BASE)
+    elsewhere = redis_server.open(tmp_path, redis_server.fresh_name())
+    with redis_server.open(tmp_path, name) as opened, elsewhere as other:
+        outcome(opened, "prepare_file_append", path="f", content="x")
+        assert len(opened.pending("local")) == 1
+        assert other.pending("local") == ()
+
+
+def planned(opened: Opened, *paths: str, content: str = FIRST) -> list[str]:
+    """Plans that write the first line of each file anew."""
+    return [
+        str(
+            outcome(opened, "prepare_file_range_edit", path=path, range="1", content=content)[
+                "hunk_id"
+            ]
+        )
+        for path in paths
+    ]
+
+
+def until_stopped(worker: Worker) -> None:
+    """Wait until it stands still."""
+    worker.go()
+    pid, status = os.waitpid(worker.process.pid, os.WUNTRACED)
+    assert pid == worker.process.pid
+    assert os.WIFSTOPPED(status), "it ended instead"
+
+
+def stopping(when: str, ids: list[str], how: str = "SIGSTOP") -> tuple[str, Facts]:
+    """The work of one that is stopped in the middle."""
+    return "stop", {"when": when, "hunk_ids": ids, "signal": how}
+
+
+def refused(worker: Worker) -> bool:
+    """Whether one that goes on is refused for the turn that it has lost."""
+    os.kill(worker.process.pid, signal.SIGCONT)
+    (told,) = worker.lines()
+    return told["code"] == "FAILED" and "turn" in told["summary"]
+
+
+@pytest.mark.parametrize("when", ["recording", "ready"])
+def test_who_stood_still_for_longer_than_its_lease_does_not_write(
+    tmp_path: Path, redis_server: RedisServer, name: str, when: str
+) -> None:
+    """Another one has the turn, and has not written yet: nothing but the lease tells of it."""
+    (tmp_path / "f").write_text(BASE)
+    with redis_server.open(tmp_path, name) as opened:
+        ids = planned(opened, "f")
+        settings = redis_server.settings(name)
+        with workers(tmp_path, stopping(when, ids), settings=settings) as (worker,):
+            until_stopped(worker)
+            with opened.lanes.turn("f", (0, "")):
+                assert refused(worker)
+        assert (tmp_path / "f").read_text() == BASE
+        assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".tmp")] == []
+        assert opened.journal.in_doubt() == ()
+        states = [entry.state for entry in opened.journal.entries()]
+        assert states == ([] if when == "recording" else ["failed"])
+        assert outcome(opened, "apply_file_modification", hunk_id=ids[0])["status"] == "ok"
+    assert (tmp_path / "f").read_text() == FIRST + BASE.partition("\n")[2]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["another plan", "the same plan"])
+def test_what_was_written_since_stays(
+    tmp_path: Path, redis_server: RedisServer, name: str, again: bool
+) -> None:
+    (tmp_path / "f").write_text(BASE)
+    with redis_server.open(tmp_path, name) as opened:
+        mine, second = planned(opened, "f"), planned(opened, "f", content="second\n")
+        settings = redis_server.settings(name)
+        with workers(tmp_path, stopping("ready", mine), settings=settings) as (worker,):
+            until_stopped(worker)
+            (written,) = mine if again else second
+            assert outcome(opened, "apply_file_modification", hunk_id=written)["status"] == "ok"
+            assert refused(worker)
+        text = (tmp_path / "f").read_text()
+        assert text == (FIRST if again else "second\n") + BASE.partition("\n")[2]
+        assert [e.state for e in opened.journal.entries()] == ["done", "failed"]
+        assert opened.journal.in_doubt() == ()
+
+
+def test_a_transaction_that_stood_still_is_settled_by_others_and_says_so(
+    tmp_path: Path, redis_server: RedisServer, name: str
+) -> None:
+    """Its first file had its new bytes; who came to it put them back, and wrote."""
+    for file in "fg":
+        (tmp_path / file).write_text(BASE)
+    with redis_server.open(tmp_path, name) as opened:
+        ids = planned(opened, "f", "g")
+        work = stopping("exchanged", ids)
+        with workers(tmp_path, work, settings=redis_server.settings(name)) as (worker,):
+            until_stopped(worker)
+            assert (tmp_path / "f").read_text().startswith(FIRST)
+            done = outcome(opened, "prepare_file_append", path="f", content="end\n", apply="auto")
+            assert done["status"] == "ok"
+            os.kill(worker.process.pid, signal.SIGCONT)
+            (told,) = worker.lines()
+        assert told["code"] == "FAILED"
+        assert (tmp_path / "f").read_text() == f"{BASE}end\n"
+        assert (tmp_path / "g").read_text() == BASE
+        assert [e.state for e in opened.journal.entries()] == ["done", "failed", "failed"]
+        found = outcome(opened, "apply_file_modifications", hunk_ids=ids)
+        assert found["status"] == "ok", found
+    assert (tmp_path / "f").read_text() == FIRST + BASE.partition("\n")[2] + "end\n"
+
+
+@pytest.mark.parametrize("files", ["f", "fg"])
+def test_who_is_killed_in_the_middle_is_in_nobodys_way(
+    tmp_path: Path, redis_server: RedisServer, name: str, files: str
+) -> None:
+    for file in files:
+        (tmp_path / file).write_text(BASE)
+    with redis_server.open(tmp_path, name) as opened:
+        ids = planned(opened, *files)
+        work = stopping("exchanged" if len(ids) > 1 else "ready", ids, "SIGKILL")
+        with workers(tmp_path, work, settings=redis_server.settings(name)) as (worker,):
+            worker.go()
+            assert list(worker.lines()) == []
+        began = time.monotonic()
+        done = outcome(opened, "prepare_file_append", path="f", content="end\n", apply="auto")
+        assert done["status"] == "ok"
+        assert time.monotonic() - began < 3
+        assert (tmp_path / "f").read_text() == f"{BASE}end\n"
+        tool = "apply_file_modification" + "s" * (len(ids) > 1)
+        arguments = {"hunk_ids": ids} if len(ids) > 1 else {"hunk_id": ids[0]}
+        assert outcome(opened, tool, **arguments)["status"] == "ok"
+        assert opened.journal.in_doubt() == ()
+    for file in files:
+        assert (tmp_path / file).read_text().startswith(FIRST)
+
+
+@pytest.fixture
+def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+    """A server that the test may end; leases that were held then run out soon."""
+    monkeypatch.setattr(Leases.__init__, "__defaults__", (1_500,))
+    with running() as server:
+        yield server
+
+
+Dying = Callable[[Opened, RedisServer, pytest.MonkeyPatch], None]
+
+
+def dies_when_recorded(opened: Opened, server: RedisServer, patched: pytest.MonkeyPatch) -> None:
+    """The server dies when the plan is recorded, before anything is written."""
+    recorded = opened.journal.open
+
+    def record(entry: object) -> int:
+        edit_id = recorded(entry)  # type: ignore[arg-type]
+        server.kill()
+        return edit_id
+
+    patched.setattr(opened.journal, "open", record)
+
+
+def dies_when_written(opened: Opened, server: RedisServer, patched: pytest.MonkeyPatch) -> None:
+    """The server dies when the file has its new bytes, before anybody was told."""
+    rename = _os.rename
+
+    def renamed(dir_fd: int, old: bytes, new: bytes) -> None:
+        rename(dir_fd, old, new)
+        server.kill()
+
+    patched.setattr(_os, "rename", renamed)
+
+
+@pytest.mark.parametrize("dies", [dies_when_recorded, dies_when_written])
+def test_the_server_dies_in_the_middle(
+    tmp_path: Path, own_server: RedisServer, monkeypatch: pytest.MonkeyPatch, dies: Dying
+) -> None:
+    """What was reported is there, what was refused is not, and both by one more apply at most."""
+    (tmp_path / "f").write_text(BASE)
+    after = FIRST + BASE.partition("\n")[2]
+    with own_server.open(tmp_path, "test") as opened:
+        (mine,) = planned(opened, "f")
+        with monkeypatch.context() as patched:
+            dies(opened, own_server, patched)
+            found = outcome(opened, "apply_file_modification", hunk_id=mine)
+        written = dies is dies_when_written
+        assert found["status"] == ("ok" if written else "error"), found
+        assert (tmp_path / "f").read_text() == (after if written else BASE)
+        refused = outcome(opened, "prepare_file_append", path="f", content="x")
+        assert (refused["error"], refused["operation"]) == ("FAILED", "use Redis")
+        assert outcome(opened, "read_file", path="f")["status"] == "ok"
+        own_server.start()
+        with own_server.open(tmp_path, "test", recover=False) as other:
+            again = outcome(other, "apply_file_modification", hunk_id=mine)
+            assert again.get("reason") == "applied" if written else again["status"] == "ok"
+            assert other.journal.in_doubt() == ()
+            states = [entry.state for entry in other.journal.entries()]
+            assert states == (["done"] if written else ["done", "failed"])
+        assert [e.state for e in opened.journal.entries()] == states
+    assert (tmp_path / "f").read_text() == after
+
+
+def test_the_server_dies_in_the_middle_of_a_transaction(
+    tmp_path: Path, own_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two files is put back: nobody else can have had the turn so soon."""
+    for file in "fg":
+        (tmp_path / file).write_text(BASE)
+    exchange = _os.rename_exchange
+
+    def exchanged(*given: object) -> None:
+        exchange(*given)  # type: ignore[arg-type]
+        own_server.kill()
+
+    with own_server.open(tmp_path, "test") as opened:
+        ids = planned(opened, "f", "g")
+        with monkeypatch.context() as patched:
+            patched.setattr(_os, "rename_exchange", exchanged)
+            found = outcome(opened, "apply_file_modifications", hunk_ids=ids)
+        assert found["status"] == "error"
+        assert {(tmp_path / file).read_text() for file in "fg"} == {BASE}
+        own_server.start()
+        assert outcome(opened, "apply_file_modifications", hunk_ids=ids)["status"] == "ok"
+        assert {(tmp_path / file).read_text() for file in "fg"} == {FIRST + BASE.partition("\n")[2]}
+        assert opened.journal.in_doubt() == ()
+
+
+@pytest.mark.parametrize(
+    ("processes", "count", "deaths"),
+    [pytest.param(2, 12, 2, id="few"), pytest.param(4, 50, 12, id="many", marks=SLOW)],
+)
+def test_the_server_dies_again_and_again(
+    tmp_path: Path, own_server: RedisServer, processes: int, count: int, deaths: int
+) -> None:
+    (tmp_path / "f").write_text(BASE)
+    works = [
+        ("insert_surely", {"path": "f", "name": f"p{i}", "count": count}) for i in range(processes)
+    ]
+    chance = random.Random(deaths)
+    told: list[Facts] = []
+    with workers(tmp_path, *works, settings=own_server.settings("test")) as ready:
+        threads = [
+            threading.Thread(target=lambda w=worker: told.extend(w.lines()), daemon=True)
+            for worker in ready
+        ]
+        for worker, thread in zip(ready, threads, strict=True):
+            worker.go()
+            thread.start()
+        for turn in range(deaths):
+            while len(told) < processes * count * (turn + 1) // (deaths + 1):
+                assert any(thread.is_alive() for thread in threads)
+                time.sleep(0.002)
+            time.sleep(0.02 * chance.random())
+            own_server.kill()
+            own_server.start()
+        for thread in threads:
+            thread.join()
+        assert [worker.process.returncode for worker in ready] == [0] * processes
+    assert len(told) == processes * count
+    assert {fact["code"] for fact in told} <= {"ok", "CONTENT_CHANGED", "AMBIGUOUS_MATCH"}
+    check((tmp_path / "f").read_text(), told)
+    with own_server.open(tmp_path, "test") as opened:
+        done = [entry for entry in opened.journal.entries(most=10_000) if entry.state == "done"]
+        assert opened.journal.in_doubt() == ()
+    assert len(done) == sum(fact["code"] == "ok" for fact in told)
