@@ -33,6 +33,12 @@ def check_good(root: Path, text: str, name: str = FILE, **expected: Any) -> None
         ("limit_bytes = 10\nbases_bytes = 11", {"limit_bytes": 10, "bases_bytes": 11}),
         ("journal_days = 1\njournal_bytes = 2", {"journal_days": 1, "journal_bytes": 2}),
         ('state = ".desk"', {"state": ".desk"}),
+        ("", {"registry": "sqlite", "redis_url": "", "registry_name": ""}),
+        (
+            'registry = "redis"\nredis_url = "redis://h:1/2"\nregistry_name = "desk-1.a"',
+            {"registry": "redis", "redis_url": "redis://h:1/2", "registry_name": "desk-1.a"},
+        ),
+        ('redis_url = "unix:///run/s"', {"registry": "sqlite", "redis_url": "unix:///run/s"}),
         ('[encodings]\n"a" = "LATIN1"', {"encodings": (("a", "iso8859-1"),)}),
         ('\ufefflang = "zh"', {"lang": "zh"}),
         ("[members.ann]", {"members": {"ann": MemberConfig()}}),
@@ -89,6 +95,13 @@ def test_good(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
         ("state = 'a/b'", "state"),
         (r"state = 'a\b'", "state"),
         ('state = "a\\u0000"', "state"),
+        ("registry = 'memory'", "registry"),
+        ("registry = true", "registry"),
+        ("registry = 'redis'", "redis_url"),
+        ("redis_url = 3", "redis_url"),
+        ("redis_url = 'http://h'", "redis_url"),
+        ("registry_name = 'a b'", "registry_name"),
+        ("registry_name = '{a}'", "registry_name"),
         ("encodings = ['latin1']", "encodings"),
         ("[encodings]\n'a/**' = 'klingon'", "encodings"),
         ("[encodings]\n'a/**' = 'klingon'", "a/**"),
@@ -148,6 +161,9 @@ def test_a_close_name_is_offered(tmp_path: Path) -> None:
         ("COPYDESK_JOURNAL_DAYS", "9", "journal_days", 9),
         ("COPYDESK_STATE", ".mine", "state", ".mine"),
         ("COPYDESK_LANG", "", "lang", "en"),
+        ("COPYDESK_REDIS_URL", "rediss://h/0", "redis_url", "rediss://h/0"),
+        ("COPYDESK_REGISTRY", "sqlite", "registry", "sqlite"),
+        ("COPYDESK_REGISTRY_NAME", "desk", "registry_name", "desk"),
     ],
 )
 def test_the_environment(tmp_path: Path, variable: str, text: str, key: str, value: object) -> None:
@@ -164,6 +180,8 @@ def test_the_environment(tmp_path: Path, variable: str, text: str, key: str, val
         ("COPYDESK_TTL_SECONDS", "²"),
         ("COPYDESK_TTL_SECONDS", "9" * 5_000),
         ("COPYDESK_STATE", "../x"),
+        ("COPYDESK_REGISTRY", "postgres"),
+        ("COPYDESK_REDIS_URL", "host:6379"),
     ],
 )
 def test_the_environment_refused(tmp_path: Path, variable: str, text: str) -> None:

@@ -7,18 +7,23 @@ import os
 from pathlib import Path
 
 import pytest
+import redis
 
 from copydesk.app.cli import main
-from copydesk.app.config import Config
+from copydesk.app.config import Config, load
 from copydesk.app.doctor import Finding, examine
 from copydesk.app.opening import open_workspace
 from fake_kernel import FakeKernel
+from redis_servers import RedisServer, running
 
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("COPYDESK_", "SIYUAN_"))]:
         monkeypatch.delenv(name)
+
+
+FAST = Config(durability="fast")
 
 
 def look(root: Path) -> dict[str, Finding]:
@@ -33,9 +38,9 @@ def check_fault(root: Path, what: str, *words: str) -> None:
     assert bad[0].mend
 
 
-def use(root: Path) -> None:
+def use(root: Path, config: Config = FAST) -> None:
     """Leave an edit and a plan there."""
-    with open_workspace(str(root), Config(durability="fast")) as opened:
+    with open_workspace(str(root), config) as opened:
         opened.call("local", "create_new_file", {"path": "a.txt", "content": "one\n"})
         opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "two\n"})
 
@@ -64,6 +69,43 @@ def test_where_notes_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         check_fault(tmp_path, "notes", kernel.url, "token")
         assert "another-token" not in look(tmp_path)["notes"].found
     check_fault(tmp_path, "notes", "unreachable")
+
+
+def test_the_server_of_many_machines(
+    tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Redis" not in look(tmp_path)
+    monkeypatch.setenv("COPYDESK_REGISTRY", "redis")
+    monkeypatch.setenv("COPYDESK_REDIS_URL", redis_server.url)
+    monkeypatch.setenv("COPYDESK_REGISTRY_NAME", redis_server.fresh_name())
+    use(tmp_path, load(str(tmp_path)))
+    found = look(tmp_path)
+    assert all(finding.ok for finding in found.values()), found
+    assert redis_server.url in found["Redis"].found
+    assert "appendonly yes, appendfsync always" in found["Redis"].found
+    assert found["registry"].found.endswith(": 1")
+    assert found["journal"].found.endswith(": 1")
+    assert "locks" not in found
+    monkeypatch.setenv("COPYDESK_REDIS_URL", "redis://eve:secret@127.0.0.1:1/0")
+    check_fault(tmp_path, "Redis", "redis://127.0.0.1:1/0", "refused")
+    assert "secret" not in str(look(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "what"),
+    [
+        ("appendonly", "no", "Redis persistence"),
+        ("appendfsync", "everysec", "Redis persistence"),
+        ("maxmemory-policy", "allkeys-lru", "Redis memory"),
+    ],
+)
+def test_a_server_that_may_forget(tmp_path: Path, setting: str, value: str, what: str) -> None:
+    with running() as server:
+        (tmp_path / "copydesk.toml").write_text(f'registry = "redis"\nredis_url = "{server.url}"\n')
+        client = redis.Redis.from_url(server.url)
+        client.config_set(setting, value)
+        client.close()
+        check_fault(tmp_path, what)
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:

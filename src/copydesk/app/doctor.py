@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from copydesk.app.config import VARIABLES, Config, ConfigError, load
 from copydesk.app.usage import perhaps
-from copydesk.errors import Failed, Refusal
+from copydesk.errors import Failed, Refusal, ServerFailed
 
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
@@ -100,6 +100,38 @@ def _ripgrep(root: str) -> Iterator[Finding]:
         yield Finding("ripgrep", False, "not found; the ripgrep_* tools cannot search", mend)
 
 
+def _redis(root: str) -> Iterator[Finding]:
+    """Whether the server that is configured answers, and keeps what it acknowledges."""
+    config = _loaded(root)
+    if config is None or config.registry != "redis":
+        return
+    from copydesk.app.memory import server_of
+
+    try:
+        with closing(server_of(root, config)) as server:
+            told, flushed = server.info(), server.setting("appendfsync")
+    except Failed as refusal:
+        mend = "install the client, start the server, or mend redis_url (COPYDESK_REDIS_URL)"
+        yield Finding("Redis", False, refusal.reason, mend)
+        return
+    program = "Valkey" if "valkey_version" in told else "Redis"
+    version = told.get("valkey_version") or told.get("redis_version", "of no version")
+    kept = told.get("aof_enabled") == "1"
+    facts = f"appendonly {'yes' if kept else 'no'}, appendfsync {flushed or 'not told'}"
+    yield Finding("Redis", True, f"{program} {version} at {server.address}; {facts}")
+    if not kept:
+        found = "what it is told goes with it: plans, decisions, and the history of all edits"
+        yield Finding("Redis persistence", False, found, "set appendonly yes on the server")
+    elif flushed not in ("always", "") and config.durability == "full":
+        found = f"appendfsync {flushed}: a crash of the server may forget the last edits"
+        mend = 'set appendfsync always on the server, or durability = "fast" here'
+        yield Finding("Redis persistence", False, found, mend)
+    policy = told.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        found = f"maxmemory-policy {policy}: it may drop what it was told"
+        yield Finding("Redis memory", False, found, "set maxmemory-policy noeviction on the server")
+
+
 def _state(root: str) -> Iterator[Finding]:
     config = _loaded(root)
     if config is None:
@@ -115,6 +147,8 @@ def _state(root: str) -> Iterator[Finding]:
             waiting = len(opened.pending(config.member))
             entries = opened.journal.entries(most=_MOST_EDITS)
             doubts = opened.recovery.doubts()
+    except ServerFailed:
+        return  # it was told above
     except (Refusal, sqlite3.Error, OSError) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
         mend = f"look at {path}; it may be taken away when no copydesk runs, with the history in it"
@@ -191,6 +225,7 @@ _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
     _python,
     _ripgrep,
     _kernel,
+    _redis,
     _state,
     _locks,
     _notes,

@@ -112,8 +112,8 @@ class Server:
             return ""
         except redis.RedisError as error:
             raise self._failed(error) from None
-        pairs = cast("dict[Any, Any]", found)
-        return next((_text(value) for value in pairs.values()), "")
+        pair = cast("list[bytes]", found)
+        return pair[1].decode() if pair else ""
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -150,7 +150,3 @@ def address_of(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
