@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 from collections import defaultdict
@@ -102,8 +103,11 @@ class Sidecars:
         self._locks = FileLocks(home.folder("locks"))
 
     def cache_path(self, of: str) -> str:
-        """Where the cache is of those who may see the same."""
-        return self._home.path(f"cache-{of}.sqlite")
+        """Where the cache is of those who may see the same, on this machine.
+
+        The folder may be that of several: SQLite must not be shared by machines.
+        """
+        return self._home.path(f"cache-{of}-{name_of(platform.node())[:8]}.sqlite")
 
     def close(self) -> None:
         """Let go of the locks."""
