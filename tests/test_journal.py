@@ -23,6 +23,7 @@ from copydesk.store.notes.protocol import Delete
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from redis_calls import connections
+from redis_servers import RedisServer
 
 Open = Callable[[], Journal]
 
@@ -270,13 +271,17 @@ def whole(folder: Path, edit_id: int) -> bytes | None:
     return bytes(found) if found is not None else None
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "shared"])
+@pytest.fixture(params=["memory", "shared", "redis"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     """A workspace with one file, and another name for it in `linked`."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "linked").write_text("one\ntwo\n")
     os.link(tmp_path / "linked", tmp_path / "other name")
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
+    config, shared = Config(durability="fast"), request.param != "memory"
+    if request.param == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        config = server.config(server.fresh_name())
+    with open_workspace(str(tmp_path), config, shared=shared) as opened:
         yield opened
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.opening import Opened
+from copydesk.app.web.news import News
 from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
 from processes import Facts, Worker, outcome, results, workers
@@ -77,10 +78,12 @@ def test_a_plan_is_applied_by_another_machine(
     (tmp_path / "f").write_text(f"top\n{BASE}")
     with redis_server.open(tmp_path, name) as opened, redis_server.open(tmp_path, name) as other:
         assert [each.id for each in other.pending("local")] == [plan["hunk_id"]]
-        before = other.changes()
+        before = other.changes(), News(other, tuple)._records()
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert done["context_match"] == "fuzz"
-        assert other.changes() != before
+        now = other.changes(), News(other, tuple)._records()
+        assert now[0] != before[0]
+        assert now[1] != before[1]
         assert (tmp_path / "f").read_text() == f"top\n{BEFORE}new\n{AFTER}"
         again = outcome(other, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert (again["error"], again["reason"]) == ("HUNK_NOT_FOUND", "applied")
