@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import test_group_recovery
 from copydesk.app.opening import Opened
 from copydesk.app.web.news import News
 from copydesk.desk.redis.leases import Leases
@@ -353,3 +354,15 @@ def test_the_server_dies_again_and_again(
         done = [entry for entry in opened.journal.entries(most=10_000) if entry.state == "done"]
         assert opened.journal.in_doubt() == ()
     assert len(done) == sum(fact["code"] == "ok" for fact in told)
+
+
+@SLOW
+@pytest.mark.parametrize("lives", [False, True], ids=["start", "live"])
+def test_killed_before_each_call(
+    tmp_path: Path, own_server: RedisServer, monkeypatch: pytest.MonkeyPatch, lives: bool
+) -> None:
+    """The same as in the state folder: all or none, though a dead one's leases must run out."""
+    monkeypatch.setattr(Leases.__init__, "__defaults__", (300,))
+    monkeypatch.setattr(test_group_recovery, "FAST", own_server.config("test"))
+    test_group_recovery.make(tmp_path)
+    test_group_recovery.test_killed_before_each_call(tmp_path, lives, 2)

@@ -82,7 +82,7 @@ class _Lease:
     key: str
     value: str
     until: float
-    depth: int = 1
+    depth: int = 0
 
 
 @dataclass
@@ -114,11 +114,10 @@ class Leases:
         name, mine = _shared(key), self._mine.leases
         lease = mine.get(name)
         if lease is None:
-            mine[name] = lease = self._taken(name)
-            self._watch(lease)
-        else:
-            lease.depth += 1
+            lease = mine[name] = self._taken(name)
+        lease.depth += 1
         try:
+            self._watch(lease)
             yield
         finally:
             lease.depth -= 1
