@@ -268,15 +268,16 @@ def test_the_server_dies_in_the_middle(
 ) -> None:
     """What was reported is there, what was refused is not, and both by one more apply at most."""
     (tmp_path / "f").write_text(BASE)
-    after = FIRST + BASE.partition("\n")[2]
+    now, after = f"top\n{BASE}", "top\n" + FIRST + BASE.partition("\n")[2]
     with own_server.open(tmp_path, "test") as opened:
         (mine,) = planned(opened, "f")
+        (tmp_path / "f").write_text(now)  # so that there is more to be noted of it
         with monkeypatch.context() as patched:
             dies(opened, own_server, patched)
             found = outcome(opened, "apply_file_modification", hunk_id=mine)
         written = dies is dies_when_written
         assert found["status"] == ("ok" if written else "error"), found
-        assert (tmp_path / "f").read_text() == (after if written else BASE)
+        assert (tmp_path / "f").read_text() == (after if written else now)
         refused = outcome(opened, "prepare_file_append", path="f", content="x")
         assert (refused["error"], refused["operation"]) == ("FAILED", "use Redis")
         assert outcome(opened, "read_file", path="f")["status"] == "ok"

@@ -5,11 +5,13 @@ What lives here: the list of the last ones. What must not: plans, files.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import cast
 
 from copydesk.desk.records import packed, unpacked
 from copydesk.desk.redis.server import Script, Server
 from copydesk.desk.tally import MOST, Fared, How
+from copydesk.errors import ServerFailed
 
 _NOTE = Script(
     f"""
@@ -37,9 +39,10 @@ class RedisTally:
         self._server = server
 
     def note(self, fared: Fared) -> None:
-        """Remember it."""
+        """Remember it, if the server is there: what was written is no less written without it."""
         rest = packed((fared.member, fared.path, fared.how))
-        self._server.call(_NOTE, b"%d " % fared.time_ms + rest)
+        with suppress(ServerFailed):
+            self._server.call(_NOTE, b"%d " % fared.time_ms + rest)
 
     def noted(self) -> tuple[Fared, ...]:
         """The last ones, the newest first."""
