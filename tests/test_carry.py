@@ -95,6 +95,13 @@ def check(base: str, now: str, footprint: str, expected: str) -> None:
         ("1 h x t y . k x t y 2", "1 h x t Y . k x t y 2", "3:4", "3"),
         ("1 h x t y . k x t y 2", "1 k x t y . h x t y h k 2", "3:4", "?3,8"),
         ("1 h w x t y k w x t y 2", "1 k v x t y h w u t y 2", "4:5", "?4,9"),
+        # a line that moved took the second of two lines along, or the last of three
+        ("1 z c v t h . . c w t k 2", "1 z c w t k . . c v t h 2", "1:3", "uncertain"),
+        ("1 z c t h c t k 2", "1 z c t k c t h 2", "0:3", "uncertain"),
+        # a blank line between deleted ones may be the deleted one
+        ("u . p . d", "u . d", "1:2", "uncertain"),
+        ("u . p q . d", "u . d", "4:5", "gone"),
+        ("u . p d", "u . P d", "1:2", "1"),
         # blank lines next to a certain line
         ("u . . d 1 2", "u . . D . . E 1 2", "1:3", "1"),
         ("u . . d 1 2", "u . . D . . d 1 2", "1:3", "?1,4"),

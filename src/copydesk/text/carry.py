@@ -128,12 +128,12 @@ class Relocation:
         The lines must stand in now together, equal to the last blank, in a place
         that some longest alignment of the two texts gives them, and
         - joined to lines unique in both texts, before and after them; or
-        - blank lines, as many as there were, next to one such line; or
+        - several blank lines, as many as there were, next to one such line; or
         - in that place in every longest alignment; no line around them on their
           wrong side; no look-alike, in now or in base, that agrees with the lines
           around further than the carried place does, unless it is known where
           that look-alike came from or went; and no line that moved from beside
-          them to beside a look-alike.
+          them, the first or the last of them to beside a look-alike.
         Raises ValueError for a range that is empty or outside base and its ends.
         """
         if not -1 <= start < stop <= len(self._strict_base) + 1:

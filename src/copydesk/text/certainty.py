@@ -146,13 +146,15 @@ class Pair:
         return ours == self._b[region.now_start : region.now_stop]
 
     def _is_spacing(self, foot: Foot) -> bool:
-        """Whether the footprint is blank lines that follow or precede a unique line.
+        """Whether the footprint is several blank lines that follow or precede a unique line.
 
-        So do as many blank lines in now, or one of them may be gone.
+        So do as many blank lines in now, or one of them may be gone. Of a single one
+        that is not said: when a paragraph went, it may have gone with it.
         """
         lines = self._a[foot.base : foot.base + foot.size]
         return (
-            all(line == self._blank for line in lines)
+            foot.size > 1
+            and all(line == self._blank for line in lines)
             and any(self._next_to_unique(foot))
             and self._blank_around(self._a, foot.base, foot.size)
             == self._blank_around(self._b, foot.now, foot.size)
@@ -212,25 +214,28 @@ class Pair:
         return False
 
     def _may_have_moved(self, foot: Foot) -> bool:
-        """Whether a line that moved may have taken the footprint along, or brought another.
+        """Whether a line that moved may have taken some of the footprint along, or brought it.
 
-        That is so when the footprint has a twin as far from where the line is
-        now as it has itself from where the line was, and most lines between
-        the two agree there.
+        That is so when the footprint, or its first or last line, has a twin as far
+        from where the line is now as it has itself from where the line was, and
+        most lines between the two agree there.
         """
         a, b, size, steps = self._a, self._b, foot.size, _STEPS
-        lines = a[foot.base : foot.base + size]
+        parts = {(0, size), (0, 1), (size - 1, 1)}
         for i, j in self._moved:
-            for line, at in ((foot.base, foot.base + j - i), (foot.now + i - j, foot.now)):
-                if (line, at) == (foot.base, foot.now) or min(line, at) < 0:
-                    continue
-                if a[line : line + size] != lines or b[at : at + size] != lines:
-                    continue
-                low, high = min(i, line), max(i, line)
-                steps -= high - low
-                agreeing = sum(map(eq, a[low:high], b[low + j - i : high + j - i]))
-                if steps < 0 or 2 * agreeing >= high - low:
-                    return True
+            for skip, count in parts:
+                ours, theirs = foot.base + skip, foot.now + skip
+                lines = a[ours : ours + count]
+                for line, at in ((ours, ours + j - i), (theirs + i - j, theirs)):
+                    if (line, at) == (ours, theirs) or min(line, at) < 0:
+                        continue
+                    if a[line : line + count] != lines or b[at : at + count] != lines:
+                        continue
+                    low, high = min(i, line), max(i, line)
+                    steps -= high - low
+                    agreeing = sum(map(eq, a[low:high], b[low + j - i : high + j - i]))
+                    if steps < 0 or 2 * agreeing >= high - low:
+                        return True
         return False
 
     @cached_property
