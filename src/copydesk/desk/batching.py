@@ -1,4 +1,4 @@
-"""String edits: several at once, one everywhere, a whole file; at once, without a plan.
+"""Edits without a plan: several of strings, one everywhere, new lines, a whole file.
 
 What lives here: the step to the one writer.
 What must not: the envelope, a second way to write. Invariant: what was expected
@@ -16,9 +16,11 @@ from copydesk.desk.member import Member
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
+from copydesk.edit.draft import compose
 from copydesk.edit.expected import Expected
-from copydesk.edit.request import BatchEdit, StringEdit
-from copydesk.errors import FileExists, FileNotFound, InvalidArgs
+from copydesk.edit.place import Place
+from copydesk.edit.request import Append, BatchEdit, StringEdit
+from copydesk.errors import FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
@@ -107,7 +109,7 @@ class Rewrite:
 
 
 class Batching:
-    """String edits of one workspace."""
+    """The edits of one workspace that are made at once."""
 
     def __init__(self, setting: Setting, writer: Writer) -> None:
         self._set, self._writer = setting, writer
@@ -142,6 +144,25 @@ class Batching:
 
         return self._rewrite(member, tool, path, expected, made, dry=dry)
 
+    def insert(
+        self, member: Member, tool: str, path: RelPath, after_line: int, content: str
+    ) -> Rewrite:
+        """Put new lines after a line, counted from 1, or after none: 0 is the start.
+
+        Lines, their ends and the end of the file are as `compose` makes them.
+        Raises RangeOutOfBounds, and what `compose` refuses.
+        """
+
+        def made(base: Snapshot) -> Batch:
+            if after_line > base.line_count:
+                raise RangeOutOfBounds(str(after_line), base.line_count)
+            place = Place(after_line, after_line, (after_line - 1, after_line))
+            change = compose(Append(path, content), base, place).change
+            start = base.start(after_line)
+            return Batch(change, ((start, start),), 0)
+
+        return self._rewrite(member, tool, path, Expected(), made, dry=False)
+
     def write(
         self,
         member: Member,
@@ -151,9 +172,11 @@ class Batching:
         expected: Expected,
         *,
         overwrite: bool,
+        blindly: bool = False,
     ) -> Rewrite:
         """Write a whole file: a new one, or with `overwrite` over one that is as expected.
 
+        `blindly`: also over one of which nothing is expected.
         A new file has the very content. One that is written over keeps its
         encoding, its byte order mark and the line ends that most of it has.
         Raises FileExists, FileNotFound when something was expected of a file
@@ -168,7 +191,7 @@ class Batching:
             return self._create(member, tool, path, content)
         if not overwrite:
             raise FileExists(size if member.permission.allows_read(real) else None)
-        if expected.nothing:
+        if expected.nothing and not blindly:
             raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
         def made(base: Snapshot) -> Batch:
