@@ -65,6 +65,7 @@ def files_of(root: Path) -> dict[str, bytes]:
 
 
 EDIT = {"old_string": "line 5\n", "new_string": "x\n"}
+EDITOR = "str_replace_based_edit_tool"
 DIRECT: list[tuple[str, dict[str, Any]]] = [
     ("create_new_file", {"path": "new.txt", "content": "x"}),
     ("overwrite_entire_file", {"path": "a.txt", "content": "x", **SIZE}),
@@ -77,6 +78,12 @@ DIRECT: list[tuple[str, dict[str, Any]]] = [
         "Write",
         {"path": "a.txt", "content": "x", "overwrite": True, "expected_size_bytes": len(TEXT)},
     ),
+    ("write_file", {"path": "new.txt", "content": "x"}),
+    ("write_file", {"path": "a.txt", "content": "x"}),
+    ("edit_file", {"path": "a.txt", "edits": [{"oldText": "line 5\n", "newText": "x\n"}]}),
+    (EDITOR, {"command": "create", "path": "new.txt", "file_text": "x"}),
+    (EDITOR, {"command": "str_replace", "path": "a.txt", "old_str": "line 5\n", "new_str": ""}),
+    (EDITOR, {"command": "insert", "path": "a.txt", "insert_line": 5, "insert_text": "x"}),
     ("undo_file_modification", {"edit_id": 1}),
     ("undo_file_modification", {"edit_id": 2}),
     ("undo_file_modification", {"edit_id": 4}),

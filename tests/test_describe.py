@@ -12,13 +12,14 @@ import pytest
 from copydesk.tools import describe, dialects, reference
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool
+from copydesk.tools.compat import compat
 from copydesk.tools.notes import notes
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 LANGS: tuple[Lang, ...] = get_args(Lang)
 PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
-ALL = (*ws_mod(), *batch(), *notes(), *team_mgmt())
+ALL = (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat())
 OF_ALL = pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 
 
@@ -108,8 +109,10 @@ def test_the_reference_is_what_the_catalog_says() -> None:
 
 def test_the_reference_has_every_tool_and_argument() -> None:
     page = reference.page()
-    assert all(f"\n### {tool.name}\n" in page for tool in (*ws_mod(), *batch(), *notes()))
+    assert all(
+        f"\n### {tool.name}\n" in page for tool in (*ws_mod(), *batch(), *notes(), *compat())
+    )
     assert all(f"\n- `{tool.name}`\n" in page for tool in team_mgmt())
     chapters = dict(chapter.split("\n", 1) for chapter in page.split("\n### ")[1:])
-    for tool in (*ws_mod(), *batch()):
+    for tool in (*ws_mod(), *batch(), *compat()):
         assert all(f"\n| `{name}` |" in chapters[tool.name] for name in tool.schema["properties"])

@@ -303,6 +303,10 @@ REQUIRED: dict[str, dict[str, object]] = {
     "BatchEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
     "MultiEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
     "prepare_batch_edit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
+    "read_text_file": {"path": "a.txt"},
+    "write_file": {"path": "new.txt", "content": "x\n"},
+    "edit_file": {"path": "a.txt", "edits": [{"oldText": "three", "newText": "3"}]},
+    "str_replace_based_edit_tool": {"command": "view", "path": "a.txt"},
     "getBlockInfo": {"ids": BLOCK},
     "getBlockContent": {"blockId": NOTE},
     "listNotebooks": {},
@@ -324,7 +328,10 @@ REFUSED = (
 )
 """The tools that need what an earlier call gave."""
 
-ZERO_MEANS_NOT_GIVEN = ("occurrence", "max_lines", "max_files", "max_results", "before_edit_id")
+ZERO_MEANS_NOT_GIVEN = (
+    *("occurrence", "max_lines", "max_files", "max_results", "before_edit_id"),
+    *("head", "tail"),
+)
 CHANGES_EACH_TIME = (
     *("hunk_id", "expires_at_ms", "time_ms", "file_mtime_ms", "params_input", "log_id"),
     *("box", "notebooks", "breadcrumb", "newBlockId", "newBlockIds", "operation", "docId"),

@@ -32,6 +32,7 @@ from copydesk.store.notes import errors as store_errors
 from copydesk.tools import manuals
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
+from copydesk.tools.compat import compat
 from copydesk.tools.notes import notes
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import ws_mod
@@ -75,10 +76,12 @@ CODES_OF_ENVELOPE = {
 }
 """What an envelope calls the refusals that have another name there."""
 
-TOOLS = Catalog((*ws_mod(), *batch())).tools
+ROWS = (*ws_mod(), *batch(), *compat())
+TOOLS = Catalog(ROWS).tools
 MANUALS = {
     "ws_mod": tuple(tool.name for tool in ws_mod()),
     "batch": (*(tool.name for tool in batch()), "apply_file_modification"),
+    "compat": (*(tool.name for tool in compat()), "undo_file_modification"),
 }
 """The tools that have a chapter in their toolset's own page, in its order."""
 
@@ -272,7 +275,11 @@ def codes_of_envelope() -> set[str]:
 def test_every_code_has_a_chapter_in_the_errors_page(toolset: str, lang: Lang) -> None:
     page = manuals.read(toolset, "errors", lang)
     headings = [line.removeprefix("### ") for line in prose_of(page) if line.startswith("### ")]
-    codes = {"ws_mod": every_code() - CODES_OF_BATCH, "batch": codes_of_envelope()}
+    codes = {
+        "ws_mod": every_code() - CODES_OF_BATCH,
+        "batch": codes_of_envelope(),
+        "compat": codes_of_envelope() - {"CONFLICT"},  # nothing is expected of a file
+    }
     assert sorted(headings) == sorted(codes[toolset])
 
 
@@ -283,7 +290,7 @@ def chapters_of(page: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("toolset", MANUALS)
 def test_the_chapters_are_those_of_the_tools_that_the_toolset_has(toolset: str) -> None:
-    catalog = Catalog((*ws_mod(), *batch()))
+    catalog = Catalog(ROWS)
     assert sorted(MANUALS[toolset]) == sorted(tool.name for tool in catalog.of([toolset]))
 
 

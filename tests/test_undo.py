@@ -143,10 +143,17 @@ PREPARED: dict[str, tuple[str, dict[str, object]]] = {
         },
     ),
 }
+EDITOR = "str_replace_based_edit_tool"
 AT_ONCE: dict[str, tuple[str, dict[str, object]]] = {
     "Edit": ("Edit", {"old_string": "middle", "new_string": "MID\nDLE", "replace_all": True}),
     "BatchEdit": ("BatchEdit", {"edits": [{"old_string": "end\nl", "new_string": "endl"}]}),
     "Write": ("Write", {"content": "all\nnew", "overwrite": True}),
+    "write_file": ("write_file", {"content": "all\nnew"}),
+    "edit_file": ("edit_file", {"edits": [{"oldText": "end\nl", "newText": "endl"}]}),
+    "str_replace": (EDITOR, {"command": "str_replace", "old_str": "egin\nm", "new_str": "x\ny\n"}),
+    "insert": (EDITOR, {"command": "insert", "insert_line": 2, "insert_text": "new\nnewer"}),
+    "insert first": (EDITOR, {"command": "insert", "insert_line": 0, "insert_text": "new\n"}),
+    "insert last": (EDITOR, {"command": "insert", "insert_line": 6, "insert_text": "new"}),
     "Write nothing": ("Write", {"content": "", "overwrite": True}),
     "overwrite": ("overwrite_entire_file", {"content": "all\nnew"}),
     "overwrite, mostly the same": ("overwrite_entire_file", {"content": f"{TWO}\nmore"}),

@@ -258,6 +258,7 @@ def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
     (root / "end.txt").write_text("x" * 150_000)
     for arguments in ({"path": "end.txt"}, {"path": "wide.txt", "start_line": 2, "limit": 1}):
         yield call("Read", **arguments)["text"]
+    yield from elsewhere(desk, root, lang)
     (root / "b.txt").write_text("".join(f"{i}\n" for i in range(300)))
     for drift in ("", "first\n"):
         edits = [{"old_string": f"\n{i}{len(drift)}\n", "new_string": "\n"} for i in range(1, 9)]
@@ -268,6 +269,23 @@ def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
     yield from together(desk, root, lang)
     (root / "all.txt").write_text("1\n2\n3\n4\n5\n6\nneun\n7\nacht\n")
     yield from decided(desk, lang)
+
+
+def elsewhere(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+    """What is said to those who know the tools from elsewhere."""
+
+    def call(tool: str, path: str, **arguments: object) -> str:
+        found = desk.call("local", tool, {"path": path, **arguments}, lang=lang)
+        return str(found.fields["text"])
+
+    editor = "str_replace_based_edit_tool"
+    (root / "cut.txt").write_text("a\n" + "x" * 100_000 + "\n")
+    for path in ("cut.txt", "wide.txt", "end.txt"):
+        yield call("read_text_file", path)
+    yield call(editor, ".", command="view")
+    yield call(editor, "cut.txt", command="insert", insert_line=1, insert_text="b")
+    edit = {"oldText": "b", "newText": "c"}
+    yield call("edit_file", "cut.txt", edits=[edit], dryRun=True)
 
 
 def decided(desk: Opened, lang: Lang) -> Iterator[str]:

@@ -149,7 +149,9 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     common.add_argument("--lang", choices=("en", "zh"), help="the language of the words")
     common.add_argument("--json", action="store_true", help="print data for programs")
     server = _Parser(add_help=False)
-    server.add_argument("--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt")
+    server.add_argument(
+        "--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt, compat"
+    )
     wire = _Parser(add_help=False)
     wire.add_argument("--no-structured", action="store_true", help="send results as text only")
     parser = _Parser(

@@ -23,7 +23,7 @@ from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
 
-TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt")
+TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
 _LISTS = (
     "read_dirs",
     "write_dirs",

@@ -15,6 +15,7 @@ from copydesk.app.usage import unknown
 from copydesk.tools import dialects
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool
+from copydesk.tools.compat import compat
 from copydesk.tools.notes import notes
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
@@ -22,7 +23,7 @@ from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 def catalog() -> tuple[Tool, ...]:
     """All tools, in the order of the catalog."""
-    return (*ws_mod(), *batch(), *notes(), *team_mgmt())
+    return (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat())
 
 
 def find(name: str) -> Tool:

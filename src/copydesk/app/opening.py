@@ -31,7 +31,7 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.turns import Turns
 from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
-from copydesk.errors import AccessDenied
+from copydesk.errors import AccessDenied, Refusal
 from copydesk.store.access import Rules
 from copydesk.store.closing import Closing
 from copydesk.store.editorconfig import EditorConfig
@@ -40,6 +40,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
+from copydesk.tools.compat import compat
 from copydesk.tools.notes import notes
 from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Lang, Report
@@ -113,8 +114,9 @@ class Opened(Closing):
             may_return=lambda: memory.may_return(),
         )
         self.root = self.files.root
+        self._roots = _in_full(self.root, root)
         memory = shared_memory(self.root, config) if shared else of_process(config)
-        self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt()))
+        self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat()))
         self.kept = Kept()
         self.page: str | None = None
         """Where the review page is served by this process, as the start of its addresses."""
@@ -197,7 +199,15 @@ class Opened(Closing):
             return reports.refused(name, None, denied, lang)
         caller = self.member(member, "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod")
         context = Context(
-            self.desk, self.batches, self.looking, caller, lang, progress, cancelled, self.kept
+            self.desk,
+            self.batches,
+            self.looking,
+            caller,
+            lang,
+            progress,
+            cancelled,
+            self.kept,
+            self._roots,
         )
         return self.catalog.call(context, name, arguments)
 
@@ -284,6 +294,17 @@ class _Told:
         """The plan is gone from now on."""
         self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
         self._tell()
+
+
+def _in_full(*roots: str) -> tuple[RelPath, ...]:
+    """The root as its absolute path begins, by its real path and as it was given."""
+    found: dict[RelPath, None] = {}
+    for root in roots:
+        try:
+            found[RelPath.parse(os.path.abspath(root).lstrip("/") or ".")] = None
+        except Refusal:  # a name that is not UTF-8: nobody can write such a path in JSON
+            continue
+    return tuple(found)
 
 
 def default_root() -> str:

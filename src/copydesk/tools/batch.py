@@ -1,7 +1,7 @@
 """The tools of the batch toolset: Read, Edit, Write, BatchEdit, MultiEdit, prepare_batch_edit.
 
-What lives here: schemas, the step to the desk, the fields of their envelopes.
-What must not: how a batch is matched or written.
+What lives here: schemas, the step to the desk. What must not: how a batch is
+matched or written, the fields of an answer (`batch_answer`).
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ from typing import Any, cast
 
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.collecting import put_off
-from copydesk.desk.outcome import Reading
 from copydesk.edit.expected import Expected
 from copydesk.edit.request import BatchEdit, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
 from copydesk.tools import envelope, parts, reports
+from copydesk.tools.batch_answer import content_of, reading, written
 from copydesk.tools.catalog import Answer, Context, Tool
-from copydesk.tools.envelope import Envelope, Status
-from copydesk.tools.report import Fields, Lang, shown_diff
+from copydesk.tools.report import Lang
 from copydesk.tools.schema import Property, arguments, flag, number, text
 from copydesk.tools.wire import Args
-from copydesk.tools.words import say
 from copydesk.tools.ws_mod import TERMS, prepares, terms_of
 
 READ_LINES = 500
-PREVIEW_LINES = 100
-PREVIEW_BYTES = 10 << 10
 
 MANY = 500
 """So many edits make so many values that their collection is put off."""
@@ -43,26 +39,7 @@ def read(context: Context, name: str, args: Args) -> Answer:
     except (RangeOutOfBounds, InvalidRange) as refusal:
         lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
         raise InvalidArgs("start_line", f"the file has {lines}") from None
-    truncated = found.cut_by_lines or found.cut_by_characters
-    content = "".join(f"{line}\n" for line in found.lines)
-    if found.cut_in_line or not (truncated or found.ends_with_newline):
-        content = content.removesuffix("\n")
-    stats: Fields = {
-        "total_lines": found.total_lines,
-        "lines_read": len(found.lines),
-        "file_mtime_ms": found.mtime_ms,
-        "file_size_bytes": found.size_bytes,
-        "file_sha256": found.digest,
-    }
-    data: Fields = {"content": content, "truncated": truncated}
-    if found.encoding != "utf-8":
-        data["encoding"] = found.encoding
-    status: Status = "partial" if truncated else "success"
-    where = envelope.context_of(args.raw, str(path))
-    words = _read_words(found, start, context.lang)
-    if found.encoding == "unknown":
-        words += " " + say("batch.read_bytes", context.lang)
-    return Envelope(status, data, words, stats, where)
+    return reading(context, args, found, content_of(found), start=start)
 
 
 def batch_edit(context: Context, name: str, args: Args) -> Answer:
@@ -71,8 +48,8 @@ def batch_edit(context: Context, name: str, args: Args) -> Answer:
     with put_off() if many else nullcontext():
         request = _request(context, args)
         dry = args.flag("dry_run", False)
-        done = _made(context, name, request, args, dry=dry)
-        return _written(context, args, done, bad=request.bad_character, dry=dry)
+        done = made(context, name, request, args, dry=dry)
+        return written(context, args, done, bad=request.bad_character, dry=dry)
 
 
 def edit(context: Context, name: str, args: Args) -> Answer:
@@ -84,8 +61,8 @@ def edit(context: Context, name: str, args: Args) -> Answer:
     dry = args.flag("dry_run", False)
     everywhere = one if args.flag("replace_all", False) else None
     request = BatchEdit(path, (one,))
-    done = _made(context, name, request, args, dry=dry, everywhere=everywhere)
-    return _written(context, args, done, bad=request.bad_character, dry=dry)
+    done = made(context, name, request, args, dry=dry, everywhere=everywhere)
+    return written(context, args, done, bad=request.bad_character, dry=dry)
 
 
 def write(context: Context, name: str, args: Args) -> Answer:
@@ -100,7 +77,7 @@ def write(context: Context, name: str, args: Args) -> Answer:
         raise context.desk.missing(context.member, path) from None
     bad = bool(parts.lost(done.after, None if done.created else done.base, context.lang))
     saying = "batch.created" if done.created else "batch.replaced"
-    return _written(context, args, done, bad=bad, dry=False, saying=saying)
+    return written(context, args, done, bad=bad, dry=False, saying=saying)
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
@@ -196,7 +173,7 @@ def _terms(args: Args) -> Terms:
     return replace(terms, expected=_expected(args))
 
 
-def _made(
+def made(
     context: Context,
     name: str,
     request: BatchEdit,
@@ -224,77 +201,3 @@ def _expected(args: Args) -> Expected:
         number_of("expected_size_bytes"),
         args.text_or_none("expected_sha256"),
     )
-
-
-def _read_words(found: Reading, start: int, lang: Lang) -> str:
-    """What was read, what was cut, and how to read on."""
-    after, total = start + len(found.lines), found.total_lines
-    facts: dict[str, object] = {"path": found.path, "lines": len(found.lines), "total": total}
-    facts |= {"start": start, "next": after}
-    if found.cut_in_line:
-        facts["shown"] = len(found.lines[0])
-        last = total is not None and after > total
-        return say("batch.read_cut_end" if last else "batch.read_cut_line", lang, facts)
-    truncated = found.cut_by_lines or found.cut_by_characters
-    return say("batch.read_cut" if truncated else "batch.read", lang, facts)
-
-
-def _written(
-    context: Context, args: Args, done: Rewrite, *, bad: bool, dry: bool, saying: str = "batch.done"
-) -> Answer:
-    """The envelope of a file that was written, or would be.
-
-    `bad`: the new text holds U+FFFD where the old did not.
-    """
-    lang = context.lang
-    preview, was_cut = _preview(done)
-    added, removed = done.line_counts
-    data: Fields = {
-        "applied": not dry,
-        "replacements_count": done.replacements,
-        "no_op_count": done.no_ops,
-        "diff_preview": preview,
-        "diff_truncated": was_cut,
-        "collisions": [],
-    }
-    if not dry:
-        data |= {"edit_id": done.edit_id, "version": done.version}
-    size = done.size
-    stats: Fields = {
-        "bytes_written": 0 if dry or not done.edit_id else size,
-        "original_size": len(done.base.data),
-        "new_size": size,
-        "lines_added": added,
-        "lines_removed": removed,
-    }
-    if dry:
-        saying = "batch.dry"
-    elif not done.edit_id:
-        saying = "apply.nothing"
-    facts: dict[str, object] = {"count": done.replacements, "path": done.path}
-    if saying == "batch.replaced":
-        facts["lines"] = done.after.line_count
-    words = [say(saying, lang, facts)]
-    if was_cut:
-        words.append(say("batch.diff_cut", lang))
-    if bad:
-        warning = say("warning.replacement_character", lang)
-        data["warnings"] = [warning]
-        words.append(say("batch.warning", lang, {"warning": warning}))
-    where = envelope.context_of(args.raw, str(done.path))
-    return Envelope("partial" if dry else "success", data, " ".join(words), stats, where)
-
-
-def _preview(done: Rewrite) -> tuple[str, bool]:
-    """The diff, cut at so many lines or bytes, after a whole line if there is one."""
-    whole, was_cut = shown_diff(done.diff, done.base.encoding)
-    was_cut = was_cut or not done.is_whole_diff
-    lines = whole.split("\n", PREVIEW_LINES)
-    if len(lines) > PREVIEW_LINES and lines[-1]:
-        lines, was_cut = [*lines[:PREVIEW_LINES], ""], True
-    shown = "\n".join(lines)
-    raw = shown.encode()
-    if len(raw) > PREVIEW_BYTES:
-        raw, was_cut = raw[:PREVIEW_BYTES], True
-        shown = raw[: raw.rfind(b"\n") + 1 or None].decode("utf-8", "ignore")
-    return shown, was_cut

@@ -80,7 +80,7 @@ class Context:
 
     `member` has the permission of the tool's own toolset. `progress` is told
     how many files a long search has seen; `cancelled` whether to stop. `kept`
-    are the long results of the session.
+    are the long results of the session. `roots` are the paths of the root on its machine.
     """
 
     desk: Desk
@@ -91,6 +91,7 @@ class Context:
     progress: Progress = _silent
     cancelled: Callable[[], bool] = field(default=lambda: False)
     kept: Kept = field(default_factory=Kept)
+    roots: tuple[RelPath, ...] = ()
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
         """The path of the workspace that a caller of the member's toolset means.
@@ -103,6 +104,30 @@ class Context:
         if not inner.parts and not folder:
             raise NotAFile("directory")
         return RelPath((MINDS, *inner.parts))
+
+    def path_below(self, text: str, *, folder: bool = False) -> RelPath:
+        """The path that a caller means who may write it in full, as it is on the machine.
+
+        One that does not stand below the root, as it is written, is InvalidPath.
+        """
+        below = self.relative(text)
+        if below.startswith("/"):
+            RelPath.parse(below.lstrip("/") or ".")  # what is wrong with any path comes first
+            raise InvalidPath("absolute path outside of the workspace")
+        return self.path(below, folder=folder)
+
+    def relative(self, text: str) -> str:
+        """A path in full, which stands below the root, from there on; any other as it is."""
+        if not text.startswith("/"):
+            return text
+        try:
+            whole = RelPath.parse(text.lstrip("/") or ".")
+        except Refusal:
+            return text
+        for root in self.roots:
+            if root.covers(whole):
+                return str(RelPath(whole.parts[len(root.parts) :]))
+        return text
 
     def glob(self, text: str) -> str:
         """The glob, relative to the root of the workspace, that such a caller means.
@@ -125,7 +150,7 @@ class Context:
 class Tool:
     """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there.
 
-    `also`: other toolsets that need it.
+    `also`: other toolsets that need it. `in_full`: its path may be absolute.
     """
 
     name: str
@@ -136,6 +161,7 @@ class Tool:
     destroys: bool = False
     idempotent: bool = False
     also: tuple[str, ...] = ()
+    in_full: bool = False
     refuse: Callable[[str, object, str | None, Refusal, Lang], Answer] = _report_refused
 
     @property
@@ -185,6 +211,8 @@ class Catalog:
             _log.exception("call %s of %s", refusal.log_id, name)
         if answer is None:
             path = _path_given(arguments)
+            if path is not None and tool.in_full:
+                path = context.relative(path)
             answer = tool.refuse(name, arguments, path, refusal, context.lang)
         answer = _told(context, answer)
         if isinstance(answer, Envelope):

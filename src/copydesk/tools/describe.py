@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from copydesk.tools import describe_notes
+from copydesk.tools import describe_compat, describe_notes
 from copydesk.tools.report import Lang
 from copydesk.tools.wire import Schema
 
@@ -56,6 +56,7 @@ _TITLES: dict[str, _Both] = {
     "MultiEdit": ("Batch edit", "批量编辑"),
     "prepare_batch_edit": ("Plan batch edit", "规划批量编辑"),
     **describe_notes.TITLES,
+    **describe_compat.TITLES,
 }
 
 _CONTRACTS: dict[str, _Both] = {
@@ -148,6 +149,7 @@ _CONTRACTS: dict[str, _Both] = {
     "MultiEdit": _BATCH,
     "prepare_batch_edit": (f"{_BATCH[0]} {_PLANS_EN}", f"{_BATCH[1]}{_PLANS_ZH}"),
     **describe_notes.CONTRACTS,
+    **describe_compat.CONTRACTS,
 }
 
 _MIRROR: _Both = (" Paths are relative to .minds/.", "路径相对于 .minds/。")
@@ -288,6 +290,7 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
     ),
     **{(name, "path"): _SEARCH_PATH for name in (*_SEARCHES, "list_edits", "list_pending")},
     **describe_notes.SPECIAL,
+    **describe_compat.SPECIAL,
 }
 
 

@@ -42,7 +42,10 @@ _SAME = frozenset(
 _DENIED = ("EACCES", "EPERM", "EROFS")
 _TIMED_OUT = ("ETIMEDOUT", "ETIME")
 
-_TEXTS = ("content", "old_string", "new_string")
+_TEXTS = (
+    *("content", "old_string", "new_string", "oldText", "newText"),
+    *("file_text", "old_str", "new_str", "insert_text"),
+)
 _LONGEST_TEXT = 100_000
 """Characters of a text to be written or replaced that a program is told again.
 

@@ -171,7 +171,7 @@ HISTORY = (
         arguments({"edit_id": number(), "report": choice("full", "brief")}, "edit_id"),
         undo_file_modification,
         destroys=True,
-        also=("notes",),
+        also=("notes", "compat"),
     ),
     Tool(
         "list_edits",

@@ -14,6 +14,7 @@ from typing import Any
 
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import MINDS, Tool
+from copydesk.tools.compat import compat
 from copydesk.tools.notes import notes
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
@@ -38,7 +39,7 @@ relative to that folder.
 def page() -> str:
     """The page."""
     parts = [_HEAD, _toolset("ws_mod", ws_mod()), _toolset("batch", batch())]
-    parts += [_toolset("notes", notes()), _mirror()]
+    parts += [_toolset("notes", notes()), _mirror(), _toolset("compat", compat())]
     return "\n".join(parts)
 
 

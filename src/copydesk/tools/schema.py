@@ -39,6 +39,16 @@ def choice(*values: str, description: str = "") -> Property:
     return _described({"type": "string", "enum": list(values), "default": values[0]}, description)
 
 
+def word(*values: str, description: str = "") -> Property:
+    """One of some words, none of which is the default."""
+    return _described({"type": "string", "enum": list(values)}, description)
+
+
+def numbers(description: str = "") -> Property:
+    """A list of whole numbers."""
+    return _described({"type": "array", "items": {"type": "integer"}}, description)
+
+
 def texts(description: str = "") -> Property:
     """A list of strings."""
     return _described({"type": "array", "items": {"type": "string"}}, description)

@@ -13,9 +13,12 @@ from importlib.resources import files
 from copydesk.errors import InvalidArgs
 from copydesk.tools.report import Lang
 
-_TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt")
+_TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
 _TOPICS = ("index", "principles", "tools", "scenarios", "errors")
-_TOPICS_OF_NOTES = ("index", "slice-reading", "block-edit-search-replace", "errors")
+_OTHER_TOPICS = {
+    "notes": ("index", "slice-reading", "block-edit-search-replace", "errors"),
+    "compat": ("index", "tools", "errors"),
+}
 
 
 def toolsets() -> tuple[str, ...]:
@@ -27,7 +30,7 @@ def topics(toolset: str) -> tuple[str, ...]:
     """The pages of a toolset's manual, in reading order; raises InvalidArgs."""
     if toolset not in _TOOLSETS:
         raise InvalidArgs("toolset", _none_of(toolset, _TOOLSETS))
-    return _TOPICS_OF_NOTES if toolset == "notes" else _TOPICS
+    return _OTHER_TOPICS.get(toolset, _TOPICS)
 
 
 def read(toolset: str, topic: str, lang: Lang) -> str:
@@ -172,5 +175,35 @@ cannot be applied by the other.""",
         """\
 team_mgmt_* 是同一套工具，用于团队自己的文件 .minds/。其路径相对于 .minds/，不能到达其外；\
 ws_mod 也不能到达其内。一个工具集的 hunk 不能由另一个应用。""",
+    ),
+    "compat": (
+        """\
+read_text_file, write_file and edit_file are those of the MCP filesystem server, \
+str_replace_based_edit_tool is Anthropic's text editor (view, create, str_replace, insert). Paths \
+are absolute, below the workspace root, or relative to it. They write at once and answer with one \
+JSON envelope: status, data, text, error.code, stats, context.
+
+1. Stricter than elsewhere: a text to be replaced must stand in the file exactly once, white space \
+too. All edits of one edit_file are sought in the original text, and are made all or none. create \
+makes new files only; write_file replaces what is there.
+2. status: error wrote nothing. data says why: every failing edit by index from 0 (failures, \
+collisions), the lines of several matches, the closest place. Correct all, send the call again.
+3. data.edit_id of a write is what undo_file_modification takes back.
+
+The manual (index, tools, errors) is served as prompts, and printed by `copydesk manual compat`.""",
+        """\
+read_text_file、write_file、edit_file 同 MCP filesystem 服务器的工具，\
+str_replace_based_edit_tool 同 Anthropic 的文本编辑器（view、create、str_replace、insert）。\
+路径为工作区根目录之下的绝对路径，或相对路径。它们立即写入，\
+结果为一个 JSON 信封：status、data、text、error.code、stats、context。
+
+1. 比别处严格：被替换的文本须恰好出现一次，空白也须一致。一次 edit_file 的所有编辑都在原文中查找，\
+全部成功或全部不做。create 只创建新文件；write_file 替换现有内容。
+2. status: error 表示没有写入。data 说明原因：\
+按从 0 起的下标列出所有失败的编辑（failures、collisions）、多处匹配的行、\
+最相近的位置。全部改正后重发。
+3. 写入给出的 data.edit_id 可由 undo_file_modification 撤销。
+
+手册（index、tools、errors）以 prompt 提供，也可用 `copydesk manual compat --lang zh` 打印。""",
     ),
 }

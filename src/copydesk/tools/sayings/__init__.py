@@ -5,12 +5,13 @@ What lives here: the texts. What must not: how they are filled (`words`).
 
 from __future__ import annotations
 
-from copydesk.tools.sayings import approvals, batch, cli, history, notes, refusals, reports
+from copydesk.tools.sayings import approvals, batch, cli, compat, history, notes, refusals, reports
 
 SAYINGS: dict[str, tuple[str, str]] = {
     **reports.SAYINGS,
     **refusals.SAYINGS,
     **batch.SAYINGS,
+    **compat.SAYINGS,
     **history.SAYINGS,
     **approvals.SAYINGS,
     **notes.SAYINGS,
