@@ -12,8 +12,7 @@ from itertools import pairwise
 
 from copydesk.edit.notes.blocks import Piece, Split
 from copydesk.text.markdown import Block, Profile, is_phantom, parse
-from copydesk.text.markdown.kinds import LIST
-from copydesk.text.markdown.lines import BLANK, cut, decode, encode
+from copydesk.text.markdown.block import BLANK, LIST, cut, decode, encode
 
 
 def split_as(profile: Profile) -> Split:

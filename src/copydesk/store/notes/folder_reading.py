@@ -34,8 +34,8 @@ from copydesk.store.notes.folder_tree import (
 from copydesk.store.notes.protocol import Around, Block, Crumb, Heading
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Tree, heading_of, section
-from copydesk.text.markdown.attributes import leading_attributes, line_attributes
-from copydesk.text.markdown.lines import decode
+from copydesk.text.markdown.block import decode
+from copydesk.text.markdown.parser import leading_attributes, line_attributes
 from copydesk.text.relpath import RelPath
 
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")

@@ -23,8 +23,8 @@ from copydesk.store.notes.folder_text import as_stored
 from copydesk.store.notes.folder_tree import MATTER, Row, raw_markdown, read, shown, signs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
-from copydesk.text.markdown.lines import BLANK
-from copydesk.text.markdown.places import marker_holder
+from copydesk.text.markdown.block import BLANK
+from copydesk.text.markdown.edit import marker_holder
 from copydesk.text.markdown.source import line_after, line_start, line_stop
 
 _GOES_WHEN_EMPTY = ("l", "b", "footnote")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copydesk.store.notes.pieces import Piece
 from copydesk.text.markdown import Block, Tree, markdown_of, parse
-from copydesk.text.markdown.kinds import LIST
+from copydesk.text.markdown.block import LIST
 
 
 def split(markdown: str) -> tuple[Piece, ...]:

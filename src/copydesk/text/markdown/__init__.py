@@ -25,10 +25,15 @@ blocks that the text does not name, files, what an agent may do.
 """
 
 from copydesk.text.markdown.block import Block, Profile, Tree, heading_of, section
-from copydesk.text.markdown.deletion import deleted_with, deletion
-from copydesk.text.markdown.insertion import Insertion, Where, insertion
-from copydesk.text.markdown.places import is_phantom
-from copydesk.text.markdown.replacement import replacement
+from copydesk.text.markdown.edit import (
+    Insertion,
+    Where,
+    deleted_with,
+    deletion,
+    insertion,
+    is_phantom,
+    replacement,
+)
 from copydesk.text.markdown.source import Line, lines_of, markdown_of, text_of
 from copydesk.text.markdown.tree import parse
 

@@ -1,18 +1,112 @@
-"""The blocks of a Markdown text, as they are read.
+"""The blocks of a Markdown text, and the nodes and lines they are parsed from.
 
-What lives here: `Block`, `Tree`, and walks over them. What must not: grammar,
-changes. Invariants: the spans of siblings are in order and do not overlap;
-children lie within their parent; a block never changes once it is made.
+Invariants: the spans of siblings are in order and do not overlap; children lie within their
+parent; a block never changes once it is made. A line of Markdown ends with LF, CRLF or a CR alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
-from copydesk.text.markdown.kinds import HEADING, HOLDS
+DOCUMENT, LIST, ITEM, QUOTE, SUPER, CALLOUT, NOTE = "d", "l", "i", "b", "s", "callout", "footnote"
+PARAGRAPH, HEADING, CODE, MATH, TABLE, HTML, BREAK = "p", "h", "c", "m", "t", "html", "tb"
+EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW = (
+    "query_embed",
+    "iframe",
+    "widget",
+    "video",
+    "audio",
+    "av",
+)
+CONFLICT, MATTER, DEFINITION = "", "yaml", "def"
+
+ATTRIBUTES, AGAIN_PARSED = "attributes", "again"
+"""A line of attributes, and the root of a text parsed again: nodes while parsing, never blocks."""
+
+HOLDS = frozenset((DOCUMENT, AGAIN_PARSED, LIST, ITEM, QUOTE, SUPER, CALLOUT, NOTE))
+"""The kinds that have children."""
+
+TEXT = frozenset(
+    (
+        PARAGRAPH,
+        CODE,
+        HTML,
+        MATH,
+        MATTER,
+        EMBED,
+        CONFLICT,
+        IFRAME,
+        WIDGET,
+        VIDEO,
+        AUDIO,
+        VIEW,
+        TABLE,
+    )
+)
+"""The kinds that take lines as they are."""
+
+
+BOM = b"\xef\xbb\xbf"
+
+SPACES = re.compile(rb"[ \t]*").match
+"""The spaces and tabs from a byte on; always matches."""
+
+BLANK = b" \t"
+"""What stands on a blank line."""
+
+TAB = 4
+"""A tab goes to the next column that this divides."""
+
+_LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
+
+
+def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
+    """The lines from byte `at` on, without terminators, and the byte where each starts.
+
+    A text that ends with a terminator has no line after it.
+    """
+    returns = data.count(b"\r")
+    if not returns or returns == data.count(b"\r\n") == data.count(b"\n"):
+        end = b"\r\n" if returns else b"\n"
+        lines = data[at:].split(end)
+        starts = list(accumulate((len(line) + len(end) for line in lines), initial=at))
+    else:
+        found = list(_LINE.finditer(data, at))
+        lines = [each[1] for each in found]
+        starts = [each.start() for each in found]
+        if len(found) > 1 and not found[-1][0] and not found[-2][2]:
+            lines.pop()  # the empty match after a last line without terminator
+    if not lines[-1]:
+        lines.pop()
+    del starts[len(lines) :]
+    return lines, starts
+
+
+def encode(text: str) -> bytes:
+    """The bytes of a text; what `decode` made of bytes that are no UTF-8 becomes those bytes."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def decode(data: bytes) -> str:
+    """The text of the bytes; bytes that are no UTF-8 become lone surrogates."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def newline_of(data: bytes) -> bytes:
+    """The terminator most lines have: CRLF, CR when there is no LF at all, else LF."""
+    pairs, feeds, returns = data.count(b"\r\n"), data.count(b"\n"), data.count(b"\r")
+    if 2 * pairs > feeds:
+        return b"\r\n"
+    return b"\r" if returns and not feeds else b"\n"
+
 
 Profile = Literal["gfm", "siyuan"]
 
@@ -172,3 +266,189 @@ def heading_of(block: Block) -> Block | None:
     while at is not None and not 0 < at.level < level:
         at = at.previous
     return at
+
+
+@dataclass(slots=True)
+class Marker:
+    """What stands before the text of an item: how far in, how wide, of which kind."""
+
+    offset: int
+    padding: int
+    length: int
+    """The columns of the sign itself, which are its bytes."""
+    sign: int
+    """The bullet, or the delimiter after the number."""
+    number: int
+    """-1 for a bullet."""
+    task: bool = False
+
+
+@dataclass(slots=True)
+class Fence:
+    """How code was opened: by `length` times `sign`, `offset` columns in."""
+
+    sign: int
+    length: int
+    offset: int
+
+
+class Node(Block):
+    """A block being parsed; once `settled` it is nothing but a block.
+
+    `holder`, `nodes`: the parent and the children so far. `pieces`: of a
+    paragraph, start and stop of each line's text in turn; None while that is
+    the lines from `start` to `stop` as they are. `marker`: of a list, its
+    first. `fence`: of fenced code. `run`: of super blocks right in one another,
+    all that are open. `sort`: of HTML, how it ends; of mathematics, whether
+    there was a `$$`. `marking`: the node of its attributes.
+    `within_item`: whether it stands in an item, however deep.
+    """
+
+    __slots__ = (
+        "fence",
+        "holder",
+        "marker",
+        "marking",
+        "nodes",
+        "open",
+        "pieces",
+        "run",
+        "sort",
+        "within_item",
+    )
+
+    def __init__(
+        self, kind: str, holder: Node | None, first: int, column: int, start: int, stop: int
+    ) -> None:
+        self.kind = kind
+        self.subtype = ""
+        self.start = start
+        self.stop = stop
+        self.first = first
+        self.column = column
+        self.parent = None
+        self.children = ()
+        self.attributes = self.anchor = None
+        self.index = self.indent = self.width = self.mark = 0
+        self.closed = True
+        self.loose = False
+        self.open = True
+        self.holder = holder
+        self.nodes: Sequence[Node] = ()
+        self.pieces: list[int] | None = None
+        self.marker: Marker | None = None
+        self.fence: Fence | None = None
+        self.run: list[Node] | None = None
+        self.sort = 0
+        self.marking: Node | None = None
+        self.within_item: bool = holder is not None and (holder.within_item or holder.kind == ITEM)
+
+    def append(self, child: Node) -> None:
+        """Take a child as the last one."""
+        if isinstance(self.nodes, list):
+            self.nodes.append(child)
+        else:
+            self.nodes = [child]
+
+    def drop_last(self) -> None:
+        """Let go of the last child."""
+        if isinstance(self.nodes, list):
+            self.nodes.pop()
+
+    def settled(self) -> None:
+        """Let go of what only parsing needs."""
+        self.holder = self.pieces = self.marker = self.fence = self.run = self.marking = None
+        self.nodes = ()
+
+
+def can_hold(parent: Node, kind: str) -> bool:
+    """Whether a node of `kind` may become a child of `parent`."""
+    holder = parent.kind
+    if holder == LIST:
+        return kind == ITEM
+    return kind != ITEM and holder in HOLDS
+
+
+class Cursor:
+    """A place in a line: `line` without its terminator, `offset` in bytes, `column` in columns.
+
+    `nonspace` is where the next character stands that is no space, `indent` how
+    many columns before it there are; `blank` is true when there is none. After
+    `partial` consumption of a tab the offset is still the one of the tab.
+    """
+
+    line: bytes
+    offset: int
+    column: int
+    indent: int
+    nonspace: int
+    nonspace_column: int
+    tabs: bool
+    blank: bool
+    partial: bool
+
+    def __init__(self) -> None:
+        self.load(b"")
+
+    def load(self, line: bytes) -> None:
+        """Stand at the start of another line."""
+        self.line = line
+        self.offset = self.column = self.indent = self.nonspace_column = 0
+        self.nonspace = -1
+        self.tabs = b"\t" in line
+        self.blank = self.partial = False
+
+    def peek(self) -> None:
+        """Find the next character that is no space; found once, it is not looked for again."""
+        if self.offset > self.nonspace:
+            found = SPACES(self.line, self.offset)
+            assert found is not None
+            self.nonspace = nonspace = found.end()
+            self.blank = nonspace == len(self.line)
+            column = self.column
+            if self.tabs:
+                for byte in self.line[self.offset : nonspace]:
+                    column += 1 if byte == 32 else TAB - column % TAB
+            else:
+                column += nonspace - self.offset
+            self.nonspace_column = column
+        self.indent = self.nonspace_column - self.column
+
+    def to_nonspace(self) -> None:
+        """Consume the indentation that `peek` found."""
+        self.column = self.nonspace_column
+        self.offset = self.nonspace
+        self.partial = False
+
+    def skip(self, count: int) -> None:
+        """Consume `count` characters, none of them a tab."""
+        self.offset += count
+        self.column += count
+        self.partial = False
+
+    def skip_columns(self, count: int) -> None:
+        """Consume spaces and tabs of `count` columns, or what there is of them."""
+        line, size = self.line, len(self.line)
+        if not self.tabs:
+            count = min(count, size - self.offset)
+            self.offset += count
+            self.column += count
+            return
+        while count and self.offset < size:
+            if line[self.offset] != 9:
+                self.partial = False
+                self.offset += 1
+                self.column += 1
+                count -= 1
+                continue
+            width = TAB - self.column % TAB
+            self.partial = width > count
+            step = count if self.partial else width
+            self.offset += not self.partial
+            self.column += step
+            count -= step
+
+    def skip_one_blank(self) -> None:
+        """Consume one column of space, if there is one."""
+        if self.offset < len(self.line) and self.line[self.offset] in BLANK:
+            self.skip_columns(1)

@@ -1,27 +1,15 @@
-"""The profile `gfm`: CommonMark 0.31, the tables and tasks of GitHub, and what notes add.
-
-What lives here: what starts, continues and ends the blocks of this profile.
-What must not: Lute's. Beyond CommonMark and its GitHub flavour: footnotes,
-`$$` alone on a line around mathematics, and lines of attributes with an id.
-"""
+"""The profile `gfm`: CommonMark 0.31, the tables and tasks of GitHub, footnotes, ids."""
 
 from __future__ import annotations
 
 import re
 
-from copydesk.text.markdown import attributes
-from copydesk.text.markdown.containers import (
-    add_item,
-    item_resume,
-    quote_resume,
-    quote_start,
-    read_marker,
-)
-from copydesk.text.markdown.gfm_paragraph import finish_paragraph, setext_start, table_start
-from copydesk.text.markdown.html import LAST_CLOSED, html_ends, html_kind
-from copydesk.text.markdown.kinds import (
+from copydesk.text.markdown.block import (
     ATTRIBUTES,
+    BLANK,
     CODE,
+    DEFINITION,
+    HEADING,
     HTML,
     ITEM,
     LIST,
@@ -30,16 +18,125 @@ from copydesk.text.markdown.kinds import (
     PARAGRAPH,
     QUOTE,
     TABLE,
+    Fence,
+    Node,
 )
-from copydesk.text.markdown.leaves import (
+from copydesk.text.markdown.parser import (
+    AGAIN,
+    INDENTED,
+    INTO,
+    LAST_CLOSED,
+    LEAF,
+    NO,
+    STAYS,
+    Parser,
+    Rules,
+    add_item,
+    at_start,
     blank_ends,
     break_start,
+    definitions,
     fence_resume,
     fence_start,
+    html_ends,
+    html_kind,
+    item_resume,
+    line_attributes,
+    quote_resume,
+    quote_start,
+    read_marker,
     strict_heading_start,
+    value_of,
 )
-from copydesk.text.markdown.node import Fence, Node
-from copydesk.text.markdown.parser import AGAIN, INDENTED, INTO, LEAF, NO, STAYS, Parser, Rules
+
+_SETEXT = re.compile(rb"(?:=+|-+)[ \t]*\Z").match
+_RULE = re.compile(rb"\|?[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)*+\|?[ \t]*\Z").match
+_ESCAPED = re.compile(rb"\\.").sub
+
+
+def setext_start(parser: Parser, container: Node) -> int:
+    """A line of `=` or `-` makes a heading of the paragraph before it."""
+    line, at = parser.line, parser.nonspace
+    if container.kind != PARAGRAPH or _SETEXT(line, at) is None:
+        return NO
+    parser.close_unmatched()
+    if not split_definitions(parser, container):
+        return NO
+    container.kind = HEADING
+    container.subtype = "h1" if line[at] == 61 else "h2"
+    container.stop = parser.at + len(line)
+    parser.offset = len(line)
+    return LEAF
+
+
+def split_definitions(parser: Parser, node: Node) -> bool:
+    """Make blocks of the definitions that a paragraph begins with; whether any text is left."""
+    if node.stop <= node.start or parser.data[node.start] != 91:
+        return node.stop > node.start
+    found = definitions(_text(parser, node))
+    holder = node.holder
+    if not found or holder is None:
+        return True
+    pieces = parser.pieces_of(node)
+    holder.drop_last()
+    line = 0
+    for count in found:
+        start, stop = pieces[2 * line], pieces[2 * (line + count) - 1]
+        whole = Node(DEFINITION, holder, start, 0, start, stop)
+        if not line:
+            whole.first, whole.column = node.first, node.column
+        whole.open = False
+        holder.append(whole)
+        holder.stop = max(holder.stop, stop)
+        line += count
+    del pieces[: 2 * line]
+    node.start = node.first = pieces[0] if pieces else -1
+    node.column = 0
+    if not pieces:
+        node.stop = -1
+    holder.append(node)
+    return bool(pieces)
+
+
+def _text(parser: Parser, node: Node) -> bytes:
+    """The text of a paragraph, without the indentation of any of its lines."""
+    return b"\n".join(line.lstrip(BLANK) for line in parser.text_of(node).split(b"\n"))
+
+
+def finish_paragraph(parser: Parser, node: Node) -> None:
+    """Definitions are blocks of their own; a paragraph of nothing else is none."""
+    if not split_definitions(parser, node) and node.holder is not None:
+        node.holder.drop_last()
+
+
+def table_start(parser: Parser, container: Node) -> int:
+    """A delimiter row makes a table of the last line of the paragraph before it."""
+    line, at = parser.line, parser.nonspace
+    if container.kind != PARAGRAPH or container.stop <= container.start or _RULE(line, at) is None:
+        return NO
+    pieces = parser.pieces_of(container)
+    start, stop = pieces[-2:]
+    if _cells(parser.data[start:stop]) != _cells(line[at:]):
+        return NO
+    parser.close_unmatched()
+    if len(pieces) == 2:
+        container.kind = TABLE
+        container.stop = parser.at + len(line)
+        return LEAF
+    del pieces[-2:]
+    container.stop = pieces[-1]
+    parser.finish(container)
+    table = Node(TABLE, parser.tip, start, 0, start, stop)
+    parser.tip.append(table)
+    parser.tip = table
+    return LEAF
+
+
+def _cells(row: bytes) -> int:
+    """How many cells a row has."""
+    row = _ESCAPED(b"__", row).strip(b" \t")
+    return row.removeprefix(b"|").removesuffix(b"|").count(b"|") + 1
+
 
 _NOTE = re.compile(rb"\[\^[^\]\x00\t ]+\]:").match
 _MATH = re.compile(rb"\${2,}[ \t]*\Z").match
@@ -78,8 +175,8 @@ def list_start(parser: Parser, container: Node) -> int:
     if marker is None:
         return NO
     item = add_item(parser, container, marker)
-    found = attributes.at_start(parser.line, parser.offset)
-    if found is not None and attributes.value_of(found.pairs, b"id"):
+    found = at_start(parser.line, parser.offset)
+    if found is not None and value_of(found.pairs, b"id"):
         at, length = parser.at + parser.offset, found.stop - parser.offset
         item.marking = Node(ATTRIBUTES, item, at, 0, at, at + length)
         item.stop = at + length
@@ -176,7 +273,7 @@ def note_resume(parser: Parser, node: Node) -> int:
 def attributes_start(parser: Parser, container: Node) -> int:
     """A line of attributes with an id belongs to the block before it; without one it is text."""
     text = parser.line[parser.nonspace :].rstrip(b" \t")
-    if not attributes.value_of(attributes.line_attributes(text), b"id"):
+    if not value_of(line_attributes(text), b"id"):
         return NO
     if container.kind != PARAGRAPH and (
         not container.nodes or container.nodes[-1].kind == ATTRIBUTES

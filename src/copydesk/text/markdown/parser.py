@@ -1,29 +1,34 @@
-"""The walk over the lines: which open blocks a line continues, which it starts.
+"""The grammar that both profiles share: the walk over the lines, containers, leaves, attributes.
 
-What lives here: `Rules`, what a profile is made of, and `Parser`. What must
-not: the grammar of any one block. Invariants: a line costs no more than its
-own length and the blocks it closes, whatever stands around it; nothing here
-raises, whatever the text.
+Invariants: a line costs no more than its own length and the blocks it closes; nothing raises.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from copydesk.text.markdown.cursor import Cursor
-from copydesk.text.markdown.kinds import (
+from copydesk.text.markdown.block import (
+    BLANK,
+    BREAK,
     CODE,
+    HEADING,
     ITEM,
     LIST,
     NOTE,
     PARAGRAPH,
+    QUOTE,
     SUPER,
     TABLE,
     TEXT,
+    Cursor,
+    Fence,
+    Marker,
+    Node,
+    can_hold,
+    cut,
 )
-from copydesk.text.markdown.lines import BLANK, cut
-from copydesk.text.markdown.node import Node, can_hold
 
 NO, INTO, LEAF = range(3)
 """What a start says: it is none of mine; a container began; a leaf began, look no further."""
@@ -288,3 +293,467 @@ class Parser(Cursor):
             if node.stop > parent.stop:
                 parent.stop = node.stop
             self.tip = parent
+
+
+_NUMBER = re.compile(rb"([0-9]{1,9})([.)])").match
+
+_LUTE_SPACES = b" \t\v\f"
+
+_MOST_SPACES = 5
+"""From this many columns after a marker on, the item starts with an indented code block."""
+
+
+def quote_start(parser: Parser, container: Node) -> int:
+    """`>`, and one space after it if there is one."""
+    parser.to_nonspace()
+    parser.skip(1)
+    parser.skip_one_blank()
+    parser.close_unmatched()
+    parser.add(QUOTE).stop = parser.at + len(parser.line)
+    return INTO
+
+
+def quote_resume(parser: Parser, node: Node) -> int:
+    """A quote goes on where its sign stands again."""
+    if parser.blank or parser.indent >= 4 or parser.line[parser.nonspace] != 62:
+        return AGAIN
+    parser.to_nonspace()
+    parser.skip(1)
+    parser.skip_one_blank()
+    node.stop = parser.at + len(parser.line)
+    return STAYS
+
+
+def item_resume(parser: Parser, node: Node) -> int:
+    """An item goes on where its content is indented, and over blank lines once it has any."""
+    if parser.blank:
+        if not node.nodes:
+            return AGAIN
+        parser.to_nonspace()
+        return STAYS
+    width = node.width
+    if parser.indent < width:
+        return AGAIN
+    parser.skip_columns(width)
+    return STAYS
+
+
+def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
+    """The marker that stands here, consumed with the space that belongs to it; None for none.
+
+    `strict` is CommonMark; else the rules are those of Lute: form feeds stand
+    for spaces, and a paragraph is ended by `1.` only (not by `01.`) and by a
+    bullet with nothing but spaces behind it.
+    """
+    line, at = parser.line, parser.nonspace
+    sign, number, after = line[at], -1, at + 1
+    if sign not in b"-+*":
+        found = _NUMBER(line, at)
+        if found is None:
+            return None
+        number, sign, after = int(found[1]), found[2][0], found.end()
+        if container.kind == PARAGRAPH and (number != 1 if strict else found[1] != b"1"):
+            return None
+    if after < len(line) and line[after] not in (BLANK if strict else _LUTE_SPACES):
+        return None
+    if container.kind == PARAGRAPH and after == (_end(line) if strict else len(line)):
+        return None
+    offset, length = parser.indent, after - at
+    parser.to_nonspace()
+    parser.skip(length)
+    before = (parser.offset, parser.column, parser.partial)
+    feeds = after < len(line) and line[after] in b"\v\f"
+    if feeds:
+        parser.skip(1)
+    parser.peek()
+    gap = parser.nonspace_column - before[1]
+    if gap >= _MOST_SPACES or gap < 1 or parser.blank:
+        padding = length + 1
+        parser.offset, parser.column, parser.partial = before
+        if feeds:
+            parser.nonspace = -1  # the peek went beyond what is text after all
+        parser.skip_one_blank()
+    else:
+        padding = length + gap
+        parser.to_nonspace()
+    return Marker(offset, padding, length, sign, number)
+
+
+def _end(line: bytes) -> int:
+    """Where the trailing spaces of the line start."""
+    return len(line.rstrip(BLANK))
+
+
+def add_item(parser: Parser, container: Node, marker: Marker) -> Node:
+    """A new item with this marker, in the open list if it is of one kind with that."""
+    parser.close_unmatched()
+    if parser.tip.kind != LIST or container.kind != LIST or not same_list(container, marker):
+        parser.add(LIST).marker = marker
+    item = parser.add(ITEM)
+    item.indent, item.width = marker.offset, marker.offset + marker.padding
+    item.stop = item.start + marker.length
+    return item
+
+
+def same_list(node: Node, marker: Marker) -> bool:
+    """Whether an item stands in this list: of the same sign, and a task if the first is one."""
+    first = node.marker
+    if first is None or first.task != marker.task:
+        return False
+    return first.sign == marker.sign and (first.number < 0) == (marker.number < 0)
+
+
+_HEADING = re.compile(rb"#{1,6}(?![^ \t\v\f])").match
+_STRICT_HEADING = re.compile(rb"#{1,6}(?![^ \t])").match
+_FENCE = re.compile(rb"`{3,}|~{3,}").match
+_BREAKS = {sign: re.compile(rb"[ \t%c]*" % sign).match for sign in b"*-_"}
+
+
+def heading_start(parser: Parser, container: Node) -> int:
+    """One to six `#` and a space; Lute takes form feeds for spaces."""
+    return _heading(parser, _HEADING(parser.line, parser.nonspace))
+
+
+def strict_heading_start(parser: Parser, container: Node) -> int:
+    """One to six `#` and a space, as CommonMark has it."""
+    return _heading(parser, _STRICT_HEADING(parser.line, parser.nonspace))
+
+
+def _heading(parser: Parser, found: re.Match[bytes] | None) -> int:
+    if found is None:
+        return NO
+    parser.close_unmatched()
+    node = parser.add(HEADING)
+    node.subtype = f"h{found.end() - found.start()}"
+    return _whole_line(parser, node)
+
+
+def break_start(parser: Parser, container: Node) -> int:
+    """Three or more of one of `*`, `-`, `_`, with spaces between them.
+
+    Where the first of them fails, all that start before the same place with the
+    same sign do: that place is kept.
+    """
+    line, at = parser.line, parser.nonspace
+    sign = line[at]
+    if parser.no_break[0] == sign and at < parser.no_break[1]:
+        return NO
+    found = _BREAKS[sign](line, at)
+    assert found is not None
+    if found.end() < len(line):
+        parser.no_break = (sign, found.end())
+        return NO
+    if line.count(sign, at) < 3:
+        return NO
+    parser.close_unmatched()
+    return _whole_line(parser, parser.add(BREAK))
+
+
+def _whole_line(parser: Parser, node: Node) -> int:
+    parser.offset = len(parser.line)
+    node.stop = parser.at + parser.offset
+    return LEAF
+
+
+def fence_start(parser: Parser, container: Node) -> int:
+    """Three or more backticks or tildes; no backtick in the info string after backticks."""
+    line, at = parser.line, parser.nonspace
+    found = _FENCE(line, at)
+    if found is None or (line[at] == 96 and line.find(b"`", found.end()) >= 0):
+        return NO
+    parser.close_unmatched()
+    node = parser.add(CODE)
+    node.fence = Fence(line[at], found.end() - at, parser.indent)
+    node.closed = False
+    return LEAF
+
+
+def lute_fence_start(parser: Parser, container: Node) -> int:
+    """As `fence_start`, but no tilde in any info string either."""
+    found = _FENCE(parser.line, parser.nonspace)
+    if found is not None and parser.line.find(b"~", found.end()) >= 0:
+        return NO
+    return fence_start(parser, container)
+
+
+def fence_resume(parser: Parser, node: Node) -> int:
+    """Code goes on until as many of its signs, or more, stand alone on a line."""
+    fence = node.fence
+    line, at = parser.line, parser.nonspace
+    if fence is None or parser.blank:
+        return STAYS
+    if parser.indent < 4 and line[at] == fence.sign:
+        rest = line[at:].rstrip(b" \t\v\f")
+        if len(rest) >= fence.length and not rest.strip(bytes((fence.sign,))):
+            node.closed = True
+            node.stop = parser.at + at + len(rest)
+            parser.finish(node)
+            return TAKEN
+    return STAYS
+
+
+def blank_ends(parser: Parser, node: Node) -> int:
+    """Goes on until a blank line."""
+    return AGAIN if parser.blank else STAYS
+
+
+def never_resumes(parser: Parser, node: Node) -> int:
+    """Of one line only."""
+    return AGAIN
+
+
+def only_blank(text: bytes) -> bool:
+    """Whether there is nothing but spaces and tabs."""
+    return not text.strip(BLANK)
+
+
+SPACE = b" \t\n\v\f\r"
+"""What Lute takes for white space."""
+
+Pairs = list[tuple[bytes, bytes]]
+
+_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_FIRST = _LETTERS | frozenset(b"_:")
+_NAME = _LETTERS | frozenset(b"0123456789-_.:")
+_UNQUOTED_END = frozenset(b"\"'=<`")
+
+
+def line_attributes(text: bytes) -> Pairs:
+    """The attributes of a line that is nothing but a list of them; `text` has no terminator."""
+    if not text.startswith(b"{:") or not text.endswith(b"}") or len(text) < 6:
+        return []
+    return _pairs(text[2:-1].removeprefix(b"{:"))
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """A list of attributes before a text, and the byte of the line after it."""
+
+    pairs: Pairs
+    stop: int
+
+
+def at_start(line: bytes, at: int) -> Leading | None:
+    """The list of attributes at byte `at` of a line, as in `- {: id="..."}text`."""
+    if not line.startswith(b"{:", at):
+        return None
+    stop = line.find(b"}", at) + 1
+    pairs = leading_attributes(line[at:stop])
+    return Leading(pairs, stop) if pairs else None
+
+
+def leading_attributes(text: bytes) -> Pairs:
+    """The attributes of a list at the start of `text`; other text may follow."""
+    if not text.startswith(b"{:"):
+        return []
+    end = text.find(b"}", 2)
+    return _pairs(text[2:end]) if end >= 5 else []
+
+
+def bare_attributes(text: bytes) -> Pairs:
+    """The attributes at the start of the first paragraph of an item; the braces may be missing."""
+    text = text.rstrip(b" \n").removeprefix(b"{:").removesuffix(b"}")
+    return _pairs(text.replace(b"\n", b"_esc_newline_"))
+
+
+def spelled(pairs: Pairs) -> bytes:
+    """The list as it is written out again."""
+    return b"{: " + b" ".join(name + b'="' + value + b'"' for name, value in pairs) + b"}"
+
+
+def value_of(pairs: Pairs, name: bytes) -> bytes | None:
+    """The last value of a name."""
+    return next((value for key, value in reversed(pairs) if key == name), None)
+
+
+def _pairs(text: bytes) -> Pairs:
+    """Attribute after attribute, until something else stands there.
+
+    An attribute without a value counts, but has neither a name nor a value.
+    """
+    found: Pairs = []
+    at = 0
+    while True:
+        name_at = _skip_space(text, at)
+        if name_at == at:
+            return found
+        if name_at == len(text):
+            name_at -= 1
+        if text[name_at] not in _FIRST:
+            return found
+        name_end = name_at + 1
+        while name_end < len(text) and text[name_end] in _NAME:
+            name_end += 1
+        name = text[name_at:name_end]
+        # a name that ends the text is left there by its last character, which is no space
+        sign = name_end if name_end < len(text) or name_end == name_at + 1 else name_end - 1
+        value = _value(text, sign)
+        if value is None:
+            return found
+        start, stop, at = value
+        found.append((name, text[start:stop]) if at > sign else (b"", b""))
+
+
+def _value(text: bytes, at: int) -> tuple[int, int, int] | None:
+    """Where a value starts and stops and where the rest begins; None for a broken one.
+
+    Nothing is consumed when there is no equals sign.
+    """
+    sign = _skip_space(text, at)
+    if sign >= len(text) or text[sign] != 61:
+        return at, at, at
+    if sign + 1 >= len(text):
+        return None
+    quote = min(_skip_space(text, sign + 1), len(text) - 1)
+    start = quote + 1
+    if text[quote] in b"\"'":
+        end = text.find(text[quote : quote + 1], start)
+        return None if end < 0 else (start, end, end + 1)
+    end = start
+    fine = False
+    while end < len(text):
+        byte = text[end]
+        if byte == 62:
+            end -= 1
+            break
+        if byte in SPACE:
+            break
+        if byte in _UNQUOTED_END:
+            fine = False
+            break
+        fine = True
+        end += 1
+    return (start, end, min(end + 1, len(text))) if fine else None
+
+
+def _skip_space(text: bytes, at: int) -> int:
+    while at < len(text) and text[at] in SPACE:
+        at += 1
+    return at
+
+
+_LABEL = re.compile(rb"\[((?:[^\\\[\]]|\\.){1,999})\]:", re.DOTALL).match
+_GAP = re.compile(rb"[ \t]*+(?:\n[ \t]*+)?").match
+_ANGLE = re.compile(rb"<(?:[^<>\n\\]|\\.)*+>").match
+_TITLES = {
+    34: re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL).match,
+    39: re.compile(rb"'(?:[^'\\]|\\.)*+'", re.DOTALL).match,
+    40: re.compile(rb"\((?:[^()\\]|\\.)*+\)", re.DOTALL).match,
+}
+_LINE_END = re.compile(rb"[ \t]*+(\n|\Z)").match
+_MOST_PARENTHESES = 32
+
+
+def definitions(text: bytes) -> list[int]:
+    """How many lines each definition takes, for those that `text` begins with.
+
+    `text` is that of a paragraph: lines joined by LF, none of them blank,
+    without the indentation of any.
+    """
+    found: list[int] = []
+    at = 0
+    while at < len(text) and text[at] == 91:
+        end = _definition(text, at)
+        if end is None:
+            break
+        found.append(text.count(b"\n", at, end) + (text[end - 1] != 10))
+        at = end
+    return found
+
+
+def _definition(text: bytes, at: int) -> int | None:
+    """The byte after the definition and its line end; None when none stands here."""
+    label = _LABEL(text, at)
+    if label is None or not label[1].strip():
+        return None
+    start = _gap(text, label.end())
+    end = _destination(text, start)
+    if end is None:
+        return None
+    bare = _LINE_END(text, end)
+    after = _gap(text, end)
+    if after > end and after < len(text):
+        title = _TITLES.get(text[after])
+        found = title(text, after) if title is not None else None
+        if found is not None:
+            closed = _LINE_END(text, found.end())
+            if closed is not None:
+                return closed.end()
+    return bare.end() if bare is not None else None
+
+
+def _gap(text: bytes, at: int) -> int:
+    found = _GAP(text, at)
+    assert found is not None
+    return found.end()
+
+
+def _destination(text: bytes, at: int) -> int | None:
+    if at >= len(text):
+        return None
+    if text[at] == 60:
+        found = _ANGLE(text, at)
+        return found.end() if found is not None else None
+    start, deep = at, 0
+    while at < len(text):
+        byte = text[at]
+        if byte == 92 and at + 1 < len(text) and text[at + 1] > 32:
+            at += 2
+            continue
+        if byte <= 32 or byte == 127:
+            break
+        if byte == 40:
+            deep += 1
+            if deep > _MOST_PARENTHESES:
+                return None
+        elif byte == 41:
+            if not deep:
+                break
+            deep -= 1
+        at += 1
+    return at if at > start and not deep else None
+
+
+LAST_CLOSED = 5
+"""Kinds up to this one end with their own sign, the others with a blank line."""
+
+OPEN = 7
+"""The kind that ends no paragraph: one tag alone on its line."""
+
+_NAMES = (
+    "address|article|aside|basefont|base|blockquote|body|caption|center|colgroup|col|dd|details"
+    "|dialog|dir|div|dl|dt|fieldset|figcaption|figure|footer|form|frameset|frame|h[1-6]|header"
+    "|head|hr|html|iframe|legend|link|li|main|menuitem|menu|nav|noframes|ol|optgroup|option"
+    "|param|p|search|section|summary|table|tbody|td|tfoot|thead|th|title|track|tr|ul"
+)
+_STARTS = (
+    rb"<(?:script|pre|style|textarea)(?:[ \t>]|\Z)",
+    rb"<!--",
+    rb"<\?",
+    rb"<![A-Za-z]",
+    rb"<!\[CDATA\[",
+    b"</?(?:" + _NAMES.encode() + rb")(?:[ \t]|/?>|\Z)",
+)
+_START = tuple(re.compile(each, re.IGNORECASE).match for each in _STARTS)
+_TAG = re.compile(
+    rb"""(?:<[A-Za-z][A-Za-z0-9-]*+
+    (?:[ \t]++[A-Za-z_:][A-Za-z0-9_.:-]*+
+       (?:[ \t]*+=[ \t]*+(?:[^ \t"'=<>`]++|'[^']*+'|"[^"]*+"))?+)*+
+    [ \t]*+/?> | </[A-Za-z][A-Za-z0-9-]*+[ \t]*+>)[ \t]*+\Z""",
+    re.VERBOSE,
+).match
+_ENDS = (rb"</(?:script|pre|style|textarea)>", rb"-->", rb"\?>", rb">", rb"\]\]>")
+_END = tuple(re.compile(each, re.IGNORECASE).search for each in _ENDS)
+
+
+def html_kind(line: bytes, at: int, in_paragraph: bool) -> int:
+    """The number of the condition that the line meets at byte `at`; 0 for none."""
+    for kind, start in enumerate(_START, 1):
+        if start(line, at):
+            return kind
+    return OPEN if not in_paragraph and _TAG(line, at) else 0
+
+
+def html_ends(kind: int, line: bytes, at: int) -> bool:
+    """Whether the line, from byte `at` on, ends a block of a kind that has its own sign."""
+    return kind <= LAST_CLOSED and _END[kind - 1](line, at) is not None

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from copydesk.text.markdown.block import Block, Tree
-from copydesk.text.markdown.cursor import Cursor
-from copydesk.text.markdown.kinds import (
+from copydesk.text.markdown.block import (
+    BLANK,
     CALLOUT,
     CODE,
     DOCUMENT,
@@ -22,8 +21,13 @@ from copydesk.text.markdown.kinds import (
     NOTE,
     PARAGRAPH,
     QUOTE,
+    TAB,
+    Block,
+    Cursor,
+    Tree,
+    cut,
+    decode,
 )
-from copydesk.text.markdown.lines import BLANK, TAB, cut, decode
 from copydesk.text.markdown.parser import INDENTED
 
 _BLANKS = (b" ", b"\t")

@@ -1,28 +1,80 @@
-"""From a text to its tree of blocks.
+"""From a text to its tree of blocks, and the ids that the text itself names.
 
-What lives here: `parse`. What must not: the grammar of a block. Law: never
-raises, whatever the text, and takes time in proportion to its length.
+Law: never raises, whatever the text, and takes time in proportion to its length.
 """
 
 from __future__ import annotations
 
 import gc
+import re
+from collections.abc import Sequence
 
-from copydesk.text.markdown import gfm, siyuan
-from copydesk.text.markdown.block import Profile, Tree
-from copydesk.text.markdown.kinds import (
+from copydesk.text.markdown import gfm, lute
+from copydesk.text.markdown.block import (
     AGAIN_PARSED,
+    BLANK,
+    BOM,
     DOCUMENT,
     HEADING,
     ITEM,
     MATTER,
     PARAGRAPH,
+    TAB,
+    Node,
+    Profile,
+    Tree,
+    cut,
+    encode,
+    newline_of,
 )
-from copydesk.text.markdown.lines import BLANK, BOM, TAB, cut, encode, newline_of
-from copydesk.text.markdown.lute_finish import settle
-from copydesk.text.markdown.matter import attributes_id, marked_id, matter_id, matter_lines
-from copydesk.text.markdown.node import Node
-from copydesk.text.markdown.parser import Parser
+from copydesk.text.markdown.parser import Parser, leading_attributes, line_attributes, value_of
+
+_ID = re.compile(
+    rb"""^id:[ \t]+(?:"([^"\\\n]+)"|'([^'\n]+)'|([^\s"'#\[{&*!|>%@`][^\n#]*?))"""
+    rb"""[ \t]*(?:[ \t]#.*)?\r?$""",
+    re.MULTILINE,
+)
+_MARK = re.compile(rb"(?:\A|[ \t\n])\^([A-Za-z0-9-]+)[ \t]*\Z").search
+
+_LONGEST = 100
+"""A mark is not looked for further from the end of its line than this many bytes."""
+
+
+def matter_lines(lines: Sequence[bytes]) -> int:
+    """How many lines of front matter a text begins with, its fences included; 0 for none."""
+    if not lines or lines[0].rstrip(b" \t") != b"---":
+        return 0
+    for count, line in enumerate(lines[1:], 2):
+        if line.rstrip(b" \t") in (b"---", b"..."):
+            return count
+    return 0
+
+
+def matter_id(matter: bytes) -> str | None:
+    """The id that front matter gives the document."""
+    found = _ID.search(matter)
+    return _text(next(filter(None, found.groups()))) if found is not None else None
+
+
+def marked_id(data: bytes, start: int, stop: int) -> str | None:
+    """The `^id` that the text [start, stop) ends with."""
+    found = _MARK(data[max(start, stop - _LONGEST) : stop])
+    return _text(found[1]) if found is not None else None
+
+
+def attributes_id(text: bytes) -> str | None:
+    """The id in a line of attributes, or in a mark that stands there instead."""
+    if text.startswith(b"^"):
+        return marked_id(text, 0, len(text))
+    pairs = leading_attributes(text) or line_attributes(text)
+    value = value_of(pairs, b"id")
+    return _text(value) if value else None
+
+
+def _text(value: bytes) -> str | None:
+    text = value.decode("utf-8", "replace").strip()
+    return text or None
+
 
 _LARGE = 100_000
 """Bytes from which on it pays to hold the collector of cycles."""
@@ -58,12 +110,12 @@ def _parse(data: bytes, profile: Profile, part: bool) -> Tree:
             stop = starts[count - 1] + len(lines[count - 1])
             before = Node(MATTER, root, start, 0, start, stop)
             del lines[:count], starts[:count]
-    parser = Parser(data, gfm.RULES if profile == "gfm" else siyuan.RULES, root)
+    parser = Parser(data, gfm.RULES if profile == "gfm" else lute.RULES, root)
     parser.run(lines, starts)
     if profile == "gfm":
         gfm.settle(parser)
     else:
-        settle(parser)
+        lute.settle(parser)
     if before is not None:
         root.nodes = [before, *root.nodes]
         root.anchor = matter_id(data[before.start : before.stop])

@@ -1,0 +1,564 @@
+"""Changes of blocks as edits of bytes: insert, delete and replace one block."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from copydesk.text.change import Edit
+from copydesk.text.markdown.block import (
+    BLANK,
+    BREAK,
+    CONFLICT,
+    DOCUMENT,
+    HTML,
+    ITEM,
+    LIST,
+    MATTER,
+    NOTE,
+    PARAGRAPH,
+    QUOTE,
+    SUPER,
+    Block,
+    Profile,
+    Tree,
+    cut,
+    decode,
+    encode,
+)
+from copydesk.text.markdown.parser import html_kind
+from copydesk.text.markdown.source import (
+    Line,
+    filler_at,
+    line_after,
+    line_start,
+    line_stop,
+    lines_of,
+    markdown_of,
+    prefix_beside,
+    prefix_inside,
+    prefix_within,
+    text_of,
+)
+from copydesk.text.markdown.tree import parse
+
+_FENCE = re.compile(rb"`+|~+|\$+").match
+_TERMINATOR = re.compile(rb"\r\n|\n|\r").findall
+_HTML_ENDS = (b"", b"</script>", b"-->", b"?>", b">", b"]]>")
+
+
+def is_phantom(block: Block) -> bool:
+    """Whether no byte stands for the block."""
+    return block.start == block.stop and block.attributes is None and block.kind != DOCUMENT
+
+
+def apart(tree: Tree, one: Block, other: Block) -> bool:
+    """Whether a whole line stands between a block and a later one."""
+    return len(_TERMINATOR(tree.data[one.end : other.start])) > 1
+
+
+def follower(block: Block) -> Block | None:
+    """The next block in the text that does not lie in this one."""
+    at: Block | None = block
+    while at is not None and at.next is None:
+        at = at.parent
+    return at.next if at is not None else None
+
+
+def last_kind(block: Block) -> str:
+    """The kind of what a block ends with, however deep; nothing where no byte stands for it."""
+    while block.children:
+        block = block.children[-1]
+    return block.kind if block.start < block.stop else ""
+
+
+def touches(tree: Tree, block: Block) -> bool:
+    """Whether what follows the block stands on the very next line, and could go on with it.
+
+    The next item of a list never does: its marker ends what stands before it.
+    """
+    after = follower(block)
+    if after is None or after.kind == ITEM or is_phantom(after):
+        return False
+    return not apart(tree, block, after)
+
+
+def is_tight(tree: Tree, item: Block) -> bool:
+    """Whether no blank line stands between an item and those right beside it."""
+    around = (item.previous, item, item.next)
+    beside_it = [each for each in around if each is not None]
+    return not any(apart(tree, one, other) for one, other in pairwise(beside_it))
+
+
+def beside(block: Block) -> bytes:
+    """The prefix of a new sibling's line: an item stands as far in as the one beside it."""
+    return prefix_beside(block) + (b" " * block.indent if block.kind == ITEM else b"")
+
+
+def blank_line(prefix: bytes) -> bytes:
+    """A blank line, without terminator, where lines take this prefix."""
+    return prefix.rstrip(BLANK)
+
+
+def marker_holder(tree: Tree, block: Block) -> Block | None:
+    """The container whose own marker stands on the first line of a block, before it; else None."""
+    holder = block.parent
+    while holder is not None and holder.kind == LIST:
+        holder = holder.parent
+    if holder is None or holder.kind == DOCUMENT:
+        return None
+    return holder if holder.start >= line_start(tree.data, block.first) else None
+
+
+def bullet(tree: Tree, block: Block | None) -> bytes:
+    """The sign of an item that could be part of a thematic break; else nothing."""
+    sign = tree.data[block.start : block.start + 1] if block is not None else b""
+    return sign if block is not None and block.kind == ITEM and sign in (b"-", b"*") else b""
+
+
+def closing(tree: Tree, block: Block) -> list[bytes]:
+    """The lines that end a block which has no end of its own; none for others."""
+    if block.closed:
+        return []
+    if block.kind == CONFLICT:
+        return [b">>>>>>>"]
+    start = prefix_within(tree, block)
+    if block.kind == SUPER:
+        count = 0
+        at: Block | None = block
+        while at is not None:
+            count += not at.closed and at.kind == SUPER
+            at = at.children[-1] if at.children else None
+        return [start + b"}}}"] * count
+    first = text_of(tree, lines_of(tree, block)[0])
+    if block.kind == HTML:
+        kind = 1 if tree.profile == "siyuan" else html_kind(first, 0, in_paragraph=False)
+        return [start + _HTML_ENDS[kind]]
+    found = _FENCE(first)
+    return [start + found[0]] if found is not None else []
+
+
+def content_lines(markdown: str) -> list[bytes]:
+    """The lines of a text without the blank ones around it."""
+    lines = cut(encode(markdown))[0]
+    while lines and not lines[0].strip(BLANK):
+        del lines[0]
+    while lines and not lines[-1].strip(BLANK):
+        del lines[-1]
+    return lines
+
+
+def read_new(
+    markdown: str, profile: Profile, *, front: bool = False
+) -> tuple[list[bytes], tuple[Block, ...]]:
+    """The lines of a new text and the blocks in it; one line at least.
+
+    What has no end gets one, so that nothing after it is taken in. `front`: it
+    stands where front matter does.
+    """
+    lines = content_lines(markdown)
+    tree = parse(b"\n".join(lines), profile, part=not front)
+    blocks = tree.root.children
+    if blocks:
+        lines += closing(tree, blocks[-1])
+    return lines or [b""], blocks
+
+
+def prefixed(lines: list[bytes], prefix: bytes, newline: bytes) -> bytes:
+    """The lines with a prefix before all but the first, and line ends between them."""
+    bare = blank_line(prefix)
+    first, *others = lines
+    return newline.join([first, *(prefix + line if line else bare for line in others)])
+
+
+_ITEM_MARKER = re.compile(rb"[-+*]|[0-9]{1,9}[.)]").match
+
+
+def marker_of(data: bytes, item: Block) -> bytes:
+    """The sign before an item, as `-` or `2.`."""
+    found = _ITEM_MARKER(data, item.start)
+    return found[0] if found is not None else b"-"
+
+
+def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> list[bytes]:
+    """The lines of a text with its items made items of the list that `marker` is from.
+
+    `blocks` are those of the text, counted in its lines joined by LF. A sign of
+    another kind is replaced, and what belongs to the item is indented as the new
+    one asks for; numbers stay. A text that is no list becomes one item.
+    """
+    if not blocks or any(block.kind != LIST for block in blocks):
+        return [marker + b" " + lines[0], *_shifted(lines[1:], len(marker) + 1)]
+    text = b"\n".join(lines)
+    items = [item for block in blocks for item in block.children]
+    first = [text.count(b"\n", 0, item.start) for item in items]
+    made = lines[: first[0]]
+    for item, start, stop in zip(items, first, [*first[1:], len(lines)], strict=True):
+        old = marker_of(text, item)
+        if _kind(old) == _kind(marker):
+            made += lines[start:stop]
+            continue
+        at = len(lines[start]) - len(lines[start].lstrip(b" \t"))
+        new = old[:-1] + marker[-1:] if old[-1:] in b".)" and marker[-1:] in b".)" else marker
+        made.append(lines[start][:at] + new + lines[start][at + len(old) :])
+        made += _shifted(lines[start + 1 : stop], len(new) - len(old))
+    return made
+
+
+def _kind(marker: bytes) -> bytes:
+    """What items of one list have in common: the bullet, or the delimiter."""
+    return marker[-1:]
+
+
+def _shifted(lines: list[bytes], columns: int) -> list[bytes]:
+    """The lines so many columns further in, or further out."""
+    if columns >= 0:
+        return [b" " * columns + line if line else line for line in lines]
+    return [line[min(-columns, len(line) - len(line.lstrip(b" "))) :] for line in lines]
+
+
+Where = Literal["before", "after", "first_in", "last_in"]
+"""Beside a block, or in it as its first or its last child."""
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """A place for new blocks: text goes to byte `at`, between `before` and `after`.
+
+    `prefix` stands before every line of the text but the first, without its
+    trailing spaces where the line is empty; `newline` ends each line but the last.
+
+    Law: the tree after `edit` is the tree before it with the blocks of the text
+    in this place, and no byte of any other block is altered. Markdown cannot
+    keep everything apart; it does not hold for a list beside a list of the same
+    marker (they become one), a list before a block that is itself indented (it
+    becomes part of the last item), anything but a paragraph as the first block
+    of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a
+    line `---` in a text that begins with one (the two are front matter then).
+    """
+
+    at: int
+    before: bytes
+    prefix: bytes
+    after: bytes
+    newline: bytes
+    profile: Profile
+    bullet: bytes = b""
+    """The bullet that stands before it on the same line, if one does."""
+    marker: bytes = b""
+    """Between items, the marker of one of them."""
+
+    def edit(self, markdown: str) -> Edit:
+        """The change of bytes that puts the text there, without its outer blank lines."""
+        lines, blocks = read_new(markdown, self.profile)
+        if self.marker:
+            lines = as_items(lines, blocks, self.marker)
+        before = self.before
+        if self.bullet and not lines[0].strip(BLANK + self.bullet):
+            before += self.newline + self.prefix  # with the bullet it would be a thematic break
+        if not self.at and self.profile == "gfm" and lines[0].startswith(b"---"):
+            before += self.newline  # it would be front matter
+        text = prefixed(lines, self.prefix, self.newline)
+        return Edit(self.at, self.at, before + text + self.after)
+
+
+def insertion(tree: Tree, block: Block, where: Where) -> Insertion:
+    """The place before or after a block, or in it before its first or after its last child.
+
+    Between items go items: they take the kind of marker that is there, and a
+    text that is no list becomes one. Where a paragraph stands that no byte
+    stands for, the text takes its place. Raises ValueError
+    for a place in a block that holds none, beside the document, and before its
+    front matter.
+    """
+    if where in ("first_in", "last_in"):
+        if not block.holds_blocks:
+            raise ValueError(f"a block of kind {block.kind!r} holds no blocks")
+        children = [child for child in block.children if not is_phantom(child)]
+        if not children:
+            return _into_empty(tree, block)
+        if where == "last_in":
+            return _after(tree, children[-1])
+        if children[0].kind == MATTER:
+            return _after(tree, children[0])
+        return _before(tree, children[0])
+    if block.parent is None or (where == "before" and block.kind == MATTER):
+        raise ValueError(f"there is no place {where} this block")
+    if is_phantom(block):
+        follower = block.next
+        return _before(tree, follower) if follower is not None else _into_empty(tree, block.parent)
+    return _before(tree, block) if where == "before" else _after(tree, block)
+
+
+def _gap(tree: Tree, block: Block, prefix: bytes) -> bytes:
+    """A line end, and a blank line unless items stand close together."""
+    if block.kind == ITEM and is_tight(tree, block):
+        return tree.newline
+    return tree.newline + blank_line(prefix) + tree.newline
+
+
+def _before(tree: Tree, block: Block) -> Insertion:
+    data, newline, profile = tree.data, tree.newline, tree.profile
+    prefix = beside(block)
+    gap = _gap(tree, block, prefix)
+    holder = marker_holder(tree, block)
+    if holder is not None and block.kind == ITEM:
+        sign = marker_of(data, block)
+        return Insertion(block.start, b"", prefix, gap + prefix, newline, profile, marker=sign)
+    if holder is not None:
+        filler = b" " * filler_at(data, block.first, block.column)
+        after, sign = gap + prefix_beside(block), bullet(tree, holder)
+        return Insertion(block.first, filler, prefix, after, newline, profile, sign)
+    before, previous = prefix, block.previous
+    if previous is not None and not is_phantom(previous) and not apart(tree, previous, block):
+        before = gap[len(newline) :] + prefix
+    start = max(line_start(data, block.first), tree.root.start)
+    sign = marker_of(data, block) if block.kind == ITEM else b""
+    return Insertion(start, before, prefix, gap, newline, profile, marker=sign)
+
+
+def _after(tree: Tree, block: Block) -> Insertion:
+    newline = tree.newline
+    prefix = beside(block)
+    gap = _gap(tree, block, prefix)
+    after = newline + blank_line(prefix) if touches(tree, block) else b""
+    ends = b"".join(newline + line for line in closing(tree, block))
+    at = line_stop(tree.data, block.end)
+    before = ends + gap + prefix
+    sign = marker_of(tree.data, block) if block.kind == ITEM else b""
+    return Insertion(at, before, prefix, after, newline, tree.profile, marker=sign)
+
+
+def _into_empty(tree: Tree, block: Block) -> Insertion:
+    data, newline, profile = tree.data, tree.newline, tree.profile
+    prefix = prefix_inside(block)
+    if block.kind == DOCUMENT:
+        line = line_start(data, len(data))
+        before = newline if len(data) > max(line, block.start) else b""
+        return Insertion(len(data), before, b"", newline, newline, profile)
+    if block.kind == SUPER:
+        at = line_stop(data, block.start)
+        return Insertion(at, newline + prefix, prefix, b"", newline, profile)
+    filler = b"" if data[block.stop - 1 : block.stop] in (b" ", b"\t") else b" "
+    after = newline + blank_line(prefix) if touches(tree, block) else b""
+    return Insertion(block.stop, filler, prefix, after, newline, profile, bullet(tree, block))
+
+
+_EMPTIED = (ITEM, LIST, QUOTE, NOTE)
+
+
+def deleted_with(block: Block) -> Block:
+    """The block that goes when this one does: a container goes with the last block in it.
+
+    That is so for items, lists, quotes and footnotes; a super block and a
+    callout stay, empty.
+    """
+    while (
+        block.parent is not None
+        and block.parent.kind in _EMPTIED
+        and all(child is block or is_phantom(child) for child in block.parent.children)
+    ):
+        block = block.parent
+    return block
+
+
+def deletion(tree: Tree, block: Block) -> Edit:
+    """The change that takes a block out, with its attributes and one of the gaps around it.
+
+    Takes out `deleted_with(block)`. Law: the tree after it is the tree before it
+    without that block, but for two lists of one marker that nothing parts any
+    more. Raises ValueError for the document, and where no byte stands for the block.
+    """
+    block = deleted_with(block)
+    if block.kind == DOCUMENT or is_phantom(block):
+        raise ValueError("there is no byte to take out")
+    data, after = tree.data, block.next
+    holder = marker_holder(tree, block)
+    if holder is not None and after is not None:
+        return _pulled_up(tree, block, after, holder)
+    before = block.previous
+    if before is not None and is_phantom(before):
+        before = None
+    start = max(line_start(data, block.first), tree.root.start)
+    stop = line_stop(data, block.end)
+    bare = blank_line(prefix_beside(block))
+    if after is None:
+        if before is None:
+            return Edit(start, line_after(data, stop), b"")
+        close = tree.newline + bare if touches(tree, block) else b""
+        return Edit(line_stop(data, before.end), stop, close)
+    follows = line_start(data, after.first)
+    if before is None:
+        opens = after.kind == BREAK and start == tree.root.start
+        return Edit(start, stop if opens else follows, b"")
+    if block.kind == ITEM or apart(tree, before, block):
+        return Edit(start, follows, b"")
+    if apart(tree, block, after):
+        return Edit(start, line_after(data, stop), b"")
+    return Edit(start, stop, bare)
+
+
+def _pulled_up(tree: Tree, block: Block, after: Block, holder: Block) -> Edit:
+    """Take out the first block of a container: the next one comes on the line of the marker.
+
+    It keeps its own line where on that of the marker it would be something else.
+    """
+    data = tree.data
+    sign = bullet(tree, holder)
+    text = data[after.start : line_stop(data, after.start)]
+    rules = sign and not text.strip(BLANK + sign)
+    if not rules and not after.indent and not (holder.mark and after.kind != PARAGRAPH):
+        return Edit(block.start, after.start, b"")
+    stop = line_start(data, after.first) - 1
+    stop -= data[stop - 1 : stop + 1] == b"\r\n"
+    return Edit(len(data[: block.first].rstrip(BLANK)), stop, b"")
+
+
+_MARKER = re.compile(rb"([-+*]|[0-9]{1,9}[.)])(?:[ \t]+|\Z)").match
+
+
+def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
+    """The changes that put a text in the place of a block; none when nothing changes.
+
+    Lines at the start and at the end of the text that are those of the block
+    keep their bytes, line ends and prefixes. The block keeps its attributes;
+    further blocks of the text go behind them. A blank line is put where the new
+    text would run into what stands before or after it; before it, the lines of
+    the block are then all written. In the place of an item
+    go items, with its kind of marker; a text that is no list becomes one.
+    Raises ValueError for an empty text, and for the document.
+    """
+    if block.kind == DOCUMENT or not markdown.strip():
+        raise ValueError("a document is not replaced, nor a block by nothing")
+    if block.start == block.stop:
+        return (insertion(tree, block, "before").edit(markdown),)
+    if content_lines(markdown) == content_lines(markdown_of(tree, block)):
+        return ()
+    lines, blocks = read_new(markdown, tree.profile, front=block.kind == MATTER)
+    if block.kind == ITEM:
+        lines = as_items(lines, blocks, marker_of(tree.data, block))
+        lines, blocks = read_new(decode(b"\n".join(lines)), tree.profile)
+    if block.attributes is None or block.attributes[0] < block.stop or len(blocks) < 2:
+        return _in_place(tree, block, lines, blocks)
+    text = b"\n".join(lines)
+    second = text.count(b"\n", 0, blocks[1].start)
+    first = lines[:second]
+    while not first[-1].strip(BLANK):
+        del first[-1]
+    behind = insertion(tree, block, "after").edit(decode(b"\n".join(lines[second:])))
+    return (*_in_place(tree, block, first, blocks[:1]), behind)
+
+
+def _in_place(
+    tree: Tree, block: Block, lines: list[bytes], blocks: tuple[Block, ...]
+) -> tuple[Edit, ...]:
+    if block.kind == ITEM:
+        begins, ends = True, True
+    else:
+        begins = bool(blocks) and blocks[0].kind == block.kind
+        begins = begins and not _may_run_on(tree, block, lines) and not _fronts(tree, block, lines)
+        ends = bool(blocks) and blocks[-1].kind == block.kind
+    if blocks and last_kind(blocks[-1]) != last_kind(block):
+        ends = False
+    ends = ends or block.end > block.stop or not touches(tree, block)
+    behind = b"" if ends else tree.newline + blank_line(beside(block))
+    if not begins:
+        return (_anew(tree, block, lines, behind),)
+    if block.kind == ITEM and block.attributes is not None and block.attributes[0] < block.stop:
+        lines = _with_attributes(tree, block, lines)
+    return _altered(tree, block, lines, behind)
+
+
+def _fronts(tree: Tree, block: Block, lines: list[bytes]) -> bool:
+    """Whether the new text would be front matter, or begin some."""
+    first = tree.profile == "gfm" and block.first == tree.root.start and block.kind != MATTER
+    return first and lines[0].startswith(b"---")
+
+
+def _may_run_on(tree: Tree, block: Block, lines: list[bytes]) -> bool:
+    """Whether another paragraph in its place could go on with the one on the line before."""
+    before = block.previous
+    if lines[0] == text_of(tree, lines_of(tree, block)[0]):
+        return False
+    if before is None or block.kind != PARAGRAPH or not _follows_closely(tree, block):
+        return False
+    return last_kind(before) == PARAGRAPH
+
+
+def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
+    """A text of another kind, from where the parent's content starts."""
+    data, newline = tree.data, tree.newline
+    prefix = prefix_beside(block)
+    start, before = block.first, b" " * filler_at(data, block.first, block.column)
+    holder = marker_holder(tree, block)
+    if holder is not None:
+        sign = bullet(tree, holder)
+        if sign and not lines[0].strip(BLANK + sign):
+            before += newline + prefix
+    elif _follows_closely(tree, block):
+        start = line_start(data, block.first)
+        before = blank_line(prefix) + newline + prefix
+    elif lines_of(tree, block)[0].lazy:
+        start, before = line_start(data, block.first), prefix
+    elif _fronts(tree, block, lines):
+        before = newline
+    return Edit(start, block.stop, before + prefixed(lines, prefix, newline) + behind)
+
+
+def _follows_closely(tree: Tree, block: Block) -> bool:
+    """Whether a block stands on the line before, and not even attributes between."""
+    before = block.previous
+    if before is None or is_phantom(before) or before.end > before.stop:
+        return False
+    return not apart(tree, before, block)
+
+
+def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tuple[Edit, ...]:
+    """A text of the same kind: only the lines between those that stay are written."""
+    old = lines_of(tree, block)
+    texts = [text_of(tree, line) for line in old]
+    head = 0
+    while head < min(len(texts), len(lines)) and texts[head] == lines[head]:
+        head += 1
+    if head == len(texts) == len(lines) and not behind:
+        return ()
+    tail = 0
+    most = min(len(texts), len(lines)) - max(head, 1)
+    while tail < most and texts[-1 - tail] == lines[-1 - tail] and not old[-1 - tail].lazy:
+        tail += 1
+    if behind:
+        tail = 0
+    newline = _newline_in(tree, old)
+    prefix = prefix_within(tree, block)
+    new = lines[head : len(lines) - tail]
+    last = old[len(old) - tail - 1]
+    stop = last.stop if new else last.end
+    if not head:
+        start, before = block.start, b""
+        if old[0].lazy:
+            start, before = line_start(tree.data, start), prefix
+        elif old[0].pad:
+            before = b" " * filler_at(tree.data, start, block.column)
+        return (Edit(start, stop, before + prefixed(new, prefix, newline) + behind),)
+    start = old[head - 1].end
+    text = prefixed([b"", *new], prefix, newline) if new else b""
+    return (Edit(start, max(start, stop), text + behind),)
+
+
+def _newline_in(tree: Tree, lines: tuple[Line, ...]) -> bytes:
+    """The terminator of a block's first line, if it has several."""
+    if len(lines) < 2:
+        return tree.newline
+    return tree.data[lines[0].end : lines[1].at]
+
+
+def _with_attributes(tree: Tree, item: Block, lines: list[bytes]) -> list[bytes]:
+    """The lines of an item, with its attributes behind the marker."""
+    found = _MARKER(lines[0])
+    assert item.attributes is not None
+    text = tree.data[item.attributes[0] : item.attributes[1]]
+    if found is None:
+        return lines
+    return [lines[0][: found.end()] + text + lines[0][found.end() :], *lines[1:]]

@@ -1,0 +1,699 @@
+"""The profile `siyuan`: blocks as SiYuan's own Markdown engine, Lute, makes them, oddities kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from copydesk.text.markdown.block import (
+    AGAIN_PARSED,
+    ATTRIBUTES,
+    AUDIO,
+    CALLOUT,
+    CODE,
+    CONFLICT,
+    DOCUMENT,
+    EMBED,
+    HTML,
+    IFRAME,
+    ITEM,
+    LIST,
+    MATH,
+    PARAGRAPH,
+    QUOTE,
+    SPACES,
+    SUPER,
+    TABLE,
+    VIDEO,
+    VIEW,
+    WIDGET,
+    Node,
+)
+from copydesk.text.markdown.parser import (
+    AGAIN,
+    INTO,
+    LEAF,
+    NO,
+    SPACE,
+    STAYS,
+    TAKEN,
+    Parser,
+    Rules,
+    add_item,
+    at_start,
+    bare_attributes,
+    blank_ends,
+    break_start,
+    fence_resume,
+    heading_start,
+    item_resume,
+    leading_attributes,
+    line_attributes,
+    lute_fence_start,
+    quote_resume,
+    quote_start,
+    read_marker,
+    spelled,
+)
+
+_RULE = re.compile(rb"[-|: ]+\Z").match
+_ESCAPED = re.compile(rb"\\.", re.DOTALL).sub
+_COLUMN = re.compile(rb"[-:]-*[-:]?\Z").match
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A table: how many lines before it stay a paragraph."""
+
+    before: int
+
+
+def find_table(lines: Sequence[bytes]) -> Found | None:
+    """The table in a paragraph of these lines; None for none.
+
+    As many lines as have no `|` count as text before it, wherever they stand.
+    """
+    before = sum(b"|" not in line for line in lines)
+    rest = lines[before:]
+    rule = next((i for i, line in enumerate(rest) if _columns(line)), 0)
+    if rule < 1:
+        return None
+    columns = _columns(rest[rule].strip(SPACE))
+    heads = [line.strip(SPACE) for line in rest[:rule]]
+    if not all(heads) or any(len(_split(line)) > columns for line in heads):
+        return None
+    if any(not line.strip(SPACE) for line in rest[rule + 1 :]):
+        before = 0  # a row of form feeds ends the reading, and the text before is lost
+    return Found(before)
+
+
+def _columns(line: bytes) -> int:
+    """How many columns a delimiter row names; 0 when it is none."""
+    if _RULE(line) is None:
+        return 0
+    cells = [cell.strip(SPACE) for cell in _split(line)]
+    return len(cells) if all(_COLUMN(cell) for cell in cells) else 0
+
+
+def _split(line: bytes) -> list[bytes]:
+    """The cells of a row, without the empty ones before a first and after a last `|`."""
+    cells = _ESCAPED(b"__", line).split(b"|")
+    if cells and not cells[-1]:
+        cells.pop()
+    if cells and not cells[0].strip(b" "):
+        del cells[0]
+    if cells and not cells[-1].strip(b" "):
+        cells.pop()
+    return cells
+
+
+MOST_PARSED = 16
+"""A task in a task in a task is looked into this deep; deeper down its text is a paragraph."""
+
+_ALL = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+
+
+def trim(text: bytes) -> bytes:
+    """Without white space at both ends, that of Unicode included."""
+    return text.decode("utf-8", "surrogateescape").strip(_ALL).encode("utf-8", "surrogateescape")
+
+
+def trim_left(text: bytes) -> bytes:
+    """Without white space at the start, that of Unicode included."""
+    return text.decode("utf-8", "surrogateescape").lstrip(_ALL).encode("utf-8", "surrogateescape")
+
+
+def attributes_node(parent: Node, start: int, stop: int) -> Node:
+    """The place of attributes that no line of its own holds."""
+    return Node(ATTRIBUTES, parent, start, 0, start, stop)
+
+
+def add_empty(parent: Node, at: int) -> Node:
+    """An empty paragraph as the last child, where Lute puts one that no byte stands for."""
+    node = Node(PARAGRAPH, parent, at, 0, at, at)
+    node.open = False
+    parent.append(node)
+    return node
+
+
+def _text(parser: Parser, node: Node) -> bytes:
+    """The text of a paragraph, as Lute keeps it."""
+    return parser.text_of(node).rstrip(SPACE)
+
+
+def finish_paragraph(parser: Parser, node: Node) -> None:
+    """The paragraph may be attributes, the text of a task, or a table."""
+    parent = node.holder
+    if node.stop <= node.start or parent is None:
+        return
+    if parent.kind == ITEM and parent.nodes[0] is node:
+        if _begins(parser, node, b"{") and bare_attributes(_text(parser, node)):
+            parent.nodes = ()
+            empty = add_empty(parent, node.stop)
+            empty.marking = attributes_node(empty, node.start, node.stop)
+            return
+        if parent.subtype == "t" and _finish_task(parser, node):
+            return
+    if parser.data.find(b"|", node.start, node.stop) >= 0:
+        _find_table(parser, node)
+
+
+def _find_table(parser: Parser, node: Node) -> None:
+    data, parent = parser.data, node.holder
+    found = find_table(_text(parser, node).split(b"\n"))
+    if found is None or parent is None:
+        return
+    if not found.before:
+        node.kind = TABLE
+        return
+    pieces = parser.pieces_of(node)
+    start = at = pieces[2 * found.before]
+    while data[start] in b" \t":
+        start += 1
+    table = Node(TABLE, parent, at, 0, start, node.stop)
+    table.open = False
+    parent.append(table)
+    parent.stop = max(parent.stop, table.stop)
+    del pieces[2 * found.before :]
+    node.stop = pieces[-1]
+
+
+def _finish_task(parser: Parser, node: Node) -> bool:
+    """Take the mark of the task away; whether other blocks stand in the paragraph's place."""
+    text = _text(parser, node)
+    mark = 0
+    if leading_attributes(text):
+        mark = text.index(b"}") + 1
+    after = text[mark + 2 : mark + 4]
+    if text[mark : mark + 1] != b"[" or after[:1] != b"]" or text[mark + 1] in b"[]":
+        return False
+    if after[1:] and after[1] not in SPACE and after[1] != 0xE2:
+        return False
+    parent = node.holder
+    assert parent is not None
+    parent.mark = node.start + mark + 3
+    rest = trim(text[mark + 3 :])
+    _drop(parser, node, len(text) - len(trim_left(text[mark + 3 :])) if rest else len(text))
+    if not rest or parser.depth >= MOST_PARSED:
+        return False
+    if not parser.rules.table[rest[0]] and b"|" not in rest:
+        return False
+    root = Node(AGAIN_PARSED, parent, node.start, 0, node.start, node.start)
+    inner = Parser(parser.data, parser.rules, root, parser.depth + 1)
+    lines = rest.split(b"\n")
+    inner.run(lines, parser.pieces_of(node)[: 2 * len(lines) : 2])
+    settle(inner)
+    if not root.nodes or root.nodes[0].kind == PARAGRAPH:
+        return False
+    parent.nodes = root.nodes
+    parent.stop = max(parent.stop, root.stop)
+    return True
+
+
+def _drop(parser: Parser, node: Node, count: int) -> None:
+    """Take the first `count` bytes of its text from a paragraph."""
+    pieces = parser.pieces_of(node)
+    line = 0
+    while line + 2 < len(pieces) and count > pieces[line + 1] - pieces[line]:
+        count -= pieces[line + 1] - pieces[line] + 1
+        line += 2
+    del pieces[:line]
+    node.start = node.first = pieces[0] = min(pieces[0] + count, pieces[1])
+    node.column = 0
+    node.stop = max(node.stop, node.start)
+
+
+def finish_list(parser: Parser, node: Node) -> None:
+    """No item stays empty, and attributes before its text are the item's."""
+    for item in node.nodes:
+        if not item.nodes:
+            add_empty(item, item.stop)
+            continue
+        first = item.nodes[0]
+        if not item.mark and first.kind == PARAGRAPH and _begins(parser, first, b"{"):
+            text = _text(parser, first)
+            if len(text) > 7 and leading_attributes(text):
+                end = text.index(b"}") + 1
+                item.marking = attributes_node(item, first.start, first.start + end)
+                rest = text[end:].lstrip(SPACE)
+                _drop(parser, first, len(text) - len(rest))
+
+
+def finish_quote(parser: Parser, node: Node) -> None:
+    """A quote whose first paragraph begins with `[!NAME]` is a callout; none stays empty."""
+    if not node.nodes:
+        add_empty(node, node.stop)
+    elif node.nodes[0].kind == PARAGRAPH:
+        title, _, rest = _text(parser, node.nodes[0]).partition(b"\n")
+        if rest and title.startswith(b"[!") and b"]" in title:
+            node.kind = CALLOUT
+            finish_callout(parser, node)
+
+
+def finish_callout(parser: Parser, node: Node) -> None:
+    """The title is no child of a callout; with nothing else in it, it is a quote."""
+    first = node.nodes[0]
+    text = _text(parser, first)
+    if len(node.nodes) == 1 and b"\n" not in text:
+        node.kind = QUOTE
+        return
+    title = trim(text.partition(b"\n")[0])
+    node.subtype = trim(title[2 : title.index(b"]")]).decode("utf-8", "surrogateescape")
+    if first.kind != PARAGRAPH:
+        return
+    pieces = parser.pieces_of(first)
+    del pieces[:2]
+    if not pieces:
+        node.nodes = node.nodes[1:]
+        return
+    at = pieces[0]
+    while parser.data[at] in b" \t":
+        at += 1
+    first.first, first.column, first.start = pieces[0], 0, at
+
+
+def finish_super(parser: Parser, node: Node) -> None:
+    """The run of super blocks, one right in the other, gets shorter; an empty open one is text."""
+    if node.run is not None:
+        node.run.pop()
+    if not node.nodes and not node.closed:
+        node.kind, node.closed = PARAGRAPH, True
+
+
+def settle(parser: Parser) -> None:
+    """The last pass: attributes find their block."""
+    if b"{:" not in parser.data:
+        return
+    waiting = [parser.root]
+    while waiting:
+        node = waiting.pop()
+        if node.nodes:
+            node.nodes = _settled(parser, node)
+            waiting += node.nodes
+            if parser.depth and node.kind == SUPER and not node.nodes and not node.closed:
+                node.kind, node.closed = PARAGRAPH, True  # Lute looks again at what it parsed again
+
+
+def _settled(parser: Parser, node: Node) -> list[Node]:
+    kept: list[Node] = []
+    marked = node.kind in (QUOTE, SUPER) or node.mark > 0
+    after_attributes = not marked
+    for child in node.nodes:
+        if child.kind == ATTRIBUTES:
+            if after_attributes:
+                kept.append(Node(PARAGRAPH, node, child.start, 0, child.start, child.start))
+            if kept:
+                kept[-1].marking = child
+            after_attributes = True
+            continue
+        if (kept or marked) and _is_lost(parser, child):
+            if kept:
+                kept[-1].marking = attributes_node(kept[-1], child.start, child.stop)
+            continue
+        kept.append(child)
+        after_attributes = child.marking is not None and child.kind != ITEM
+    bare = marked and node.kind != SUPER and not kept
+    if bare and all(child.kind != ATTRIBUTES for child in node.nodes):
+        kept.append(Node(PARAGRAPH, node, node.stop, 0, node.stop, node.stop))
+    return kept
+
+
+def _is_lost(parser: Parser, node: Node) -> bool:
+    """Whether Lute takes a paragraph for attributes of what stands before, text and all."""
+    if node.kind != PARAGRAPH or not _begins(parser, node, b"{:"):
+        return False
+    return bool(leading_attributes(_text(parser, node)))
+
+
+def _begins(parser: Parser, node: Node, sign: bytes) -> bool:
+    """Whether the text of a paragraph begins with `sign`."""
+    return parser.data.startswith(sign, node.start, node.stop) and (
+        node.pieces is None or not node.pieces or node.pieces[0] == node.start
+    )
+
+
+SCRIPT, RAW, OPEN = 1, 6, 7
+"""The kinds of HTML blocks that differ in how they end, as CommonMark numbers them."""
+
+_NAMES = (
+    "address article aside base basefont blockquote body caption center col colgroup dd details"
+    " dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6"
+    " head header hr html iframe legend li link main menu menuitem nav noframes ol optgroup option"
+    " p param section source summary table tbody td tfoot th thead title tr track ul video audio"
+)
+_BODY = _NAMES.split()
+_SCRIPT = re.compile(rb"<script|<pre|<style|<textarea").search
+_BLOCK = re.compile(
+    "|".join([f"<{tag}" for tag in _BODY] + [f"</{tag}" for tag in _BODY]).encode()
+).search
+SCRIPT_END = re.compile(rb"</script>|</pre>|</style>|</textarea>").search
+
+_NAME = re.compile(rb"[A-Za-z][A-Za-z0-9-]*\Z").match
+_ATTRIBUTE = re.compile(rb"[A-Za-z_:][A-Za-z0-9_.:-]*\Z").match
+_SPACES = re.compile(rb"[ \t\n\v\f\r]+")
+_DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
+
+
+def html_kind(text: bytes, in_paragraph: bool) -> int:
+    """Which kind of HTML block the line `text` starts; 0 for none, -1 for one of 2 to 5.
+
+    `text` begins with `<` and has no terminator.
+    """
+    text += b"\n"
+    if len(text) < 3:
+        return 0
+    found = _SCRIPT(text)
+    if found is not None and text[len(found[0])] in b" \t\n\v\f\r>":
+        return SCRIPT
+    found = _BLOCK(text)
+    if found is not None:
+        after = len(found[0])
+        if text[after] in b" \t\n\v\f\r>" or text[after : after + 2] == b"/>":
+            return RAW
+    tag = text.strip(SPACE)
+    if not in_paragraph and (_open_tag(tag) or _close_tag(tag)):
+        return OPEN
+    return -1 if _DECLARATION(text) else 0
+
+
+def _open_tag(tag: bytes) -> bool:
+    if len(tag) < 3 or not tag.endswith(b">"):
+        return False
+    inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
+    if not inner or inner[0] in SPACE:
+        return False
+    name, *attributes = _SPACES.split(inner)
+    return _NAME(name) is not None and all(map(_sound, attributes))
+
+
+def _sound(attribute: bytes) -> bool:
+    if len(attribute) <= 1:
+        return True
+    name, sign, value = attribute.partition(b"=")
+    if not name:
+        return True
+    if _ATTRIBUTE(name) is None:
+        return False
+    if not sign:
+        return True
+    for quote in (b"'", b'"'):
+        if value.startswith(quote) and value.endswith(quote):
+            return len(value) > 1 and quote not in value[1:-1]
+    return not any(byte in value for byte in b"\"'=<>`")
+
+
+def _close_tag(tag: bytes) -> bool:
+    return len(tag) >= 4 and tag[1] == 47 and tag.endswith(b">") and _NAME(tag[2:-1]) is not None
+
+
+def conflict_start(parser: Parser, container: Node) -> int:
+    """A line that begins with seven `<`, wherever it stands."""
+    if not parser.line.startswith(b"<<<<<<<"):
+        return NO
+    parser.close_unmatched()
+    parser.add(CONFLICT).closed = False
+    return LEAF
+
+
+def conflict_resume(parser: Parser, node: Node) -> int:
+    """A conflict goes on until a line begins with seven `>`."""
+    if not parser.line.startswith(b">>>>>>>"):
+        return STAYS
+    node.stop = parser.at + len(parser.line)
+    node.closed = True
+    parser.finish(node)
+    return TAKEN
+
+
+def html_start(parser: Parser, container: Node) -> int:
+    """A frame, a player, a view, or HTML that begins with `<div`; other HTML is text.
+
+    Whatever is HTML ends what the line does not continue, text or not.
+    """
+    if b"<span " in parser.line:
+        return NO
+    text = parser.line[parser.nonspace :]
+    kind = html_kind(text, parser.tip.kind == PARAGRAPH)
+    if not kind:
+        return NO
+    parser.close_unmatched()
+    text = trim(text)
+    if text.endswith(b">"):
+        for tag, block in ((b"<iframe", IFRAME), (b"<video", VIDEO), (b"<audio", AUDIO)):
+            if text.startswith(tag):
+                widget = block == IFRAME and b'data-subtype="widget"' in text
+                parser.add(WIDGET if widget else block)
+                return LEAF
+    if not text.startswith(b"<div"):
+        return NO
+    if (
+        b'data-type="NodeAttributeView"' in text
+        and b'data-av-type="' in text
+        and text.endswith(b"</div>")
+    ):
+        parser.add(VIEW)
+        return LEAF
+    node = parser.add(HTML)
+    node.sort, node.closed = kind, kind != SCRIPT
+    return LEAF
+
+
+def html_resume(parser: Parser, node: Node) -> int:
+    """HTML goes on until a blank line, or its end tag, or a line of attributes."""
+    if parser.blank:
+        return AGAIN if node.sort in (RAW, OPEN) else STAYS
+    rest = parser.line[parser.offset :]
+    if _named(rest):
+        if node.within_item:
+            rest = rest.lstrip(SPACE)
+        if line_attributes(rest):
+            return AGAIN
+    return STAYS
+
+
+def html_taken(parser: Parser, node: Node) -> None:
+    """HTML of a script ends with the line of its end tag."""
+    if node.sort == SCRIPT and SCRIPT_END(parser.line, parser.offset):
+        node.closed = True
+        parser.finish(node)
+
+
+def _named(text: bytes) -> bool:
+    """Whether Lute takes the trouble to look for attributes."""
+    return len(text) > 6 and b'id="' in text and text.lstrip(SPACE).startswith(b"{:")
+
+
+def math_start(parser: Parser, container: Node) -> int:
+    """Two or more `$`."""
+    if not parser.line.startswith(b"$$", parser.nonspace):
+        return NO
+    parser.close_unmatched()
+    indent = parser.indent
+    node = parser.add(MATH)
+    node.closed = False
+    node.stop = parser.at + len(parser.line)
+    parser.to_nonspace()
+    parser.skip(min(indent, len(parser.line) - parser.offset))
+    return LEAF
+
+
+def math_taken(parser: Parser, node: Node) -> None:
+    """Mathematics ends with a line that ends with `$$`, if it has another one before."""
+    text = parser.line if _in_document(parser, node) else parser.line[parser.offset :]
+    first = text.find(b"$$")
+    if first < 0:
+        return
+    last = text.rfind(b"$$")
+    if (node.sort or last != first) and trim(text[last:]) == b"$$":
+        node.closed = True
+        parser.finish(node)
+    node.sort = 1
+
+
+def _in_document(parser: Parser, node: Node) -> bool:
+    return node.holder is parser.root and parser.line[:1] in (b" ", b"\t")
+
+
+def math_resume(parser: Parser, node: Node) -> int:
+    """Mathematics goes on until a line of `$` alone, or one of attributes."""
+    if parser.blank:
+        return STAYS
+    rest = parser.line[parser.nonspace :]
+    if parser.indent < 4:
+        if rest.startswith(b"$$") and not rest.rstrip(SPACE).strip(b"$"):
+            node.stop = parser.at + len(parser.line)
+            node.closed = True
+            parser.finish(node)
+            return TAKEN
+        if _named(rest) and line_attributes(rest):
+            at = parser.at
+            node.marking = attributes_node(node, at + parser.nonspace, at + len(parser.line))
+            parser.finish(node)
+            return TAKEN
+    return STAYS
+
+
+def embed_start(parser: Parser, container: Node) -> int:
+    """`{{ query }}` on one line."""
+    text = parser.line[parser.nonspace :]
+    if not text.startswith(b"{{") or not trim(text[2:]).endswith(b"}}"):
+        return NO
+    parser.close_unmatched()
+    parser.add(EMBED)
+    return LEAF
+
+
+_SUPER = re.compile(rb"\{\{\{[ \t\v\f]*(row|col|)[ \t\v\f]*\Z", re.IGNORECASE).match
+
+
+def callout_start(parser: Parser, container: Node) -> int:
+    """`> [!NAME]`."""
+    line, at = parser.line, parser.nonspace + 1
+    found = SPACES(line, at)
+    assert found is not None
+    start = found.end()
+    if not line.startswith(b"[!", start):
+        if start < len(line) and line[start] < 128:
+            return NO
+        start = len(line) - len(trim_left(line[start:]))
+    if not line.startswith(b"[!", start) or line.find(b"]", start) < 0:
+        return NO
+    parser.to_nonspace()
+    parser.skip(1)
+    parser.close_unmatched()
+    parser.add(CALLOUT).stop = parser.at + len(line)
+    return INTO
+
+
+def list_start(parser: Parser, container: Node) -> int:
+    """An item, with its attributes and the mark of a task; an item never begins with a list."""
+    marker = read_marker(parser, container, strict=False)
+    if marker is None:
+        return NO
+    line, at = parser.line, parser.offset
+    found = at_start(line, at)
+    if found is not None:
+        at = found.stop
+    marker.task = _is_task(line[at : at + 4])
+    empty = parser.tip if parser.tip.kind == ITEM else None
+    parser.close_unmatched()
+    if empty is not None and not empty.nodes:
+        add_empty(empty, empty.stop)
+    item = add_item(parser, container, marker)
+    item.subtype = "t" if marker.task else "u" if marker.number < 0 else "o"
+    if item.holder is not None and not item.holder.subtype:
+        item.holder.subtype = item.subtype
+    if found is not None:
+        item.marking = attributes_node(item, parser.at + parser.offset, parser.at + at)
+        parser.skip(min(len(spelled(found.pairs)), len(line) - parser.offset))
+    return INTO
+
+
+def _is_task(rest: bytes) -> bool:
+    return (
+        len(rest) >= 3
+        and rest[0] == 91
+        and rest[1] not in b"[]"
+        and rest[2] == 93
+        and (len(rest) == 3 or rest[3] in SPACE)
+    )
+
+
+def attributes_start(parser: Parser, container: Node) -> int:
+    """A line of attributes belongs to the block before it, else to an empty paragraph."""
+    tip = parser.tip
+    if tip.kind == ITEM and not tip.nodes:
+        return NO
+    text = parser.line[parser.nonspace :]
+    pairs = line_attributes(text)
+    if not pairs:
+        return NO
+    parser.close_unmatched()
+    parser.offset = len(parser.line)
+    start, stop = parser.at + parser.nonspace, parser.at + len(parser.line)
+    if (b"type", b"doc") in pairs:
+        if parser.tip.kind == PARAGRAPH:
+            parser.pieces_of(parser.tip)  # it goes on behind this line, which is none of its own
+        parser.root.marking = attributes_node(parser.root, start, stop)
+        return LEAF
+    if parser.matched.kind in (DOCUMENT, AGAIN_PARSED, ITEM, QUOTE, CALLOUT, SUPER):
+        tip = parser.tip
+        last = tip.nodes[-1] if tip.nodes else None
+        if last is None or (
+            last.kind == ATTRIBUTES and not parser.data.startswith(spelled(pairs), last.start)
+        ):
+            add_empty(tip, start)
+    node = parser.add(ATTRIBUTES)
+    node.stop = stop
+    return LEAF
+
+
+def super_start(parser: Parser, container: Node) -> int:
+    """`{{{`, with `row` or `col` behind it or nothing."""
+    found = _SUPER(parser.line, parser.nonspace)
+    if found is None:
+        return NO
+    parser.close_unmatched()
+    tip = parser.tip
+    node = parser.add(SUPER)
+    run = tip.run if tip.run is not None else []
+    run.append(node)
+    node.run, node.closed = run, False
+    node.stop = parser.at + len(parser.line)
+    parser.offset = len(parser.line)
+    parser.nonspace = -1
+    return INTO
+
+
+def super_resume(parser: Parser, node: Node) -> int:
+    """`}}}` closes the innermost super block; any other line goes on."""
+    line, at = parser.line, parser.nonspace
+    if not line.startswith(b"}}}", at) or line[at:].strip(SPACE) != b"}}}":
+        return STAYS
+    while parser.tip.kind != SUPER:
+        parser.finish(parser.tip)
+    inner = parser.tip
+    inner.stop = parser.at + len(parser.line)
+    inner.closed = True
+    parser.finish(inner)
+    return TAKEN
+
+
+STARTS = {
+    b"<": (conflict_start, html_start),
+    b">": (callout_start, quote_start),
+    b"#": (heading_start,),
+    b"`~": (lute_fence_start,),
+    b"*-": (break_start, list_start),
+    b"_": (break_start,),
+    b"+0123456789": (list_start,),
+    b"$": (math_start,),
+    b"{": (attributes_start, embed_start, super_start),
+}
+
+RULES = Rules(
+    starts={byte: tried for signs, tried in STARTS.items() for byte in signs},
+    resume={
+        PARAGRAPH: blank_ends,
+        CODE: fence_resume,
+        HTML: html_resume,
+        MATH: math_resume,
+        CONFLICT: conflict_resume,
+        QUOTE: quote_resume,
+        CALLOUT: quote_resume,
+        ITEM: item_resume,
+        SUPER: super_resume,
+    },
+    taken={HTML: html_taken, MATH: math_taken},
+    finish={
+        PARAGRAPH: finish_paragraph,
+        LIST: finish_list,
+        QUOTE: finish_quote,
+        CALLOUT: finish_callout,
+        SUPER: finish_super,
+    },
+    keeps_indentation=True,
+)
