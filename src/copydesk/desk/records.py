@@ -1,15 +1,15 @@
 """Plans and changes as bytes, for registries and journals that outlive the process.
 
-What lives here: one packing of the frozen types (MessagePack), by type name and
-fields, and its squeezing. What must not: what is kept where. Laws:
-`unpacked(packed(value)) == value`, `full(squeezed(data)) == data`.
+A record says which schema it has and names the fields of its types, so that a build that
+knows more fields, or fewer, reads it all the same. Laws: `unpacked(packed(value)) == value`,
+`full(squeezed(data)) == data`; bytes that are damaged raise `RecordError`, never another value.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields
 from typing import Any, cast
 
 import msgpack
@@ -30,12 +30,26 @@ from copydesk.edit.request import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
+SCHEMA = 2
+"""The schema number of all that is stored, in SQLite and on Redis.
+
+A field that may be ignored by who does not know it is added without a new number; anything
+else that an older build would misread needs one. Builds before the first release had none.
+"""
+
 _SMALL = 4_096
 """Bytes; to compress fewer takes longer than to write them."""
+
+_CHECKSUM_BYTES = 4
 
 _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
 _FIELDS: dict[type, tuple[str, ...]] = {}
+_REQUIRED: dict[str, frozenset[str]] = {}
+
+
+class RecordError(ValueError):
+    """Stored bytes that cannot be read: damaged, or of a build that knows more."""
 
 
 def _know(types: Iterable[type], prefix: str = "") -> None:
@@ -43,7 +57,11 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
     for kind in types:
         name = prefix + kind.__name__
         _TYPES[name], _NAMES[kind] = kind, name
-        _FIELDS[kind] = tuple(f.name for f in fields(cast(Any, kind)))
+        found = fields(cast(Any, kind))
+        _FIELDS[kind] = tuple(f.name for f in found)
+        _REQUIRED[name] = frozenset(
+            f.name for f in found if MISSING is f.default is f.default_factory
+        )
 
 
 def _know_notes() -> None:
@@ -62,44 +80,103 @@ _know(
 
 
 def packed(value: object) -> bytes:
-    """The bytes of one of the types above."""
+    """The bytes of one of the types above, of a tuple, or of a mapping of names to such."""
+    used: dict[str, tuple[str, ...]] = {}
+
+    def plain(part: object) -> object:
+        """A value of ours as [name, fields...]; a tuple of values as [None, values...]."""
+        if isinstance(part, tuple):
+            return [None, *cast("tuple[object, ...]", part)]
+        if isinstance(part, Mapping):  # one that cannot be changed
+            return dict(cast("Mapping[str, object]", part))
+        kind = type(part)
+        if kind not in _NAMES:
+            _know_notes()
+        name, names = _NAMES[kind], _FIELDS[kind]
+        used[name] = names
+        return [name, *[getattr(part, each) for each in names]]
+
     pack = cast("Callable[..., bytes]", msgpack.packb)
-    return pack(value, default=_plain, strict_types=True)
+    body = pack(value, default=plain, strict_types=True)
+    return _with_checksum(b"\x93" + pack(SCHEMA) + pack(used) + body)  # a list of three
 
 
 def unpacked(data: bytes) -> Any:
-    """The value that `packed` made these bytes of."""
-    unpack = cast("Callable[..., object]", msgpack.unpackb)
-    return _typed(unpack(data, use_list=False))
+    """The value that `packed` made these bytes of; raises RecordError.
+
+    A field that this build does not know is left out, one that the record does not have gets
+    its default.
+    """
+    body = _checked(data)
+    unpack = cast("Callable[..., Any]", msgpack.unpackb)
+    try:
+        schema, used, value = unpack(body, use_list=False)
+        if schema == SCHEMA:
+            return _typed(value, {name: _maker(name, names) for name, names in used.items()})
+    except RecordError:
+        raise
+    except Exception as error:  # the checksum is right: another build made it
+        raise RecordError(f"not a record of this build: {error}") from None
+    raise RecordError(f"a record of schema {schema}; this build reads schema {SCHEMA}")
 
 
 def squeezed(data: bytes) -> bytes:
     """Compressed when that is worth it; the first byte tells."""
-    return b"\0" + data if len(data) < _SMALL else b"\1" + zlib.compress(data, 1)
+    if len(data) < _SMALL:
+        return b"\0" + _with_checksum(data)
+    return b"\1" + zlib.compress(data, 1)
 
 
 def full(data: bytes) -> bytes:
-    """The bytes that `squeezed` made these of."""
-    return zlib.decompress(data[1:]) if data[:1] == b"\1" else data[1:]
+    """The bytes that `squeezed` made these of; raises RecordError."""
+    if data[:1] == b"\0":
+        return _checked(data[1:])
+    try:
+        if data[:1] == b"\1":
+            return zlib.decompress(data[1:])
+    except zlib.error as error:
+        raise RecordError(f"damaged: {error}") from None
+    raise RecordError("damaged: neither compressed nor plain")
 
 
-def _plain(value: object) -> object:
-    """A value of ours as [name, fields...]; a tuple of values as [None, values...]."""
-    if isinstance(value, tuple):
-        return [None, *cast("tuple[object, ...]", value)]
-    kind = type(value)
-    if kind not in _NAMES:
+def _with_checksum(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big") + data
+
+
+def _checked(data: bytes) -> bytes:
+    body = data[_CHECKSUM_BYTES:]
+    if zlib.crc32(body).to_bytes(_CHECKSUM_BYTES, "big") != data[:_CHECKSUM_BYTES]:
+        raise RecordError("damaged: its checksum is wrong")
+    return body
+
+
+def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    """What makes a value of the type of the fields that a record has of it."""
+    if name not in _TYPES:
         _know_notes()
-    return [_NAMES[kind], *[getattr(value, name) for name in _FIELDS[kind]]]
+    if name not in _TYPES:
+        raise RecordError(f"a record of a kind that this build does not know: {name}")
+    kind = _TYPES[name]
+    known = _FIELDS[cast(type, kind)]
+    if names == known:
+        return kind
+    missing = _REQUIRED[name].difference(names)
+    if missing:
+        raise RecordError(f"a record without {', '.join(sorted(missing))} of {name}")
+
+    def make(*values: Any) -> Any:
+        pairs = zip(names, values, strict=True)
+        return kind(**{each: value for each, value in pairs if each in known})
+
+    return make
 
 
-def _typed(value: Any) -> Any:
+def _typed(value: Any, makers: Mapping[str, Callable[..., Any]]) -> Any:
+    if isinstance(value, dict):
+        mapping = cast("dict[str, Any]", value)
+        return {name: _typed(part, makers) for name, part in mapping.items()}
     if not isinstance(value, tuple):
         return value
     parts: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]  # of anything
-    made = [_typed(item) for item in parts[1:]]
-    if parts[0] is None:
-        return tuple(made)
-    if parts[0] not in _TYPES:
-        _know_notes()
-    return _TYPES[parts[0]](*made)
+    made = [_typed(item, makers) for item in parts[1:]]
+    return tuple(made) if parts[0] is None else makers[parts[0]](*made)

@@ -9,9 +9,10 @@ A decision is the hash `decision:HUNK TIME`; `decided` are all by age, and
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import fields
+from typing import Any
 
-from copydesk.desk.decisions import Decision, Verdict, Version
+from copydesk.desk.decisions import Decision, Version
 from copydesk.desk.records import packed, unpacked
 from copydesk.desk.redis.server import Script, Server
 
@@ -112,22 +113,12 @@ def _name(plan: Version) -> str:
 
 
 def _packed(decision: Decision) -> bytes:
-    one = decision
-    facts = (one.owner, one.path, one.verdict, one.by, one.time_ms)
-    return packed((*one.plan, *facts, one.before, one.after, one.reason))
+    return packed({name: getattr(decision, name) for name in _KEPT})
 
 
 def _decision(row: list[Any]) -> Decision:
-    hunk_id, made_ms, owner, path, verdict, by, time_ms, before, after, reason = unpacked(row[0])
-    return Decision(
-        plan=(hunk_id, made_ms),
-        owner=owner,
-        path=path,
-        verdict=cast(Verdict, verdict),
-        by=by,
-        time_ms=time_ms,
-        before=before,
-        after=after,
-        reason=reason,
-        told=row[1] == b"1",
-    )
+    facts = unpacked(row[0])
+    return Decision(**{name: facts[name] for name in _KEPT if name in facts}, told=row[1] == b"1")
+
+
+_KEPT = tuple(f.name for f in fields(Decision) if f.name != "told")

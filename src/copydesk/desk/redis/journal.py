@@ -14,7 +14,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
+from copydesk.desk.journal import CHAIN_LENGTH, Entry, State, linked
 from copydesk.desk.records import full, packed, squeezed, unpacked
 from copydesk.desk.redis import journal_scripts as scripts
 from copydesk.desk.redis.leases import Leases
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
 
 _FIELDS = ("fixed", "inverse", "diff", "state", "undo")
+_FIXED = (
+    *("time_ms", "member", "tool", "kind", "before", "after"),
+    *("hunk_id", "group", "undoes"),
+)
+"""What never changes of an entry, besides its path."""
+
 _EVERY = 1 << 62
 _UPWARDS = "up"
 _FIRST = 64
@@ -217,22 +223,14 @@ class RedisJournal:
 
     def _entry(self, row: Row) -> Entry:
         edit_id, fixed, inverse, diff, state, undo = row
-        time_ms, member, tool, path, kind, before, after, hunk_id, group, undoes = unpacked(fixed)
+        facts = unpacked(fixed)
         return Entry(
-            time_ms=time_ms,
-            member=member,
-            tool=tool,
-            path=RelPath.parse(path),
-            kind=cast(Kind, kind),
-            before=before,
-            after=after,
+            **{name: facts[name] for name in _FIXED if name in facts},
+            path=RelPath.parse(facts["path"]),
             inverse=unpacked(full(inverse)),
             diff=full(diff),
-            hunk_id=hunk_id,
             edit_id=int(edit_id),
             state=self._state(edit_id, state),
-            group=group,
-            undoes=undoes,
             undo=() if undo is None else unpacked(full(undo)),
         )
 
@@ -268,10 +266,7 @@ class RedisJournal:
 def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
     """What the step that records an entry takes."""
     path = str(entry.path)
-    fixed = (
-        *(entry.time_ms, entry.member, entry.tool, path, entry.kind, entry.before, entry.after),
-        *(entry.hunk_id, entry.group, entry.undoes),
-    )
+    fixed = {"path": path, **{name: getattr(entry, name) for name in _FIXED}}
     return (
         packed(fixed),
         squeezed(packed(entry.inverse)),
@@ -286,5 +281,5 @@ def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
 
 
 def _digests(row: Row) -> tuple[str, str]:
-    before, after = unpacked(row[1])[5:7]
-    return before, after
+    facts = unpacked(row[1])
+    return facts["before"], facts["after"]

@@ -40,7 +40,7 @@ class RedisTally:
 
     def note(self, fared: Fared) -> None:
         """Remember it, if the server is there: what was written is no less written without it."""
-        rest = packed((fared.member, fared.path, fared.how))
+        rest = packed({"member": fared.member, "path": fared.path, "how": fared.how})
         with suppress(ServerFailed):
             self._server.call(_NOTE, b"%d " % fared.time_ms + rest)
 
@@ -58,5 +58,5 @@ class RedisTally:
 
 def _fared(data: bytes) -> Fared:
     time_ms, _, rest = data.partition(b" ")
-    member, path, how = unpacked(rest)
-    return Fared(int(time_ms), member, path, cast(How, how))
+    facts = unpacked(rest)
+    return Fared(int(time_ms), facts["member"], facts["path"], cast(How, facts["how"]))
