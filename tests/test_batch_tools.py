@@ -238,7 +238,8 @@ def test_a_configured_encoding(desk: Opened, path: str, name: str) -> None:
         ("", "INVALID_PARAM"),
         ("a\0b", "INVALID_PARAM"),
         ("\ud800", "INVALID_PARAM"),
-        (5, "INVALID_PARAM"),
+        (5, "NOT_FOUND"),
+        (True, "INVALID_PARAM"),
     ],
 )
 @pytest.mark.parametrize("name", ["Read", "Edit", "BatchEdit", "prepare_batch_edit"])
@@ -298,7 +299,7 @@ def test_access_lists(desk: Opened) -> None:
         (None, ["edits"]),
         ([5], ["edits[0]"]),
         ([{"old_string": "a", "new_string": "b"}, {"old_string": "", "new_string": "b"}], ["edits[1].old_string"]),
-        ([{"old_string": 1, "new_string": "b"}], ["edits[0].old_string"]),
+        ([{"old_string": True, "new_string": "b"}], ["edits[0].old_string"]),
         ([{"old_string": "a", "new_string": None}], ["edits[0].new_string"]),
         ([{"old_string": "a"}], ["edits[0]", "new_string"]),
         ([{"old_string": "a", "new_string": "b", "foo": 1}], ["edits[0]", "foo"]),
@@ -328,7 +329,7 @@ def test_wrong_edits(desk: Opened, edits: object, named: list[str]) -> None:
             {"edits": pairs(("a", "b")), "expected_size_bytes": -1},
             "expected_size_bytes",
         ),
-        ("BatchEdit", {"edits": pairs(("a", "b")), "expected_sha256": 5}, "expected_sha256"),
+        ("BatchEdit", {"edits": pairs(("a", "b")), "expected_sha256": False}, "expected_sha256"),
         ("Edit", {"old_string": "", "new_string": "b"}, "old_string"),
         ("Edit", {"old_string": "a", "new_string": "a"}, "new_string"),
         ("Edit", {"old_string": "a\n", "new_string": "a\r\n"}, "new_string"),
@@ -374,7 +375,7 @@ def test_what_read_tells_is_what_the_others_expect(desk: Opened) -> None:
 
 @pytest.mark.parametrize(
     ("expectation", "wrong"),
-    [("expected_mtime_ms", 1), ("expected_size_bytes", 0), ("expected_sha256", "0" * 64)],
+    [("expected_mtime_ms", 1), ("expected_size_bytes", 1), ("expected_sha256", "0" * 64)],
 )
 @pytest.mark.parametrize("dry", [False, True])
 def test_an_expectation_that_does_not_hold(
@@ -564,8 +565,8 @@ def test_write_keeps_the_style_of_the_file(
     desk: Opened, before: bytes, content: str, after: bytes
 ) -> None:
     target = put(desk, "a.txt", before)
-    size = len(before)
-    call(desk, "Write", path="a.txt", content=content, overwrite=True, expected_size_bytes=size)
+    digest = hashlib.sha256(before).hexdigest()
+    call(desk, "Write", path="a.txt", content=content, overwrite=True, expected_sha256=digest)
     assert target.read_bytes() == after
 
 

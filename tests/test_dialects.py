@@ -23,9 +23,11 @@ from copydesk.app import helping
 from copydesk.app.cli import DIALECTS as CLI_DIALECTS
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
+from copydesk.tools import describe
 from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
 from copydesk.tools.report import Lang
+from copydesk.tools.schema import listed, with_null
 
 Schema = Mapping[str, Any]
 
@@ -74,8 +76,7 @@ def check_well_formed(schema: Schema) -> None:
         if part.get("type") == "array":
             assert "items" in part
         if part.get("type") == "object":
-            assert part["additionalProperties"] is False
-            assert set(part["required"]) <= set(part["properties"])
+            assert set(part.get("required", ())) <= set(part["properties"])
 
 
 def keywords(schema: Schema) -> set[str]:
@@ -100,7 +101,7 @@ def test_what_all_dialects_have(tool: Tool, lang: str, dialect: str) -> None:
     (form,) = set(found) & set(forms)
     check_well_formed(found[form])
     for name, part in found[form]["properties"].items():
-        assert part.get("description"), f"{tool.name}.{name}"
+        assert part.get("description") or name in describe.PLAIN, f"{tool.name}.{name}"
     assert json.loads(json.dumps(found)) == found
 
 
@@ -124,7 +125,7 @@ def test_mcp(tool: Tool) -> None:
     assert all(isinstance(hint, bool) for hint in found["annotations"].values())
     hints = found["annotations"]
     assert not (hints["readOnlyHint"] and hints["destructiveHint"])
-    assert bare(found["inputSchema"]) == bare(tool.schema)
+    assert bare(found["inputSchema"]) == bare(listed(with_null(tool.schema)))
 
 
 @EVERY
@@ -132,7 +133,7 @@ def test_openai(tool: Tool) -> None:
     found = one(tool, "openai")
     assert set(found) == {"type", "name", "description", "parameters", "strict"}
     assert (found["type"], found["strict"]) == ("function", False)
-    assert bare(found["parameters"]) == bare(tool.schema)
+    assert bare(found["parameters"]) == bare(with_null(tool.schema))
 
 
 @EVERY
@@ -164,7 +165,7 @@ def test_anthropic(tool: Tool, lang: str) -> None:
     # Not strict: the limits of 24 optional parameters and 16 unions do not apply, nor do the
     # keywords that strict tools may not use.
     assert set(found) == {"name", "description", "input_schema"}
-    assert bare(found["input_schema"]) == bare(tool.schema)
+    assert bare(found["input_schema"]) == bare(with_null(tool.schema))
     assert not {"oneOf", "allOf", "anyOf"} & set(found["input_schema"])
 
 
@@ -176,7 +177,7 @@ def test_gemini(tool: Tool, lang: str) -> None:
     schema = found["parametersJsonSchema"]
     assert keywords(schema) <= GEMINI
     assert schema["propertyOrdering"] == list(schema["properties"])
-    assert schema["required"] == tool.schema["required"]
+    assert schema.get("required", []) == tool.schema["required"]
 
 
 def test_a_default_that_cannot_be_a_keyword_is_said() -> None:
@@ -216,11 +217,11 @@ def instances(schema: Schema) -> st.SearchStrategy[Any]:
             instances(schema["items"]), min_size=schema.get("minItems", 0), max_size=3
         ),
         "object": lambda: st.fixed_dictionaries(
-            {name: instances(schema["properties"][name]) for name in schema["required"]},
+            {name: instances(schema["properties"][name]) for name in schema.get("required", ())},
             optional={
                 name: instances(part)
                 for name, part in schema["properties"].items()
-                if name not in schema["required"]
+                if name not in schema.get("required", ())
             },
         ),
     }
@@ -328,10 +329,6 @@ REFUSED = (
 )
 """The tools that need what an earlier call gave."""
 
-ZERO_MEANS_NOT_GIVEN = (
-    *("occurrence", "max_lines", "max_files", "max_results", "before_edit_id"),
-    *("head", "tail"),
-)
 CHANGES_EACH_TIME = (
     *("hunk_id", "expires_at_ms", "time_ms", "file_mtime_ms", "params_input", "log_id"),
     *("box", "notebooks", "breadcrumb", "newBlockId", "newBlockIds", "operation", "docId"),
@@ -339,16 +336,44 @@ CHANGES_EACH_TIME = (
 )
 
 
-def sentinels(tool: Tool) -> Iterator[tuple[str, object]]:
-    """Every optional argument with every value that means "not given"."""
-    for name, form in tool.schema["properties"].items():
-        if name in tool.schema["required"]:
+EDITOR = "str_replace_based_edit_tool"
+COMMANDS: dict[str, dict[str, object]] = {
+    "create": {"path": "new.txt", "file_text": "x\n"},
+    "create empty": {"path": "new.txt", "file_text": ""},
+    "str_replace": {"path": "a.txt", "old_str": "three", "new_str": "3"},
+    "str_replace away": {"path": "a.txt", "old_str": "three", "new_str": ""},
+    "insert": {"path": "a.txt", "insert_line": 2, "insert_text": "x\n"},
+    "insert at the top": {"path": "a.txt", "insert_line": 0, "insert_text": "x\n"},
+}
+"""The text editor's other commands, each with what it needs; 0 and "" are values there."""
+
+_SENTINEL_OF = {"string": "", "integer": 0, "array": [], "object": {}}
+
+
+def sentinels(schema: Schema, needed: Mapping[str, object]) -> Iterator[tuple[str, list[object]]]:
+    """All other arguments of a listed schema, with what stands for "not given" in each."""
+    for name, form in schema["properties"].items():
+        if name in needed:
             continue
-        yield name, None
-        if form.get("type") == "string" or "anyOf" in form:
-            yield name, ""
-        if name in ZERO_MEANS_NOT_GIVEN:
-            yield name, 0
+        kinds = form["anyOf"]
+        assert kinds[-1] == {"type": "null"}, "an optional argument may be null"
+        values: list[object] = [None]
+        for kind in kinds[:-1]:
+            if kind["type"] == "boolean":
+                values.append(_named_default(form))
+            else:
+                values.append(_SENTINEL_OF[kind["type"]])
+            values += kind.get("enum", ())[:1]  # nothing else but null can be sent for a choice
+        yield name, values
+
+
+def _named_default(form: Schema) -> bool:
+    """A boolean's default, as the schema names it: in a keyword, or in words where it may not."""
+    if "default" in form:
+        return bool(form["default"])
+    said = re.search(r"Default: (true|false)\.", form["description"])
+    assert said, form
+    return said[1] == "true"
 
 
 def steady(value: Any) -> Any:
@@ -389,16 +414,76 @@ class Fresh:
         return open_workspace(str(root), config, shared=False)
 
 
-@EVERY
-def test_a_sentinel_means_not_given(tool: Tool, tmp_path: Path) -> None:
+def every_call() -> Iterator[tuple[Tool, dict[str, object], str]]:
+    for tool in TOOLS:
+        yield tool, REQUIRED[tool.plain_name], tool.name
+        if tool.name == EDITOR:
+            for name, given in COMMANDS.items():
+                yield tool, {"command": name.split()[0], **given}, f"{tool.name} {name}"
+
+
+EVERY_CALL = list(every_call())
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"), [one[:2] for one in EVERY_CALL], ids=[one[2] for one in EVERY_CALL]
+)
+def test_a_sentinel_means_not_given(tool: Tool, given: dict[str, object], tmp_path: Path) -> None:
+    """What a strict client sends, which has to send all arguments, is what a short call is."""
     call = Fresh(tmp_path)
-    given = REQUIRED[tool.plain_name]
-    assert set(given) == set(tool.schema["required"])
+    assert set(tool.schema["required"]) <= set(given)
     expected = call(tool, given)
     status = cast("tuple[dict[str, object], object, object]", expected)[0]["status"]
     assert (status == "error") == (tool.plain_name in REFUSED), expected
-    alone = list(sentinels(tool))
-    assert call(tool, {**given, **dict(alone)}) == expected
-    assert call(tool, {**given, **dict(alone[::-1])}) == expected
-    for name, value in alone:
-        assert call(tool, {**given, name: value}) == expected, (name, value)
+    for dialect, form in (("mcp", "inputSchema"), ("openai-strict", "parameters")):
+        others = dict(sentinels(one(tool, dialect)[form], given))
+        assert others.keys() | given.keys() == tool.schema["properties"].keys()
+        for pick in (0, 1, -1):
+            sent = {name: values[min(pick, len(values) - 1)] for name, values in others.items()}
+            assert call(tool, {**given, **sent}) == expected, (dialect, sent)
+    for name, values in others.items():
+        for value in values:
+            assert call(tool, {**given, name: value}) == expected, (name, value)
+
+
+def test_a_number_is_taken_for_a_text(tmp_path: Path) -> None:
+    call, tools = Fresh(tmp_path), {tool.name: tool for tool in TOOLS}
+    for name, texts, numbers in (
+        ("read_file", {"path": "a.txt", "range": "2"}, {"range": 2}),
+        ("create_new_file", {"path": "7", "content": "1.5"}, {"path": 7, "content": 1.5}),
+        ("prepare_file_range_edit", {"path": "a.txt", "range": "2", "content": "0"}, {"range": 2}),
+        (
+            "prepare_file_range_edit",
+            {"path": "a.txt", "range": "2", "content": "0"},
+            {"content": 0},
+        ),
+        (
+            "BatchEdit",
+            {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
+            {"edits": [{"old_string": "three", "new_string": 3}]},
+        ),
+        ("apply_file_modifications", {"hunk_ids": ["12345678"]}, {"hunk_ids": [12345678]}),
+    ):
+        given: dict[str, object] = dict(texts)
+        assert call(tools[name], {**given, **numbers}) == call(tools[name], given), name
+
+
+def test_what_is_not_an_argument_is_refused_though_the_list_does_not_say_so(
+    tmp_path: Path,
+) -> None:
+    call = Fresh(tmp_path)
+    for tool in TOOLS:
+        assert "additionalProperties" not in json.dumps(one(tool, "mcp"))
+        answer = cast("Any", call(tool, {**REQUIRED[tool.plain_name], "extra": 1}))[0]
+        assert "extra" in json.dumps(answer), tool.name
+        assert answer["status"] == "error", tool.name
+
+
+def test_an_id_begins_with_a_letter_and_is_never_quoted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    with open_workspace(str(tmp_path), Config(), shared=False) as opened:
+        for _ in range(60):
+            answer = opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "x"})
+            found = str(answer.fields["hunk_id"])
+            assert re.fullmatch("[a-f][0-9a-f]{7}", found)
+            assert f"\nhunk_id: {found}\n" in answer.text

@@ -325,10 +325,6 @@ def test_the_parent_is_told_by_its_id_4_4(stage: Stage) -> None:
         assert anchor in [crumb.id for crumb in crumbs]
 
 
-def test_no_block_at_all_is_not_searched_for(stage: Stage) -> None:
-    assert stage.refused("searchBlocks", query="a", limit=0)["argument"] == "limit"
-
-
 def test_what_cannot_be_made_is_refused(stage: Stage) -> None:
     top = stage.document("t", "Top")
     (leaf,) = stage.ids(top)

@@ -278,7 +278,7 @@ def _described(tool: Tool, lang: Lang) -> t.Tool:
         name=tool.name,
         title=tool.title(lang),
         description=tool.description(lang),
-        input_schema=tool.described_schema(lang),
+        input_schema=tool.listed_schema(lang),
         annotations=t.ToolAnnotations(
             read_only_hint=tool.reads,
             destructive_hint=tool.destroys,

@@ -69,6 +69,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def hunk_id() -> str:
+    """A new id of eight hex characters; it begins with a letter, so that nobody reads a number."""
+    return secrets.choice("abcdef") + secrets.token_hex(4)[1:]
+
+
 def open_workspace(
     root: str,
     config: Config | None = None,
@@ -163,7 +168,7 @@ class Opened(Closing):
             tally=self.tally,
             members=self.member,
             clock=clock,
-            ids=lambda: secrets.token_hex(4),
+            ids=hunk_id,
             named=encoding_of,
             ttl_ms=config.ttl_seconds * 1000,
         )

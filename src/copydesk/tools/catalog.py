@@ -25,6 +25,7 @@ from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Fields, Lang, Report
+from copydesk.tools.schema import listed, with_null
 from copydesk.tools.wire import Args, Schema, checked
 from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
@@ -181,6 +182,10 @@ class Tool:
         """The schema with what each argument is."""
         return describe.schema(self.plain_name, self.schema, lang)
 
+    def listed_schema(self, lang: Lang) -> dict[str, Any]:
+        """The same as clients are sent it."""
+        return listed(with_null(self.described_schema(lang)))
+
 
 class Catalog:
     """Tools by name, in their order."""
@@ -202,15 +207,18 @@ class Catalog:
         began = time.perf_counter()
         answer: Answer | None = None
         refusal: Refusal = Crashed("")
+        given = arguments
         try:
-            answer = tool.run(context, name, checked(tool.schema, arguments))
+            args = checked(tool.schema, arguments)
+            given = args.given
+            answer = tool.run(context, name, args)
         except Refusal as found:
             refusal = found
         except Exception:  # the one broad catch: a bug must not end the server
             refusal = Crashed(secrets.token_hex(4))
             _log.exception("call %s of %s", refusal.log_id, name)
         if answer is None:
-            path = _path_given(arguments)
+            path = _path_given(given)
             if path is not None and tool.in_full:
                 path = context.relative(path)
             answer = tool.refuse(name, arguments, path, refusal, context.lang)

@@ -93,8 +93,7 @@ def text_editor(context: Context, name: str, args: Args) -> Answer:
     command = args.text("command")
     others = {one for names in _ARGUMENTS_OF.values() for one in names}
     for given in others.difference(_ARGUMENTS_OF[command]).intersection(args.given):
-        if args.given[given] != []:
-            raise InvalidArgs(given, "is an argument of another command")
+        raise InvalidArgs(given, "is an argument of another command")
     return _COMMANDS[command](context, name, args)
 
 
@@ -189,9 +188,7 @@ def _insert(context: Context, name: str, args: Args) -> Answer:
     path, content = context.path_below(args.text("path")), _given(args, "insert_text")
     if not content:
         raise InvalidArgs("insert_text", "must not be empty")
-    if "insert_line" not in args.given:
-        raise InvalidArgs("insert_line", "is required")
-    line = args.number("insert_line", 0)
+    line = _required(args, "insert_line").number("insert_line", 0)
     try:
         done = context.batches.insert(context.member, name, path, line, content)
     except RangeOutOfBounds as refusal:
@@ -287,9 +284,14 @@ def _entries(context: Context, path: RelPath, *, levels: int) -> list[str]:
 
 def _given(args: Args, argument: str) -> str:
     """A text that a command needs, which may be empty; raises InvalidArgs."""
+    return _required(args, argument).text(argument)
+
+
+def _required(args: Args, argument: str) -> Args:
+    """The arguments, with one that a command needs: here "" and 0 are values."""
     if args.raw.get(argument) is None:
         raise InvalidArgs(argument, "is required")
-    return args.text(argument)
+    return args
 
 
 def _range_of(given: list[int]) -> str:

@@ -17,8 +17,8 @@ from copydesk.tools.wire import Schema
 _Both = tuple[str, str]
 """The same in English and in Chinese."""
 
-_PLANS_EN = "Only plans, unless apply is auto; apply its hunk_id in a later message."
-_PLANS_ZH = "只规划，除非 apply 为 auto；下一条消息再应用。"
+_PLANS_EN = "Only plans, unless apply is auto; apply its hunk_id later."
+_PLANS_ZH = "只规划（apply 为 auto 除外），稍后再应用。"
 
 _BATCH: _Both = (
     "Make several replacements in one file, all or none. Each old_string is sought in the "
@@ -155,36 +155,34 @@ _CONTRACTS: dict[str, _Both] = {
 _MIRROR: _Both = (" Paths are relative to .minds/.", "路径相对于 .minds/。")
 
 _AUTO: _Both = (
-    "auto: write now if the target is unique and version or expected_old is given.",
-    "auto：目标唯一且给出 version 或 expected_old 时立即写入。",
+    "auto: write now if unique and version or expected_old is given.",
+    "auto：目标唯一且给出 version 或 expected_old 时写入。",
 )
 _AUTO_INSERT: _Both = (
-    "auto: write now if the anchor is unique, or version is given.",
-    "auto：锚点唯一或给出 version 时立即写入。",
+    "auto: write now if unique, or version is given.",
+    "auto：锚点唯一或给出 version 时写入。",
 )
 
 _ARGUMENTS: dict[str, _Both] = {
-    "path": ("From the workspace root.", "相对于根目录。"),
+    "path": ("From the root.", "相对于根目录。"),
     "content": ("New lines.", "新的行。"),
     "anchor": ("Text in one line, no regex.", "某行的文本，非正则。"),
     "start_anchor": ("Text of the first line, no regex.", "块首行的文本，非正则。"),
     "end_anchor": ("Text of the last line.", "块末行的文本。"),
     "occurrence": (
-        'Which match: 1, 2... or "last"; 0 or "": not given.',
-        '第几个匹配：1、2……或 "last"；0 或 "" 表示未指定。',
+        'Which match: 1, 2... or "last".',
+        '第几个：1、2……或 "last"。',
     ),
-    "match": ("How a line fits.", "匹配方式。"),
     "version": (
-        "As read: lines and anchors mean that text, carried to the file as it is, or STALE_READ.",
-        "所读版本：行号与锚点按其理解并移到现文，否则 STALE_READ。",
+        "As read: lines mean that text, carried to the file as it is, or STALE_READ.",
+        "所读版本：行号按其理解并移到现文，否则 STALE_READ。",
     ),
     "expected_old": (
         "Exact old lines, else CONTENT_CHANGED.",
         "旧行原文，否则 CONTENT_CHANGED。",
     ),
     "apply": _AUTO,
-    "report": ("brief: no diff.", "brief：无 diff"),
-    "existing_hunk_id": ('Plan to redo; "": new.', '要重做的规划；"" 为新规划。'),
+    "existing_hunk_id": ("Plan to redo.", "要重做的规划。"),
     "include_anchors": ("Keep the anchor lines.", "保留锚点行。"),
     "require_unique": ("false: take the first.", "false：取首个。"),
     "strict": ("false: nested ones too.", "false：允许嵌套。"),
@@ -196,15 +194,6 @@ _ARGUMENTS: dict[str, _Both] = {
     "pattern": ("Regex (Rust).", "正则（Rust）。"),
     "literal": ("Text as it is.", "原样文本。"),
     "globs": ("As in .gitignore.", "同 .gitignore。"),
-    "case": ("smart: by capitals.", "smart：看大写。"),
-    "fixed_strings": ("Literal pattern.", "按字面。"),
-    "include_hidden": ("Hidden files too.", "含隐藏文件。"),
-    "follow_symlinks": ("Follow links.", "跟随链接。"),
-    "max_files": ("0: default.", "0：默认。"),
-    "max_results": ("0: default.", "0：默认。"),
-    "context_before": ("Lines before.", "前几行。"),
-    "context_after": ("Lines after.", "后几行。"),
-    "mode": ("Form of the result.", "结果形式。"),
     "start_line": ("First line, from 1.", "起始行，从 1 起。"),
     "limit": ("How many lines.", "行数。"),
     "old_string": ("Exact text, not empty.", "精确文本，不能为空。"),
@@ -218,7 +207,13 @@ _ARGUMENTS: dict[str, _Both] = {
     "overwrite": ("Over an existing file.", "覆盖现有文件。"),
 }
 
-_SEARCH_PATH: _Both = ("Where; all by default.", "范围；默认全部。")
+PLAIN = (
+    *("match", "report", "case", "mode", "fixed_strings", "include_hidden", "follow_symlinks"),
+    *("max_lines", "max_files", "max_results", "context_before", "context_after", "show_linenos"),
+)
+"""Arguments whose name, type and default say all: words on them would only cost."""
+
+_SEARCH_PATH: _Both = ("Default: all.", "默认全部。")
 
 _SEARCHES = (
     "ripgrep_files",
@@ -229,8 +224,6 @@ _SEARCHES = (
 )
 
 _AS_READ: _Both = ("As read, or STALE_READ.", "所读版本，否则 STALE_READ。")
-_REDONE: _Both = ("Plan to redo.", "要重做的规划。")
-_OCCURRENCE: _Both = ('Which match: 1, 2... or "last".', '第几个匹配：1、2……或 "last"。')
 
 _WITH_ANCHOR = (
     "prepare_file_insert_after",
@@ -240,11 +233,9 @@ _WITH_ANCHOR = (
 
 _SPECIAL: dict[tuple[str, str], _Both] = {
     ("read_file", "range"): (
-        'Lines from 1: N, N~M, N~, ~M, ~; -N~: the last N; "": all.',
-        '行号从 1 起：N、N~M、N~、~M、~；-N~ 为最后 N 行；"" 为全部。',
+        "Lines from 1: N, N~M, N~, ~M, ~; -N~: the last N.",
+        "行号从 1 起：N、N~M、N~、~M、~；-N~ 为最后 N 行。",
     ),
-    ("read_file", "max_lines"): ("0: default.", "0：默认。"),
-    ("read_file", "show_linenos"): ("Show numbers.", "显示行号。"),
     ("create_new_file", "content"): ("Text; empty by default.", "正文；默认为空。"),
     ("overwrite_entire_file", "known_old_total_lines"): (
         "total_lines as read.",
@@ -260,8 +251,8 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
         "正文确为补丁时填 diff 或 patch。",
     ),
     ("prepare_file_range_edit", "range"): (
-        "Lines from 1, both ends included: N, N~M, N~, ~M, ~ (all). N~ with N = last + 1 appends.",
-        "行号从 1 起、含两端：N、N~M、N~、~M、~（全部）。N~ 且 N = 末行 + 1 为追加。",
+        "From 1, inclusive: N, N~M, N~, ~M, ~ (all). N~ with N = last + 1 appends.",
+        "从 1 起、含两端：N、N~M、N~、~M、~（全部）。N~ 且 N = 末行 + 1 为追加。",
     ),
     ("prepare_file_range_edit", "content"): (
         'New lines; "" deletes the range.',
@@ -269,9 +260,6 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
     ),
     ("prepare_file_append", "create"): ("Make a missing file.", "文件不存在时创建。"),
     **{(name, "version"): _AS_READ for name in _WITH_ANCHOR},
-    **{(name, "existing_hunk_id"): _REDONE for name in _WITH_ANCHOR},
-    ("prepare_file_insert_before", "occurrence"): _OCCURRENCE,
-    ("prepare_file_block_replace", "occurrence"): _OCCURRENCE,
     ("prepare_file_append", "version"): ("As read; not needed.", "所读版本；可不给。"),
     ("prepare_file_append", "expected_old"): ("Leave out.", "省略。"),
     ("prepare_file_append", "apply"): ("auto: write now.", "auto：立即写入。"),
@@ -329,7 +317,7 @@ def missing(plain_name: str, schema: Schema) -> list[str]:
 def _missing_arguments(plain_name: str, schema: Schema) -> list[str]:
     found: list[str] = []
     for name, form in schema["properties"].items():
-        if (plain_name, name) not in _SPECIAL and name not in _ARGUMENTS:
+        if (plain_name, name) not in _SPECIAL and name not in (*_ARGUMENTS, *PLAIN):
             found.append(f"{plain_name}.{name}")
         if "properties" in form.get("items", {}):
             found += _missing_arguments(plain_name, form["items"])

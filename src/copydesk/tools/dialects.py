@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from copydesk.tools.catalog import Tool
 from copydesk.tools.report import Lang
+from copydesk.tools.schema import with_null, within
 
 Definition = dict[str, Any]
 
@@ -35,7 +36,7 @@ def _mcp(tool: Tool, lang: Lang) -> Definition:
         "name": tool.name,
         "title": tool.title(lang),
         "description": tool.description(lang),
-        "inputSchema": tool.described_schema(lang),
+        "inputSchema": tool.listed_schema(lang),
         "annotations": {
             "readOnlyHint": tool.reads,
             "destructiveHint": tool.destroys,
@@ -49,14 +50,14 @@ def _openai(tool: Tool, lang: Lang) -> Definition:
         "type": "function",
         "name": tool.name,
         "description": tool.description(lang),
-        "parameters": tool.described_schema(lang),
+        "parameters": with_null(tool.described_schema(lang)),
         "strict": False,
     }
 
 
 def _openai_strict(tool: Tool, lang: Lang) -> Definition:
     """Every property required, an optional one nullable, no keyword outside of the subset."""
-    schema = _nullable_optionals(_reduced(tool.described_schema(lang), lang))
+    schema = _all_required(with_null(_reduced(tool.described_schema(lang), lang)))
     return {**_openai(tool, lang), "parameters": schema, "strict": True}
 
 
@@ -64,12 +65,12 @@ def _anthropic(tool: Tool, lang: Lang) -> Definition:
     return {
         "name": tool.name,
         "description": tool.description(lang),
-        "input_schema": tool.described_schema(lang),
+        "input_schema": with_null(tool.described_schema(lang)),
     }
 
 
 def _gemini(tool: Tool, lang: Lang) -> Definition:
-    schema = _reduced(tool.described_schema(lang), lang)
+    schema = with_null(_reduced(tool.described_schema(lang), lang))
     return {
         "name": tool.name,
         "description": tool.description(lang),
@@ -85,39 +86,15 @@ def _reduced(schema: Mapping[str, Any], lang: Lang) -> Definition:
         words.append(_DEFAULT[lang == "zh"].format(json.dumps(schema["default"])))
     if words:
         found["description"] = " ".join(words)
-    return _within(found, lambda part: _reduced(part, lang))
+    return within(found, lambda part: _reduced(part, lang))
 
 
-def _nullable_optionals(schema: Mapping[str, Any]) -> Definition:
-    """The schema with all properties required, at every depth; an optional one may be null."""
-    found = _within(dict(schema), _nullable_optionals)
+def _all_required(schema: Mapping[str, Any]) -> Definition:
+    """The schema with all properties required, at every depth, and no others."""
+    found = within(schema, _all_required)
     if "properties" in found:
-        required: list[str] = found.get("required", [])
-        made: dict[str, Definition] = found["properties"]
-        found["properties"] = {
-            name: form if name in required else _nullable(form) for name, form in made.items()
-        }
-        found |= {"required": list(made), "additionalProperties": False}
+        found |= {"required": list(found["properties"]), "additionalProperties": False}
     return found
-
-
-def _within(schema: Definition, convert: Callable[[Mapping[str, Any]], Definition]) -> Definition:
-    """The schema with those in it converted."""
-    found = dict(schema)
-    if "properties" in found:
-        named = cast("Mapping[str, Mapping[str, Any]]", found["properties"])
-        found["properties"] = {name: convert(part) for name, part in named.items()}
-    if "items" in found:
-        found["items"] = convert(found["items"])
-    if "anyOf" in found:
-        found["anyOf"] = [convert(part) for part in found["anyOf"]]
-    return found
-
-
-def _nullable(form: Mapping[str, Any]) -> Definition:
-    rest = {key: value for key, value in form.items() if key != "description"}
-    described = {"description": form["description"]} if "description" in form else {}
-    return {"anyOf": [*rest.get("anyOf", [rest]), {"type": "null"}], **described}
 
 
 DIALECTS: dict[str, Callable[[Tool, Lang], Definition]] = {

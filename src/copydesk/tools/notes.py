@@ -12,7 +12,7 @@ from typing import Any
 from copydesk.tools import notes_answer
 from copydesk.tools.catalog import Answer, Context, Tool
 from copydesk.tools.notes_args import FOUND, LISTED, request_of
-from copydesk.tools.schema import Property, arguments, choice, flag, number, switch, text
+from copydesk.tools.schema import Property, arguments, choice, flag, number, text
 from copydesk.tools.wire import Args
 from copydesk.tools.ws_mod import prepares
 
@@ -23,7 +23,7 @@ _LOCATIONS = ("siblings", "children", "parent")
 def notes() -> tuple[Tool, ...]:
     """All tools of this toolset."""
     diff: dict[str, Property] = {"diff": text(), "strictMatch": flag(True)}
-    show: dict[str, Property] = {"showId": switch(), "showSubStructure": flag(False)}
+    show: dict[str, Property] = {"showId": flag(False), "showSubStructure": flag(False)}
     named: dict[str, Property] = {"anchorDocumentId": text(), "location": _one_of(_LOCATIONS)}
     rows: tuple[tuple[str, dict[str, Any], Callable[[Context, str, Args], Answer]], ...] = (
         ("getBlockInfo", arguments({"ids": text()}, "ids"), _later("get_block_info")),
@@ -39,7 +39,7 @@ def notes() -> tuple[Tool, ...]:
         ),
         (
             "searchBlocks",
-            arguments({"query": text(), "limit": number(default=FOUND, least=1)}, "query"),
+            arguments({"query": text(), "limit": number(default=FOUND)}, "query"),
             _later("search_blocks"),
         ),
         (

@@ -26,8 +26,9 @@ edit this page. Workflows, examples and errors are in the manuals: `copydesk man
 
 Each tool ends with the hints that clients get: *reads* changes nothing, *may replace* can take \
 away what was there, *repeatable* has no further effect when it is called again. Optional \
-arguments may be left out, or be `null`; `""` for a text, and `0` for an occurrence or a limit, \
-mean "not given" too.
+arguments may be left out, or be `null`; `""` for a text, `0` for a number and `[]` for a list \
+mean "not given" too, but in a command of the text editor that needs the argument. A choice has \
+its first word as its default. A number is taken where a text is meant.
 """
 _MARKUP = re.compile(r"[\\`*_~|<\[]")
 _MIRROR = """\

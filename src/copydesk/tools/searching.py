@@ -12,7 +12,7 @@ from typing import Literal, cast
 from copydesk.desk.looking import Counts, Files, Lines, Question, Snippets, Watch
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.report import Fields, Report
-from copydesk.tools.schema import Property, arguments, choice, number, switch, text, texts
+from copydesk.tools.schema import Property, arguments, choice, flag, number, text, texts
 from copydesk.tools.wire import Args
 from copydesk.tools.words import say
 
@@ -22,9 +22,9 @@ _WHERE: dict[str, Property] = {
     "path": text(),
     "globs": texts(),
     "case": choice("smart", "sensitive", "insensitive"),
-    "fixed_strings": switch(),
-    "include_hidden": switch(),
-    "follow_symlinks": switch(),
+    "fixed_strings": flag(False),
+    "include_hidden": flag(False),
+    "follow_symlinks": flag(False),
 }
 _AROUND: dict[str, Property] = {
     "max_results": number(default=RESULTS),

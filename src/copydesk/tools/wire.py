@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite
 from typing import Any, Protocol, cast
 
 from copydesk.edit.request import Match, Occurrence
@@ -25,7 +26,8 @@ MOST_BITS = 1 << 13
 MOST_DEPTH = 32
 """How deep values may stand in one another; no tool takes more than a few."""
 
-_NUMBER_SENTINELS = ("occurrence", "max_lines", "max_files", "max_results")
+_SENTINELS: Mapping[str, object] = {"string": "", "integer": 0, "array": [], "object": {}}
+"""By type, what stands for "not given" in an optional argument, besides null."""
 
 
 class _Error(Protocol):
@@ -97,8 +99,8 @@ def checked(schema: Schema, arguments: object) -> Args:
     """The arguments, if they are what the schema asks for.
 
     Raises InvalidArgs, naming the argument; PathRequired for a missing path.
-    null and the sentinels ("" for an optional string, 0 for a limit) mean "not
-    given".
+    In an optional argument null and the sentinel of its type ("", 0, [], {}) mean "not
+    given": a strict client has to send them all. A number is taken where a text is meant.
     """
     if not isinstance(arguments, Mapping):
         raise InvalidArgs("arguments", "must be an object")
@@ -111,14 +113,17 @@ def checked(schema: Schema, arguments: object) -> Args:
             close = ", ".join(known)
             raise InvalidArgs(_shown(name), f"is not an argument of this tool (it takes: {close})")
     for name, value in list(given.items()):
-        if name not in required and _not_given(name, value, known[name]):
+        if name not in required and _not_given(value, known[name]):
             del given[name]
     if "path" in required and given.get("path") in (None, ""):
         raise PathRequired()
     for name in required:
         if name not in given:
             raise InvalidArgs(name, "is required")
-    loose = {name: v for name, v in given.items() if not _are_rows(known[name], v)}
+    loose: dict[str, object] = {}
+    for name, value in given.items():
+        if not _are_rows(known[name], value):
+            given[name] = loose[name] = _with_texts(known[name], value)
     if not all(map(_all_fit, loose.values())):
         for name, value in loose.items():
             _check_value(name, value)
@@ -129,12 +134,28 @@ def checked(schema: Schema, arguments: object) -> Args:
     return Args(given, raw)
 
 
-def _not_given(name: str, value: object, schema: Mapping[str, Any]) -> bool:
+def _not_given(value: object, schema: Schema) -> bool:
     if value is None:
         return True
-    if value == "" and isinstance(value, str):
-        return schema.get("type") == "string" or "anyOf" in schema
-    return name in _NUMBER_SENTINELS and value == 0 and not isinstance(value, bool)
+    if isinstance(value, bool):  # False is a value, though it equals 0
+        return False
+    kinds = (kind["type"] for kind in schema.get("anyOf", (schema,)))
+    return any(value == _SENTINELS[kind] for kind in kinds if kind in _SENTINELS)
+
+
+def _with_texts(schema: Schema, value: object) -> object:
+    """The value, with numbers as texts wherever the schema asks for a text, at any depth."""
+    if isinstance(value, list) and "items" in schema:
+        return [_with_texts(schema["items"], item) for item in cast("list[object]", value)]
+    if isinstance(value, dict) and "properties" in schema:
+        known: Mapping[str, Schema] = schema["properties"]
+        items = cast("dict[str, object]", value).items()
+        return {name: _with_texts(known.get(name, {}), item) for name, item in items}
+    if schema.get("type") != "string" or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value.bit_length() <= MOST_BITS:
+        return str(value)
+    return repr(value) if isinstance(value, float) and isfinite(value) else value
 
 
 def _are_rows(schema: Schema, value: object) -> bool:

@@ -77,7 +77,7 @@ file had changed and the edit was carried along: look at the diff; rejected keep
 and size_bytes as just read. Find places with ripgrep_snippets; list_dir and ripgrep_files find \
 files.
 6. undo_file_modification takes a written edit back by its edit_id (see list_edits).
-7. Optional arguments may be left out, or be "" or 0 for "not given".
+7. Optional arguments may be left out, or be null, "", 0 or [] for "not given".
 
 The manual (index, principles, tools, scenarios, errors) is served as prompts, and printed by \
 `copydesk manual ws_mod`.""",
@@ -99,7 +99,7 @@ fuzz 表示文件有变动、编辑已随之移动，请核对 diff；rejected �
 5. 新文件用 create_new_file；小文件或生成物用 overwrite_entire_file，并给出刚读到的 \
 total_lines 与 size_bytes。定位用 ripgrep_snippets，找文件用 list_dir 与 ripgrep_files。
 6. undo_file_modification 按 edit_id（见 list_edits）撤销已写入的编辑。
-7. 可选参数可以省略，或用 "" 或 0 表示“未指定”。
+7. 可选参数可以省略，或用 null、""、0 或 [] 表示“未指定”。
 
 手册（index、principles、tools、scenarios、errors）以 prompt 提供，也可用 \
 `copydesk manual ws_mod --lang zh` 打印。""",
