@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -24,9 +25,10 @@ SWAP = """
 import ctypes, os, random, sys, time
 os.chdir(sys.argv[1])
 libc, here, exchange = ctypes.CDLL(None), -100, 2
+one, other = map(os.fsencode, sys.argv[2:] or ("dir", "link"))
 print("ready", flush=True)
 while True:
-    if libc.renameat2(here, b"dir", here, b"link", exchange):
+    if libc.renameat2(here, one, here, other, exchange):
         sys.exit("renameat2 failed")
     time.sleep(max(random.random() - 0.5, 0) / 200)
 """
@@ -170,6 +172,87 @@ def test_nothing_is_written_outside_of_the_root(
     assert {c for _, c in told} <= REFUSALS | {"ok"}, told
     assert {kind for kind, c in told if c == "ok"} == set(KINDS)
     assert succeeded >= applies, told
+
+
+SEARCHES: tuple[tuple[str, Facts], ...] = (
+    ("ripgrep_files", {"pattern": "needle"}),
+    ("ripgrep_count", {"pattern": "needle"}),
+    ("ripgrep_snippets", {"pattern": "needle", "context_before": 3, "context_after": 3}),
+    ("ripgrep_fixed", {"literal": "needle", "mode": "snippets"}),
+    ("ripgrep_fixed", {"literal": "needle", "mode": "count"}),
+    ("ripgrep_search", {"pattern": "needle", "rg_args": ["-C3"]}),
+    ("ripgrep_search", {"pattern": "needle", "rg_args": ["-c"]}),
+    ("ripgrep_search", {"pattern": "needle", "rg_args": ["-l", "-uu"]}),
+    ("ripgrep_search", {"pattern": "needle", "rg_args": ["-v"]}),
+    ("list_dir", {}),
+)
+WHERE: tuple[Facts, ...] = (
+    {},
+    {"path": "dir"},
+    {"path": "dir/sub"},
+    {"path": "dir/f"},
+    {"path": "pub"},
+    {"path": "pub/sub"},
+    {"path": "pub/f"},
+)
+
+
+@pytest.mark.parametrize(
+    ("calls", "openat2"),
+    [
+        pytest.param(60, True, id="few"),
+        pytest.param(2500, True, marks=pytest.mark.slow, id="many"),
+        pytest.param(2500, False, marks=pytest.mark.slow, id="many, without openat2"),
+    ],
+)
+def test_nothing_is_found_outside_of_the_root_or_where_the_member_may_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int, openat2: bool
+) -> None:
+    """Two directories are exchanged for links: to one outside, and to one that is denied."""
+    if not openat2:
+        monkeypatch.setattr(_os, "has_openat2", lambda: False)
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "dir", root / "pub"):
+        (folder / "sub").mkdir(parents=True)
+        for name in ("f", "sub/g"):
+            (folder / name).write_text("plain\nneedle inside\n")
+    for folder in (outside, root / "denied"):
+        (folder / "sub").mkdir(parents=True)
+        for name in ("f", "sub/g", "secret_name", "sub/secret_name"):
+            (folder / name).write_text("secret\n" + "needle secret\n" * 5)
+    os.symlink(outside, root / "link")
+    os.symlink("denied", root / "other")
+    told: Counter[tuple[str, str]] = Counter()
+    leaks: list[str] = []
+    members = {"local": MemberConfig({"no_read_dirs": ("denied",)})}
+    config = Config(durability="fast", members=members)
+    with (
+        open_workspace(str(root), config, shared=False) as opened,
+        running(SWAP, str(root)),
+        running(SWAP, str(root), "pub", "other"),
+    ):
+        for i in range(calls):
+            tool, arguments = SEARCHES[i % len(SEARCHES)]
+            where = WHERE[i // len(SEARCHES) % len(WHERE)]
+            if tool == "list_dir":
+                arguments = {"path": where.get("path", ".")}
+            elif tool != "ripgrep_search":
+                follow = i // len(SEARCHES) // len(WHERE) % 2 == 1
+                arguments = {**arguments, **where, "follow_symlinks": follow}
+            else:
+                arguments = {**arguments, **where}
+            fields = outcome(opened, tool, **arguments)
+            told[tool, code(fields)] += 1
+            text = str(fields)
+            lines = [int(n) for n in re.findall(r"'(?:lines|matches)': (\d+)", text)]
+            if "secret" in text or any(n > 1 for n in lines):
+                leaks.append(f"{tool} {arguments}: {text}")
+            if fields.get("total_matches", 0) > 8:
+                leaks.append(f"{tool} {arguments}: {text}")
+    assert not leaks, (len(leaks), told, leaks[:3])
+    refused = REFUSALS | {"ACCESS_DENIED", "ok"}
+    assert {c for _, c in told} <= refused, told
+    assert {tool for tool, c in told if c == "ok"} == {tool for tool, _ in SEARCHES}
 
 
 def parts(text: str) -> tuple[set[str], list[str]]:
@@ -317,3 +400,28 @@ def test_a_link_that_turns_while_the_file_is_read_is_checked_again(
         "anchor\n",
         "anchor\n",
     ]
+
+
+def test_a_directory_that_turns_while_it_is_listed_is_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("pub", "private"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"of_{folder}").write_text("x\n")
+    config = Config(members={"local": MemberConfig({"no_read_dirs": ("private",)})})
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        list_dir = opened.files.list_dir
+
+        def turning(path: RelPath) -> object:
+            (tmp_path / "pub").rename(tmp_path / "held")
+            (tmp_path / "pub").symlink_to("private")
+            try:
+                return list_dir(path)
+            finally:
+                (tmp_path / "pub").unlink()
+                (tmp_path / "held").rename(tmp_path / "pub")
+
+        monkeypatch.setattr(opened.files, "list_dir", turning)
+        fields = outcome(opened, "list_dir", path="pub")
+    assert code(fields) == "ACCESS_DENIED"
+    assert "of_private" not in str(fields)

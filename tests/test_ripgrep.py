@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotAFile, Refusal
+from copydesk.store import _os
 from copydesk.store import rg_args as args_module
 from copydesk.store.rg_json import PACKET_BYTES, packets, read_line
 from copydesk.store.rg_links import links_to_leave_out
@@ -33,6 +34,7 @@ from copydesk.store.ripgrep import (
     search_raw,
     search_snippets,
 )
+from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 RG = find_rg()
@@ -90,20 +92,19 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("tree"), TREE)
 
 
-def resolver(root: Path) -> Callable[[RelPath], RelPath]:
-    top = os.path.realpath(root)
+OPEN: dict[Path, Workspace] = {}
 
-    def resolve(path: RelPath) -> RelPath:
-        real = os.path.realpath(os.path.join(top, *path.parts))
-        if os.path.commonpath([top, real]) != top:
-            raise InvalidPath("leads out")
-        return RelPath.parse(os.path.relpath(real, top))
 
-    return resolve
+@pytest.fixture(autouse=True, scope="module")
+def closed() -> Iterator[None]:
+    yield
+    for files in OPEN.values():
+        files.close()
 
 
 def at(root: Path, readable: Callable[[RelPath], bool] = lambda _: True, **more: object) -> Search:
-    return Search(RG, str(root), resolver(root), readable, **more)  # type: ignore[arg-type]
+    files = OPEN.get(root) or OPEN.setdefault(root, Workspace(root))
+    return Search(RG, files, readable, **more)  # type: ignore[arg-type]
 
 
 def ask(pattern: str, path: str = ".", **options: object) -> Query:
@@ -395,9 +396,8 @@ def test_links_are_left_out_by_name(linked: Path) -> None:
     def left_out(hidden: bool) -> set[str]:
         return set(
             links_to_leave_out(
-                str(linked),
+                at(linked).files,
                 RelPath.parse("d"),
-                resolver(linked),
                 include_hidden=hidden,
                 stop=lambda: None,
             )
@@ -426,18 +426,54 @@ def test_what_rg_is_started_with(linked: Path, tmp_path: Path) -> None:
     assert [arg for arg in argv if arg.startswith("--pre")] == ["--pre=x"]
 
 
+RACED = """#!/bin/sh
+case " $* " in
+*" --files-with-matches "*) printf './a\\0./dir/f\\0./dir/g\\0./dir/sub/h\\0' ;;
+*) exec "{rg}" "$@" ;;
+esac
+"""
+
+
 @needs_rg
-def test_a_directory_swapped_for_a_link_after_the_check(tree: Path) -> None:
-    answers = iter([RelPath.parse("sub")])
-
-    def resolve(_path: RelPath) -> RelPath:
-        real = next(answers, None)
-        if real is None:
-            raise InvalidPath("leads out")
-        return real
-
-    search = Search(RG, str(tree), resolve, lambda _: True)
-    assert search_files(search, ask("needle", "sub"), 5) == Files(paths=(), truncated=False)
+@pytest.mark.parametrize("target", ["../outside", "private"])
+@pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.parametrize("openat2", [False, True])
+def test_a_directory_exchanged_for_a_link_while_rg_walks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, exchanged: bool, openat2: bool
+) -> None:
+    """The first ripgrep has met what the link leads to; it may be exchanged again since."""
+    assert RG is not None
+    if not openat2:
+        monkeypatch.setattr(_os, "has_openat2", lambda: False)
+    root = tmp_path / "root"
+    write(root, {"dir/f": b"needle in\n", "a": b"needle\n"})
+    secret = {"f": b"1\nneedle out\nneedle out\n", "g": b"needle out\n", "sub/h": b"needle out\n"}
+    write(tmp_path / "outside", secret)
+    write(root / "private", secret)
+    (root / "link").symlink_to(target)
+    if exchanged:
+        (root / "dir").rename(root / "held")
+        (root / "link").rename(root / "dir")
+        (root / "held").rename(root / "link")
+    spy = tmp_path / "spy"
+    spy.write_text(RACED.replace("{rg}", RG.path))
+    spy.chmod(0o755)
+    search = at(root, lambda path: "private" not in path.parts, progress=lambda seen: None)
+    search = replace(search, rg=replace(RG, path=str(spy)))
+    inner = () if exchanged else ("dir/f",)
+    for follow in (False, True):
+        query = ask("needle", follow_symlinks=follow)
+        found = [
+            search_files(search, query, 9).paths,
+            tuple(row.path for row in count_matches(search, query, 9).rows),
+            tuple(row.path for row in search_snippets(search, query, 9, 2, 2).results),
+        ]
+        for args in ("-l", "-c", "-C2"):
+            raw = search_raw(search, "needle", ROOT, parse_rg_args([args]), 9)
+            found.append(raw.paths if isinstance(raw, Files) else tuple(r.path for r in raw.rows))
+        assert found == [("a", *inner)] * 6
+        counts = count_matches(search, query, 9)
+        assert counts.total_files == counts.total_lines == counts.total_matches == 1 + len(inner)
 
 
 @needs_rg
@@ -675,7 +711,7 @@ def test_a_search_path_that_is_no_file(tmp_path: Path) -> None:
 
 
 def test_no_ripgrep(tree: Path) -> None:
-    search = Search(None, str(tree), resolver(tree), lambda _: True)
+    search = replace(at(tree), rg=None)
     with pytest.raises(Failed, match="COPYDESK_RG"):
         search_files(search, ask("x"), 5)
 

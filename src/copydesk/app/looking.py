@@ -37,8 +37,9 @@ class WorkspaceLooking:
         Links are entries by what they lead to; one out of the workspace has no target.
         """
         self._check(member, path)
-        entries = self._files.list_dir(path)
-        real = self._files.resolve(path)
+        real, entries = self._files.list_dir(path)
+        if not member.permission.allows_read(real):
+            member.permission.check_walk(real)  # it may have changed since
         shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
         return tuple(entry for entry in shown if entry is not None)
 
@@ -119,8 +120,7 @@ class WorkspaceLooking:
     def _search(self, member: Member, watch: Watch) -> Search:
         return Search(
             self._rg,
-            self._files.root,
-            self._files.resolve,
+            self._files,
             member.permission.allows_read,
             watch.progress,
             watch.cancelled,

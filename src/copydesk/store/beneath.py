@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
@@ -71,6 +72,26 @@ class Root:
         place, fd = self.open_target(path)
         place.close()
         return fd, place.real
+
+    def open_names(self, names: Sequence[bytes]) -> int:
+        """What has these names, of any kind, open for reading; no symlink on the way.
+
+        Raises OSError.
+        """
+        if _os.has_openat2():
+            return _os.open_file_beneath(self._fd, b"/".join(names))
+        *folders, name = names
+        fd = self._fd
+        try:
+            for folder in folders:
+                inner = _os.open_dir(fd, folder)
+                if fd != self._fd:
+                    _os.close_quietly(fd)
+                fd = inner
+            return _os.open_read(fd, name)
+        finally:
+            if fd != self._fd:
+                _os.close_quietly(fd)
 
     def open_target(self, path: RelPath) -> tuple[Place, int]:
         """The same with its place, which the caller closes; raises the same."""

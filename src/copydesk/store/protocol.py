@@ -310,8 +310,8 @@ class Files(Protocol):
         """Remove a file that is still what was read; else TargetMoved."""
         ...
 
-    def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
-        """The entries of a directory by name; InvalidPath when it is none.
+    def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[Entry, ...]]:
+        """The real path of a directory and its entries by name; InvalidPath when it is none.
 
         Temporary files of copydesk are left out.
         """

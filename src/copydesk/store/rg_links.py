@@ -4,7 +4,7 @@ What lives here: a walk of the tree as rg would take it, and the globs that keep
 rg away from links out of the workspace. What must not: opening a file.
 Invariant: rg started with these globs meets no link that leads out of the root,
 unless one is made after the walk; what is found behind such a one is not shown,
-because each result is resolved again.
+because nothing is that was not opened beneath the root.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from copydesk.errors import Failed, Refusal
 from copydesk.store.rg_globs import naming
+from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 MAX_DIRS = 100_000
@@ -39,9 +40,8 @@ class _Dir:
 
 
 def links_to_leave_out(
-    root: str,
+    files: Workspace,
     start: RelPath,
-    resolve: Callable[[RelPath], RelPath],
     *,
     include_hidden: bool,
     stop: Callable[[], None],
@@ -64,8 +64,8 @@ def links_to_leave_out(
         seen += 1
         if seen > MAX_DIRS:
             raise Failed("ripgrep", f"more than {MAX_DIRS} directories to follow links in")
-        for entry in _entries(root, here.real, include_hidden):
-            inner = _enter(root, here, entry, resolve)
+        for entry in _entries(files.root, here.real, include_hidden):
+            inner = _enter(files, here, entry)
             if isinstance(inner, _Dir):
                 waiting.append(inner)
             elif not inner:
@@ -80,9 +80,7 @@ def on_disk(root: str, path: RelPath) -> bytes:
     return os.path.join(os.fsencode(root), *(part.encode() for part in path.parts))
 
 
-def _enter(
-    root: str, here: _Dir, entry: os.DirEntry[bytes], resolve: Callable[[RelPath], RelPath]
-) -> _Dir | bool:
+def _enter(files: Workspace, here: _Dir, entry: os.DirEntry[bytes]) -> _Dir | bool:
     """The directory to walk next; else whether rg may have the entry."""
     is_link = entry.is_symlink()
     if not is_link and not entry.is_dir(follow_symlinks=False):
@@ -94,10 +92,10 @@ def _enter(
     if not is_link:
         return _Dir(spelled, here.real / name, here)
     try:
-        real = resolve(here.real / name)
+        real = files.resolve(here.real / name)
     except Refusal:
         return False
-    target = on_disk(root, real)
+    target = on_disk(files.root, real)
     if not os.path.isdir(target):
         return os.path.isfile(target)
     if here.is_inside(real):

@@ -27,7 +27,7 @@ _CHUNK = 1 << 16
 _WORDS_BYTES = 1 << 16
 _REASON_CHARACTERS = 500
 _LOOK_AGAIN_S = 0.05
-_ALWAYS = ("--no-config", "--json", "--line-number", "--no-ignore-messages", "--no-mmap")
+_ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,29 @@ class Run:
         if not self.timed_out and not complete:
             raise _refusal(self._text(), self._process.wait(), self._blame)
 
+    def names(self) -> Iterator[bytes]:
+        """The names that end with NUL, as rg was asked to print them; raises as `packets`."""
+        held = b""
+        for chunk in self._chunks():
+            *ended, held = (held + chunk).split(b"\0")
+            yield from ended
+        exit_code = 0 if self.timed_out else self._process.wait()
+        # 1 means that nothing was found; 2 is also told when some files could not be searched.
+        if exit_code not in (0, 1):
+            refusal = _refusal(self._text(), exit_code, self._blame)
+            if isinstance(refusal, InvalidArgs) or exit_code != 2 or not self._of_files():
+                raise refusal
+
     def complaints(self) -> Iterator[Complaint]:
         """What rg said so far about files; the first 64 KiB of it."""
         for line in self._text().split("\n"):
             found = _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line)
             if found:
                 yield Complaint(found["path"], found["why"])
+
+    def _of_files(self) -> bool:
+        """Whether a complaint is about a file that was met."""
+        return any(self.complaints()) or "File system loop found: " in self._text()
 
     def _text(self) -> str:
         return self._words.decode("utf-8", "replace")
@@ -121,9 +138,16 @@ class Run:
 
 @contextmanager
 def running(
-    rg: Rg, root: str, flags: Sequence[str], pattern: str, path: str, clock: Clock, blame: Blame
-) -> Generator[Run, None, None]:
-    """Start rg in `root`.
+    rg: Rg,
+    folder: str,
+    flags: Sequence[str],
+    pattern: str,
+    path: str,
+    clock: Clock,
+    blame: Blame,
+    descriptors: Sequence[int] = (),
+) -> Generator[Run]:
+    """Start rg in `folder`, with these open descriptors of ours.
 
     `path` begins with "." so that no name is taken for an option or for standard
     input. Raises Failed when the program does not start.
@@ -134,11 +158,12 @@ def running(
     try:
         process = subprocess.Popen(
             command,
-            cwd=root,
+            cwd=folder,
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            pass_fds=descriptors,
         )
     except OSError as refused:
         raise Failed(OPERATION, refused.strerror or str(refused)) from None

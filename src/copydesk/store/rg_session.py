@@ -1,47 +1,69 @@
-"""One search under way: rg started for a caller, its answers through the gate.
+"""One search under way: ripgrep finds candidates by name, and is asked again by descriptor.
 
 What lives here: what every search needs, from the check of its path to the
-warnings at its end. What must not: the shape of a result. Invariant: nothing
-about a file that the gate holds back comes out, neither as a packet nor in the
-progress nor in a warning.
+warnings at its end. What must not: the shape of a result. Invariant: what comes
+out was read from a file that was opened beneath the root and that the caller may
+read by the path it was opened by; nothing of the first pass is shown.
+
+A name means what it leads to at the moment, and another process may exchange a
+directory for a symlink between two looks. So the first ripgrep walks the tree and
+says only which files may match. Each of them is opened by the workspace, beneath
+its root, and a second ripgrep is given the open descriptors in the place of names:
+it searches the folder of its own descriptors, the standard ones not being files.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
-from copydesk.errors import Failed, FileNotFound, InvalidArgs, NotAFile
+from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.store.rg_find import RG_MISSING, Rg
 from copydesk.store.rg_found import Warned
-from copydesk.store.rg_gate import Gate
-from copydesk.store.rg_globs import is_unicode, naming
+from copydesk.store.rg_globs import is_unicode
 from copydesk.store.rg_json import Packet, read_end, read_path
-from copydesk.store.rg_links import links_to_leave_out, on_disk
-from copydesk.store.rg_run import OPERATION, Blame, Clock, Run, running
+from copydesk.store.rg_links import links_to_leave_out
+from copydesk.store.rg_run import OPERATION, Blame, Clock, Complaint, Run, running
+from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 MAX_PATTERN_BYTES = 1 << 16
 MAX_WARNINGS = 20
+FIRST_BATCH, BATCH = 64, 512
+
+_DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
+_SPARE = 16
+"""Descriptors left over for the pipes of ripgrep, and for others at the same time."""
+_CANDIDATES = ("--files-with-matches", "--null", "--no-line-number")
+# The last that matches decides, and --iglob is weighed after every --glob: the numbers
+# are searched whatever globs, types and ignore files say of the names they stand for.
+_OPENED = (
+    "--json",
+    "--line-number",
+    "--follow",
+    "--max-depth=1",
+    "--no-ignore",
+    "--sort=path",
+    "--iglob=/*",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """Where is searched and for whom.
 
-    `root` is the absolute path of the workspace. `resolve` gives the real path
-    below it or raises (InvalidPath for one that leads out); `readable` says
-    whether the caller may read a file, and is asked before the file counts for
-    anything. `progress` gets the number of files with a match so far, of those
-    the caller may read. `cancelled` is asked about twenty times a second.
+    `readable` says whether the caller may read a file, and is asked before the file
+    counts for anything. `progress` gets the number of files with a match so far, of
+    those the caller may read. `cancelled` is asked about twenty times a second.
     """
 
     rg: Rg | None
-    root: str
-    resolve: Callable[[RelPath], RelPath]
+    files: Workspace
     readable: Callable[[RelPath], bool]
     progress: Callable[[int], None] | None = None
     cancelled: Callable[[], bool] | None = None
@@ -63,85 +85,248 @@ class Asked:
 class Session:
     """A running search; `searching` makes it."""
 
-    def __init__(self, run: Run, gate: Gate, progress: Callable[[int], None] | None) -> None:
-        self._run = run
-        self._gate = gate
-        self._progress = progress
-        self._binary: list[Warned] = []
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether the time was up before rg had ended."""
-        return self._run.timed_out
+    def __init__(self, search: Search, asked: Asked, rg: Rg, clock: Clock, real: RelPath) -> None:
+        self._search, self._asked, self._rg, self._clock = search, asked, rg, clock
+        self._real = real
+        self._warned: list[Warned] = []
+        self._complaints: list[Complaint] = []
+        self.timed_out = False
 
     def packets(self) -> Iterator[tuple[str, Packet]]:
         """The messages about files that may be shown, each with the file's path.
 
         For each such file: `begin`, then `match` and `context`, then `end`.
         """
-        path: str | None = None
-        files = 0
-        for packet in self._run.packets():
-            kind = packet.kind
-            if kind == "begin":
-                path = self._gate.path_shown(read_path(packet))
-                if path is not None:
-                    files += 1
-                    if self._progress is not None:
-                        self._progress(files)
-            if path is None or kind == "summary":
-                continue
-            if kind == "end":
-                nul_at = read_end(packet).nul_at_byte
-                if nul_at is not None:
-                    self._binary.append(Warned(path, "binary", str(nul_at)))
-            yield path, packet
+        found = 0
+        for batch in self._batches():
+            with batch, self._running(_DESCRIPTORS, ".", _OPENED, batch.numbers) as run:
+                path = ""
+                for packet in run.packets():
+                    kind = packet.kind
+                    if kind == "summary":
+                        continue
+                    if kind == "begin":
+                        path = batch.paths[_number(packet)]
+                        found += 1
+                        if self._search.progress is not None:
+                            self._search.progress(found)
+                    elif kind == "end" and b'"binary_offset":null' not in packet.head:
+                        nul_at = read_end(packet).nul_at_byte
+                        self._warned.append(Warned(path, "binary", str(nul_at)))
+                    yield path, packet
+                for complaint in run.complaints():
+                    number = complaint.path.removeprefix("./")
+                    if number.isdigit() and int(number) in batch.paths:
+                        self._warned.append(
+                            Warned(batch.paths[int(number)], "unreadable", complaint.why)
+                        )
+            if self.timed_out:
+                return
 
     def warnings(self) -> tuple[Warned, ...]:
         """The first MAX_WARNINGS files that were not wholly searched."""
-        warned = list(self._binary[:MAX_WARNINGS])
-        for complaint in self._run.complaints():
-            path = self._gate.path_shown(complaint.path.encode())
-            if path is not None and len(warned) < MAX_WARNINGS:
+        warned = self._warned[:MAX_WARNINGS]
+        for complaint in self._complaints:
+            if len(warned) == MAX_WARNINGS:
+                break
+            names = _names(complaint.path.encode())
+            path = self._path_shown(names)
+            if path is not None and self._is_unreadable(names):
                 warned.append(Warned(path, "unreadable", complaint.why))
         return tuple(warned)
 
+    def _batches(self) -> Iterator[_Batch]:
+        """The candidates, opened; a few at first, so that the first answers come soon."""
+        candidates = self._candidates()
+        size = FIRST_BATCH
+        while True:
+            batch = _Batch(size)
+            try:
+                for names in islice(candidates, len(batch.numbers)):
+                    self._open_into(batch, names)
+            except BaseException:
+                batch.close()
+                raise
+            if not batch.tried:
+                batch.close()
+                return
+            if batch.paths:
+                yield batch
+            batch.close()
+            size = BATCH
+
+    def _candidates(self) -> Iterator[tuple[bytes, ...]]:
+        """The names, from the root, of files that seemed to match as they were walked over."""
+        real = self._real
+        if self._search.files.kind(real) == "file":
+            yield tuple(part.encode() for part in real.parts)
+            return
+        asked = self._asked
+        own = ["--hidden", "--iglob=!.git"] if asked.include_hidden else ["--iglob=!.*"]
+        if asked.follow_symlinks:
+            left_out = links_to_leave_out(
+                self._search.files,
+                real,
+                include_hidden=asked.include_hidden,
+                stop=self._clock.check,
+            )
+            own += ["--follow", *(f"--glob={glob}" for glob in left_out)]
+        spelled = f"./{real}" if real.parts else "."
+        root = self._search.files.root
+        with self._running(root, spelled, (*own, *_CANDIDATES)) as run:
+            for name in run.names():
+                yield _names(name)
+            self._complaints.extend(run.complaints())
+
+    @contextmanager
+    def _running(
+        self, folder: str, path: str, own: Sequence[str], descriptors: Sequence[int] = ()
+    ) -> Generator[Run]:
+        asked = self._asked
+        flags = [*asked.flags, *own]
+        with running(
+            self._rg, folder, flags, asked.pattern, path, self._clock, asked.blame, descriptors
+        ) as run:
+            yield run
+            self.timed_out |= run.timed_out
+
+    def _open_into(self, batch: _Batch, names: tuple[bytes, ...]) -> None:
+        path = self._path_shown(names)
+        if path is None:
+            batch.skip()
+            return
+        try:
+            fd, real = self._search.files.open_names(names, follow=self._asked.follow_symlinks)
+        except Failed as refused:
+            if refused.reason.startswith(("EMFILE", "ENFILE", "ENOMEM")):
+                raise
+            self._warned.append(Warned(path, "unreadable", refused.reason))
+        except Refusal:
+            pass  # it is gone, or a symlink has come into its way
+        else:
+            if real is None or self._search.readable(real):
+                batch.put(fd, path)
+                return
+            os.close(fd)
+        batch.skip()
+
+    def _path_shown(self, names: tuple[bytes, ...]) -> str | None:
+        """The path that the caller is shown for the file, or None: a rule forbids it."""
+        start = len(self._real.parts)
+        if names[:start] != tuple(part.encode() for part in self._real.parts):
+            return None
+        below = names[start:]
+        shown = tuple(name.decode("utf-8", "backslashreplace") for name in below)
+        if not self._may_read(shown):
+            return None
+        # A rule is asked about both spellings of a name that is not UTF-8: it can name neither.
+        replaced = tuple(name.decode("utf-8", "replace") for name in below)
+        if replaced != shown and not self._may_read(replaced):
+            return None
+        return str(RelPath((*self._asked.path.parts, *shown)))
+
+    def _may_read(self, below: tuple[str, ...]) -> bool:
+        starts = {self._real.parts, self._asked.path.parts}
+        return all(self._search.readable(RelPath((*start, *below))) for start in starts)
+
+    def _is_unreadable(self, names: tuple[bytes, ...]) -> bool:
+        """Whether the file or directory is there, beneath the root, and cannot be opened."""
+        follow = self._asked.follow_symlinks
+        try:
+            fd, _ = self._search.files.open_names(names, follow=follow)
+        except Failed:
+            return True
+        except FileNotFound:
+            return follow and self._is_dangling(names)
+        except Refusal:
+            return False
+        os.close(fd)
+        return False
+
+    def _is_dangling(self, names: tuple[bytes, ...]) -> bool:
+        try:
+            path = RelPath(tuple(name.decode() for name in names))
+            is_link = self._search.files.kind(path) == "symlink"
+            return is_link and self._search.readable(self._search.files.resolve(path))
+        except (Refusal, UnicodeDecodeError):
+            return False
+
+
+class _Batch:
+    """Open files under descriptor numbers, in the order in which rg visits them.
+
+    The numbers are taken before the files are opened, so that the n-th file has the
+    n-th number by name. There are fewer than `size` where descriptors are few.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.numbers: list[int] = []
+        self.paths: dict[int, str] = {}
+        self.tried = 0
+        try:
+            self._take(size)
+        except OSError:
+            self.close()
+            raise
+
+    def _take(self, size: int) -> None:
+        with ExitStack() as stack:
+            empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, empty)
+            try:
+                while len(self.numbers) < size:
+                    self.numbers.append(os.dup(empty))
+            except OSError as refused:
+                if refused.errno not in (errno.EMFILE, errno.ENFILE) or len(self.numbers) <= _SPARE:
+                    raise
+                for _ in range(_SPARE):
+                    os.close(self.numbers.pop())
+        self.numbers.sort(key=str)
+
+    def put(self, fd: int, path: str) -> None:
+        """Keep the open file under the next number."""
+        number = self.numbers[self.tried]
+        os.dup2(fd, number, inheritable=False)
+        os.close(fd)
+        self.paths[number] = path
+        self.tried += 1
+
+    def skip(self) -> None:
+        """Leave a number without a file."""
+        self.tried += 1
+
+    def __enter__(self) -> _Batch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all of them."""
+        while self.numbers:
+            os.close(self.numbers.pop())
+
 
 @contextmanager
-def searching(search: Search, asked: Asked) -> Generator[Session, None, None]:
-    """Start rg for the question.
+def searching(search: Search, asked: Asked) -> Generator[Session]:
+    """A session for the question.
 
-    Raises Failed when there is no rg, FileNotFound and NotAFile for the search
-    path, and what `resolve` raises.
+    Raises FileNotFound, NotAFile and InvalidPath for the search path, and Failed when
+    there is no rg and for what the system refuses.
     """
     if search.rg is None:
         raise Failed(OPERATION, RG_MISSING)
     clock = Clock(search.timeout_s, search.cancelled)
-    real = search.resolve(asked.path)
-    is_file = _is_file(on_disk(search.root, real))
-    flags = list(asked.flags)
-    # Last, and with --iglob, which rg weighs after every --glob.
-    if is_file:
-        # By name rg would search a binary file beyond its first NUL.
-        own = ["--max-depth=1", f"--iglob={naming(part.encode() for part in real.parts)}"]
-    else:
-        own = ["--hidden", "--iglob=!.git"] if asked.include_hidden else ["--iglob=!.*"]
-    if asked.follow_symlinks and not is_file:
-        left_out = links_to_leave_out(
-            search.root,
-            real,
-            search.resolve,
-            include_hidden=asked.include_hidden,
-            stop=clock.check,
-        )
-        flags += ["--follow", *(f"--glob={glob}" for glob in left_out)]
-    start = real.parent if is_file else real
-    spelled = f"./{start}" if start.parts else "."
-    gate = Gate(asked.path, real, search.resolve, search.readable, asked.follow_symlinks)
-    with running(
-        search.rg, search.root, [*flags, *own], asked.pattern, spelled, clock, asked.blame
-    ) as run:
-        yield Session(run, gate, search.progress)
+    try:
+        real = search.files.resolve(asked.path)
+        kind = search.files.kind(real)
+        if kind == "symlink":
+            raise InvalidPath("symlinks on the way keep changing")
+        if kind not in ("file", "directory"):
+            raise NotAFile(kind)
+        yield Session(search, asked, search.rg, clock, real)
+    except OSError as refused:
+        raise Failed(OPERATION, refused.strerror or str(refused)) from refused
 
 
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
@@ -164,13 +349,11 @@ def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
         )
 
 
-def _is_file(path: bytes) -> bool:
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        raise FileNotFound() from None
-    except OSError as refused:
-        raise Failed(OPERATION, refused.strerror or str(refused)) from None
-    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise NotAFile("symlink" if stat.S_ISLNK(mode) else "other")
-    return stat.S_ISREG(mode)
+def _number(packet: Packet) -> int:
+    """The descriptor that a `begin` packet is about: its path is such as `./7`."""
+    return int(read_path(packet).removeprefix(b"./"))
+
+
+def _names(spelled: bytes) -> tuple[bytes, ...]:
+    """The names of a path as rg spells it, such as `./a/b`."""
+    return tuple(name for name in spelled.split(b"/") if name not in (b"", b"."))

@@ -13,7 +13,8 @@ glob names one; `.git` never, unless the search path itself leads into it.
 
 Links are not followed unless asked for, the search path excepted, which is
 resolved first. When they are, links out of the workspace are found by a walk of
-our own and rg is told to leave them out, so that it does not read behind them.
+our own and rg is told to leave them out, so that it does not search behind them.
+What is shown comes from files that were opened beneath the root (`rg_session`).
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ the root's (that of a large file is closed in a thread as the call ends).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from copydesk.errors import Failed, FileNotFound, FileTooLarge, NotAFile
+from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile
 from copydesk.store import _os, listing
 from copydesk.store.beneath import Root
 from copydesk.store.closing import Closing
@@ -100,6 +101,47 @@ class Workspace(Closing, Writing):
                 raise failed("stat", refused) from refused
             return place.real, _stamp(found, now_ns)
 
+    def kind(self, path: RelPath) -> str:
+        """What stands at the path, in the words of NotAFile; a link at its end is a "symlink"."""
+        with self._root.place(path, follow=False) as place:
+            place.require_parent()
+            if not place.name:
+                return "directory"
+            try:
+                return kind_of(_os.lstat(place.dir_fd, place.name).st_mode)
+            except FileNotFoundError:
+                raise FileNotFound() from None
+            except OSError as refused:
+                raise failed("stat", refused) from refused
+
+    def open_names(self, names: tuple[bytes, ...], *, follow: bool) -> tuple[int, RelPath | None]:
+        """A regular file by the names on its way, open for reading, and its real path.
+
+        Names may be other than UTF-8, unless links are followed; without that no link may
+        be on the way, and the names are the real path (None). Raises FileNotFound, NotAFile,
+        InvalidPath, Failed.
+        """
+        if follow:
+            try:
+                path = RelPath(tuple(name.decode() for name in names))
+            except UnicodeDecodeError:
+                raise InvalidPath("a name that is not UTF-8") from None
+            fd, real = self._root.open_file(path)
+        else:
+            try:
+                fd, real = self._root.open_names(names), None
+            except OSError as refused:
+                if refused.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO):
+                    raise FileNotFound() from None
+                if refused.errno in (errno.ELOOP, errno.EXDEV, errno.EAGAIN):
+                    raise InvalidPath("a symlink is on the way") from None
+                raise failed("open", refused) from refused
+        kind = kind_of(_os.fstat(fd).st_mode)
+        if kind != "file":
+            _os.close_quietly(fd)
+            raise NotAFile(kind)
+        return fd, real
+
     def read(self, path: RelPath) -> Document:
         for _ in range(_READS_TRIED):
             with self.open_for_reading(path) as file:
@@ -171,10 +213,10 @@ class Workspace(Closing, Writing):
         fd, _ = self._root.open_file(path)
         return OpenContent(fd)
 
-    def list_dir(self, path: RelPath) -> tuple[Entry, ...]:
+    def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[Entry, ...]]:
         with self._root.open_dir(path) as place:
             try:
-                return listing.entries(place.dir_fd)
+                return place.real, listing.entries(place.dir_fd)
             except OSError as refused:
                 raise failed("list", refused) from refused
 

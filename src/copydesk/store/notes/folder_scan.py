@@ -91,7 +91,7 @@ class Folder:
     def names(self, path: RelPath) -> frozenset[str]:
         """The names in a folder, case folded; none when it is not there."""
         try:
-            entries = self.files.list_dir(path)
+            _, entries = self.files.list_dir(path)
         except Refusal:
             return frozenset()
         return frozenset(entry.name.casefold() for entry in entries)
@@ -101,13 +101,14 @@ class Folder:
         if not self.rules.allows_walk(path) and path != self.root:
             return
         try:
-            real = self.files.resolve(path) if path.parts else path
-            if real in seen or len(path.parts) > _DEEPEST:
+            if len(path.parts) > _DEEPEST:
                 return
-            seen.add(real)
-            entries = self.files.list_dir(path)
+            real, entries = self.files.list_dir(path)
         except Refusal:
             return
+        if real in seen:
+            return
+        seen.add(real)
         for entry in entries:
             if not entry.name.startswith("."):
                 yield path / entry.name, entry.kind
