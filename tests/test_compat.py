@@ -96,11 +96,55 @@ WRITTEN = [
     Case(EDITOR, inserting(1, "x\ny\n"), "one\nx\ny\ntwo\nthree\ntwo\n"),
     Case(EDITOR, inserting(1, "\n"), "one\n\ntwo\nthree\ntwo\n"),
     Case(EDITOR, inserting(4, "end"), f"{TEXT}end\n"),
-    Case(EDITOR, inserting(1, "end"), "one\nend\n", before="one"),
+    Case(EDITOR, inserting(1, "end"), "one\nend", before="one"),
+    Case(EDITOR, inserting(1, "end\n"), "one\nend\n", before="one"),
+    Case(EDITOR, inserting(1, "X"), "a\nX\nb", before="a\nb"),
     Case(EDITOR, inserting(0, "end"), "end\n", before=""),
     Case(EDITOR, inserting(1, "x"), b"\xff\r\nx\r\n\x80\r\n", before=b"\xff\r\n\x80\r\n"),
     Case(EDITOR, {**inserting(1, "x"), "old_str": "", "view_range": []}, "one\nx\ntwo\nthree\ntwo\n"),
 ]  # fmt: skip
+KEPT = [
+    # what stands before the line, how it ends ("" where the file does), what stands after it
+    ("ascii", b"", "\n", b"b"),
+    ("ascii", b"a\n", "", b""),
+    ("ascii", b"a\r\n", "", b""),
+    ("ascii", b"\xef\xbb\xbf", "", b""),
+    ("ascii", b"\xef\xbb\xbfa\r\n", "\r\n", b"b"),
+    ("ascii", b"a\n", "\n", b"\rb\nc\r\nd"),
+    ("ascii", b"a\rb\n", "\n", b"\n\n"),
+    ("ascii", b"a\x0c\xe2\x80\xa8\r\n", "\r\n", b"\xff\x80"),
+    ("utf-16-le", b"\xff\xfea\0\n\0", "\n", b"b\0"),
+    ("utf-16-be", b"\xfe\xff\0a\0\r\0\n", "", b""),
+]
+
+
+@pytest.mark.parametrize(("codec", "head", "ending", "tail"), KEPT)
+def test_no_byte_outside_of_the_edit_changes(
+    desk: Opened, codec: str, head: bytes, ending: str, tail: bytes
+) -> None:
+    """Every tool that edits a part of a file, on texts with every kind of end."""
+    old, new, end = (text.encode(codec) for text in ("old", "new", ending))
+    crlf = "\r\n".encode(codec) in head
+    newline = end or ("\r\n" if crlf else "\n").encode(codec)
+    line = 1 + head.count(b"\n")
+    for tool, arguments, after in (
+        ("edit_file", edits(("old", "new")), new + end),
+        (EDITOR, replacing("old", "new"), new + end),
+        (EDITOR, inserting(line - 1, "new"), new + newline + old + end),
+        (EDITOR, inserting(line, "new"), old + newline + new + end),
+        (EDITOR, inserting(line, "new\n"), old + newline + new + newline),
+    ):
+        before = head + old + end + tail
+        check(desk, Case(tool, arguments, head + after + tail, before=before))
+
+
+@pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
+def test_lines_are_put_into_an_empty_file(desk: Opened, text: bytes) -> None:
+    new = "x\n".encode("utf-16-le" if text == b"\xff\xfe" else "utf-8")
+    for given in ("x", "x\n"):
+        check(desk, Case(EDITOR, inserting(0, given), text + new, before=text))
+
+
 REFUSED = [
     Case("write_file", {}, code="INVALID_PARAM", data={"argument": "content"}),
     Case("write_file", {"content": "x", "overwrite": True}, code="INVALID_PARAM", data={"argument": "overwrite"}),

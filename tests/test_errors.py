@@ -133,6 +133,12 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {},
     ),
     ("create_new_file", {"path": "a.py", "content": "x"}, "FILE_EXISTS", {}),
+    (
+        "create_new_file",
+        {"path": "new", "content": "--- a\n+++ b\n"},
+        "SUSPICIOUS_DIFF",
+        {"line": 1},
+    ),
     ("create_new_file", {"path": "folder"}, "NOT_A_FILE", {}),
     ("create_new_file", {"path": "dangling"}, "NOT_A_FILE", {}),
     ("create_new_file", {"path": "pipe"}, "NOT_A_FILE", {}),

@@ -9,9 +9,12 @@ from urllib.parse import quote
 
 import pytest
 
+from copydesk.app.config import MemberConfig
+from copydesk.app.opening import open_workspace
 from copydesk.app.web.deeds import DEEDS
 from copydesk.app.web.entrance import MOST_FAILED, SESSION_MS, WINDOW_MS, Entrance, TooManyGuesses
 from copydesk.app.web.shield import HEADERS, MOST_FIELDS
+from mcp_calls import settings
 from page_calls import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
 VIEWS = (
@@ -41,7 +44,7 @@ def test_nothing_is_shown_to_who_has_not_come_in(room: Room) -> None:
         assert response.headers["location"].startswith("/sign-in"), path
     assert stranger.get("/events").status_code == 401
     for path in DEEDS:
-        filled = path.replace("{hunk_id}", "01234567").replace("{edit_id:int}", "1")
+        filled = path.replace("{hunk_id}", "01234567").replace("{edit_id}", "1")
         assert stranger.post(filled, {"csrf": ""}).status_code == 401, path
 
 
@@ -88,7 +91,7 @@ def test_a_form_without_the_token_of_the_session_does_nothing(room: Room) -> Non
     fields = {"reason": "no", "content": "y", "before": "", "after": "", "seen": f"{hunk}.."}
     other = fields_of(room.reader("Eve").page("/"), "/sign-out")["csrf"]
     for path in DEEDS:
-        filled = path.replace("{hunk_id}", hunk).replace("{edit_id:int}", str(edit_id))
+        filled = path.replace("{hunk_id}", hunk).replace("{edit_id}", str(edit_id))
         for csrf in ({}, {"csrf": ""}, {"csrf": other}):
             assert reader.post(filled, {**fields, **csrf}).status_code == 403, path
     assert (room.root / "a.txt").read_text() == "one\ntwo\n"
@@ -170,9 +173,65 @@ def test_a_refusal_at_the_door_has_the_headers_too(room: Room) -> None:
             assert answer.headers.get(name) == value, (answer.url, answer.status_code, name)
 
 
-@pytest.mark.parametrize(
-    "path", ["/edit/" + "9" * 25, "/edit/" + "9" * 5_000, "/hunk/" + "a" * 5_000]
+NO_IDS = (
+    *("", "0", "-1", "1.5", "1e9", "0x1", "٣", "²", "1_0", " 1", "None", "%00", "%ff", "..%2f"),
+    *("9" * 18, "9" * 19, "9" * 20, "9" * 25, "9" * 4_000, "9" * 5_000, str(1 << 63), "a" * 5_000),
+    *("01234567", "ffffffff", "'; DROP TABLE edits; --", "<script>", "%ud800", "\u2028"),
 )
+"""What stands where a number or an id is wanted."""
+
+QUERIES = ("before", "context", "view", "all", "hunk", "path", "member", "q", "state", "sort")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_no_address_and_no_form_breaks_the_page(tmp_path: Path, shared: bool) -> None:
+    """Ids, query values and fields of forms that no page has: each is refused, none is a 500."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    members = {AGENT: MemberConfig(approval="human"), "fixer": MemberConfig()}
+    opened = open_workspace(str(tmp_path), settings(members=members), shared=shared)
+    with room_at(tmp_path, opened) as room:
+        edit = opened.call("fixer", "create_new_file", {"path": "b.txt", "content": "b\n"})
+        edit_id = edit.fields["edit_id"]
+        hunk_id = prepared(opened, path="a.txt", content="three")
+        reader = room.reader()
+        found: dict[tuple[str, str], int] = {}
+
+        def seen(path: str) -> None:
+            found["GET", path[:80]] = reader.get(path).status_code
+
+        for one in NO_IDS:
+            part = quote(one, safe="%")
+            for place in ("/hunk/{}", "/hunk/{}/diff", "/edit/{}", "/edit/{}/diff"):
+                seen(place.format(part))
+            for view in ("/", "/history", "/trends", "/together", "/sign-in", f"/edit/{edit_id}"):
+                seen(view + "?" + "&".join(f"{name}={part}" for name in QUERIES))
+            seen(f"/hunk/{hunk_id}?view={part}&context={part}&all={part}")
+            csrf = fields_of(reader.page("/history"), "/sign-out")["csrf"]
+            names = ("before", "after", "content", "reason", "onward", "seen", "hunk", "next")
+            fields = {"csrf": csrf, **dict.fromkeys(names, one)}
+            for path in DEEDS:
+                filled = path.replace("{hunk_id}", part).replace("{edit_id}", part)
+                found["POST", filled[:80]] = reader.post(filled, fields).status_code
+            fields["seen"] = f"{one}.{one}.{one}"
+            found["POST", one[:80]] = reader.post("/apply", fields).status_code
+        broken = {key: status for key, status in found.items() if status >= 500}
+        assert not broken, broken
+        assert len(found) > 300, found
+        assert found["GET", "/edit/" + "9" * 20] == 404
+
+
+def test_an_edit_of_no_possible_number_is_not_found(tmp_path: Path) -> None:
+    """The desk says so itself, whoever asks, wherever the journal is kept."""
+    for shared in (False, True):
+        with open_workspace(str(tmp_path), settings(), shared=shared) as opened:
+            for number in (1 << 62, 1 << 63, 1 << 64, 10**30):
+                answer = opened.call("agent", "undo_file_modification", {"edit_id": number})
+                assert answer.fields["error"] == "EDIT_NOT_FOUND", (shared, number, answer.text)
+                given = {"before_edit_id": number, "max_results": number}
+                assert not opened.call("agent", "list_edits", given).is_error, number
+
+
+@pytest.mark.parametrize("path", ["/hunk/" + "a" * 5_000, "/nowhere"])
 def test_an_address_that_leads_nowhere(room: Room, path: str) -> None:
     assert room.reader().get(path).status_code in (404, 414)
 

@@ -206,11 +206,16 @@ class Desk(Closing):
         """Let a plan go."""
         return self._opened.desk.discard(self._member, hunk_id)
 
-    def create(self, path: str, content: str = "") -> Created:
-        """Write a new file."""
+    def create(self, path: str, content: str = "", *, may_be_diff: bool = False) -> Created:
+        """Write a new file.
+
+        Content that looks like a patch is refused unless it `may_be_diff`.
+        """
         parsed = RelPath.parse(path)
         check_text("content", content)
-        return self._opened.desk.create(self._member, "create_new_file", parsed, content)
+        return self._opened.desk.create(
+            self._member, "create_new_file", parsed, content, may_be_diff=may_be_diff
+        )
 
     def overwrite(
         self,

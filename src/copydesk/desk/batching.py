@@ -149,7 +149,7 @@ class Batching:
     ) -> Rewrite:
         """Put new lines after a line, counted from 1, or after none: 0 is the start.
 
-        Lines, their ends and the end of the file are as `compose` makes them.
+        Every other byte stays, the end of the file too.
         Raises RangeOutOfBounds, and what `compose` refuses.
         """
 
@@ -157,7 +157,7 @@ class Batching:
             if after_line > base.line_count:
                 raise RangeOutOfBounds(str(after_line), base.line_count)
             place = Place(after_line, after_line, (after_line - 1, after_line))
-            change = compose(Append(path, content), base, place).change
+            change = compose(Append(path, content), base, place, eof_rule=False).change
             start = base.start(after_line)
             return Batch(change, ((start, start),), 0)
 

@@ -224,11 +224,22 @@ class Desk:
         """The refusal for a missing file, with the names beside it that are close to its own."""
         return self._drafting.missing(member, path)
 
-    def create(self, member: Member, tool: str, path: RelPath, content: str) -> Created:
+    def create(
+        self,
+        member: Member,
+        tool: str,
+        path: RelPath,
+        content: str,
+        *,
+        may_be_diff: bool = False,
+    ) -> Created:
         """Write a new file; a last line without newline gets one, that of the line before it.
 
-        Raises FileExists and NotAFile; of what the member may not read only that it is there.
+        Raises SuspiciousDiff, FileExists and NotAFile; of what the member may not read only
+        that it is there.
         """
+        if not may_be_diff:
+            suspicion.check(content)
         added = bool(content) and not content.endswith("\n")
         nothing = self._drafting.nothing_at(path)
         crlf = content[: content.rfind("\n") + 1].endswith("\r\n")

@@ -48,6 +48,9 @@ _ADDED = {
 }
 """Columns that a journal of an earlier version does not have."""
 
+_MOST_ID = (1 << 63) - 1
+"""SQLite knows no larger integer."""
+
 _COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
     " group_id, undoes, undo"
@@ -119,6 +122,7 @@ class SqliteJournal:
     ) -> tuple[Entry, ...]:
         """The last entries, the newest first; with `before` those of lower ids."""
         self._settle()
+        before, most = before and min(before, _MOST_ID), min(most, _MOST_ID)
         with self._db.reading() as db:
             rows = db.execute(
                 f"SELECT {_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1"
@@ -131,6 +135,8 @@ class SqliteJournal:
 
     def get(self, edit_id: int) -> Entry | None:
         """One entry."""
+        if edit_id > _MOST_ID:
+            return None
         self._settle()
         with self._db.reading() as db:
             row = db.execute(

@@ -145,8 +145,13 @@ def action_of(request: Request, place: Place) -> Action:
     return "replace" if request.content else "delete"
 
 
-def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
+def compose(
+    request: Request, base: Text, place: Place, *, created: bool = False, eof_rule: bool = True
+) -> Draft:
     """The request at `place` in `base`.
+
+    Without `eof_rule` a last line without a newline stays so, and new lines put after it
+    end as the content does.
 
     Raises ContentRequired for an empty text where only a deletion of lines may
     have one, EncodingRefused for text that the file cannot hold.
@@ -167,11 +172,13 @@ def compose(request: Request, base: Text, place: Place, *, created: bool = False
     start, stop = base.start(place.start), base.start(place.stop)
     last = base.line_count
     unclosed = last > 0 and not base.ends_with_newline
+    if not eof_rule and unclosed and place.stop == last and not closed:
+        new = new.removesuffix(newline)
     edits: list[Edit] = []
     if unclosed and place.start == last:
         edits.append(Edit(start, start, newline))
     edits.append(Edit(start, stop, new))
-    if unclosed and place.stop < last:
+    if eof_rule and unclosed and place.stop < last:
         edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
     added = unclosed and (place.stop < last or place.start == last or bool(new))
     if base.ragged and (place.stop < last or place.start == last):

@@ -246,6 +246,7 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
         "读得的 size_bytes。",
     ),
     ("overwrite_entire_file", "content"): ("The whole new text.", "完整的新正文。"),
+    ("create_new_file", "content_format"): ("diff or patch.", "补丁填 diff 或 patch。"),
     ("overwrite_entire_file", "content_format"): (
         "diff or patch, if it is one.",
         "正文确为补丁时填 diff 或 patch。",

@@ -26,12 +26,10 @@ from copydesk.tools.yaml import Value
 UNDO = "undo_file_modification"
 RESULTS = 50
 
-_MOST_ID = (1 << 63) - 1
-
 
 def undo_file_modification(context: Context, name: str, args: Args) -> Report:
     """Take an edit back."""
-    edit_id = min(args.number("edit_id", 0), _MOST_ID)
+    edit_id = args.number("edit_id", 0)
     outcome = context.desk.undo(context.member, name, edit_id)
     if isinstance(outcome, NotUndone):
         return undone.refused(name, outcome, context.lang)
@@ -47,7 +45,7 @@ def list_edits(context: Context, name: str, args: Args) -> Report:
         context.path(where, folder=True) if where else None,
         by or None,
         args.number("max_results", RESULTS),
-        min(args.number("before_edit_id", 0), _MOST_ID) or None,
+        args.number("before_edit_id", 0) or None,
     )
     rows: list[Value] = [past_fields(edit) for edit in page.edits]
     fields: Fields = {

@@ -57,7 +57,9 @@ def read_file(context: Context, name: str, args: Args) -> Report:
 def create_new_file(context: Context, name: str, args: Args) -> Report:
     """Write a file that does not exist."""
     path = context.path(args.text("path"))
-    outcome = context.desk.create(context.member, name, path, args.text("content"))
+    outcome = context.desk.create(
+        context.member, name, path, args.text("content"), may_be_diff=_may_be_diff(args)
+    )
     return reports.created(name, outcome, context.lang)
 
 
@@ -70,9 +72,13 @@ def overwrite_entire_file(context: Context, name: str, args: Args) -> Report:
         context.path(args.text("path")),
         known,
         args.text("content"),
-        may_be_diff=args.text("content_format") in ("diff", "patch"),
+        may_be_diff=_may_be_diff(args),
     )
     return reports.overwritten(name, outcome, context.lang)
+
+
+def _may_be_diff(args: Args) -> bool:
+    return args.text("content_format") in ("diff", "patch")
 
 
 def apply_file_modification(context: Context, name: str, args: Args) -> Report:
@@ -181,7 +187,7 @@ EDITING = (
     Tool(
         "create_new_file",
         "ws_mod",
-        arguments({"path": text(), "content": text()}, "path"),
+        arguments({"path": text(), "content": text(), "content_format": text()}, "path"),
         create_new_file,
     ),
     Tool(

@@ -119,7 +119,7 @@ def undo(visit: Visit) -> Done:
     """Take an edit back."""
     edit_id = visit.place["edit_id"]
     try:
-        outcome = visit.person.undo(int(edit_id))
+        outcome = visit.person.undo(visit.edit_id)
     except Refusal as refusal:
         visit.session.tell("bad", f"It is not undone: {words_of(refusal)}")
         return address("edit", edit_id)
@@ -141,7 +141,7 @@ DEEDS: Final[Mapping[str, Callable[[Visit], Done]]] = {
     "/hunk/{hunk_id}/amend": amend,
     "/hunk/{hunk_id}/split": split,
     "/apply": apply_all,
-    "/edit/{edit_id:int}/undo": undo,
+    "/edit/{edit_id}/undo": undo,
 }
 """The forms by address."""
 

@@ -45,7 +45,7 @@ from copydesk.text.relpath import RelPath
 MOST_TOGETHER: Final = 100
 _STATIC: Final = Path(__file__).parent / "static"
 _HUNK: Final = "/hunk/{hunk_id}"
-_EDIT: Final = "/edit/{edit_id:int}"
+_EDIT: Final = "/edit/{edit_id}"
 
 _log = logging.getLogger("copydesk")
 
@@ -187,7 +187,7 @@ class Site:
 
     def _edit(self, visit: Visit) -> Response:
         try:
-            entry = visit.person.edit(int(visit.place["edit_id"]))
+            entry = visit.person.edit(visit.edit_id)
         except Refusal as refusal:
             page = hunk.gone(self._frame(visit), "This edit cannot be shown.", words_of(refusal))
             return _page(page, 404)
@@ -198,7 +198,7 @@ class Site:
 
     def _edit_diff(self, visit: Visit) -> Response:
         try:
-            entry = visit.person.edit(int(visit.place["edit_id"]))
+            entry = visit.person.edit(visit.edit_id)
         except Refusal as refusal:
             return PlainTextResponse(f"{refusal.code}\n", 404)
         return _file(entry.diff, f"edit-{entry.edit_id}.diff")

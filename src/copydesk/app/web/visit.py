@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from copydesk.app.web.entrance import Session
 from copydesk.app.web.reviewing import Person
 
+_MOST_DIGITS = 18
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -23,3 +25,10 @@ class Visit:
     many: tuple[str, ...] = ()
     form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
     in_part: bool = False
+
+    @property
+    def edit_id(self) -> int:
+        """The edit that the address names; -1, which no edit has, where it names none."""
+        text = self.place["edit_id"]
+        is_one = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+        return int(text) if is_one else -1
