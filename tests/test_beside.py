@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.desk.bases import MOST_WAITING, BasesBeside, MemoryBases
+from copydesk.desk.bases import MOST_WAITING, BasesBeside
 from copydesk.desk.collecting import put_off
 from copydesk.desk.database import Database
 from copydesk.desk.shown import LARGEST, MOST, Shown
+from copydesk.desk.snapshots_sqlite import SqliteSnapshots
 from copydesk.edit.draft import compose
 from copydesk.edit.place import locate
 from copydesk.edit.plan import Plan
@@ -148,11 +149,11 @@ def test_the_rollback_journal_stays_and_is_no_wal(tmp_path: Path, synchronous: s
 # Texts that are kept in a thread
 
 
-class Slow(MemoryBases):
+class Slow(SqliteSnapshots):
     """Bases that keep nothing until they are told to."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(":memory:")
         self.go = threading.Event()
         self.kept: list[str] = []
 
@@ -160,6 +161,9 @@ class Slow(MemoryBases):
         assert self.go.wait(SOON)
         self.kept.append(base.digest)
         super().keep(base, at)
+
+    def close(self) -> None:
+        """It is looked into afterwards."""
 
 
 def test_who_asks_for_a_text_waits_until_it_is_kept() -> None:

@@ -115,9 +115,7 @@ def test_a_plan_is_applied_by_another_process(
 def test_without_its_base_a_plan_is_applied_to_an_unchanged_file_only(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(BASE)
     (told,) = results(tmp_path, ("prepare", EDIT))
-    for base in (tmp_path / ".copydesk" / "bases").iterdir():
-        if base.is_file():
-            base.write_bytes(b"damaged")
+    (tmp_path / ".copydesk" / "snapshots.sqlite").write_bytes(b"damaged" * 1_000)
     (tmp_path / "f").write_text(f"top\n{BASE}")
     apply = ("apply", {"hunk_ids": [told[0]["hunk_id"]]})
     assert results(tmp_path, apply)[0][0]["code"] == "CONTENT_CHANGED"
@@ -204,7 +202,7 @@ def test_the_state_folder_is_private_and_ignored(tmp_path: Path) -> None:
     assert state.stat().st_mode & 0o777 == 0o700
     assert (state / ".gitignore").read_text() == "*\n"
     names = {path.name for path in state.iterdir()}
-    assert names >= {".gitignore", "bases", "locks", "plans.sqlite", "journal.sqlite"}
+    assert names >= {".gitignore", "locks", "plans.sqlite", "journal.sqlite", "snapshots.sqlite"}
 
 
 def test_a_report_that_was_refused_says_how_the_plan_ended(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ way, between twin lines either.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,17 +18,17 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
-from copydesk.desk.bases import Bases, MemoryBases
+from copydesk.desk.bases import Bases
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Journal, MemoryJournal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
 from copydesk.desk.redis.bases import RedisBases
 from copydesk.desk.redis.journal import RedisJournal
+from copydesk.desk.snapshots_sqlite import SqliteSnapshots
 from copydesk.edit.draft import compose
 from copydesk.edit.place import Place, locate, of_parts
 from copydesk.edit.relocate import relocate
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
-from copydesk.store.bases import FileBases
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.follow import Followed, follow
@@ -197,11 +198,11 @@ def test_a_version_counts_under_every_name_of_a_link(desk: Opened, tmp_path: Pat
     assert (tmp_path / "f").read_text() == "new\na\nB\n"
 
 
-@pytest.fixture(params=["memory", "files", "redis"])
+@pytest.fixture(params=["sqlite", "redis"])
 def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Bases:
     if request.param == "redis":
         return RedisBases(connections(request)()[0], 1 << 20)
-    return MemoryBases() if request.param == "memory" else FileBases(str(tmp_path), 1 << 20)
+    return SqliteSnapshots(str(tmp_path / "x.sqlite"))
 
 
 def test_a_text_is_found_where_it_was_seen(bases: Bases) -> None:
@@ -215,14 +216,13 @@ def test_a_text_is_found_where_it_was_seen(bases: Bases) -> None:
 
 
 def test_where_texts_were_seen_is_bounded(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("copydesk.desk.redis.bases.MOST_SEEN", 64)
-    monkeypatch.setattr("copydesk.store.bases.MOST_SEEN", 64)
-    monkeypatch.setattr("copydesk.desk.bases.MOST_SEEN", 64)
+    monkeypatch.setattr("copydesk.desk.snapshots_sqlite.MOST_SEEN", 64)
     text = Snapshot.of(b"one\n")
     on_server = RedisBases(connections(request)()[0], 1 << 20)
-    for bases in (FileBases(str(tmp_path), 1 << 20), MemoryBases(), on_server):
+    for bases in (SqliteSnapshots(":memory:"), on_server):
         for i in range(200):
             bases.keep(text, RelPath((f"{i}.txt",)))
         paths = [RelPath((f"{i}.txt",)) for i in range(200)]
@@ -230,19 +230,18 @@ def test_where_texts_were_seen_is_bounded(
         assert there[-1]
         assert not any(there[:100])
         assert sum(there) <= 64
-    assert len(list((tmp_path / "seen").iterdir())) <= 64
 
 
-def test_where_a_text_was_seen_goes_with_it(tmp_path: Path) -> None:
-    bases = FileBases(str(tmp_path), 1 << 20)
-    gone, kept = Snapshot.of(b"one\n"), Snapshot.of(b"two\n")
+def test_where_a_text_was_seen_goes_with_it() -> None:
+    bases = SqliteSnapshots(":memory:", 200_000)
+    gone = Snapshot.of(b"one\n")
     bases.keep(gone, PATH)
-    bases.keep(kept, PATH)
-    (tmp_path / gone.digest).unlink()
-    bases.prune()
-    assert [path.name[-12:] for path in (tmp_path / "seen").iterdir()] == [kept.version]
-    other = FileBases(str(tmp_path), 1 << 20)
-    assert other.find(kept.version, None, PATH) == kept
+    for _ in range(20):
+        bases.keep(Snapshot.of(os.urandom(10_000).hex().encode()), OTHER)
+    assert bases.find(gone.version, None, None) is None
+    bases.keep(gone, OTHER)
+    assert bases.find(gone.version, None, OTHER) == gone
+    assert bases.find(gone.version, None, PATH) is None
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])

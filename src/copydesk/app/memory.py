@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from copydesk.app.config import Config
-from copydesk.desk.bases import Bases, BasesBeside, MemoryBases
+from copydesk.desk.bases import Bases, BasesBeside
 from copydesk.desk.decisions import Decisions, MemoryDecisions
 from copydesk.desk.journal import Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
@@ -74,12 +74,14 @@ class Memory:
 
 def of_process(config: Config) -> Memory:
     """The memory of this process, which ends with it."""
+    from copydesk.desk.snapshots_sqlite import SqliteSnapshots
+
     return Memory(
         MemoryRegistry(),
         MemoryDecisions(),
         MemoryTally(),
         MemoryJournal(),
-        BasesBeside(MemoryBases(config.bases_bytes)),
+        BasesBeside(SqliteSnapshots(":memory:", config.bases_bytes)),
         Lanes(),
     )
 
@@ -94,8 +96,8 @@ def _of_folder(root: str, config: Config) -> Memory:
     from copydesk.desk.decisions_sqlite import SqliteDecisions
     from copydesk.desk.journal_sqlite import SqliteJournal
     from copydesk.desk.registry_sqlite import SqliteRegistry
+    from copydesk.desk.snapshots_sqlite import SqliteSnapshots
     from copydesk.desk.tally_sqlite import SqliteTally
-    from copydesk.store.bases import FileBases
     from copydesk.store.locks import FileLocks
 
     state = StateFolder(root, config.state)
@@ -106,13 +108,19 @@ def _of_folder(root: str, config: Config) -> Memory:
     tally = SqliteTally(state.path("tally.sqlite"), locks)
     durable = config.durability == "full"
     journal = SqliteJournal(state.path("journal.sqlite"), durable=durable, exclusion=locks)
-    bases = BasesBeside(FileBases(state.folder("bases"), config.bases_bytes))
+    texts = SqliteSnapshots(
+        state.path("snapshots.sqlite"),
+        config.bases_bytes,
+        exclusion=locks,
+        discard=lambda: state.discard("snapshots.sqlite"),
+    )
+    state.discard("bases")  # where an earlier version kept each text in two files
     return Memory(
         plans,
         decisions,
         tally,
         journal,
-        bases,
+        BasesBeside(texts),
         Lanes(locks),
         state,
         decided_at,

@@ -3,32 +3,30 @@
 Where a text was seen is remembered with it: who names a version of one file
 learns nothing of another one.
 
-What lives here: the protocol, the memory of one process, and the keeping beside
-the work. What must not: any promise that a text is still there; who asks must do
-without it. Invariant: what is given for a digest has that digest.
+What lives here: the protocol, and the keeping beside the work. What must not: any
+promise that a text is still there; who asks must do without it. Invariant: what is
+given for a digest has that digest.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Lock
 from typing import Protocol
 
-from copydesk.errors import BinaryFile
 from copydesk.store.protocol import Content
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
+from copydesk.text.snapshot import Snapshot
 
 MEMORY_BYTES = 64 << 20
-"""How many compressed bytes are kept, by default."""
+"""How many bytes the kept texts take, by default."""
 
 LARGEST = sizes.LARGE
 """A larger text is kept from its file only."""
 
-MOST_SEEN = 1 << 16
+MOST_SEEN = 1 << 15
 """Of how many pairs of a text and a path it is known that the text was seen there."""
 
 
@@ -57,72 +55,6 @@ class Bases(Protocol):
     def close(self) -> None:
         """Let go of what is held; what was to be kept is kept."""
         ...
-
-
-class MemoryBases:
-    """The texts that one process remembers; the ones used longest ago go first."""
-
-    def __init__(self, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST) -> None:
-        self._most, self._largest = most_bytes, largest
-        self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
-        self._seen: OrderedDict[tuple[str, RelPath], None] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def keep(self, base: Snapshot, at: RelPath) -> None:
-        """Remember the text, if it is not too large, and where it was seen."""
-        if base.size > self._largest:
-            return
-        with self._lock:
-            self._saw(base.version, at)
-            if base.version in self._kept:
-                self._kept.move_to_end(base.version)
-                return
-        self._put(base.digest, zlib.compress(base.data, 1))
-
-    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Remember a large text from its file."""
-        data = content.packed(digest, self._most // sizes.PART)
-        if data is not None:
-            with self._lock:
-                self._saw(digest[:VERSION_LENGTH], at)
-            self._put(digest, data)
-
-    def _put(self, digest: str, data: bytes) -> None:
-        version = digest[:VERSION_LENGTH]
-        with self._lock:
-            if version not in self._kept:
-                self._kept[version] = (digest, data)
-                self._bytes += len(data)
-            while self._bytes > self._most:
-                _, (_, gone) = self._kept.popitem(last=False)
-                self._bytes -= len(gone)
-
-    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it was seen there."""
-        with self._lock:
-            if at is not None:
-                if (digest[:VERSION_LENGTH], at) not in self._seen:
-                    return None
-                self._saw(digest[:VERSION_LENGTH], at)
-            kept = self._kept.get(digest[:VERSION_LENGTH])
-            if kept is None or not kept[0].startswith(digest):
-                return None
-            self._kept.move_to_end(digest[:VERSION_LENGTH])
-        try:
-            return Snapshot.of(zlib.decompress(kept[1]), named)
-        except BinaryFile:  # kept for a file that has another encoding
-            return None
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _saw(self, version: str, at: RelPath) -> None:
-        """Note the pair as the one used last; call it with the lock held."""
-        self._seen[version, at] = None
-        self._seen.move_to_end((version, at))
-        if len(self._seen) > MOST_SEEN:
-            self._seen.popitem(last=False)
 
 
 _RECENT = 64

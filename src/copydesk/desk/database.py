@@ -36,7 +36,8 @@ class Database:
     `synchronous`: FULL flushes each transaction to the disk before it is
     reported, OFF leaves that to the operating system. `added` are columns, by
     table and name, that a file of an earlier version may not have yet.
-    `exclusion` is what all processes that use the file hold in their turn.
+    `exclusion` is what all processes that use the file hold in their turn. A file that
+    `shrinks` can give pages that are not used back to the disk.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Database:
         synchronous: Literal["FULL", "OFF"],
         added: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         exclusion: Exclusion | None = None,
+        shrinks: bool = False,
     ) -> None:
         self._lock = RLock()
         self._exclusion = exclusion or NoExclusion()
@@ -58,6 +60,8 @@ class Database:
         except sqlite3.Error as error:
             raise _failed(error) from error
         with self.reading() as connection:
+            if shrinks:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = PERSIST")
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
             connection.execute(f"PRAGMA synchronous = {synchronous}")

@@ -8,7 +8,9 @@ to others (a workspace may come from elsewhere, its state folder with it).
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from copydesk.errors import Failed
@@ -40,6 +42,15 @@ class StateFolder:
         """The path of a folder in it, made when it is missing."""
         _make(self._path / name, f"{self._name}/{name}")
         return str(self._path / name)
+
+    def discard(self, name: str) -> None:
+        """Remove a database with its journal, or a folder, of what can be lost; it may be gone."""
+        if os.path.isdir(self._path / name):
+            shutil.rmtree(self._path / name, ignore_errors=True)
+            return
+        for each in (name, f"{name}-journal"):
+            with suppress(OSError):
+                os.unlink(self._path / each)
 
     def _ignore(self) -> None:
         """Have git pass over the folder."""

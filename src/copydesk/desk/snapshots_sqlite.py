@@ -1,0 +1,259 @@
+"""The texts that plans and reads are based on, in one SQLite file or in memory.
+
+Invariant: what is given for a digest has that digest, or nothing is; whatever
+happens to the file only means that a text is not remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import cast
+
+from copydesk.desk.bases import LARGEST, MEMORY_BYTES, MOST_SEEN
+from copydesk.desk.database import Database
+from copydesk.desk.lanes import Exclusion
+from copydesk.errors import BinaryFile, Failed
+from copydesk.store.protocol import Content
+from copydesk.text import sizes
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS texts (
+    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, used INTEGER NOT NULL,
+    size INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS texts_by_use ON texts (used);
+CREATE TABLE IF NOT EXISTS content (id INTEGER PRIMARY KEY, packed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS seen (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, text INTEGER NOT NULL, path BLOB NOT NULL,
+    UNIQUE (text, path)
+)
+"""
+# The content stands apart: an update writes its whole row again.
+
+_DIGEST = re.compile(f"[0-9a-f]{{{VERSION_LENGTH},64}}")
+_LATELY = 8
+"""A text among the last so many is not noted as used again."""
+
+_ROW_BYTES = 256
+"""What a text takes besides its content, at least."""
+
+_NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
+
+
+class SqliteSnapshots:
+    """Texts by digest, the ones used longest ago dropped beyond `most_bytes` of the disk.
+
+    `path` may be ":memory:". The file is opened when it is first used. `discard`
+    removes it when it is damaged; a new one is begun then.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        most_bytes: int = MEMORY_BYTES,
+        largest: int = LARGEST,
+        exclusion: Exclusion | None = None,
+        discard: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._path, self._exclusion, self._discard = path, exclusion, discard
+        self._most, self._largest = most_bytes, largest
+        self._database: Database | None = None
+        self._noted = 0
+        self._lock = Lock()
+
+    def keep(self, base: Snapshot, at: RelPath) -> None:
+        """Remember the text and where it was seen, if it is not too large.
+
+        A full disk only means that it is not remembered.
+        """
+        if base.size <= self._largest:
+            self._keep(base.digest, at, lambda: zlib.compress(base.data, 1))
+
+    def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
+        """Remember a large text from its file, and where it was seen."""
+        read = False
+
+        def packed() -> bytes | None:
+            nonlocal read
+            read = True
+            return content.packed(digest, self._most // sizes.PART)
+
+        self._keep(digest, at, packed)
+        if not read:
+            content.close()
+
+    def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
+        """The text whose SHA-256 starts with `digest`, if it was seen there."""
+        if not _DIGEST.fullmatch(digest):
+            return None
+        found: tuple[int, bytes, bytes] | None = None
+        try:
+            with self._opened().reading() as db:
+                found = self._found(db, digest, at)
+        except Failed as failure:
+            self._recover(failure)
+        if found is None:
+            return None
+        id_, whole, packed = found
+        try:
+            data = zlib.decompress(packed)
+        except zlib.error:
+            data = b""
+        if hashlib.sha256(data).digest() != whole:
+            with suppress(Failed), self._opened().writing() as db:
+                _drop(db, [id_])
+            return None
+        try:
+            return Snapshot.of(data, named)
+        except BinaryFile:  # kept for a file that has another encoding
+            return None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+            self._database = None
+
+    def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> None:
+        whole, path = bytes.fromhex(digest), _key(at)
+        try:
+            with self._opened().reading() as db:
+                known = db.execute(
+                    f"SELECT t.id, t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
+                    " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
+                    (path, whole),
+                ).fetchone()
+                if known is not None and known[1] and known[2] is not None:
+                    return
+            content = packed() if known is None else None
+            if known is None and content is None:
+                return
+            with self._opened().writing() as db:
+                if content is not None:
+                    _insert(db, whole, content)
+                id_ = _touch(db, whole)
+                if id_ is not None:  # another process may have dropped it meanwhile
+                    self._note(db, id_, path)
+                if content is not None:
+                    self._evict(db)
+            if content is not None:
+                self._cut()
+        except Failed as failure:
+            self._recover(failure)
+
+    def _found(
+        self, db: sqlite3.Connection, digest: str, at: RelPath | None
+    ) -> tuple[int, bytes, bytes] | None:
+        """Id, digest and content of the text, which counts as used."""
+        between = (bytes.fromhex(digest.ljust(64, "0")), bytes.fromhex(digest.ljust(64, "f")))
+        path = None if at is None else _key(at)
+        seen = "" if path is None else "JOIN seen s ON s.text = t.id AND s.path = ?3"
+        row = db.execute(
+            f"SELECT t.id, t.digest, c.packed, t.used > ({_NEWEST}) - {_LATELY} FROM texts t {seen}"
+            " JOIN content c ON c.id = t.id WHERE t.digest BETWEEN ?1 AND ?2 LIMIT 1",
+            between if path is None else (*between, path),
+        ).fetchone()
+        if row is None:
+            return None
+        if not row[3]:
+            with suppress(Failed), self._opened().writing() as writing:
+                _touch(writing, row[1])
+                if path is not None:
+                    self._note(writing, row[0], path)
+        return cast("tuple[int, bytes, bytes]", row[:3])
+
+    def _note(self, db: sqlite3.Connection, text: int, path: bytes) -> None:
+        """Note where the text was seen, as the place used last; the oldest beyond the bound go."""
+        db.execute("INSERT OR REPLACE INTO seen (text, path) VALUES (?, ?)", (text, path))
+        self._noted += 1
+        if self._noted * 8 > MOST_SEEN:
+            self._noted = 0
+            db.execute(
+                "DELETE FROM seen WHERE id <="
+                " (SELECT id FROM seen ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (MOST_SEEN * 3 // 4,),
+            )
+
+    def _most_pages(self, db: sqlite3.Connection) -> int:
+        """How many pages the file may have; the rest of the bound is for SQLite's own journal."""
+        return self._most * 7 // 8 // _pragma(db, "page_size")
+
+    def _evict(self, db: sqlite3.Connection) -> None:
+        """Drop the texts used longest ago until the pages in use are within the bound."""
+        most = self._most_pages(db)
+        excess = _pragma(db, "page_count") - _pragma(db, "freelist_count") - most
+        if excess <= 0:
+            return
+        excess = (excess + most // 16) * _pragma(db, "page_size")
+        gone: list[int] = []
+        for id_, size in db.execute("SELECT id, size FROM texts ORDER BY used"):
+            gone.append(id_)
+            excess -= size + _ROW_BYTES
+            if excess <= 0:
+                break
+        _drop(db, gone)
+
+    def _cut(self) -> None:
+        """Give back the pages that are beyond the bound; none of them is in use."""
+        with self._opened().reading() as db:
+            unused = _pragma(db, "page_count") - self._most_pages(db)
+            if unused > 0:  # a script, since `execute` would stop after one page
+                db.executescript(f"PRAGMA incremental_vacuum({unused})")
+
+    def _opened(self) -> Database:
+        with self._lock:
+            if self._database is None:
+                self._database = Database(
+                    self._path, _SCHEMA, "OFF", exclusion=self._exclusion, shrinks=True
+                )
+                with self._database.reading() as db:
+                    db.execute(f"PRAGMA journal_size_limit = {min(self._most // 8, 1 << 20)}")
+            return self._database
+
+    def _recover(self, failure: Failed) -> None:
+        """Begin a new file when this one is damaged; else the next text is tried again."""
+        cause = failure.__cause__
+        if isinstance(cause, sqlite3.DatabaseError) and not isinstance(
+            cause, sqlite3.OperationalError | sqlite3.ProgrammingError
+        ):
+            self.close()
+            self._discard()
+
+
+def _key(at: RelPath) -> bytes:
+    """What stands for a path."""
+    return hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).digest()[:8]
+
+
+def _insert(db: sqlite3.Connection, digest: bytes, packed: bytes) -> None:
+    row = (digest, len(packed))
+    made = db.execute("INSERT OR IGNORE INTO texts (digest, used, size) VALUES (?, 0, ?)", row)
+    if made.rowcount:
+        db.execute("INSERT INTO content (id, packed) VALUES (?, ?)", (made.lastrowid, packed))
+
+
+def _touch(db: sqlite3.Connection, digest: bytes) -> int | None:
+    """Note the text as the one used last; its id, None when it is not there."""
+    found = db.execute(
+        f"UPDATE texts SET used = ({_NEWEST}) + 1 WHERE digest = ? RETURNING id", (digest,)
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _drop(db: sqlite3.Connection, ids: list[int]) -> None:
+    """Drop some texts, and where they were seen."""
+    for table, name in (("content", "id"), ("seen", "text"), ("texts", "id")):
+        db.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(id_,) for id_ in ids])
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
