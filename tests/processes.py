@@ -151,6 +151,22 @@ def transact(opened: Opened, facts: Facts) -> None:
 
 
 @work
+def transact_anyway(opened: Opened, facts: Facts) -> None:
+    """The same where a call may fail at any time; none is made again."""
+    chance = random.Random(facts["name"])
+    for i in range(facts["count"]):
+        line = f"{facts['name']}-{i}"
+        paths = chance.sample(facts["paths"], facts["at_once"])
+        arguments = [{"path": path, "anchor": "anchor", "content": f"{line}\n"} for path in paths]
+        plans = [outcome(opened, "prepare_file_insert_after", **each) for each in arguments]
+        found = {"status": "error", "error": "NOT_PREPARED"}
+        if all("hunk_id" in plan for plan in plans):
+            ids = [plan["hunk_id"] for plan in plans]
+            found = outcome(opened, "apply_file_modifications", hunk_ids=ids)
+        tell(line=line, paths=paths, code=code(found), unsure=found.get("paths", []))
+
+
+@work
 def number(opened: Opened, facts: Facts) -> None:
     """Each line of this worker's own is written anew `count` times, by its old text."""
     for i in range(facts["count"]):

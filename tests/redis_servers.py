@@ -29,9 +29,13 @@ _names = itertools.count()
 
 @dataclass
 class RedisServer:
-    """A server that can be killed and started again; what it was told, it has again then."""
+    """A server that can be killed and started again; what it was told, it has again then.
+
+    Unless it is one that forgets.
+    """
 
     folder: Path
+    forgets: bool = False
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -42,7 +46,8 @@ class RedisServer:
         """Start it, and wait until it answers."""
         assert PROGRAM is not None
         options = {"port": "0", "unixsocket": f"{self.folder}/socket", "dir": str(self.folder)}
-        options |= {"save": "", "appendonly": "yes", "appendfsync": "always"}
+        options |= {"save": "", "appendonly": "no" if self.forgets else "yes"}
+        options |= {"appendfsync": "always"}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + SOON
@@ -57,6 +62,30 @@ class RedisServer:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+    def command(self, *words: str) -> object:
+        """A command as an administrator gives it."""
+        import redis
+
+        with redis.Redis.from_url(self.url) as client:
+            return client.execute_command(*words)  # type: ignore[no-untyped-call]  # of redis-py
+
+    def snapshot(self) -> dict[bytes, tuple[bytes, int]]:
+        """All that it knows: each key with its value and how long it lasts yet, in ms."""
+        import redis
+
+        with redis.Redis.from_url(self.url) as client:
+            found = {key: (client.dump(key), client.pttl(key)) for key in client.scan_iter()}
+        return {key: (held, max(left, 0)) for key, (held, left) in found.items() if held}
+
+    def restore(self, known: dict[bytes, tuple[bytes, int]]) -> None:
+        """Set it back to what it knew."""
+        import redis
+
+        with redis.Redis.from_url(self.url) as client:
+            client.flushall()
+            for key, (value, left_ms) in known.items():
+                client.restore(key, left_ms, value)
 
     def fresh_name(self) -> str:
         """The name of a workspace that nobody has used."""
@@ -88,12 +117,12 @@ class RedisServer:
 
 
 @contextmanager
-def running() -> Iterator[RedisServer]:
+def running(*, forgets: bool = False) -> Iterator[RedisServer]:
     """A server of its own; skips the test where there is none."""
     if PROGRAM is None:
         pytest.skip("there is no redis-server (Debian: apt-get install redis-server)")
     with tempfile.TemporaryDirectory(prefix="redis-") as folder:  # a socket needs a short path
-        server = RedisServer(Path(folder))
+        server = RedisServer(Path(folder), forgets)
         try:
             server.start()
             yield server

@@ -148,12 +148,12 @@ def test_a_fenced_step_does_nothing_for_who_lost_a_lease(connect: Connect) -> No
     server, leases = connect()
     step = Script("return redis.call('INCR', p .. 'steps')", fenced=True)
     with leases.hold("a"), leases.hold("b c"):
-        assert server.fenced(step, leases.held()) == 1
+        assert leases.fenced(step) == 1
         lost(server, "b c")
         with pytest.raises(TurnLost) as refused:
-            server.fenced(step, leases.held())
+            leases.fenced(step)
         assert "b c" in refused.value.reason
-    assert server.fenced(step, leases.held()) == 2, "who holds nothing needs nothing"
+    assert leases.fenced(step) == 2, "who holds nothing needs nothing"
 
 
 def test_an_answer_that_came_too_late_is_none(request: pytest.FixtureRequest) -> None:

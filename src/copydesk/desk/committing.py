@@ -9,7 +9,7 @@ every file holds its old bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
@@ -88,32 +88,33 @@ class Committing:
             work.close_failed()
             if not isinstance(error, Refusal | TargetMoved | NotPutBack):
                 raise
-            if not (work.left and self._is_written(group, error, files, work.left)):
+            if not (work.left and self._is_written(group, error, files, work)):
                 raise work.stopped(error) from None
         else:
             work.close_done()
         return work.entries
 
     def _is_written(
-        self,
-        group: str,
-        error: Exception,
-        files: Sequence[Rewriting],
-        not_back: Sequence[Rewriting],
+        self, group: str, error: Exception, files: Sequence[Rewriting], work: _Work
     ) -> bool:
         """Have recovery settle what was left; whether all was written after all.
 
         Raises Unsettled when it cannot bring all files back. Who has lost its turns may
-        find that somebody else has settled the group since.
+        find that somebody else has settled the group since, or that the journal has lost
+        the group: it is recorded anew then, for whoever comes next.
         """
         stamps = [each.opened.stamp for each in files if each.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
-        try:
-            settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
-            left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
-            done = all(entry.state == "done" for entry in self._journal.of_group(group))
-        except Refusal:  # of the journal
-            left, done = tuple(str(each.real) for each in not_back), False
+        left, done = tuple(str(each.real) for each in work.left), False
+        with suppress(Refusal):  # of the journal
+            known = {entry.edit_id for entry in self._journal.of_group(group)}
+            if known.issuperset(entry.edit_id for entry in work.entries):
+                settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
+                found = self._journal.of_group(group)
+                done = all(entry.state == "done" for entry in found)
+                left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
+            else:
+                work.record_again(known)
         if left:
             reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
             raise Unsettled("write several files", str(reason), tuple(dict.fromkeys(left)))
@@ -167,6 +168,15 @@ class _Work:
     def close_failed(self) -> None:
         """Record what was not written, or was put back; what is left stays open."""
         self._close([each for each in self._order if each not in self.left], "failed")
+
+    def record_again(self, known: Collection[int]) -> None:
+        """Record what the journal has lost; only what is left is to be settled."""
+        lost = [entry for entry in self.entries if entry.edit_id not in known]
+        ids = self._journal.open_again([replace(entry, edit_id=0) for entry in lost])
+        left = {each.real for each in self.left}
+        over = [new for entry, new in zip(lost, ids, strict=True) if entry.path not in left]
+        if over:
+            self._journal.close_all(over, "failed")
 
     def stopped(self, error: Exception) -> Exception:
         """The error as those outside know it."""

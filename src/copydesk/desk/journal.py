@@ -66,6 +66,10 @@ class Journal(Protocol):
         """Record, durably, all of what is about to be written, or nothing; the new ids."""
         ...
 
+    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """The same of what the journal has lost since, whoever has the turns now."""
+        ...
+
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record, durably, all old bytes of a file that is about to be written in place."""
         ...
@@ -206,6 +210,10 @@ class MemoryJournal:
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record all of what is about to be written; the new ids."""
         return tuple(self.open(entry) for entry in entries)
+
+    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """The same."""
+        return self.open_all(entries)
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """A journal in memory cannot outlive a crash, so there is nothing to keep it for."""

@@ -80,6 +80,10 @@ class SqliteJournal:
         with self._flushing() as db:
             return tuple(cast(int, db.execute(_INSERT, row).lastrowid) for row in rows)
 
+    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """The same of what was lost, with the state folder."""
+        return self.open_all(entries)
+
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record, durably, all old bytes of a file that is about to be written in place."""
         with self._db.writing() as db:

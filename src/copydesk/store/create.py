@@ -128,13 +128,20 @@ class Creation:
 
 
 def remove(
-    place: Place, old_fd: int, expected: Stamp, expected_sha256: str, *, durability: Durability
+    place: Place,
+    old_fd: int,
+    expected: Stamp,
+    expected_sha256: str,
+    *,
+    durability: Durability,
+    may_write: Callable[[], None] = lambda: None,
 ) -> None:
     """Remove the name of the file open as `old_fd`; raises TargetMoved, OSError, NotPutBack."""
     old = _os.fstat(old_fd)
     if not expected.stands_in(old):
         raise TargetMoved()
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
+        may_write()
         check_target(place, old_fd, expected, expected_sha256)
         _os.unlink(place.dir_fd, place.name)
         try:

@@ -181,6 +181,7 @@ class Replacement:
         Raises TargetMoved when it does not, OSError.
         """
         require_ours(self._place, self._ours, sha256)
+        self._may_return()  # a large file takes a while to be looked through
         self._return_old()
         self._flush.now(self._place.name)
 

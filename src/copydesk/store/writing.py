@@ -177,8 +177,14 @@ class Writing:
             _refusing("remove"),
             self._target(path, expected_real) as (place, old_fd),
         ):
-            self._may_write()
-            remove(place, old_fd, expected, expected_sha256, durability=self._durability)
+            remove(
+                place,
+                old_fd,
+                expected,
+                expected_sha256,
+                durability=self._durability,
+                may_write=self._may_write,
+            )
 
     def sweep(self, path: RelPath, before_ns: int) -> int:
         """Remove temporary files of copydesk in a directory that a killed process left.

@@ -3,7 +3,8 @@
 What lives here: entries in and out. What must not: documents; the layout on the
 server (`journal_scripts`). Invariants: an entry is there when `open` returns, as
 durable as the server makes it, and only if the writer held all its leases at
-that moment; how it ended is recorded at once, or with what is recorded next.
+that moment; how it ended is recorded at once, or with what is recorded next, and
+never of another entry that a server which forgot has given the same id.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +20,7 @@ from copydesk.desk.journal import CHAIN_LENGTH, Entry, State, linked
 from copydesk.desk.records import full, packed, squeezed, unpacked
 from copydesk.desk.redis import journal_scripts as scripts
 from copydesk.desk.redis.leases import Leases
-from copydesk.desk.redis.server import Server
+from copydesk.desk.redis.server import Script, Server
 from copydesk.errors import ServerFailed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -26,7 +28,7 @@ from copydesk.text.relpath import RelPath
 if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
 
-_FIELDS = ("fixed", "inverse", "diff", "state", "undo")
+_FIELDS = ("fixed", "inverse", "diff", "state", "mark", "undo")
 _FIXED = (
     *("time_ms", "member", "tool", "kind", "before", "after"),
     *("hunk_id", "group", "undoes"),
@@ -38,7 +40,12 @@ _UPWARDS = "up"
 _FIRST = 64
 """So many entries are asked for first, then twice as many each time."""
 
+_MOST_MARKS = 10_000
+"""The marks of so many entries are remembered, those last seen open."""
+
 Row = list[Any]
+Named = tuple[int, str]
+"""An entry whatever the server forgot: its id, and the mark that no other one has."""
 
 
 class RedisJournal:
@@ -46,8 +53,10 @@ class RedisJournal:
 
     def __init__(self, server: Server, leases: Leases) -> None:
         self._server, self._leases = server, leases
-        self._ended: dict[int, State] = {}
-        self._undo: dict[int, bytes] = {}
+        self._marks: dict[int, str] = {}
+        self._highest = 0
+        self._ended: dict[Named, State] = {}
+        self._undo: dict[Named, bytes] = {}
         self._beside: ThreadPoolExecutor | None = None
         self._amended: list[Future[None]] = []
         self._lock = Lock()
@@ -58,32 +67,61 @@ class RedisJournal:
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record all of what is about to be written, or nothing; the new ids."""
+        return self._open(entries, self._leases.fenced, scripts.OPEN)
+
+    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """The same of what the server has forgotten, whoever has the turns now."""
+        return self._open(entries, self._server.call, scripts.REOPEN)
+
+    def _open(
+        self, entries: Sequence[Entry], send: Callable[..., list[int]], script: Script
+    ) -> tuple[int, ...]:
         self._send()
-        arguments = [part for entry in entries for part in _arguments(entry)]
-        found = self._server.fenced(scripts.OPEN, self._leases.held(), *arguments)
-        return tuple(found)
+        marks = [token_hex(8) for _ in entries]
+        pairs = zip(entries, marks, strict=True)
+        arguments = [part for entry, mark in pairs for part in (*_arguments(entry), mark)]
+        found = tuple(send(script, self._highest, *arguments))
+        opened = dict(zip(found, marks, strict=True))
+        for named in opened.items():
+            self._remember(*named)
+        if script is scripts.OPEN:
+            self._leases.opened({str(edit_id): mark for edit_id, mark in opened.items()})
+        return found
+
+    def _remember(self, edit_id: int, mark: str) -> None:
+        with self._lock:
+            self._highest = max(self._highest, edit_id)
+            self._marks.pop(edit_id, None)
+            self._marks[edit_id] = mark
+            if len(self._marks) > _MOST_MARKS:
+                del self._marks[next(iter(self._marks))]
+
+    def _named(self, edit_id: int) -> Named:
+        with self._lock:
+            return edit_id, self._marks.get(edit_id, "")
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record all old bytes of a file that is about to be written in place."""
-        held = self._leases.held()
-        self._server.fenced(scripts.KEEP_WHOLE, held, edit_id, squeezed(old))
+        self._leases.fenced(scripts.KEEP_WHOLE, edit_id, squeezed(old))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record the diff of an entry that was opened with the start of it only."""
         with self._lock:
             if self._beside is None:
                 self._beside = ThreadPoolExecutor(1, "copydesk-journal")
-            self._amended.append(self._beside.submit(self._amend, edit_id, diff))
+            named = edit_id, self._marks.get(edit_id, "")
+            self._amended.append(self._beside.submit(self._amend, named, diff))
 
-    def _amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
+    def _amend(self, named: Named, diff: Callable[[], bytes]) -> None:
         made = squeezed(diff())
         with suppress(ServerFailed):  # the start of it is recorded
-            self._server.call(scripts.REPLACE, edit_id, "diff", made)
+            self._server.call(scripts.REPLACE, *named, "diff", made)
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record the way back of what was written; that it was is no less true without it."""
+        named = self._named(edit_id)
         with self._lock:
-            self._undo[edit_id] = squeezed(packed(undo))
+            self._undo[named] = squeezed(packed(undo))
         with suppress(ServerFailed):
             self._send()
 
@@ -94,8 +132,10 @@ class RedisJournal:
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
         """Record at once how the writes of a group ended."""
+        self._leases.closed(map(str, edit_ids))
+        named = [self._named(edit_id) for edit_id in edit_ids]
         with self._lock:
-            self._ended.update(dict.fromkeys(edit_ids, state))
+            self._ended.update(dict.fromkeys(named, state))
         self._send()
 
     def entries(
@@ -129,8 +169,8 @@ class RedisJournal:
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
         """The inverses of the writes that made one text of another, the first write first."""
-        rows = self._rows(f"at:{path}", CHAIN_LENGTH, fields=("fixed", "state"))
-        links = ((*_digests(row), self._state(row[0], row[2]), int(row[0])) for row in rows)
+        rows = self._rows(f"at:{path}", CHAIN_LENGTH, fields=("fixed", "state", "mark"))
+        links = ((*_digests(row), self._state(row[0], *row[2:]), int(row[0])) for row in rows)
         found = linked(links, base_digest, now_digest)
         if found is None:
             return None
@@ -150,13 +190,13 @@ class RedisJournal:
         """The groups that have open entries at the path, the oldest first."""
         found = self._server.call(scripts.OPEN_GROUPS, str(path))
         with self._lock:
-            left = [group for edit_id, group in found if int(edit_id) not in self._ended]
+            left = [group for id_, mark, group in found if _name(id_, mark) not in self._ended]
         return tuple(dict.fromkeys(group.decode() for group in left))
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
         """The entries that take the edit back and have not failed, the oldest first."""
-        rows = self._rows(f"undoing:{edit_id}", _EVERY, _UPWARDS, fields=("state",))
-        return tuple(int(id_) for id_, state in rows if self._state(id_, state) != "failed")
+        rows = self._rows(f"undoing:{edit_id}", _EVERY, _UPWARDS, fields=("state", "mark"))
+        return tuple(int(id_) for id_, *how in rows if self._state(id_, *how) != "failed")
 
     def in_doubt(self) -> tuple[Entry, ...]:
         """The open entries, the oldest first."""
@@ -222,7 +262,8 @@ class RedisJournal:
             at = f"({last}"
 
     def _entry(self, row: Row) -> Entry:
-        edit_id, fixed, inverse, diff, state, undo = row
+        edit_id, fixed, inverse, diff, state, mark, undo = row
+        self._remember(*_name(edit_id, mark))
         facts = unpacked(fixed)
         return Entry(
             **{name: facts[name] for name in _FIXED if name in facts},
@@ -230,14 +271,14 @@ class RedisJournal:
             inverse=unpacked(full(inverse)),
             diff=full(diff),
             edit_id=int(edit_id),
-            state=self._state(edit_id, state),
+            state=self._state(edit_id, state, mark),
             undo=() if undo is None else unpacked(full(undo)),
         )
 
-    def _state(self, edit_id: Any, recorded: bytes) -> State:
+    def _state(self, edit_id: Any, recorded: bytes, mark: bytes | None) -> State:
         """How an entry ended, if that could not be recorded yet; else as it is recorded."""
         with self._lock:
-            return self._ended.get(int(edit_id), cast(State, recorded.decode()))
+            return self._ended.get(_name(edit_id, mark), cast(State, recorded.decode()))
 
     def _settle(self) -> None:
         with self._lock:
@@ -250,17 +291,22 @@ class RedisJournal:
         """Record what could not be recorded when it happened."""
         with self._lock:
             ended, undo = dict(self._ended), dict(self._undo)
-        for edit_id, way in undo.items():
-            self._server.call(scripts.REPLACE, edit_id, "undo", way)
+        for named, way in undo.items():
+            self._server.call(scripts.REPLACE, *named, "undo", way)
         if ended:
-            pairs = [part for pair in ended.items() for part in pair]
-            self._server.call(scripts.CLOSE, *pairs)
+            triples = [part for named, state in ended.items() for part in (*named, state)]
+            self._server.call(scripts.CLOSE, *triples)
         with self._lock:
-            for edit_id in undo:
-                self._undo.pop(edit_id, None)
-            for edit_id, state in ended.items():
-                if self._ended.get(edit_id) == state:
-                    del self._ended[edit_id]
+            for named in undo:
+                self._undo.pop(named, None)
+            for named, state in ended.items():
+                if self._ended.get(named) == state:
+                    del self._ended[named]
+
+
+def _name(edit_id: Any, mark: bytes | None) -> Named:
+    """An entry as the server names it; those of earlier versions have no mark."""
+    return int(edit_id), (mark or b"").decode()
 
 
 def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:

@@ -1,10 +1,11 @@
 """The steps of the journal on the server, in Lua.
 
 What lives here: how entries are laid out there, and each change of them as one
-step. What must not: what an entry means (`journal`). Invariant: the indexes, and
-the sum of the bytes, are those of the entries that there are.
+step. What must not: what an entry means (`journal`). Invariants: the indexes, and the sum
+of the bytes, are those of the entries that there are; an entry is changed only by
+its id and its mark, for a server that forgot gives an id again.
 
-An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, and
+An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, `mark`, and
 while there is use for them `whole` and `undo`; beside it what steps look at. Sets
 ordered by id are `edits`, `open`, `at:PATH`, `below:FOLDER`, `hunk:ID`,
 `group:NAME`, `undoing:ID`, and `openat:PATH` of the open ones of groups.
@@ -23,6 +24,10 @@ local function indexes(path, hunk, group, undoes)
   if undoes ~= '0' then found[#found + 1] = 'undoing:' .. undoes end
   return found
 end
+local function is_there(id, mark)
+  local e = p .. 'e:' .. id
+  return redis.call('EXISTS', e) == 1 and (redis.call('HGET', e, 'mark') or '') == mark
+end
 local function replaced(id, name, value)
   local e = p .. 'e:' .. id
   if redis.call('EXISTS', e) == 0 then return end
@@ -32,16 +37,20 @@ end
 local function changed() redis.call('HINCRBY', p .. 'changes', 'edits', 1) end
 """
 
-OPEN = Script(
+_OPEN = (
     _INDEXES
     + """
-local ids = {}
-for at = A + 1, #ARGV, 9 do
-  local fixed, inverse, diff, path, hunk, group, undoes, time, member = unpack(ARGV, at, at + 8)
+local ids, least = {}, tonumber(ARGV[A + 1])
+if tonumber(redis.call('GET', p .. 'edit') or 0) < least then
+  redis.call('SET', p .. 'edit', least)
+end
+for at = A + 2, #ARGV, 10 do
+  local fixed, inverse, diff, path, hunk, group, undoes, time, member, mark =
+    unpack(ARGV, at, at + 9)
   local id = redis.call('INCR', p .. 'edit')
   redis.call('HSET', p .. 'e:' .. id, 'fixed', fixed, 'inverse', inverse, 'diff', diff,
     'state', 'open', 'path', path, 'hunk', hunk, 'group', group, 'undoes', undoes,
-    'time', time, 'member', member)
+    'time', time, 'member', member, 'mark', mark)
   for _, index in ipairs(indexes(path, hunk, group, undoes)) do
     redis.call('ZADD', p .. index, id, id)
   end
@@ -52,20 +61,24 @@ for at = A + 1, #ARGV, 9 do
 end
 changed()
 return ids
-""",
-    fenced=True,
+"""
 )
-"""fixed, inverse, diff, path, hunk, group, undoes, time, member of each entry: their ids."""
+OPEN = Script(_OPEN, fenced=True)
+"""An id below those to be given, and of each entry fixed, inverse, diff, path, hunk, group,
+undoes, time, member, mark: their ids."""
+
+REOPEN = Script("local A = 0\n" + _OPEN)
+"""The same for who has lost its turn."""
 
 CLOSE = Script(
     _INDEXES
     + """
-for at = 1, #ARGV, 2 do
+for at = 1, #ARGV, 3 do
   local id, e = ARGV[at], p .. 'e:' .. ARGV[at]
-  if redis.call('EXISTS', e) == 1 then
+  if is_there(id, ARGV[at + 1]) then
     replaced(id, 'whole', '')
     redis.call('HDEL', e, 'whole')
-    redis.call('HSET', e, 'state', ARGV[at + 1])
+    redis.call('HSET', e, 'state', ARGV[at + 2])
     redis.call('ZREM', p .. 'open', id)
     redis.call('ZREM', p .. 'openat:' .. redis.call('HGET', e, 'path'), id)
   end
@@ -73,13 +86,16 @@ end
 changed()
 """
 )
-"""Pairs of an id and the state in which the entry ended."""
+"""Of each entry its id, its mark, and the state in which it ended."""
 
 KEEP_WHOLE = Script(_INDEXES + "replaced(ARGV[A + 1], 'whole', ARGV[A + 2])", fenced=True)
 """The id, and the old bytes."""
 
-REPLACE = Script(_INDEXES + "replaced(ARGV[1], ARGV[2], ARGV[3]) changed()")
-"""The id, the name of a field, and what it holds from now on."""
+REPLACE = Script(
+    _INDEXES
+    + "if is_there(ARGV[1], ARGV[2]) then replaced(ARGV[1], ARGV[3], ARGV[4]) changed() end"
+)
+"""The id, the mark, the name of a field, and what it holds from now on."""
 
 ONE = Script("return redis.call('HMGET', p .. 'e:' .. ARGV[1], unpack(ARGV, 2))")
 """The id, the names of fields: what they hold."""
@@ -88,12 +104,13 @@ OPEN_GROUPS = Script(
     """
 local found = {}
 for _, id in ipairs(redis.call('ZRANGE', p .. 'openat:' .. ARGV[1], 0, -1)) do
-  found[#found + 1] = {id, redis.call('HGET', p .. 'e:' .. id, 'group')}
+  local mark, group = unpack(redis.call('HMGET', p .. 'e:' .. id, 'mark', 'group'))
+  found[#found + 1] = {id, mark, group}
 end
 return found
 """
 )
-"""The path: its open entries of groups, as id and group, the oldest first."""
+"""The path: its open entries of groups, as id, mark and group, the oldest first."""
 
 SCAN = Script(
     """

@@ -3,8 +3,10 @@
 What lives here: leases on the server, and the thread that renews them. What must
 not: files, clocks (one is handed in). Invariants: a lease is held by one alone;
 one who died loses it soon; who lost it is told so before it may write. Each
-lease has a number, higher than that of any before, and a part that chance
-made, so that no two are the same, though the server forgets what it counted.
+lease has a number, higher than that of any before, a part that chance made, so
+that no two are the same though the server forgets what it counted, and the epoch
+of the server that gave it. Who holds a lease names the journal entries that it
+has open, too: a server that has lost them lets nobody write.
 
 Who waits is woken by who lets go; only the lease of one who died is looked for
 again, when it runs out.
@@ -13,12 +15,13 @@ again, when it runs out.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread, local
+from typing import Any
 
-from copydesk.desk.redis.server import Script, Server
+from copydesk.desk.redis.server import EPOCH, Argument, Script, Server
 from copydesk.errors import ServerFailed, TurnLost
 
 LEASE_MS = 5_000
@@ -31,15 +34,17 @@ _LONGEST_WAIT_SECONDS = 1.0
 """A wait is at most so long, should it be that nobody says that a lease fell free."""
 
 _TAKE = Script(
-    """
+    EPOCH
+    + """
 local left = redis.call('PTTL', p .. 'lease:' .. ARGV[1])
 if left ~= -2 then
   redis.call('SET', p .. 'wanted:' .. ARGV[1], 1, 'PX', 2 * ARGV[3])
   return {0, left}
 end
-local token = redis.call('INCR', p .. 'token')
-redis.call('SET', p .. 'lease:' .. ARGV[1], token .. ':' .. ARGV[2], 'PX', ARGV[3])
-return {token, 0}
+redis.call('SET', p .. 'generation', ARGV[2], 'NX')
+local value = redis.call('INCR', p .. 'token') .. ':' .. ARGV[2] .. ':' .. epoch()
+redis.call('SET', p .. 'lease:' .. ARGV[1], value, 'PX', ARGV[3])
+return {value, 0}
 """
 )
 _LET_GO = Script(
@@ -68,7 +73,7 @@ return kept
 )
 _KEEP = Script(
     """
-for i = 2, A, 2 do redis.call('PEXPIRE', p .. 'lease:' .. ARGV[i], ARGV[A + 1]) end
+for i = 2, L, 2 do redis.call('PEXPIRE', p .. 'lease:' .. ARGV[i], ARGV[A + 1]) end
 return redis.status_reply('OK')
 """,
     fenced=True,
@@ -87,9 +92,10 @@ class _Lease:
 
 @dataclass
 class _Mine(local):
-    """What the thread at hand holds, by key."""
+    """What the thread at hand holds, by key, and the entries that it has open, by id."""
 
     leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
+    opened: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Leases:
@@ -123,21 +129,42 @@ class Leases:
             lease.depth -= 1
             if not lease.depth:
                 del mine[name]
+                if not mine:
+                    self._mine.opened.clear()
                 self._let_go(lease)
 
     def held(self) -> tuple[tuple[str, str], ...]:
-        """The leases that this thread holds, for a step that is fenced by them."""
+        """The leases that this thread holds, by key and value."""
         return tuple((lease.key, lease.value) for lease in self._mine.leases.values())
+
+    def opened(self, entries: Mapping[str, str]) -> None:
+        """From now on this thread may write only while these entries, by id, are open too."""
+        if self._mine.leases:
+            self._mine.opened.update(entries)
+
+    def closed(self, ids: Iterable[str]) -> None:
+        """The entries need not be open any more."""
+        for each in ids:
+            self._mine.opened.pop(each, None)
+
+    def fenced(self, script: Script, *arguments: Argument) -> Any:
+        """What the script gives, if this thread has lost nothing; else raises TurnLost."""
+        opened = tuple(self._mine.opened.items())
+        return self._server.fenced(script, self.held(), opened, *arguments)
 
     def require(self) -> None:
         """Raise TurnLost unless all that this thread holds is its own, for some time more.
 
-        Right after it one may write. Raises ServerFailed when nobody can tell.
+        Right after it one may write. Raises ServerFailed when nobody can tell. It is
+        asked twice, for a connection to a server that was restarted fails once.
         """
-        held = self.held()
-        if held:
+        if self._mine.leases:
             until = self._until()
-            self._server.fenced(_KEEP, held, self._lease_ms)
+            try:
+                self.fenced(_KEEP, self._lease_ms)
+            except ServerFailed:
+                until = self._until()
+                self.fenced(_KEEP, self._lease_ms)
             self._extend(self._mine.leases.values(), until)
             self._require_time()
 
@@ -159,9 +186,9 @@ class Leases:
         chance = secrets.token_hex(8)
         while True:
             until = self._until()
-            token, left_ms = self._server.call(_TAKE, key, chance, self._lease_ms)
-            if token:
-                return _Lease(key, f"{token}:{chance}", until)
+            value, left_ms = self._server.call(_TAKE, key, chance, self._lease_ms)
+            if value:
+                return _Lease(key, value.decode(), until)
             seconds = max(left_ms, 0) / 1_000 + 0.002
             self._server.wait(f"freed:{key}", min(seconds, _LONGEST_WAIT_SECONDS))
 

@@ -112,7 +112,7 @@ class RedisRegistry:
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how; raises TurnLost."""
-        self._server.fenced(_END, self._leases.held(), hunk_id, how, now_ms)
+        self._leases.fenced(_END, hunk_id, how, now_ms)
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         """All plans that have not ended or expired, the oldest first."""

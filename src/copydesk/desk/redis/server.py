@@ -3,8 +3,9 @@
 What lives here: the connection, scripts that are one step each, and what the
 server refuses as a refusal of ours. What must not: what is kept there.
 Invariants: a command is sent once (a lost answer is never asked for again by
-itself, so nothing happens twice); a script that is fenced does nothing when one
-of the leases is not held any more; no refusal tells the password.
+itself, so nothing happens twice); a script that is fenced does nothing when a
+lease is not held any more, an open entry is not there any more, or the server is
+another one than gave the leases; no refusal tells the password.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -29,25 +31,48 @@ _MOST_CONNECTIONS = 1 << 16
 _LOST = "LOST"
 
 Argument = str | bytes | int
-Held = Sequence[tuple[str, str]]
-"""Leases: what is held, and the value that says who holds it."""
+Pairs = Sequence[tuple[str, str]]
+"""Leases by key, or open entries by id, each with the value that no other one has."""
+
+EPOCH = """
+local function epoch()
+  local run = redis.call('INFO', 'server'):match('run_id:(%x+)') or ''
+  return (redis.call('GET', p .. 'generation') or '') .. '-' .. run:sub(1, 16)
+end
+"""
+"""Which server this is: the generation of its data, and the run of its process.
+
+A flush ends a generation, a restart or a failover to a replica ends a run. A lease
+of another epoch is not honored: the server may have forgotten that somebody else
+had it since.
+"""
 
 _FENCE = f"""
-local A = 2 * tonumber(ARGV[1]) + 1
-for i = 2, A, 2 do
-  if redis.call('GET', p .. 'lease:' .. ARGV[i]) ~= ARGV[i + 1] then
+local L = 2 * tonumber(ARGV[1]) + 1
+local A = L + 1 + 2 * tonumber(ARGV[L + 1])
+local now = L > 1 and epoch()
+for i = 2, L, 2 do
+  local value = ARGV[i + 1]
+  if redis.call('GET', p .. 'lease:' .. ARGV[i]) ~= value or value:match('[^:]*$') ~= now then
     return redis.error_reply('{_LOST} ' .. ARGV[i])
   end
 end
+for i = L + 2, A, 2 do
+  local mark, state, path =
+    unpack(redis.call('HMGET', p .. 'e:' .. ARGV[i], 'mark', 'state', 'path'))
+  if mark ~= ARGV[i + 1] or state ~= 'open' then
+    return redis.error_reply('{_LOST} ' .. (path or ARGV[2] or ''))
+  end
+end
 """
-"""The leases stand before the other arguments; the next one is ARGV[A + 1]."""
+"""Leases and open entries stand before the other arguments; the next one is ARGV[A + 1]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     """A step that the server makes as one, in Lua; `p` is what all keys begin with.
 
-    `fenced`: it is given leases and refused when one of them is held no more.
+    `fenced`: it is given leases and open entries, and refused when one of them is gone.
     """
 
     body: str
@@ -56,7 +81,7 @@ class Script:
     sha1: str = field(init=False)
 
     def __post_init__(self) -> None:
-        text = "local p = KEYS[1]\n" + (_FENCE if self.fenced else "") + self.body
+        text = "local p = KEYS[1]\n" + (EPOCH + _FENCE if self.fenced else "") + self.body
         object.__setattr__(self, "text", text)
         name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         object.__setattr__(self, "sha1", name)
@@ -90,10 +115,10 @@ class Server:
         """What the script gives."""
         return self._run(script, arguments)
 
-    def fenced(self, script: Script, held: Held, *arguments: Argument) -> Any:
-        """The same, if all leases are still held; else raises TurnLost, and nothing was done."""
-        leases = [part for lease in held for part in lease]
-        return self._run(script, (len(held), *leases, *arguments))
+    def fenced(self, script: Script, held: Pairs, opened: Pairs, *arguments: Argument) -> Any:
+        """The same, if all leases are held and all entries open; else raises TurnLost."""
+        leases, entries = chain.from_iterable(held), chain.from_iterable(opened)
+        return self._run(script, (len(held), *leases, len(opened), *entries, *arguments))
 
     def wait(self, key: str, seconds: float) -> None:
         """Wait until something is put into the list, and take it; at most so long."""

@@ -208,8 +208,8 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "此进程停顿或断连过久：{reason}。未写入任何内容，规划仍保留；请重新调用。",
     ),
     "UNSETTLED": (
-        "The operating system refused ({operation}): {reason}. It refused the way back too, so a part of the edit may stand in {paths} until that is mended. The next edit there settles it first, and so does copydesk recover; read the file then.",
-        "操作系统拒绝（{operation}）：{reason}，也未能恢复原状：在排除原因之前，{paths} 中可能留有部分编辑。下一次编辑该文件时会先行处理，也可运行 copydesk recover；之后请重新读取文件。",
+        "The write was broken off ({operation}): {reason}. It could not be taken back either, so a part of the edit may stand in {paths} until that is mended. The next edit there settles it first, and so does copydesk recover; read the file then.",
+        "写入中断（{operation}）：{reason}，也未能恢复原状：在排除原因之前，{paths} 中可能留有部分编辑。下一次编辑该文件时会先行处理，也可运行 copydesk recover；之后请重新读取文件。",
     ),
     "CRASH": (
         "An internal error; it is logged under {log_id}. Nothing is known to be written.",

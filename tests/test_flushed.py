@@ -1,0 +1,300 @@
+"""A server that forgot everything in the middle of a write: nothing is reported that is not so.
+
+The server is flushed, replaced by an empty one, or set back to what it knew before,
+right before each script that one write sends; then another machine writes the same files.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.opening import Opened
+from copydesk.desk.redis.leases import Leases
+from copydesk.desk.redis.server import Server
+from copydesk.store import _os
+from processes import Facts, outcome, workers
+from redis_servers import RedisServer, running
+
+FILES = ("f", "g", "h")
+BASE = "one\ntwo\n"
+MINE, THEIRS = "mine", "theirs"
+
+Disturb = Callable[[RedisServer], None]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    """A server that the tests of this file may flush and restart."""
+    with running(forgets=True) as started:
+        yield started
+
+
+def flushed(server: RedisServer) -> None:
+    """As an administrator does by mistake."""
+    server.command("FLUSHALL")
+
+
+def replaced(server: RedisServer) -> None:
+    """A restart without what was kept: another run, and no data."""
+    server.kill()
+    server.start()
+
+
+class Before:
+    """Does something right before the script of a number, counted from 1, that this thread sends."""
+
+    def __init__(self, number: int, act: Callable[[], None]) -> None:
+        self.left, self.act, self.thread = number, act, threading.get_ident()
+        self.inside = False
+
+    def install(self, patched: pytest.MonkeyPatch) -> None:
+        run = Server._run
+
+        def counted(server: Server, *given: object) -> object:
+            if threading.get_ident() == self.thread and not self.inside:
+                self.left -= 1
+                if not self.left:
+                    self.inside = True
+                    self.act()
+                    self.inside = False
+            return run(server, *given)  # type: ignore[arg-type]
+
+        patched.setattr(Server, "_run", counted)
+
+
+def planned(opened: Opened, files: tuple[str, ...], line: str) -> list[str]:
+    """Plans that put a line at the end of each file."""
+    return [
+        str(outcome(opened, "prepare_file_append", path=file, content=f"{line}\n")["hunk_id"])
+        for file in files
+    ]
+
+
+def transact(opened: Opened) -> Callable[[], Facts]:
+    """Three files at once."""
+    ids = planned(opened, FILES, MINE)
+    return lambda: outcome(opened, "apply_file_modifications", hunk_ids=ids)
+
+
+def one(opened: Opened) -> Callable[[], Facts]:
+    """One file."""
+    (hunk_id,) = planned(opened, FILES[:1], MINE)
+    return lambda: outcome(opened, "apply_file_modification", hunk_id=hunk_id)
+
+
+def in_place(opened: Opened) -> Callable[[], Facts]:
+    """A file with several names, and another one."""
+    root = Path(opened.root)
+    _os.link(-100, bytes(root / "f"), bytes(root / "f2"))
+    ids = planned(opened, FILES[:2], MINE)
+    return lambda: outcome(opened, "apply_file_modifications", hunk_ids=ids)
+
+
+def taken_back(opened: Opened) -> Callable[[], Facts]:
+    """Three files, of which the last cannot be written, so that the others are put back."""
+    ids = planned(opened, FILES, MINE)
+    exchange, calls = _os.rename_exchange, [0]
+
+    def failing(dir_fd: int, old: bytes, new: bytes) -> None:
+        if new == b"h":
+            calls[0] += 1
+            raise OSError(5, "Input/output error")
+        exchange(dir_fd, old, new)
+
+    def run() -> Facts:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(_os, "rename_exchange", failing)
+            return outcome(opened, "apply_file_modifications", hunk_ids=ids)
+
+    return run
+
+
+def check(root: Path, found: Facts, wanted: tuple[str, ...], theirs: bool) -> str:
+    """What was told is so; the outcome in a word."""
+    texts = {file: (root / file).read_text() for file in FILES}
+    written = {file for file, text in texts.items() if MINE in text}
+    for file, text in texts.items():
+        lines = text.splitlines()
+        assert [line for line in lines if line not in (MINE, THEIRS)] == BASE.splitlines()
+        assert lines.count(THEIRS) == theirs, "another machine was told that it wrote"
+        assert lines.count(MINE) <= 1, file
+    if found["status"] == "ok":
+        assert written == set(wanted)
+        return "ok"
+    if "paths" in found:
+        assert written <= set(found["paths"])
+        return "unsure"
+    assert written == set()
+    return "refused"
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("write", [one, transact, in_place, taken_back])
+@pytest.mark.parametrize("disturb", [flushed, pytest.param(replaced, marks=SLOW)])
+@pytest.mark.parametrize(
+    "theirs", [False, pytest.param(True, marks=SLOW)], ids=["alone", "another writes"]
+)
+def test_the_server_forgets_before_each_script(
+    tmp_path: Path,
+    server: RedisServer,
+    write: Callable[[Opened], Callable[[], Facts]],
+    disturb: Disturb,
+    theirs: bool,
+) -> None:
+    seen: set[str] = set()
+    number, reached = 0, True
+    while reached:
+        number += 1
+        root = tmp_path / str(number)
+        root.mkdir()
+        for file in FILES:
+            (root / file).write_text(BASE)
+        name = server.fresh_name()
+        with server.open(root, name) as opened, server.open(root, name) as other:
+            run = write(opened)
+            told: list[Facts] = []
+
+            def act(other: Opened = other, told: list[Facts] = told) -> None:
+                disturb(server)
+                if not theirs:
+                    return
+                outcome(other, "read_file", path="f")
+                for _ in range(2):  # a connection to a server that is gone fails once
+                    for file in FILES:
+                        if file in {fact["path"] for fact in told}:
+                            continue
+                        facts = {"path": file, "content": f"{THEIRS}\n", "apply": "auto"}
+                        done = outcome(other, "prepare_file_append", **facts)
+                        if done.get("changed"):
+                            told.append(done)
+                assert len(told) == 3, told
+
+            before = Before(number, act)
+            with pytest.MonkeyPatch.context() as patched:
+                before.install(patched)
+                found = run()
+            reached = before.left <= 0
+            wanted = {one: FILES[:1], in_place: FILES[:2]}.get(write, FILES)
+            seen.add(check(root, found, wanted, theirs and reached))
+            if not (theirs and write is in_place):  # what others wrote into that stays, as told
+                settled(server, name, root, wanted)
+    assert number > 5
+    assert "refused" in seen
+    assert ("ok" in seen) == (write is not taken_back)
+    assert ("unsure" in seen) == (write is not one)
+
+
+def settled(server: RedisServer, name: str, root: Path, wanted: tuple[str, ...]) -> None:
+    """The next who comes finds all or none."""
+    with server.open(root, name) as opened:
+        for file in FILES:
+            facts = {"path": file, "content": "last\n", "apply": "auto"}
+            assert outcome(opened, "prepare_file_append", **facts)["changed"]
+        written = {file for file in wanted if MINE in (root / file).read_text()}
+        assert written in (set(), set(wanted))
+        assert opened.journal.in_doubt() == ()
+
+
+Kept = dict[bytes, tuple[bytes, int]]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [transact, *(pytest.param(each, marks=SLOW) for each in (one, in_place, taken_back))],
+)
+@pytest.mark.parametrize("lag", [1, pytest.param(2, marks=SLOW), pytest.param(4, marks=SLOW)])
+def test_the_server_forgets_the_last_scripts(
+    tmp_path: Path,
+    server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[Opened], Callable[[], Facts]],
+    lag: int,
+) -> None:
+    """As when a replica takes over that has not heard of them; what it has heard of it keeps."""
+    monkeypatch.setattr(Leases.__init__, "__defaults__", (400,))  # what it keeps runs out soon
+    number, reached = 0, True
+    while reached:
+        number += 1
+        root = tmp_path / str(number)
+        root.mkdir()
+        for file in FILES:
+            (root / file).write_text(BASE)
+        name = server.fresh_name()
+        flushed(server)  # so that a snapshot is small
+        with server.open(root, name) as opened:
+            run = write(opened)
+            kept: list[Kept] = []
+            keep = Before(number, lambda kept=kept: kept.append(server.snapshot()))  # type: ignore[misc]
+            back = Before(number + lag, lambda kept=kept: server.restore(kept[0]))  # type: ignore[misc]
+            with pytest.MonkeyPatch.context() as patched:
+                keep.install(patched)
+                back.install(patched)
+                found = run()
+            reached = back.left <= 0
+            wanted = {one: FILES[:1], in_place: FILES[:2]}.get(write, FILES)
+            check(root, found, wanted, theirs=False)
+            settled(server, name, root, wanted)
+    assert number > 5
+
+
+@pytest.mark.parametrize(
+    ("processes", "count", "seconds"),
+    [
+        pytest.param(2, 12, 0.15, id="few"),
+        pytest.param(4, 300, 0.05, id="many", marks=SLOW),
+    ],
+)
+@pytest.mark.parametrize("disturbs", [(flushed,), (flushed, replaced)], ids=["flush", "restart"])
+def test_what_is_reported_is_so_though_the_server_forgets_again_and_again(
+    tmp_path: Path,
+    server: RedisServer,
+    processes: int,
+    count: int,
+    seconds: float,
+    disturbs: tuple[Disturb, ...],
+) -> None:
+    """Each success is in all its files, each refusal in none, and the rest is told as in doubt."""
+    paths = [f"f{i}" for i in range(6)]
+    for path in paths:
+        (tmp_path / path).write_text("above\nanchor\nbelow\n")
+    facts = {"paths": paths, "count": count, "at_once": 2}
+    works = [("transact_anyway", {**facts, "name": f"p{i}"}) for i in range(processes)]
+    name, chance = server.fresh_name(), random.Random(count)
+    told: list[Facts] = []
+    settings = server.settings(name, lease_ms=1_500)
+    with workers(tmp_path, *works, settings=settings) as ready:
+        threads = [
+            threading.Thread(target=lambda w=worker: told.extend(w.lines()), daemon=True)
+            for worker in ready
+        ]
+        for worker, thread in zip(ready, threads, strict=True):
+            worker.go()
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            disturb = chance.choice(disturbs)
+            time.sleep((2 if disturb is flushed else 8) * seconds * chance.random())
+            disturb(server)
+        assert [worker.process.wait() for worker in ready] == [0] * processes
+    assert len(told) == processes * count
+    with server.open(tmp_path, name):
+        pass  # recovers
+    lines = {path: (tmp_path / path).read_text().split("\n") for path in paths}
+    halves = 0
+    for fact in told:
+        there = [lines[path].count(fact["line"]) for path in fact["paths"]]
+        assert set(there) <= {0, 1}
+        if not fact["unsure"]:
+            assert there == [fact["code"] == "ok"] * 2, fact
+        halves += len(set(there)) == 2
+    codes = Counter(fact["code"] + " unsure" * bool(fact["unsure"]) for fact in told)
+    print(codes, "halves left:", halves)
+    assert codes["ok"] > processes * count * 0.1
