@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from copydesk.desk.looking import Entry, Question, Watch
 from copydesk.desk.member import Member
-from copydesk.errors import InvalidPath, NotAFile, Refusal
+from copydesk.desk.seeing import check_look, is_dir
+from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
-from copydesk.store.ripgrep import Counts, Files, Query, Raw, Search, Snippets, glob_roots
+from copydesk.store.ripgrep import Counts, Files, Query, Raw, Search, Snippets
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
@@ -36,7 +37,7 @@ class WorkspaceLooking:
 
         Links are entries by what they lead to; one out of the workspace has no target.
         """
-        self._check(member, path)
+        check_look(self._files, member, path)
         real, entries = self._files.list_dir(path)
         if not member.permission.allows_read(real):
             member.permission.check_walk(real)  # it may have changed since
@@ -72,8 +73,9 @@ class WorkspaceLooking:
     ) -> Raw:
         """What ripgrep finds with options of its own, those that are safe."""
         args = ripgrep.parse_rg_args(rg_args, meant)
-        self._check(member, path)
-        self._check_globs(member, args.globs)
+        check_look(self._files, member, path)
+        for glob in args.globs:
+            member.permission.check_glob(glob, fold=args.folds)
         return ripgrep.search_raw(self._search(member, watch), pattern, path, args, MOST_ROWS)
 
     def _shown(
@@ -84,28 +86,20 @@ class WorkspaceLooking:
             seen = _visible(member, entry.kind == "dir", spelled, standing)
             return entry if seen else None
         try:
-            real = self._files.resolve(standing)
+            real = self._files.resolve(standing, partial(_check_link, member))
         except InvalidPath:
             real = standing  # it leads out of the workspace
         except Refusal:
             return None
-        if not _visible(member, self._is_dir(real), spelled, standing, real):
+        if not _visible(member, is_dir(self._files, real), spelled, standing, real):
             return None
         # A link that leads to itself was not found under this spelling of its name.
         return replace(entry, link_target=None) if real == standing else entry
 
-    def _is_dir(self, real: RelPath) -> bool:
-        try:
-            self._files.stat(real)
-        except NotAFile as refusal:
-            return refusal.kind == "directory"
-        except Refusal:
-            return False
-        return False
-
     def _query(self, member: Member, question: Question) -> Query:
-        self._check(member, question.path)
-        self._check_globs(member, question.globs)
+        check_look(self._files, member, question.path)
+        for glob in question.globs:
+            member.permission.check_glob(glob)
         return Query(
             question.pattern,
             question.path,
@@ -126,17 +120,10 @@ class WorkspaceLooking:
             watch.cancelled,
         )
 
-    def _check_globs(self, member: Member, globs: tuple[str, ...]) -> None:
-        for glob in globs:
-            place = glob_roots(glob)
-            if place.parts:
-                self._check(member, place)
 
-    def _check(self, member: Member, path: RelPath) -> None:
-        """Raise AccessDenied for a place where the member may see nothing."""
-        for one in (path, self._files.resolve(path)):
-            if not member.permission.allows_read(one):
-                member.permission.check_walk(one)
+def _check_link(member: Member, link: RelPath) -> None:
+    if not member.permission.allows_read(link):
+        member.permission.check_walk(link)
 
 
 def _visible(member: Member, is_dir: bool, *paths: RelPath) -> bool:

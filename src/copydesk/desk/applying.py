@@ -17,6 +17,7 @@ from copydesk.desk.journal import State
 from copydesk.desk.member import Member
 from copydesk.desk.notes.later import Later
 from copydesk.desk.outcome import Applied, Rejected
+from copydesk.desk.seeing import authorized
 from copydesk.desk.setting import Setting
 from copydesk.desk.shown import Shown
 from copydesk.desk.tally import Fared, How, counts
@@ -93,7 +94,7 @@ class Applying:
         path = plan.request.path
         job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         try:
-            real = self._set.files.resolve(path)
+            real = authorized(self._set.files, member, path, "write", "read")
             creates = None if plan.base_digest else lambda: self._drafting.of_new(plan.request)
             written = self._writer.write(job, make, creates, still, then)
         except Refusal as refusal:

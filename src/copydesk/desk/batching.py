@@ -13,6 +13,7 @@ from functools import cached_property
 
 from copydesk.desk.bases import LARGEST
 from copydesk.desk.member import Member
+from copydesk.desk.seeing import authorized
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
@@ -182,15 +183,14 @@ class Batching:
         Raises FileExists, FileNotFound when something was expected of a file
         that is not there, InvalidArgs when nothing was of one that is.
         """
-        real = self._set.files.resolve(path)
-        member.permission.check("write", path, real)
+        authorized(self._set.files, member, path, "write", "read")
         size = self._size(path)
         if size is None:
             if not expected.nothing:
                 raise FileNotFound()
             return self._create(member, tool, path, content)
         if not overwrite:
-            raise FileExists(size if member.permission.allows_read(real) else None)
+            raise FileExists(size)
         if expected.nothing and not blindly:
             raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
@@ -234,9 +234,7 @@ class Batching:
                 expected.check(base, stamp.mtime_ns // 1_000_000)
             return Rewrite.of(path, base, compiled(base))
 
-        real = self._set.files.resolve(path)
-        member.permission.check("write", path, real)
-        member.permission.check("read", path, real)
+        real = authorized(self._set.files, member, path, "write", "read")
         if dry:
             with self._set.files.text(path, self._set.named) as opened:
                 return make(opened.source)

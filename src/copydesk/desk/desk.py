@@ -32,7 +32,7 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.seeing import check_look, may_read
+from copydesk.desk.seeing import authorized, check_look, may_read
 from copydesk.desk.setting import Setting
 from copydesk.desk.transaction import Transactions
 from copydesk.desk.undoing import Undoing
@@ -43,9 +43,7 @@ from copydesk.edit.place import foot_span
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms
 from copydesk.errors import (
-    FileExists,
     FileNotFound,
-    NotAFile,
     StatsMismatch,
     WrongMode,
     WrongOwner,
@@ -124,17 +122,19 @@ class Desk:
         self, member: Member, path: RelPath, range_text: str = "", most_lines: int = MOST_LINES
     ) -> Reading:
         """Some lines of a file; what was read is remembered as a base."""
-        member.permission.check("read", path, self._set.files.resolve(path))
+        authorized(self._set.files, member, path, "read")
         try:
             real, stamp = self._set.files.stat(path)
+            member.permission.check("read", real)  # what is read may be another file by now
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
-                seen = read_large(path, self._set.files, named, range_text, most_lines)
+                seen = read_large(path, stamp, self._set.files, named, range_text, most_lines)
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
                 return seen
             document = self._set.files.read(path)
+            member.permission.check("read", document.real)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         base = Snapshot.of(document.data, self._set.named(document.real))
@@ -197,8 +197,7 @@ class Desk:
         seen = (p for p in plans if may_read(files, member, p.request.path))
         if path is None:
             return tuple(seen)
-        check_look(files, member, path)
-        real = files.resolve(path)
+        real = check_look(files, member, path)
         return tuple(p for p in seen if real.covers(files.resolve(p.request.path)))
 
     def show(self, member: Member, hunk_id: str) -> Planned:
@@ -207,8 +206,7 @@ class Desk:
         When that text is no longer remembered, it is made on the file as it is.
         """
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-        real = self._set.files.resolve(plan.request.path)
-        member.permission.check("read", plan.request.path, real)
+        real = authorized(self._set.files, member, plan.request.path, "read")
         if isinstance(plan.request, BlockDiff):
             return Planned(plan, self.notes.draft(member, plan.request))
         if plan.base_digest is None:
@@ -235,9 +233,10 @@ class Desk:
     ) -> Created:
         """Write a new file; a last line without newline gets one, that of the line before it.
 
-        Raises SuspiciousDiff, FileExists and NotAFile; of what the member may not read only
-        that it is there.
+        Raises SuspiciousDiff, FileExists and NotAFile; AccessDenied also where the member may
+        write and not read, since any other answer would tell what is there.
         """
+        authorized(self._set.files, member, path, "write", "read")
         if not may_be_diff:
             suspicion.check(content)
         added = bool(content) and not content.endswith("\n")
@@ -250,12 +249,7 @@ class Desk:
         made = Revision(nothing, change, after, diff)
         now_ms = self._set.clock()
         job = Job(member, tool, path, (now_ms, tool))
-        try:
-            written = self._writer.create(job, lambda: made)
-        except (FileExists, NotAFile):
-            if may_read(self._set.files, member, path):
-                raise
-            raise FileExists() from None
+        written = self._writer.create(job, lambda: made)
         self._set.bases.keep(after, self._drafting.real(path))
         return Created(path, after, added, written.edit_id, diff)
 

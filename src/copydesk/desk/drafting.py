@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from copydesk.desk.member import Member
-from copydesk.desk.seeing import missing
+from copydesk.desk.seeing import authorized, missing
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS
 from copydesk.edit.draft import Draft, check_expected, compose
@@ -46,9 +46,7 @@ class Drafting:
 
     def of(self, member: Member, request: Request, terms: Terms) -> Draft:
         """The edit on the file as it is, its place understood in the version that was read."""
-        real = self._set.files.resolve(request.path)
-        member.permission.check("write", request.path, real)
-        member.permission.check("read", request.path, real)
+        real = authorized(self._set.files, member, request.path, "write", "read")
 
         def draft(now: Source) -> Draft:
             if terms.expected is not None and not terms.expected.nothing:

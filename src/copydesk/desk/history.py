@@ -59,8 +59,7 @@ class History:
         """
         real: RelPath | None = None
         if path is not None:
-            check_look(self._set.files, member, path)
-            real = self._set.files.resolve(path)
+            real = check_look(self._set.files, member, path)
         found: list[Past] = []
         seen = entries(self._set.journal, real, by, before)
         for entry in islice(seen, MOST_SEEN):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from copydesk.desk.outcome import Reading
 from copydesk.edit import ranges
-from copydesk.errors import RangeOutOfBounds
+from copydesk.errors import Failed, RangeOutOfBounds
 from copydesk.store.protocol import Files
+from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
@@ -51,15 +52,25 @@ def read_lines(
 
 
 def read_large(
-    path: RelPath, files: Files, named: str | None, range_text: str, most_lines: int
+    path: RelPath,
+    stamp: Stamp,
+    files: Files,
+    named: str | None,
+    range_text: str,
+    most_lines: int,
 ) -> Reading:
-    """The same for a file of any size, in bounded memory."""
+    """The same for a file of any size, in bounded memory.
+
+    Raises Failed when the path no longer leads to the file of the `stamp`.
+    """
     last = ranges.tail(range_text)
     wanted = ranges.first_line(range_text) if last is None else min(last, most_lines)
     most_bytes = 4 * MOST_CHARACTERS + 4
     if last is not None and last > most_lines:
         wanted = last
     found = files.window(path, wanted, most_bytes, named, last=last is not None)
+    if (found.stamp.dev, found.stamp.ino) != (stamp.dev, stamp.ino):
+        raise Failed("read", "EBUSY: the file changes while it is read")
     facts, encoding = found.facts, found.encoding
     window = Snapshot(found.data, Encoding(encoding.name, b"", encoding.unit))
     have, digest = window.line_count, None if facts is None else facts.digest

@@ -22,7 +22,7 @@ from copydesk.desk.decisions import Decision, Verdict, version_of
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
-from copydesk.desk.seeing import may_read
+from copydesk.desk.seeing import authorized, may_read
 from copydesk.desk.setting import Setting
 from copydesk.desk.standing import Standing, State
 from copydesk.desk.transaction import Transactions
@@ -277,8 +277,7 @@ class Review:
         """The plan, which the reviewer may read, or decide on."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         path = plan.request.path
-        real = self._set.files.resolve(path)
-        reviewer.permission.check("read", path, real)
+        real = authorized(self._set.files, reviewer, path, "read")
         if operation == "write":
             reviewer.permission.check("write", path, real)
             if reviewer.policy.why_human(real, 0) is not None:

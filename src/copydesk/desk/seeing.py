@@ -7,8 +7,8 @@ by what it leads to now.
 
 from __future__ import annotations
 
-from copydesk.desk.member import Member
-from copydesk.errors import FileNotFound, Refusal
+from copydesk.desk.member import Member, Operation
+from copydesk.errors import FileNotFound, NotAFile, Refusal
 from copydesk.store.protocol import Files
 from copydesk.text.relpath import RelPath
 
@@ -16,17 +16,58 @@ from copydesk.text.relpath import RelPath
 def may_read(files: Files, member: Member, path: RelPath) -> bool:
     """Whether the member may read what the path leads to; False when it leads out."""
     try:
-        real = files.resolve(path)
+        authorized(files, member, path, "read")
     except Refusal:
         return False
-    return all(map(member.permission.allows_read, (path, real)))
+    return True
 
 
-def check_look(files: Files, member: Member, path: RelPath) -> None:
-    """Raise AccessDenied for a file or a directory of which the member may see nothing."""
-    for one in (path, files.resolve(path)):
-        if not member.permission.allows_read(one):
-            member.permission.check_walk(one)
+def authorized(files: Files, member: Member, path: RelPath, *operations: Operation) -> RelPath:
+    """The real path of one that the member may use for all the operations; AccessDenied.
+
+    A denied path is refused before the disk is asked anything, and so is a way along a link
+    that stands where it may not look: the refusal never depends on what is there.
+    """
+
+    def check(one: RelPath) -> None:
+        for operation in operations:
+            member.permission.check(operation, one)
+
+    check(path)
+    real = files.resolve(path, check)
+    check(real)
+    return real
+
+
+def check_look(files: Files, member: Member, path: RelPath) -> RelPath:
+    """The real path of a file or a directory of which the member may see something.
+
+    Raises AccessDenied. Where it may read no file of that name, but perhaps what is in a
+    directory, the same is said of a file and of nothing.
+    """
+    permission = member.permission
+
+    def check(one: RelPath) -> None:
+        if not permission.allows_read(one):
+            permission.check_walk(one)
+
+    check(path)
+    real = files.resolve(path, check)
+    check(real)
+    if not is_dir(files, real):
+        permission.check("read", path, real)
+    return real
+
+
+def is_dir(files: Files, path: RelPath) -> bool:
+    """Whether a directory stands at the path."""
+    try:
+        files.stat(path)
+    except NotAFile as refusal:
+        return refusal.kind == "directory"
+    except Refusal:
+        return False
+    return False
 
 
 def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:

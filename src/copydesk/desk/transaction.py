@@ -23,6 +23,7 @@ from copydesk.desk.journal import Entry
 from copydesk.desk.lanes import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Transacted, Verdict, Withheld
+from copydesk.desk.seeing import authorized
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS, Job
 from copydesk.edit.draft import Draft
@@ -149,9 +150,7 @@ class Transactions:
         for plan in sorted(plans, key=_created):
             path = plan.request.path
             try:
-                real = self._set.files.resolve(path)
-                owner(plan).permission.check("write", path, real)
-                owner(plan).permission.check("read", path, real)
+                real = authorized(self._set.files, owner(plan), path, "write", "read")
             except Refusal as refusal:
                 refused[plan.id] = refusal
             else:

@@ -17,6 +17,7 @@ from copydesk.desk.journal import CHAIN_LENGTH, Entry, State
 from copydesk.desk.member import Member
 from copydesk.desk.notes.later import Later
 from copydesk.desk.outcome import NotUndone, Undone
+from copydesk.desk.seeing import authorized
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.plan import ContextMatch
@@ -63,9 +64,7 @@ class Undoing:
         entry = self._set.journal.get(edit_id)
         if entry is None:
             raise self._not_found(member, edit_id)
-        real = self._set.files.resolve(entry.path)
-        member.permission.check("write", entry.path, real)
-        member.permission.check("read", entry.path, real)
+        authorized(self._set.files, member, entry.path, "write", "read")
         ticket = (self._set.clock(), tool)
         job = Job(member, tool, entry.path, ticket, undoes=edit_id)
         seen: list[Text] = []

@@ -21,6 +21,7 @@ from copydesk.desk.journal import Entry, Journal
 from copydesk.desk.lanes import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.pieces import kept_and_new
+from copydesk.desk.seeing import authorized
 from copydesk.desk.turns import Turns
 from copydesk.errors import Failed, FileNotFound, Refusal, Unsettled
 from copydesk.store.protocol import Files, Named, NotPutBack, OpenText, Piece, TargetMoved
@@ -123,9 +124,8 @@ class Writer:
         before anything else and may refuse; `then` after the write, in the turn.
         """
         for _ in range(ATTEMPTS):
-            real = self._files.resolve(job.path)
-            job.member.permission.check("write", job.path, real)
-            job.member.permission.check("read", job.path, real)  # every answer shows content
+            # Every answer shows content, or tells that there is some.
+            real = authorized(self._files, job.member, job.path, "write", "read")
             with self._turns.of(real, job.ticket):
                 still()
                 try:
@@ -140,8 +140,7 @@ class Writer:
     def create(self, job: Job, make_new: Callable[[], M]) -> Written[M]:
         """Write a file that does not exist; raises FileExists and NotAFile."""
         for _ in range(ATTEMPTS):
-            real = self._files.resolve(job.path)
-            job.member.permission.check("write", job.path, real)
+            real = authorized(self._files, job.member, job.path, "write", "read")
             with self._turns.of(real, job.ticket):
                 try:
                     return self._create_in_turn(job, real, make_new())
@@ -157,9 +156,7 @@ class Writer:
         `still` is called in the turn before anything else; both may refuse.
         """
         for _ in range(ATTEMPTS):
-            real = self._files.resolve(job.path)
-            job.member.permission.check("write", job.path, real)
-            job.member.permission.check("read", job.path, real)
+            real = authorized(self._files, job.member, job.path, "write", "read")
             with self._turns.of(real, job.ticket):
                 still()
                 try:

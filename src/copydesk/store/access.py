@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Literal
 
 from copydesk.errors import AccessDenied
-from copydesk.store.globs import covers, reaches
+from copydesk.store.globs import alternatives, covers, literal_end, names, reaches
+from copydesk.store.rg_globs import glob_roots
 from copydesk.store.temp import GLOB
 from copydesk.text.relpath import RelPath
 
@@ -76,6 +77,21 @@ class Rules:
             if rule:
                 raise AccessDenied("read", rule)
 
+    def check_glob(self, glob: str, *, fold: bool = False) -> None:
+        """Raise AccessDenied for a glob of .gitignore that names what may not be read.
+
+        That depends on the glob and on the rules alone, never on what there is: a glob names
+        a denied directory when parts of it without `*` and `?` are its name; one that is only
+        wide enough for it (`**/*.py`) is allowed, and finds nothing there. `fold`: its case
+        does not count.
+        """
+        if glob.startswith("!"):
+            return
+        for one in alternatives(glob):
+            rule = self._rule_against_glob(one, fold=fold)
+            if rule:
+                raise AccessDenied("read", rule)
+
     def allows_read(self, path: RelPath) -> bool:
         """Whether the file may be read."""
         return not _rule_against(self, "read", path)
@@ -110,13 +126,34 @@ class Rules:
             )
         )
 
+    def _rule_against_glob(self, glob: str, *, fold: bool) -> str:
+        place = glob_roots(glob)
+        if place.parts and not self.allows_read(place):
+            rule = self._rule_against_walk(place)
+            if rule:
+                return rule
+        for pattern in (*_RESERVED, self.state_dir):
+            if pattern != self.within and names(glob, pattern, fold=True):
+                return _reserved_rule(pattern)
+        for pattern in self.no_read_dirs:
+            if names(glob, pattern, fold=fold or _DENY_FOLDS):
+                return f"no_read_dirs: {pattern}"
+        if glob.endswith("/"):
+            return ""
+        end = literal_end(glob)
+        for extension in self.no_read_file_ext_names:
+            dotted = "." + extension.removeprefix(".")
+            if extension and (end.casefold() if fold else end).endswith(dotted):
+                return f"no_read_file_ext_names: {extension}"
+        return ""
+
     def _reserved(self, path: RelPath) -> str:
         if self.within and path.parts[:1] != (self.within,):
             return f"outside: {self.within}/**"
         for pattern in (*_RESERVED, self.state_dir):
             # The own directory of a toolset is not reserved for itself.
             if pattern != self.within and covers(pattern, path, fold=True):
-                return f"reserved: {pattern}" + "/**" * (pattern != CONFIG)
+                return _reserved_rule(pattern)
         return ""
 
     def _extension(self, operation: Operation, path: RelPath) -> str:
@@ -135,6 +172,10 @@ class Rules:
 def _rule_against(rules: Rules, operation: Operation, path: RelPath) -> str:
     """A call asks for the same few paths again and again."""
     return rules.rule_against(operation, path)
+
+
+def _reserved_rule(pattern: str) -> str:
+    return f"reserved: {pattern}" + "/**" * (pattern != CONFIG)
 
 
 def _denied(list_name: str, patterns: tuple[str, ...], path: RelPath) -> str:

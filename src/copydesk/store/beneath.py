@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
@@ -23,6 +23,10 @@ from copydesk.store.walk import Walk
 from copydesk.text.relpath import RelPath
 
 _SWAPS_TOLERATED = 100
+
+
+def _freely(link: RelPath) -> None:
+    """Any link may be followed."""
 
 
 class Root:
@@ -44,18 +48,22 @@ class Root:
         if fd >= 0:
             _os.close_quietly(fd)
 
-    def place(self, path: RelPath, *, follow: bool = True) -> Place:
+    def place(
+        self, path: RelPath, *, follow: bool = True, via: Callable[[RelPath], None] = _freely
+    ) -> Place:
         """Where `path` leads; with `follow` a symlink at its end is followed too.
+
+        `via` is told of every link before it is followed, and may refuse.
 
         Parents may be missing: ask `Place.require_parent`. Raises InvalidPath
         for a way out of the root, Failed.
         """
         straight = self._straight(path)
         if straight is None:
-            return self._walk(path, follow=follow)
+            return self._walk(path, follow=follow, via=via)
         if follow and _may_be_link(straight):
             straight.close()
-            return self._walk(path, follow=True)
+            return self._walk(path, follow=True, via=via)
         return straight
 
     def open_file(self, path: RelPath) -> tuple[int, RelPath]:
@@ -129,8 +137,10 @@ class Root:
                 raise failed("open directory", refused) from refused
             return Place(fd, b"", place.real)
 
-    def _walk(self, path: RelPath, *, follow: bool) -> Place:
-        with Walk(self._fd, self._spellings) as walk:
+    def _walk(
+        self, path: RelPath, *, follow: bool, via: Callable[[RelPath], None] = _freely
+    ) -> Place:
+        with Walk(self._fd, self._spellings, via) as walk:
             return walk.go([part.encode() for part in path.parts], follow=follow)
 
     def _straight(self, path: RelPath) -> Place | None:

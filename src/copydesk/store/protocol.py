@@ -188,8 +188,12 @@ class Files(Protocol):
     writers of one file, that is the lock of the layer above.
     """
 
-    def resolve(self, path: RelPath) -> RelPath:
-        """The real path; what is missing at its end is taken as written."""
+    def resolve(self, path: RelPath, via: Callable[[RelPath], None] = lambda link: None) -> RelPath:
+        """The real path; what is missing at its end is taken as written.
+
+        `via` gets the real place of each link on the way, with what is still to go after
+        it, before it is followed, and may raise a refusal.
+        """
         ...
 
     def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:

@@ -28,7 +28,7 @@ class RgArgs:
     """Options that were checked.
 
     `globs` are those of --glob and --iglob, for access checks; they stand in
-    `flags` too. `flags` has nothing about hidden files.
+    `flags` too. `folds`: some of them ignore case. `flags` has nothing about hidden files.
     """
 
     flags: tuple[str, ...] = ()
@@ -39,6 +39,7 @@ class RgArgs:
     as_text: bool = False
     hidden: bool = False
     max_columns: int | None = None
+    folds: bool = False
 
 
 def parse_rg_args(rg_args: Sequence[str], meant: Callable[[str], str] = str) -> RgArgs:
@@ -88,6 +89,7 @@ def _fold(options: list[tuple[str, str | None]], meant: Callable[[str], str]) ->
         as_text="text" in names,
         hidden=hidden,
         max_columns=max_columns,
+        folds="iglob" in names or "glob-case-insensitive" in names,
     )
 
 

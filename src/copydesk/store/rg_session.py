@@ -22,7 +22,15 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotAFile, Refusal
+from copydesk.errors import (
+    AccessDenied,
+    Failed,
+    FileNotFound,
+    InvalidArgs,
+    InvalidPath,
+    NotAFile,
+    Refusal,
+)
 from copydesk.store.rg_find import RG_MISSING, Rg
 from copydesk.store.rg_found import Warned
 from copydesk.store.rg_globs import is_unicode
@@ -196,7 +204,7 @@ class Session:
             batch.skip()
             return
         try:
-            fd, real = self._search.files.open_names(names, follow=self._asked.follow_symlinks)
+            fd = self._search.files.open_names(self._real_names(names))
         except Failed as refused:
             if refused.reason.startswith(("EMFILE", "ENFILE", "ENOMEM")):
                 raise
@@ -204,11 +212,25 @@ class Session:
         except Refusal:
             pass  # it is gone, or a symlink has come into its way
         else:
-            if real is None or self._search.readable(real):
-                batch.put(fd, path)
-                return
-            os.close(fd)
+            batch.put(fd, path)
+            return
         batch.skip()
+
+    def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """The names with the links on the way followed, if they are to be; raises a refusal."""
+        if not self._asked.follow_symlinks:
+            return names
+        try:
+            path = RelPath(tuple(name.decode() for name in names))
+        except UnicodeDecodeError:
+            raise InvalidPath("a name that is not UTF-8") from None
+        real = self._search.files.resolve(path, self._check_readable)
+        self._check_readable(real)
+        return tuple(part.encode() for part in real.parts)
+
+    def _check_readable(self, path: RelPath) -> None:
+        if not self._search.readable(path):
+            raise AccessDenied("read", "")
 
     def _path_shown(self, names: tuple[bytes, ...]) -> str | None:
         """The path that the caller is shown for the file, or None: a rule forbids it."""
@@ -231,25 +253,16 @@ class Session:
 
     def _is_unreadable(self, names: tuple[bytes, ...]) -> bool:
         """Whether the file or directory is there, beneath the root, and cannot be opened."""
-        follow = self._asked.follow_symlinks
         try:
-            fd, _ = self._search.files.open_names(names, follow=follow)
+            real = self._real_names(names)
+            os.close(self._search.files.open_names(real))
         except Failed:
             return True
-        except FileNotFound:
-            return follow and self._is_dangling(names)
+        except FileNotFound:  # a link that leads to nothing
+            return real != names
         except Refusal:
             return False
-        os.close(fd)
         return False
-
-    def _is_dangling(self, names: tuple[bytes, ...]) -> bool:
-        try:
-            path = RelPath(tuple(name.decode() for name in names))
-            is_link = self._search.files.kind(path) == "symlink"
-            return is_link and self._search.readable(self._search.files.resolve(path))
-        except (Refusal, UnicodeDecodeError):
-            return False
 
 
 class _Batch:

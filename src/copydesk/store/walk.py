@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import stat
+from collections.abc import Callable
 
 from copydesk.errors import FileNotFound, InvalidPath
 from copydesk.store import _os
@@ -24,14 +25,18 @@ class Walk(Closing):
     """One walk; a context that closes the handles which the place does not take.
 
     `spellings` are the absolute names of the root: a link to one of them, or to
-    something below, is a link into the root.
+    something below, is a link into the root. `via` is told where each link stands before
+    it is followed, with what is still to go after it, and may refuse.
     """
 
-    def __init__(self, root_fd: int, spellings: tuple[bytes, ...]) -> None:
+    def __init__(
+        self, root_fd: int, spellings: tuple[bytes, ...], via: Callable[[RelPath], None]
+    ) -> None:
         self._fds = [root_fd]
         self._names: list[bytes] = []
         self._spellings = spellings
         self._links = 0
+        self._via = via
 
     def close(self) -> None:
         """Close the directories but for the root."""
@@ -54,7 +59,7 @@ class Walk(Closing):
                 target = self._link(name) if follow else None
                 if target is None:
                     return self._place([name], blocked=False)
-                self._follow(target, pending)
+                self._follow(name, target, pending)
             else:
                 stop = self._enter(name, pending)
                 if stop is not None:
@@ -75,7 +80,7 @@ class Walk(Closing):
             return None
         target = self._link(name)
         if target is not None:
-            self._follow(target, pending)
+            self._follow(name, target, pending)
         elif self._is_dir(name):
             self._count()  # a link became a directory between the two calls
             pending.append(name)
@@ -100,8 +105,9 @@ class Walk(Closing):
             raise failed("stat", refused) from refused
         return stat.S_ISDIR(found.st_mode)
 
-    def _follow(self, target: bytes, pending: list[bytes]) -> None:
+    def _follow(self, name: bytes, target: bytes, pending: list[bytes]) -> None:
         self._count()
+        self._via(_joined([*self._names, name, *reversed(pending)]))
         if target.startswith(b"/"):
             target = self._below_root(target)
             self._to_root()
@@ -140,6 +146,17 @@ class Walk(Closing):
             self._names.pop()
         fd = self._fds.pop() if owned else self._fds[0]
         return Place(fd, name, real, tuple(missing), blocked, owned)
+
+
+def _joined(names: list[bytes]) -> RelPath:
+    """The path that the names spell; `..` in what a link left to go is taken as written."""
+    parts: list[str] = []
+    for name in names:
+        if name == b"..":
+            del parts[-1:]
+        elif name not in (b"", b"."):
+            parts.append(_text(name))
+    return RelPath(tuple(parts))
 
 
 def _text(name: bytes) -> str:

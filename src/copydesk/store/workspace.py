@@ -83,8 +83,8 @@ class Workspace(Closing, Writing):
         """The root's real path when it was opened, for showing and for other programs."""
         return self._root.path
 
-    def resolve(self, path: RelPath) -> RelPath:
-        with self._root.place(path) as place:
+    def resolve(self, path: RelPath, via: Callable[[RelPath], None] = lambda link: None) -> RelPath:
+        with self._root.place(path, via=via) as place:
             return place.real
 
     def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
@@ -114,33 +114,24 @@ class Workspace(Closing, Writing):
             except OSError as refused:
                 raise failed("stat", refused) from refused
 
-    def open_names(self, names: tuple[bytes, ...], *, follow: bool) -> tuple[int, RelPath | None]:
-        """A regular file by the names on its way, open for reading, and its real path.
+    def open_names(self, names: Sequence[bytes]) -> int:
+        """A regular file by the names on its way, none a link, open for reading.
 
-        Names may be other than UTF-8, unless links are followed; without that no link may
-        be on the way, and the names are the real path (None). Raises FileNotFound, NotAFile,
-        InvalidPath, Failed.
+        Names may be other than UTF-8. Raises FileNotFound, NotAFile, InvalidPath, Failed.
         """
-        if follow:
-            try:
-                path = RelPath(tuple(name.decode() for name in names))
-            except UnicodeDecodeError:
-                raise InvalidPath("a name that is not UTF-8") from None
-            fd, real = self._root.open_file(path)
-        else:
-            try:
-                fd, real = self._root.open_names(names), None
-            except OSError as refused:
-                if refused.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO):
-                    raise FileNotFound() from None
-                if refused.errno in (errno.ELOOP, errno.EXDEV, errno.EAGAIN):
-                    raise InvalidPath("a symlink is on the way") from None
-                raise failed("open", refused) from refused
+        try:
+            fd = self._root.open_names(names)
+        except OSError as refused:
+            if refused.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO):
+                raise FileNotFound() from None
+            if refused.errno in (errno.ELOOP, errno.EXDEV, errno.EAGAIN):
+                raise InvalidPath("a symlink is on the way") from None
+            raise failed("open", refused) from refused
         kind = kind_of(_os.fstat(fd).st_mode)
         if kind != "file":
             _os.close_quietly(fd)
             raise NotAFile(kind)
-        return fd, real
+        return fd
 
     def read(self, path: RelPath) -> Document:
         for _ in range(_READS_TRIED):

@@ -205,6 +205,16 @@ class _Either:
         if not all(map(self.allows_walk, paths)):
             self._one.check_walk(*paths)
 
+    def check_glob(self, glob: str, *, fold: bool = False) -> None:
+        """Raise AccessDenied for a glob that names what neither of them allows to read."""
+        try:
+            self._one.check_glob(glob, fold=fold)
+        except AccessDenied as denied:
+            try:
+                self._other.check_glob(glob, fold=fold)
+            except AccessDenied:
+                raise denied from None
+
     def allows_read(self, path: RelPath) -> bool:
         """Whether one of them allows to read the file."""
         return self._one.allows_read(path) or self._other.allows_read(path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from copydesk.desk.member import Member, Operation, Permission
+from copydesk.desk.seeing import authorized
 from copydesk.edit.notes.blocks import Split
 from copydesk.errors import AccessDenied
 from copydesk.store.notes.protocol import Block, NoteStore
@@ -63,7 +64,7 @@ class Notes:
     def check(self, member: Member, operation: Operation, paths: Iterable[RelPath]) -> None:
         """Raise AccessDenied unless the member may do so in all these documents."""
         for path in dict.fromkeys(paths):
-            member.permission.check(operation, path, self._files.resolve(path))
+            authorized(self._files, member, path, operation)
 
     def check_blocks(self, member: Member, operation: Operation, blocks: Iterable[Block]) -> None:
         """The same, for the documents of blocks."""
