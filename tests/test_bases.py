@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import zlib
 from collections.abc import Callable
@@ -12,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.config import Config
-from copydesk.app.opening import open_workspace
 from copydesk.desk.bases import Bases
+from copydesk.desk.database import Database
 from copydesk.desk.redis.bases import RedisBases
 from copydesk.desk.snapshots_sqlite import SqliteSnapshots
-from copydesk.store.state import StateFolder
+from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -34,8 +32,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     if request.param == "redis":
         server, _ = connections(request)()
         return lambda most, largest: RedisBases(server, most, largest)
-    path = ":memory:" if request.param == "memory" else str(tmp_path / "x.sqlite")
-    return lambda most, largest: SqliteSnapshots(path, most, largest)
+    file = None if request.param == "memory" else StateFile(str(tmp_path / "x.sqlite"))
+    return lambda most, largest: SqliteSnapshots(Database(file, most_bytes=most), most, largest)
 
 
 def text(name: str, size: int = 100) -> Snapshot:
@@ -146,9 +144,8 @@ def disk_bytes(folder: Path) -> int:
 
 def state(tmp_path: Path, most: int = MIB) -> SqliteSnapshots:
     """The texts of a state folder."""
-    folder = StateFolder(str(tmp_path), "state")
-    name = "snapshots.sqlite"
-    return SqliteSnapshots(folder.path(name), most, discard=lambda: folder.discard(name))
+    file = StateFolder(str(tmp_path), "state").file("snapshots.sqlite")
+    return SqliteSnapshots(Database(file, most_bytes=most), most)
 
 
 @pytest.mark.parametrize("size", [40, 2_000, 60_000, 400_000])
@@ -184,7 +181,8 @@ def test_the_time_to_find_a_text_does_not_grow_with_their_number(tmp_path: Path)
     bases = state(tmp_path)
     bases.keep(text("a"), HERE)
     asked: list[str] = []
-    connection = bases._opened()._connection  # what it asks
+    connection = bases._db._connection  # what it asks
+    assert connection is not None
     connection.set_trace_callback(asked.append)
     for number in range(20):
         each = text(str(number))
@@ -269,19 +267,9 @@ def test_what_cannot_be_opened_means_only_that_nothing_is_kept(tmp_path: Path, w
     bases = state(tmp_path, 1_000)
     a = text("a")
     if what == "folder":
-        shutil.rmtree(tmp_path / "state")
+        (tmp_path / "state").write_text("")
     else:
-        (tmp_path / "state" / "snapshots.sqlite").mkdir()
+        (tmp_path / "state" / "snapshots.sqlite").mkdir(parents=True)
     for _ in range(10):
         bases.keep(text("b", 1_000), HERE)
     check(bases, (a, False))
-
-
-def test_the_files_of_an_earlier_version_go(tmp_path: Path) -> None:
-    seen = tmp_path / ".copydesk" / "bases" / "seen"
-    seen.mkdir(parents=True)
-    (seen / "0123456789abcdef-0123456789ab").touch()
-    (seen.parent / ("0" * 64)).write_bytes(b"x")
-    with open_workspace(str(tmp_path), Config()):
-        pass
-    assert not seen.parent.exists()

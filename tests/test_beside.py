@@ -23,6 +23,7 @@ from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import Content
+from copydesk.store.state import StateFile
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -118,7 +119,8 @@ class Counting:
 def test_each_use_of_a_database_is_one_turn(tmp_path: Path) -> None:
     turns = Counting()
     path = str(tmp_path / "x.sqlite")
-    database = Database(path, "CREATE TABLE IF NOT EXISTS t (n INTEGER)", "OFF", exclusion=turns)
+    database = Database(StateFile(path), exclusion=turns)
+    database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
     turns.times = 0
     with database.writing() as db:
         db.execute("INSERT INTO t VALUES (1)")
@@ -136,7 +138,8 @@ def test_each_use_of_a_database_is_one_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize("synchronous", ["FULL", "OFF"])
 def test_the_rollback_journal_stays_and_is_no_wal(tmp_path: Path, synchronous: str) -> None:
     path = str(tmp_path / "x.sqlite")
-    database = Database(path, "CREATE TABLE IF NOT EXISTS t (n INTEGER)", synchronous)  # type: ignore[arg-type]
+    database = Database(StateFile(path), synchronous)  # type: ignore[arg-type]
+    database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
     with database.writing() as db:
         db.execute("INSERT INTO t VALUES (1)")
         mode = db.execute("PRAGMA journal_mode").fetchone()[0]
@@ -153,7 +156,7 @@ class Slow(SqliteSnapshots):
     """Bases that keep nothing until they are told to."""
 
     def __init__(self) -> None:
-        super().__init__(":memory:")
+        super().__init__(Database())
         self.go = threading.Event()
         self.kept: list[str] = []
 

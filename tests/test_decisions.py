@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.telling import ToldDecisions
+from copydesk.desk.database import Database
 from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
 from copydesk.desk.decisions_sqlite import SqliteDecisions
 from copydesk.desk.policy import Approver, Policy, Why
 from copydesk.desk.redis.decisions import RedisDecisions
+from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from redis_calls import connections
 
@@ -33,7 +35,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         elif request.param == "memory":
             made = opened[0] if opened else MemoryDecisions()
         else:
-            made = SqliteDecisions(str(tmp_path / "decisions.sqlite"))
+            made = SqliteDecisions(Database(StateFile(str(tmp_path / "decisions.sqlite"))))
         opened.append(made)
         return made
 
@@ -144,8 +146,9 @@ def test_who_approves(
 def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
     """What another process decides is seen, however soon after the last look."""
     path = str(tmp_path / "decisions.sqlite")
-    other = SqliteDecisions(path)
-    told = ToldDecisions(SqliteDecisions(path), lambda: None, path)
+    other = SqliteDecisions(Database(StateFile(path)))
+    told = ToldDecisions(SqliteDecisions(Database(StateFile(path))), lambda: None, path)
+    assert other.untold("ann") == ()  # it makes the file
     for number in range(300):
         if number % 7 == 0:  # as if it was written long ago: the look is remembered
             os.utime(path, ns=(number, number))

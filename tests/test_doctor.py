@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,11 @@ import redis
 
 from copydesk.app.cli import main
 from copydesk.app.config import Config, load
-from copydesk.app.doctor import Finding, examine
+from copydesk.app.doctor import Finding, examine, repair
 from copydesk.app.opening import open_workspace
+from copydesk.desk.records import SCHEMA
+from copydesk.errors import SchemaMismatch
+from copydesk.tools.reports import refusal_words
 from fake_kernel import FakeKernel
 from redis_servers import RedisServer, running
 
@@ -145,11 +150,58 @@ def test_no_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_fault(tmp_path, "ripgrep", "COPYDESK_RG")
 
 
-@pytest.mark.parametrize("name", ["plans.sqlite", "journal.sqlite"])
-def test_a_broken_database(tmp_path: Path, name: str) -> None:
+FILES = {
+    "registry": "plans.sqlite",
+    "decisions": "decisions.sqlite",
+    "statistics": "tally.sqlite",
+    "journal": "journal.sqlite",
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_damaged_file_is_set_aside_and_never_deleted(tmp_path: Path, what: str) -> None:
     use(tmp_path)
-    (tmp_path / ".copydesk" / name).write_bytes(b"no database" * 100)
-    check_fault(tmp_path, "state folder", "not a database")
+    file = tmp_path / ".copydesk" / FILES[what]
+    for number in (1, 2):
+        file.write_bytes(b"no database" * 100)
+        check_fault(tmp_path, what, str(file), "not a database")
+        done = {finding.what: finding for finding in repair(str(tmp_path))}
+        assert list(done) == [what]
+        assert done[what].ok
+        assert f"{file}.damaged-{number}" in done[what].found
+        assert "lost" in done[what].found
+        assert Path(f"{file}.damaged-{number}").read_bytes() == b"no database" * 100
+        assert all(finding.ok for finding in look(tmp_path).values())
+        (tmp_path / "a.txt").unlink()
+        use(tmp_path)
+    assert repair(str(tmp_path)) == []
+
+
+def test_a_newer_build_is_told_and_its_files_are_left_alone(tmp_path: Path) -> None:
+    use(tmp_path)
+    file = tmp_path / ".copydesk" / "journal.sqlite"
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    check_fault(tmp_path, "journal", str(file), f"schema {SCHEMA + 1}", f"reads {SCHEMA}")
+    assert repair(str(tmp_path)) == []
+    with pytest.raises(SchemaMismatch) as refused:
+        open_workspace(str(tmp_path), FAST)
+    words = refusal_words(refused.value, "en")
+    assert all(part in words for part in (str(file), str(SCHEMA + 1), str(SCHEMA), "state"))
+    assert main(["history", "--root", str(tmp_path)]) == 1
+
+
+def test_an_older_build_is_told_and_its_files_are_set_aside(tmp_path: Path) -> None:
+    """A build before the first release gave its files no schema number."""
+    use(tmp_path)
+    for name in FILES.values():
+        with closing(sqlite3.connect(tmp_path / ".copydesk" / name)) as db:
+            db.execute("PRAGMA user_version = 0")
+    with pytest.raises(SchemaMismatch):
+        open_workspace(str(tmp_path), FAST)
+    assert len(repair(str(tmp_path))) == len(FILES)
+    with open_workspace(str(tmp_path), FAST) as opened:
+        assert opened.history("local") == ()
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "inner link", "inner folder"])
@@ -169,7 +221,7 @@ def test_a_state_folder_that_is_none(tmp_path: Path, kind: str) -> None:
     else:
         (state / "plans.sqlite").mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
-    check_fault(root, "state folder", ".copydesk")
+    check_fault(root, "registry" if kind == "inner folder" else "state folder", ".copydesk")
     made = set(tmp_path.rglob("*")) - set(before)
     assert all(path.is_relative_to(state) for path in made)
 

@@ -16,10 +16,12 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.database import Database
 from copydesk.desk.journal import Entry, Journal, MemoryJournal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
 from copydesk.store.notes.protocol import Delete
+from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from redis_calls import connections
@@ -40,7 +42,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         elif request.param == "memory":
             made = opened[0] if opened else MemoryJournal()
         else:
-            made = SqliteJournal(str(tmp_path / "journal.sqlite"), durable=False)
+            made = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
         opened.append(made)
         return made
 
@@ -61,7 +63,7 @@ KEPT = pytest.mark.parametrize("opener", ["sqlite", "redis"], indirect=True)
 @pytest.fixture
 def on_disk(tmp_path: Path) -> Iterator[SqliteJournal]:
     """A journal in a file."""
-    journal = SqliteJournal(str(tmp_path / "journal.sqlite"), durable=False)
+    journal = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
     yield journal
     journal.close()
 
@@ -357,7 +359,7 @@ def test_a_crash_in_the_middle_leaves_the_entry_open(tmp_path: Path, when: str, 
     ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), when], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert (tmp_path / "a.txt").read_text() == text
-    journal = SqliteJournal(str(tmp_path / ".copydesk" / "journal.sqlite"), durable=False)
+    journal = SqliteJournal(Database(StateFile(str(tmp_path / ".copydesk" / "journal.sqlite"))))
     last, first = journal.entries()
     journal.close()
     assert (last.state, first.state) == ("open", "done")
@@ -426,21 +428,3 @@ def test_entries_go_on_before_an_id(journal: Journal) -> None:
     ids = [journal.open(entry()) for _ in range(5)]
     assert [e.edit_id for e in journal.entries(most=2, before=ids[3])] == [ids[2], ids[1]]
     assert journal.entries(before=ids[0]) == ()
-
-
-def test_a_journal_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = str(tmp_path / "journal.sqlite")
-    made = SqliteJournal(path, durable=False)
-    kept = made.open(entry())
-    made.close()
-    with sqlite3.connect(path) as db:
-        for index in ("edits_by_group", "edits_undoing"):
-            db.execute(f"DROP INDEX {index}")
-        for column in ("group_id", "undoes"):
-            db.execute(f"ALTER TABLE edits DROP COLUMN {column}")
-    db.close()
-    journal = SqliteJournal(path, durable=False)
-    found = journal.get(kept)
-    journal.close()
-    assert found is not None
-    assert (found.group, found.undoes) == ("", 0)

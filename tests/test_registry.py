@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.desk.database import Database
 from copydesk.desk.redis.counts import Counts
 from copydesk.desk.redis.registry import RedisRegistry
 from copydesk.desk.registry import MemoryRegistry, Registry
@@ -17,6 +18,7 @@ from copydesk.edit.place import Place
 from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import HunkNotFound
+from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from redis_calls import connections
 
@@ -38,7 +40,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         elif request.param == "memory":
             made = opened[0] if opened else MemoryRegistry()
         else:
-            made = SqliteRegistry(str(tmp_path / "plans.sqlite"))
+            made = SqliteRegistry(Database(StateFile(str(tmp_path / "plans.sqlite"))))
         opened.append(made)
         return made
 
@@ -237,7 +239,10 @@ def test_the_count_of_changes_grows_with_every_change(
         one: Registry = RedisRegistry(server, leases)
         changes = Counts(server).plans_and_decisions
     else:
-        one, other = SqliteRegistry(path), SqliteRegistry(path)
+        one, other = (
+            SqliteRegistry(Database(StateFile(path))),
+            SqliteRegistry(Database(StateFile(path))),
+        )
         changes = lambda: (other.changes(), 0)  # noqa: E731  # as the one of the server
     seen = [changes()]
     for change in (

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.bases import Bases
+from copydesk.desk.database import Database
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Journal, MemoryJournal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
 from copydesk.desk.redis.bases import RedisBases
@@ -29,6 +30,7 @@ from copydesk.edit.place import Place, locate, of_parts
 from copydesk.edit.relocate import relocate
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
+from copydesk.store.state import StateFile
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.follow import Followed, follow
@@ -202,7 +204,7 @@ def test_a_version_counts_under_every_name_of_a_link(desk: Opened, tmp_path: Pat
 def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Bases:
     if request.param == "redis":
         return RedisBases(connections(request)()[0], 1 << 20)
-    return SqliteSnapshots(str(tmp_path / "x.sqlite"))
+    return SqliteSnapshots(Database(StateFile(str(tmp_path / "x.sqlite"))))
 
 
 def test_a_text_is_found_where_it_was_seen(bases: Bases) -> None:
@@ -222,7 +224,7 @@ def test_where_texts_were_seen_is_bounded(
     monkeypatch.setattr("copydesk.desk.snapshots_sqlite.MOST_SEEN", 64)
     text = Snapshot.of(b"one\n")
     on_server = RedisBases(connections(request)()[0], 1 << 20)
-    for bases in (SqliteSnapshots(":memory:"), on_server):
+    for bases in (SqliteSnapshots(Database()), on_server):
         for i in range(200):
             bases.keep(text, RelPath((f"{i}.txt",)))
         paths = [RelPath((f"{i}.txt",)) for i in range(200)]
@@ -233,7 +235,7 @@ def test_where_texts_were_seen_is_bounded(
 
 
 def test_where_a_text_was_seen_goes_with_it() -> None:
-    bases = SqliteSnapshots(":memory:", 200_000)
+    bases = SqliteSnapshots(Database(most_bytes=200_000), 200_000)
     gone = Snapshot.of(b"one\n")
     bases.keep(gone, PATH)
     for _ in range(20):
@@ -249,7 +251,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
     """All journals."""
     made: Journal = MemoryJournal(most=3_000)
     if request.param == "sqlite":
-        made = SqliteJournal(str(tmp_path / "journal.sqlite"), durable=False)
+        made = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
     elif request.param == "redis":
         made = RedisJournal(*connections(request)())
     yield made

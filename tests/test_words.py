@@ -24,8 +24,7 @@ from copydesk.errors import (
     HunkNotFound,
     LineShown,
     Refusal,
-    ServerFailed,
-    TurnLost,
+    StateFailed,
     Unsettled,
 )
 from copydesk.tools import words
@@ -101,7 +100,7 @@ def test_every_refusal_has_words_without_a_gap(kind: type[Refusal], lang: Lang) 
 
 def test_every_code_is_one_refusal() -> None:
     # These are FAILED too: callers do the same about them, only the words are others.
-    own_words = (Crashed, ServerFailed, TurnLost, Unsettled)
+    own_words = (Crashed, Unsettled, *Failed.__subclasses__(), *StateFailed.__subclasses__())
     codes = [kind.code for kind in all_refusals() if kind not in own_words]
     assert len(set(codes)) == len(codes)
     assert all(code in SAYINGS or f"{code}.unknown" in SAYINGS for code in codes)
@@ -406,6 +405,7 @@ def test_what_is_said_of_real_answers_has_no_gap(
             assert "?" not in said, said
     codes = {kind.code for kind in all_refusals()} | {"CRASH", "UNSETTLED"}
     codes |= {"SERVER_FAILED", "TURN_LOST"}  # of a registry that this one is not
+    codes |= {"STATE_FAILED", "STATE_DAMAGED", "STATE_SCHEMA", "state"}
     elsewhere = {"cli", "bell", "ask"}  # said by the command line, by a server
     heads = {name: name.partition(".")[0] for name in SAYINGS if name not in OF_NOTES}
     facing = {n for n in heads if heads[n] not in codes | elsewhere and placeholders(SAYINGS[n][0])}

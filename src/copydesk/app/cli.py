@@ -223,7 +223,12 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
             allow_abbrev=False,
         )
     )
-    add("doctor", "what was found, what is wrong, and how to mend it")
+    doctor = add("doctor", "what was found, what is wrong, and how to fix it")
+    doctor.add_argument(
+        "--repair",
+        action="store_true",
+        help="rename state files that are damaged, so that new ones are begun; nothing is deleted",
+    )
     return parser, list(commands.choices)
 
 

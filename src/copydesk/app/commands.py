@@ -302,13 +302,14 @@ def _manual(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from copydesk.app.doctor import examine
+    from copydesk.app.doctor import examine, repair
 
     try:
         root: str = default_root() if options.root is None else options.root
     except FileNotFoundError:
         root = ""  # the folder that one is in is gone, which is a finding too
-    findings = examine(root)
+    repaired = repair(root) if options.repair else []
+    findings = [*repaired, *examine(root)]
     if options.json:
         dump([finding.data() for finding in findings])
     else:

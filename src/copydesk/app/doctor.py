@@ -1,7 +1,7 @@
 """The examination of a workspace: what was found, what is wrong, how to mend it.
 
-What lives here: one function for each thing that can be wrong. What must not:
-any repair. Invariant: no file is made, none of the user's is touched.
+Invariant: looking makes no file and touches none of the user's; `repair` renames files of the
+state folder, and deletes none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from dataclasses import dataclass
 
 from copydesk.app.config import VARIABLES, Config, ConfigError, load
 from copydesk.app.usage import perhaps
-from copydesk.errors import Failed, Refusal, ServerFailed
+from copydesk.desk.database import Database
+from copydesk.errors import (
+    Failed,
+    Refusal,
+    SchemaMismatch,
+    ServerFailed,
+    StateDamaged,
+    StateFailed,
+)
 
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
@@ -136,12 +144,21 @@ def _state(root: str) -> Iterator[Finding]:
     config = _loaded(root)
     if config is None:
         return
-    from copydesk.app.opening import open_workspace
-
     path = os.path.join(os.path.abspath(root), config.state)
-    if not os.path.lexists(path):
+    in_folder = config.registry != "redis"
+    if in_folder and not os.path.lexists(path):
         yield Finding("state folder", True, f"{path} is not there yet; the first call makes it")
         return
+    faults = list(_faults(root, config)) if in_folder else []
+    yield from (finding for finding, _ in faults)
+    unusable = {finding.what for finding, _ in faults}
+    if "state folder" in unusable:
+        return
+    yield Finding("state folder", True, path)
+    if {"registry", "journal"} & unusable:
+        return
+    from copydesk.app.opening import open_workspace
+
     try:
         with open_workspace(root, config, recover=False) as opened:
             waiting = len(opened.pending(config.member))
@@ -151,10 +168,8 @@ def _state(root: str) -> Iterator[Finding]:
         return  # it was told above
     except (Refusal, sqlite3.Error, OSError) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
-        mend = f"look at {path}; it may be taken away when no copydesk runs, with the history in it"
-        yield Finding("state folder", False, reason, mend)
+        yield Finding("state folder", False, reason, f"look at {path}")
         return
-    yield Finding("state folder", True, path)
     yield Finding("registry", True, f"plans that wait: {waiting}")
     more = " or more" if len(entries) == _MOST_EDITS else ""
     yield Finding("journal", True, f"edits recorded: {len(entries)}{more}")
@@ -162,6 +177,88 @@ def _state(root: str) -> Iterator[Finding]:
         where = ", ".join(dict.fromkeys(str(entry.path) for entry in doubts))
         found = f"edits broken off in the middle: {len(doubts)} ({where})"
         yield Finding("recovery", False, found, "copydesk recover settles them, all or none")
+
+
+def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | None]]:
+    """What is wrong with the files of the state folder, and the file that can be repaired."""
+    from copydesk.app.memory import shared_memory
+
+    with closing(shared_memory(root, config)) as memory:
+        reads: dict[str, Callable[[], object]] = {
+            "registry": lambda: memory.registry.waiting(0),
+            "decisions": lambda: memory.decisions.untold(""),
+            "statistics": memory.tally.noted,
+            "journal": lambda: memory.journal.entries(most=_MOST_EDITS),
+        }
+        try:
+            if memory.state:
+                memory.state.folder("locks")
+        except StateFailed as refusal:
+            yield _unusable("state folder", refusal, "fix that"), None
+            return
+        for name, database in memory.databases.items():
+            try:
+                database.examine()
+                if database.is_there() and name in reads:
+                    reads[name]()
+            except StateFailed as refusal:
+                if not refusal.file.startswith(database.path):
+                    yield _unusable("state folder", refusal, "fix that"), None
+                    return
+                yield _unusable(name, refusal, _mend(refusal)), database
+
+
+def _unusable(what: str, refusal: StateFailed, mend: str) -> Finding:
+    reason = refusal.reason
+    if isinstance(refusal, SchemaMismatch):
+        reason = f"it has schema {refusal.found_schema}; this copydesk reads {refusal.own_schema}"
+    return Finding(what, False, f"{refusal.file}: {reason}", mend)
+
+
+def _mend(refusal: StateFailed) -> str:
+    """What to do about a file that cannot be used."""
+    from copydesk.app.memory import words_of_content
+
+    lost = words_of_content(refusal.file, "en")
+    if _is_newer(refusal):
+        return "use that version of copydesk, or set another folder with state"
+    if isinstance(refusal, StateDamaged | SchemaMismatch):
+        return f"copydesk doctor --repair sets the file aside; then {lost}"
+    return "give yourself the right to read and write it, or end the program that locks it"
+
+
+def _is_newer(refusal: StateFailed) -> bool:
+    return isinstance(refusal, SchemaMismatch) and refusal.found_schema > refusal.own_schema
+
+
+def repair(root: str) -> list[Finding]:
+    """Set aside the state files that are damaged, or of an older build; what was done.
+
+    Nothing is deleted. A file that only lacks the rights of its owner gets them back.
+    """
+    config = _loaded(root)
+    if config is None or config.registry == "redis":
+        return []
+    if not os.path.lexists(os.path.join(root, config.state)):
+        return []
+    return [done for fault in _faults(root, config) for done in _repaired(*fault)]
+
+
+def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
+    from copydesk.app.memory import words_of_content
+
+    if database is None:
+        return
+    if database.allow():
+        yield Finding(finding.what, True, f"{database.path}: its owner may read and write it again")
+    elif "--repair" in finding.mend:
+        try:
+            aside = database.set_aside()
+        except StateFailed as refusal:
+            yield _unusable(finding.what, refusal, "set the file aside yourself")
+        else:
+            lost = words_of_content(database.path, "en")
+            yield Finding(finding.what, True, f"{database.path} was set aside as {aside}: {lost}")
 
 
 def _locks(root: str) -> Iterator[Finding]:

@@ -8,24 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from copydesk.app.config import Config
 from copydesk.desk.bases import Bases, BasesBeside
+from copydesk.desk.database import BUSY_SECONDS, Database, Loss
 from copydesk.desk.decisions import Decisions, MemoryDecisions
 from copydesk.desk.journal import Journal, MemoryJournal
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.tally import MemoryTally, Tally
 from copydesk.errors import Failed
+from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import StateFolder
+from copydesk.tools.report import Lang
+from copydesk.tools.words import say
 
 if TYPE_CHECKING:
     from copydesk.desk.redis.server import Server
+
+
+_log = logging.getLogger("copydesk")
+
+_NEWS_SECONDS = 1.0
+"""How long another program that locks the decisions is waited for: each answer asks for news."""
+
+_COUNT_SECONDS = 0.1
+"""How long for the statistics and the remembered texts, which may be left out."""
 
 
 def _nothing() -> None:
@@ -37,12 +53,47 @@ def _unchanged() -> tuple[int, int]:
     return 0, 0
 
 
+class Losses:
+    """What state files lost while they were in use, until an answer has reported it.
+
+    Safe to use from many threads.
+    """
+
+    def __init__(self) -> None:
+        self._noted: deque[tuple[str, Loss]] = deque(maxlen=100)
+
+    def note(self, path: str, loss: Loss) -> None:
+        """Log it, and keep it for the next answer."""
+        self._noted.append((path, loss))
+        _log.warning("%s", words_of_loss(path, loss, "en"))
+
+    def take(self) -> list[tuple[str, Loss]]:
+        """What was noted since it was last taken: the file, and what happened to it."""
+        taken: list[tuple[str, Loss]] = []
+        while self._noted:
+            with suppress(IndexError):  # another thread was first
+                taken.append(self._noted.popleft())
+        return taken
+
+
+def words_of_loss(path: str, loss: Loss, lang: Lang) -> str:
+    """What happened to a state file, and what is lost with it."""
+    facts = {"file": path, "holds": words_of_content(path, lang)}
+    return say(f"state.{loss}", lang, facts)
+
+
+def words_of_content(path: str, lang: Lang) -> str:
+    """What is lost with a state file."""
+    return say(f"state.holds.{os.path.basename(path).partition('.')[0]}", lang)
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """All that outlives a call. Files of this workspace are written with `lanes` alone.
 
-    `state` is the state folder, where there is one. `decided_at` is the file that is
-    written with each decision. `changes` is another pair when another process has
+    `state` is the state folder, where there is one, `databases` are the files in it by
+    what they hold, and `losses` is what they lost while they were in use. `decided_at` is the
+    file that is written with each decision. `changes` is another pair when another process has
     changed plans or decided; `seen` is another value when anything was recorded, None
     where the files of the state folder tell that. `may_write` and `may_return` raise
     Failed when the thread that asks has lost a turn. `let_go` is called last.
@@ -61,6 +112,8 @@ class Memory:
     may_write: Callable[[], None] = _nothing
     may_return: Callable[[], None] = _nothing
     let_go: Callable[[], None] = _nothing
+    databases: Mapping[str, Database] = field(default_factory=dict[str, Database])
+    losses: Losses = field(default_factory=Losses)
 
     def close(self) -> None:
         """Let go of all that is held."""
@@ -81,7 +134,7 @@ def of_process(config: Config) -> Memory:
         MemoryDecisions(),
         MemoryTally(),
         MemoryJournal(),
-        BasesBeside(SqliteSnapshots(":memory:", config.bases_bytes)),
+        BasesBeside(SqliteSnapshots(Database(), config.bases_bytes)),
         Lanes(),
     )
 
@@ -101,31 +154,57 @@ def _of_folder(root: str, config: Config) -> Memory:
     from copydesk.store.locks import FileLocks
 
     state = StateFolder(root, config.state)
-    locks = FileLocks(state.folder("locks"))
-    plans = SqliteRegistry(state.path("plans.sqlite"), locks)
-    decided_at = state.path("decisions.sqlite")
-    decisions = SqliteDecisions(decided_at, locks)
-    tally = SqliteTally(state.path("tally.sqlite"), locks)
-    durable = config.durability == "full"
-    journal = SqliteJournal(state.path("journal.sqlite"), durable=durable, exclusion=locks)
-    texts = SqliteSnapshots(
-        state.path("snapshots.sqlite"),
-        config.bases_bytes,
-        exclusion=locks,
-        discard=lambda: state.discard("snapshots.sqlite"),
-    )
-    state.discard("bases")  # where an earlier version kept each text in two files
+    locks = FileLocks(state.path("locks"), lambda: state.folder("locks"))
+    losses = Losses()
+
+    def database(
+        name: str,
+        patience: float = BUSY_SECONDS,
+        synchronous: Literal["FULL", "OFF"] = "OFF",
+        most_bytes: int | None = None,
+    ) -> Database:
+        file = state.file(name)
+        return Database(
+            file,
+            synchronous,
+            locks,
+            on_loss=lambda loss: losses.note(file.path, loss),
+            patience=patience,
+            most_bytes=most_bytes,
+        )
+
+    flushed: Literal["FULL", "OFF"] = "FULL" if config.durability == "full" else "OFF"
+    in_plans, in_decisions = database("plans.sqlite"), database("decisions.sqlite", _NEWS_SECONDS)
+    in_tally = database("tally.sqlite", _COUNT_SECONDS)
+    in_journal = database("journal.sqlite", synchronous=flushed)
+    in_snapshots = database("snapshots.sqlite", _COUNT_SECONDS, most_bytes=config.bases_bytes)
+    plans, decisions = SqliteRegistry(in_plans), SqliteDecisions(in_decisions)
+
+    def may_write() -> None:
+        """A write whose journal entry went with its file is begun again."""
+        if not in_journal.is_current():
+            raise TargetMoved
+
     return Memory(
         plans,
         decisions,
-        tally,
-        journal,
-        BasesBeside(texts),
+        SqliteTally(in_tally),
+        SqliteJournal(in_journal),
+        BasesBeside(SqliteSnapshots(in_snapshots, config.bases_bytes)),
         Lanes(locks),
         state,
-        decided_at,
+        in_decisions.path,
         changes=lambda: (plans.changes(), decisions.changes()),
+        may_write=may_write,
         let_go=locks.close,
+        databases={
+            "registry": in_plans,
+            "decisions": in_decisions,
+            "statistics": in_tally,
+            "journal": in_journal,
+            "snapshots": in_snapshots,
+        },
+        losses=losses,
     )
 
 

@@ -6,6 +6,7 @@ transports, printing.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.looking import WorkspaceLooking
-from copydesk.app.memory import of_process, shared_memory
+from copydesk.app.memory import of_process, shared_memory, words_of_loss
 from copydesk.app.notes import Opener
 from copydesk.app.telling import ToldDecisions
 from copydesk.desk.approving import Approving
@@ -31,7 +32,7 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.turns import Turns
 from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
-from copydesk.errors import AccessDenied, Refusal
+from copydesk.errors import AccessDenied, Refusal, SchemaMismatch, StateFailed
 from copydesk.store.access import Rules
 from copydesk.store.closing import Closing
 from copydesk.store.editorconfig import EditorConfig
@@ -41,7 +42,9 @@ from copydesk.tools import approvals, reports
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.compat import compat
+from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes import notes
+from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.notes_kept import Kept
 from copydesk.tools.report import Lang, Report
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from copydesk.desk.notes.home import Home
 
 _PROJECT = "pyproject.toml"
+_log = logging.getLogger("copydesk")
 
 
 def _is_project(path: RelPath) -> bool:
@@ -151,11 +155,7 @@ class Opened(Closing):
         )
         self.recovered: tuple[Settled, ...] = ()
         if shared:
-            if recover:
-                self.recovered = self.recovery.run(clock())
-            before_ms = clock() - config.journal_days * 86_400_000
-            self.journal.prune(before_ms, config.journal_bytes)
-            self.tally.forget(before_ms)
+            self._begin(recover=recover)
         turns = Turns(self.files, self.lanes, self.journal, self.recovery, clock)
         setting = Setting(
             files=self.files,
@@ -179,6 +179,28 @@ class Opened(Closing):
         self.desk = Desk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
+
+    def _begin(self, *, recover: bool) -> None:
+        """Settle what is left of processes that died, and prune.
+
+        State that cannot be used is logged, and refused by what needs it. Raises
+        SchemaMismatch: a build that keeps other records may lock files in another way too.
+        """
+        try:
+            for database in self._memory.databases.values():
+                database.check_schema()
+        except SchemaMismatch:
+            self._memory.close()
+            self.files.close()
+            raise
+        before_ms = self.clock() - self.config.journal_days * 86_400_000
+        try:
+            if recover:
+                self.recovered = self.recovery.run(self.clock())
+            self.journal.prune(before_ms, self.config.journal_bytes)
+        except StateFailed as refusal:
+            _log.warning("%s", reports.refusal_words(refusal, "en"))
+        self.tally.forget(before_ms)
 
     def close(self) -> None:
         """Let go of all that is held."""
@@ -214,7 +236,17 @@ class Opened(Closing):
             self.kept,
             self._roots,
         )
-        return self.catalog.call(context, name, arguments)
+        answer = self.catalog.call(context, name, arguments)
+        return self._with_losses(answer, lang)
+
+    def _with_losses(self, answer: Answer, lang: Lang) -> Answer:
+        """The answer, with what state files lost while they were in use, told once."""
+        if not isinstance(answer, Report | Envelope | NoteAnswer):
+            return answer
+        words = [words_of_loss(path, loss, lang) for path, loss in self._memory.losses.take()]
+        if not words:
+            return answer
+        return approvals.with_notices(answer, "state_lost", [*words], words)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
         """The tools of some toolsets that the member has."""

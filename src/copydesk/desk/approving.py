@@ -16,7 +16,7 @@ from copydesk.desk.decisions import Decisions, Version
 from copydesk.desk.member import Member
 from copydesk.desk.policy import Why
 from copydesk.desk.records import packed
-from copydesk.errors import ApprovalRequired, HunkRejected
+from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
@@ -81,12 +81,18 @@ class Approving:
         `plan` is None for a tool that writes at once; `files`: so many are written
         together; `others`: the change is one of the texts of these files too.
         ApprovalRequired: nobody has decided, or the bytes are not those that were
-        approved (which is then forgotten). HunkRejected: a person said no.
+        approved (which is then forgotten). HunkRejected: a person said no. Where nobody has
+        to be asked the change passes also if decisions cannot be read.
         """
-        decision = None if plan is None else self._decisions.of(plan)
+        policy = member.policy
+        try:
+            decision = None if plan is None else self._decisions.of(plan)
+        except StateFailed:
+            if not policy.asks_nobody:
+                raise
+            decision = None
         if decision is not None and decision.verdict == "rejected":
             raise HunkRejected(decision.plan[0], decision.by, decision.reason)
-        policy = member.policy
         if policy.asks_nobody:
             return None
         lines = 0 if policy.most_lines is None else max(line_counts(made.base, made.change))

@@ -1,8 +1,9 @@
 """A SQLite file that several processes and threads share.
 
-What lives here: opening, short transactions, one at a time. What must not:
-tables. Invariant: rollback journal, never WAL (SQLite up to 3.51.2 may corrupt a
-WAL in a rare race); a transaction is whole or not at all.
+Invariants: rollback journal, never WAL (SQLite up to 3.51.2 may corrupt a WAL in a rare
+race); a transaction is whole or not at all; what cannot be used is refused with the name of
+its file, and is looked at anew by the next call, so a repair needs no restart; what was
+deleted or replaced while it was open is noticed, reported and begun anew.
 
 SQLite itself waits for another process by sleeping, up to a tenth of a second at
 a time; so who uses the file holds a lock of ours, and who waits for it is woken.
@@ -13,63 +14,117 @@ more than the rest of a small transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from threading import RLock
-from types import MappingProxyType
-from typing import Literal
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
+from functools import lru_cache
+from threading import RLock, local
+from typing import Literal, Protocol
 
 from copydesk.desk.lanes import Exclusion, NoExclusion
-from copydesk.errors import Failed
+from copydesk.desk.records import SCHEMA, RecordError, UnknownRecord
+from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
 
-BUSY_SECONDS = 30.0
+BUSY_SECONDS = 5.0
 """How long SQLite waits for one who does not hold our lock: another program."""
+
+_IN_MEMORY = ":memory:"
+
+Loss = Literal["deleted", "replaced", "emptied"]
+"""What happened to a file while it was in use; what it held is lost to who used it."""
 
 _NOTHING = nullcontext()
 _JOURNAL_BYTES = 1 << 20
 """A larger rollback journal is cut when its transaction has ended."""
 
+_OPERATION = "use the state folder"
+_DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
+_TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT")
+"""Refusals after which the connection is as good as before."""
+
+_MOVED = "SQLITE_READONLY_DBMOVED"
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+class File(Protocol):
+    """A file of the state folder that holds a database."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        ...
+
+    def prepare(self) -> None:
+        """Make its folder; raises StateFailed, also if what has the path is no file."""
+        ...
+
+    def identity(self) -> Identity | None:
+        """What has the path now; None when nothing has."""
+        ...
+
+    def is_empty(self) -> bool:
+        """Whether it is a file of no bytes."""
+        ...
+
+    def allow(self) -> bool:
+        """Give its owner, who has lost it, the right to read and write it; whether that helped."""
+        ...
+
+    def discard(self) -> None:
+        """Remove it and its rollback journal; they may be gone."""
+        ...
+
+    def set_aside(self) -> str:
+        """Give it and its rollback journal other names; its new path. Raises StateFailed."""
+        ...
+
+
+class _Used(local):
+    """The file in which the thread at hand last began a transaction that writes."""
+
+    identity: Identity | None = None
+
 
 class Database:
-    """One connection, used by one thread at a time.
+    """One connection, used by one thread at a time, opened when it is first used.
 
-    `synchronous`: FULL flushes each transaction to the disk before it is
-    reported, OFF leaves that to the operating system. `added` are columns, by
-    table and name, that a file of an earlier version may not have yet.
-    `exclusion` is what all processes that use the file hold in their turn. A file that
-    `shrinks` can give pages that are not used back to the disk.
+    Without a file it is kept in memory and ends with the process. `synchronous`: FULL
+    flushes each transaction to the disk before it is reported, OFF leaves that to the
+    operating system. `exclusion` is what all processes that use the file hold in their
+    turn. `on_loss` is called when what was in use is gone. `patience` bounds, in seconds,
+    the waiting for a program that holds no lock of ours. `most_bytes`: the file is to be
+    bounded, and can give pages that are not used back. All methods raise StateFailed.
     """
 
     def __init__(
         self,
-        path: str,
-        schema: str,
-        synchronous: Literal["FULL", "OFF"],
-        added: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        file: File | None = None,
+        synchronous: Literal["FULL", "OFF"] = "OFF",
         exclusion: Exclusion | None = None,
-        shrinks: bool = False,
+        *,
+        on_loss: Callable[[Loss], None] = lambda loss: None,
+        patience: float = BUSY_SECONDS,
+        most_bytes: int | None = None,
     ) -> None:
+        self._file = file
+        self.path = file.path if file else _IN_MEMORY
+        self._synchronous, self._patience = synchronous, patience
+        self._on_loss, self._shrinks = on_loss, most_bytes is not None
+        self._journal_bytes = min((most_bytes or 1 << 62) // 8, _JOURNAL_BYTES)
         self._lock = RLock()
         self._exclusion = exclusion or NoExclusion()
-        self._key = f"\0database {path}"  # no path of a document holds a NUL
+        self._key = f"\0database {self.path}"  # no path of a document holds a NUL
         self._inside = False
-        try:
-            self._connection = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-        except sqlite3.Error as error:
-            raise _failed(error) from error
-        with self.reading() as connection:
-            if shrinks:
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute("PRAGMA journal_mode = PERSIST")
-            connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
-            connection.execute(f"PRAGMA synchronous = {synchronous}")
-        with self.writing() as connection:
-            for table, columns in added.items():
-                _add(connection, table, columns)
-            for statement in filter(str.strip, schema.split(";\n")):
-                connection.execute(statement)
+        self._connection: sqlite3.Connection | None = None
+        self._identity: Identity | None = None
+        self._used = _Used()
+        self._schema = ""
+        self._on_new: Callable[[], None] = lambda: None
+
+    def define(self, schema: str, on_new: Callable[[], None] = lambda: None) -> None:
+        """The statements that make its tables; `on_new` is called when another file is used."""
+        self._schema, self._on_new = schema, on_new
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection, None, None]:
@@ -77,10 +132,12 @@ class Database:
         with self.reading() as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                self._used.identity = self._identity
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                self._roll_back()
+                if connection.in_transaction:  # SQLite may have rolled back by itself
+                    connection.execute("ROLLBACK")
                 raise
 
     def change(self, statement: str, values: Sequence[str | int | bytes | None]) -> int:
@@ -97,32 +154,192 @@ class Database:
         with self._lock:
             outer = self._inside
             with _NOTHING if outer else self._exclusion.hold(self._key):
-                self._inside = True
                 try:
-                    yield self._connection
+                    connection = self._connected()
+                    self._inside = True
+                    yield connection
                 except sqlite3.Error as error:
-                    raise _failed(error) from error
+                    if not outer and not _name_of(error).startswith(_TRANSIENT):
+                        self._let_go()
+                    raise self._refused(error) from error
                 finally:
                     self._inside = outer
 
-    def _roll_back(self) -> None:
-        if self._connection.in_transaction:  # SQLite may have rolled back by itself
-            self._connection.execute("ROLLBACK")
+    @contextmanager
+    def decoding(self) -> Generator[None, None, None]:
+        """Records that were read are decoded within."""
+        try:
+            yield
+        except UnknownRecord as error:
+            raise StateFailed(_OPERATION, f"{error}; use that version", self.path) from error
+        except RecordError as error:
+            raise StateDamaged(_OPERATION, str(error), self.path) from error
+
+    def is_current(self) -> bool:
+        """Whether what this thread last wrote is in the file that all processes use now."""
+        used = self._used.identity
+        return self._file is None or used is None or used == self._file.identity()
+
+    def check_schema(self) -> None:
+        """Raise SchemaMismatch if another build wrote the file; nothing else is told."""
+        if self.is_there():
+            try:
+                with self.reading():
+                    return
+            except SchemaMismatch:
+                raise
+            except StateFailed:
+                return
+
+    def examine(self) -> None:
+        """Raise what is wrong with the file as a whole; nothing is made where there is none."""
+        if self._file is None or not self.is_there():
+            return
+        if self._file.is_empty():
+            raise StateDamaged(_OPERATION, "it is empty", self.path)
+        with self.reading() as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != ("ok",):
+                raise StateDamaged(_OPERATION, f"SQLite: {found[0]}", self.path)
+
+    def allow(self) -> bool:
+        """Restore the right to read and write the file; False when it was there, or cannot be."""
+        return self._file is not None and self._file.allow()
+
+    def set_aside(self) -> str:
+        """Rename the file, while no process uses it; its new path."""
+        with self._lock, self._exclusion.hold(self._key):
+            self._let_go()
+            return self._file.set_aside() if self._file else self.path
+
+    def discard(self) -> None:
+        """Remove the file, which only held what can be lost."""
+        with self._lock, self._exclusion.hold(self._key):
+            self._let_go()
+            if self._file is not None:
+                self._file.discard()
 
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            self._connection.close()
+            self._let_go()
+
+    def is_there(self) -> bool:
+        """Whether there is a file yet."""
+        return self._file is None or self._file.identity() is not None
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection to the file that is there now."""
+        if self._connection is not None:
+            if self._inside or self._file is None or self._file.identity() == self._identity:
+                return self._connection
+            self._let_go()
+        if self._file is None:
+            self._connection = self._open(was_there=False)
+            return self._connection
+        self._file.prepare()
+        before = self._file.identity()
+        connection = self._open(was_there=before is not None)
+        after = self._file.identity()
+        self._connection = connection
+        known, self._identity = self._identity, after
+        if known is not None and known != after:
+            self._on_new()
+            self._on_loss("deleted" if before is None else "replaced")
+        return connection
+
+    def _open(self, *, was_there: bool) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA journal_mode = PERSIST")
+            if self._shrinks:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute(f"PRAGMA journal_size_limit = {self._journal_bytes}")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            if not self._is_ready(connection):
+                connection.execute("BEGIN IMMEDIATE")
+                if not self._is_ready(connection):  # nobody else made it meanwhile
+                    self._make(connection, was_there=was_there)
+                connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make(self, connection: sqlite3.Connection, *, was_there: bool) -> None:
+        is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        for statement in _statements(self._schema):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        if is_empty and was_there:  # a file that was made and used is never empty
+            self._on_new()
+            self._on_loss("emptied")
+
+    def _is_ready(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file has all that it needs; False when that is to be made."""
+        schema = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables, others = _shape_of(connection)
+        if not schema and not tables:
+            return False
+        if schema != SCHEMA:
+            raise SchemaMismatch(_OPERATION, "schema", self.path, schema, SCHEMA)
+        own_tables, own_others = _shape(self._schema)
+        for table, columns in own_tables.items():
+            missing = columns - tables.get(table, frozenset())
+            if missing:
+                what = f"column {min(missing)} of " if table in tables else ""
+                raise StateDamaged(_OPERATION, f"{what}table {table} is missing", self.path)
+        return own_others <= others
+
+    def _refused(self, error: sqlite3.Error) -> StateFailed:
+        """What SQLite, or the disk below it, refused."""
+        name, words = _name_of(error), f"SQLite: {error}"
+        if name.startswith(_DAMAGE) or str(error).startswith(("no such table", "no such column")):
+            return StateDamaged(_OPERATION, words, self.path)
+        if name == _MOVED:
+            words = "it was deleted or replaced during this call"
+        return StateFailed(_OPERATION, words, self.path)
 
 
-def _add(connection: sqlite3.Connection, table: str, columns: Mapping[str, str]) -> None:
-    """Give an existing table the columns that it does not have."""
-    have = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-    for name, kind in columns.items():
-        if have and name not in have:
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+def _name_of(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", "")
 
 
-def _failed(error: sqlite3.Error) -> Failed:
-    """What SQLite, or the disk below it, refused."""
-    return Failed("use the state folder", f"SQLite: {error}")
+def _statements(schema: str) -> list[str]:
+    """The statements of a schema; a trigger has some of its own."""
+    return [each for each in schema.split(";\n") if each.strip()]
+
+
+_Shape = tuple[Mapping[str, frozenset[str]], frozenset[str]]
+
+
+def _shape_of(connection: sqlite3.Connection) -> _Shape:
+    """The tables with their columns, and the names of indexes and triggers."""
+    tables: dict[str, set[str]] = {}
+    for table, column in connection.execute(
+        "SELECT m.name, p.name FROM sqlite_master AS m, pragma_table_info(m.name) AS p"
+        " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
+    ):
+        tables.setdefault(table, set()).add(column)
+    others = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+    )
+    shape = {table: frozenset(columns) for table, columns in tables.items()}
+    return shape, frozenset(name for (name,) in others)
+
+
+@lru_cache
+def _shape(schema: str) -> _Shape:
+    """The same of a file that a schema makes."""
+    with closing(sqlite3.connect(_IN_MEMORY)) as connection:
+        for statement in _statements(schema):
+            connection.execute(statement)
+        return _shape_of(connection)

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.decisions import Decision, Verdict, Version
-from copydesk.desk.lanes import Exclusion
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS decisions (
@@ -31,8 +30,9 @@ _ONE = "WHERE hunk_id = ? AND prepared_ms = ?"
 class SqliteDecisions:
     """Decisions in a file. A power cut may forget the last ones: then they are asked for again."""
 
-    def __init__(self, path: str, exclusion: Exclusion | None = None) -> None:
-        self._db = Database(path, _SCHEMA, "OFF", exclusion=exclusion)
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        db.define(_SCHEMA)
 
     def take(self, decision: Decision) -> Decision:
         """Keep the decision, unless one is there: the one that is there then."""

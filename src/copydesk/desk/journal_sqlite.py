@@ -13,13 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
-from copydesk.desk.lanes import Exclusion
 from copydesk.desk.records import full, packed, squeezed, unpacked
-from copydesk.errors import Failed
+from copydesk.errors import Failed, StateFailed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -41,13 +40,6 @@ CREATE INDEX IF NOT EXISTS edits_by_group ON edits (group_id) WHERE group_id <> 
 CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
 """
 
-_ADDED = {
-    "group_id": "TEXT NOT NULL DEFAULT ''",
-    "undoes": "INTEGER NOT NULL DEFAULT 0",
-    "undo": "BLOB",
-}
-"""Columns that a journal of an earlier version does not have."""
-
 _MOST_ID = (1 << 63) - 1
 """SQLite knows no larger integer."""
 
@@ -60,12 +52,10 @@ _COLUMNS = (
 class SqliteJournal:
     """The entries of all processes that work on the workspace."""
 
-    def __init__(
-        self, path: str, *, durable: bool = True, exclusion: Exclusion | None = None
-    ) -> None:
-        flushed: Literal["FULL", "OFF"] = "FULL" if durable else "OFF"
-        self._db = Database(path, _SCHEMA, flushed, {"edits": _ADDED}, exclusion)
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self._ended: dict[int, State] = {}
+        db.define(_SCHEMA, on_new=self._ended.clear)  # they are not of the new file
         self._beside: ThreadPoolExecutor | None = None
         self._amended: list[Future[None]] = []
         self._lock = Lock()
@@ -135,7 +125,8 @@ class SqliteJournal:
                 " ORDER BY edit_id DESC LIMIT ?3",
                 (str(path) if path and path.parts else None, member, most, before),
             ).fetchall()
-        return tuple(_entry(row) for row in rows)
+        with self._db.decoding():
+            return tuple(_entry(row) for row in rows)
 
     def get(self, edit_id: int) -> Entry | None:
         """One entry."""
@@ -146,7 +137,8 @@ class SqliteJournal:
             row = db.execute(
                 f"SELECT {_COLUMNS} FROM edits WHERE edit_id = ?", (edit_id,)
             ).fetchone()
-        return None if row is None else _entry(row)
+        with self._db.decoding():
+            return None if row is None else _entry(row)
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
         """The newest entry that was written for a plan."""
@@ -157,6 +149,14 @@ class SqliteJournal:
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
         """The inverses of the writes that made one text of another, the first write first."""
+        try:
+            return self._chain(path, base_digest, now_digest)
+        except StateFailed:
+            return None  # what copydesk wrote cannot be told from what others did
+
+    def _chain(
+        self, path: RelPath, base_digest: str, now_digest: str
+    ) -> tuple[ChangeSet, ...] | None:
         select = (
             "SELECT before, after, state, edit_id, inverse FROM edits WHERE path = ?"
             " ORDER BY edit_id DESC LIMIT ?"
@@ -170,7 +170,8 @@ class SqliteJournal:
                 for before, after, state, edit_id, inverse in rows
             )
             found = linked(links, base_digest, now_digest)
-        return None if found is None else tuple(unpacked(full(each)) for each in found)
+        with self._db.decoding():
+            return None if found is None else tuple(unpacked(full(each)) for each in found)
 
     def next_of(self, entry: Entry) -> Entry | None:
         """The next entry of the same path."""
@@ -213,7 +214,8 @@ class SqliteJournal:
         """All old bytes of a file that was written in place, while the entry is open."""
         with self._db.reading() as db:
             row = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
-        return None if row is None or row[0] is None else full(row[0])
+        with self._db.decoding():
+            return None if row is None or row[0] is None else full(row[0])
 
     def prune(self, before_ms: int, most_bytes: int) -> int:
         """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
@@ -248,7 +250,8 @@ class SqliteJournal:
         with self._db.reading() as db:
             rows = db.execute(f"SELECT {_COLUMNS} FROM edits WHERE {where}", values).fetchall()
             ended = dict(self._ended)
-        found = (_entry(row) for row in rows)
+        with self._db.decoding():
+            found = [_entry(row) for row in rows]
         return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
 
     def _settle(self) -> None:

@@ -49,7 +49,11 @@ _REQUIRED: dict[str, frozenset[str]] = {}
 
 
 class RecordError(ValueError):
-    """Stored bytes that cannot be read: damaged, or of a build that knows more."""
+    """Stored bytes that cannot be read."""
+
+
+class UnknownRecord(RecordError):
+    """The bytes are sound; a build that knows more wrote them."""
 
 
 def _know(types: Iterable[type], prefix: str = "") -> None:
@@ -116,8 +120,8 @@ def unpacked(data: bytes) -> Any:
     except RecordError:
         raise
     except Exception as error:  # the checksum is right: another build made it
-        raise RecordError(f"not a record of this build: {error}") from None
-    raise RecordError(f"a record of schema {schema}; this build reads schema {SCHEMA}")
+        raise UnknownRecord(f"not a record of this build: {error}") from None
+    raise UnknownRecord(f"a record of schema {schema}; this build reads schema {SCHEMA}")
 
 
 def squeezed(data: bytes) -> bytes:
@@ -155,14 +159,14 @@ def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
     if name not in _TYPES:
         _know_notes()
     if name not in _TYPES:
-        raise RecordError(f"a record of a kind that this build does not know: {name}")
+        raise UnknownRecord(f"a record of a kind that this build does not know: {name}")
     kind = _TYPES[name]
     known = _FIELDS[cast(type, kind)]
     if names == known:
         return kind
     missing = _REQUIRED[name].difference(names)
     if missing:
-        raise RecordError(f"a record without {', '.join(sorted(missing))} of {name}")
+        raise UnknownRecord(f"a record without {', '.join(sorted(missing))} of {name}")
 
     def make(*values: Any) -> Any:
         pairs = zip(names, values, strict=True)

@@ -6,12 +6,12 @@ What lives here: the table of plans. What must not: files. Invariant: as in
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import cast
 
 from copydesk.desk.database import Database
-from copydesk.desk.lanes import Exclusion
-from copydesk.desk.records import packed, unpacked
+from copydesk.desk.records import UnknownRecord, packed, unpacked
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import HunkNotFound
 
@@ -45,8 +45,9 @@ BEGIN UPDATE changes SET count = count + 1; END
 class SqliteRegistry:
     """Plans in a file. They need not survive a power cut, so nothing is flushed for them."""
 
-    def __init__(self, path: str, exclusion: Exclusion | None = None) -> None:
-        self._db = Database(path, _SCHEMA, "OFF", exclusion=exclusion)
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        db.define(_SCHEMA)
         self._forgot_ms = 0
 
     def add(self, plan: Plan) -> bool:
@@ -80,7 +81,8 @@ class SqliteRegistry:
         plan, ended, expires_ms = row
         if ended is not None or expires_ms <= now_ms:
             raise HunkNotFound(hunk_id, ended or "expired")
-        return _plan(plan) if len(plan) < _SMALL else cast(Plan, unpacked(plan))
+        with self._db.decoding():
+            return _plan(plan) if len(plan) < _SMALL else cast(Plan, unpacked(plan))
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how."""
@@ -92,14 +94,21 @@ class SqliteRegistry:
         )
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All plans that have not ended or expired, the oldest first."""
+        """All plans that have not ended or expired, the oldest first.
+
+        Those that only a newer build can read are left out.
+        """
         with self._db.reading() as db:
             rows = db.execute(
                 "SELECT plan FROM plans WHERE ended IS NULL AND expires_ms > ?"
                 " ORDER BY created_ms, id",
                 (now_ms,),
             ).fetchall()
-        return tuple(_tiny(p) if len(p) < _TINY else cast(Plan, unpacked(p)) for (p,) in rows)
+        found: list[Plan] = []
+        for (plan,) in rows:
+            with self._db.decoding(), suppress(UnknownRecord):
+                found.append(_tiny(plan) if len(plan) < _TINY else cast(Plan, unpacked(plan)))
+        return tuple(found)
 
     def changes(self) -> int:
         """A number that grows whenever the set of plans changes, whichever process did it."""

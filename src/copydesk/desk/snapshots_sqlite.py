@@ -12,13 +12,11 @@ import sqlite3
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock
 from typing import cast
 
 from copydesk.desk.bases import LARGEST, MEMORY_BYTES, MOST_SEEN
 from copydesk.desk.database import Database
-from copydesk.desk.lanes import Exclusion
-from copydesk.errors import BinaryFile, Failed
+from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.protocol import Content
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
@@ -51,23 +49,19 @@ _NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 class SqliteSnapshots:
     """Texts by digest, the ones used longest ago dropped beyond `most_bytes` of the disk.
 
-    `path` may be ":memory:". The file is opened when it is first used. `discard`
-    removes it when it is damaged; a new one is begun then.
+    A damaged file is removed, and a new one is begun.
     """
 
     def __init__(
         self,
-        path: str,
+        db: Database,
         most_bytes: int = MEMORY_BYTES,
         largest: int = LARGEST,
-        exclusion: Exclusion | None = None,
-        discard: Callable[[], None] = lambda: None,
     ) -> None:
-        self._path, self._exclusion, self._discard = path, exclusion, discard
+        self._db = db
         self._most, self._largest = most_bytes, largest
-        self._database: Database | None = None
         self._noted = 0
-        self._lock = Lock()
+        db.define(_SCHEMA)
 
     def keep(self, base: Snapshot, at: RelPath) -> None:
         """Remember the text and where it was seen, if it is not too large.
@@ -96,7 +90,7 @@ class SqliteSnapshots:
             return None
         found: tuple[int, bytes, bytes] | None = None
         try:
-            with self._opened().reading() as db:
+            with self._db.reading() as db:
                 found = self._found(db, digest, at)
         except Failed as failure:
             self._recover(failure)
@@ -108,7 +102,7 @@ class SqliteSnapshots:
         except zlib.error:
             data = b""
         if hashlib.sha256(data).digest() != whole:
-            with suppress(Failed), self._opened().writing() as db:
+            with suppress(Failed), self._db.writing() as db:
                 _drop(db, [id_])
             return None
         try:
@@ -118,15 +112,12 @@ class SqliteSnapshots:
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            if self._database is not None:
-                self._database.close()
-            self._database = None
+        self._db.close()
 
     def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> None:
         whole, path = bytes.fromhex(digest), _key(at)
         try:
-            with self._opened().reading() as db:
+            with self._db.reading() as db:
                 known = db.execute(
                     f"SELECT t.id, t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
                     " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
@@ -137,7 +128,7 @@ class SqliteSnapshots:
             content = packed() if known is None else None
             if known is None and content is None:
                 return
-            with self._opened().writing() as db:
+            with self._db.writing() as db:
                 if content is not None:
                     _insert(db, whole, content)
                 id_ = _touch(db, whole)
@@ -165,7 +156,7 @@ class SqliteSnapshots:
         if row is None:
             return None
         if not row[3]:
-            with suppress(Failed), self._opened().writing() as writing:
+            with suppress(Failed), self._db.writing() as writing:
                 _touch(writing, row[1])
                 if path is not None:
                     self._note(writing, row[0], path)
@@ -204,29 +195,16 @@ class SqliteSnapshots:
 
     def _cut(self) -> None:
         """Give back the pages that are beyond the bound; none of them is in use."""
-        with self._opened().reading() as db:
+        with self._db.reading() as db:
             unused = _pragma(db, "page_count") - self._most_pages(db)
             if unused > 0:  # a script, since `execute` would stop after one page
                 db.executescript(f"PRAGMA incremental_vacuum({unused})")
 
-    def _opened(self) -> Database:
-        with self._lock:
-            if self._database is None:
-                self._database = Database(
-                    self._path, _SCHEMA, "OFF", exclusion=self._exclusion, shrinks=True
-                )
-                with self._database.reading() as db:
-                    db.execute(f"PRAGMA journal_size_limit = {min(self._most // 8, 1 << 20)}")
-            return self._database
-
     def _recover(self, failure: Failed) -> None:
         """Begin a new file when this one is damaged; else the next text is tried again."""
-        cause = failure.__cause__
-        if isinstance(cause, sqlite3.DatabaseError) and not isinstance(
-            cause, sqlite3.OperationalError | sqlite3.ProgrammingError
-        ):
-            self.close()
-            self._discard()
+        if isinstance(failure, StateDamaged):
+            with suppress(Failed):
+                self._db.discard()
 
 
 def _key(at: RelPath) -> bytes:

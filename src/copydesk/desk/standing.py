@@ -17,7 +17,7 @@ from copydesk.desk.drafting import Drafting
 from copydesk.desk.setting import Setting
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
-from copydesk.errors import FileNotFound, Refusal
+from copydesk.errors import FileNotFound, Refusal, StateFailed
 from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
 
@@ -41,8 +41,14 @@ class Standing:
         self._lock = Lock()
 
     def decision(self, plan: Plan) -> Decision | None:
-        """The decision on the plan, unless it is an approval of a file that is another now."""
-        decision = self._set.decisions.of(version_of(plan))
+        """The decision on the plan, unless it is an approval of a file that is another now.
+
+        None when decisions cannot be read: it is for showing alone.
+        """
+        try:
+            decision = self._set.decisions.of(version_of(plan))
+        except StateFailed:
+            return None
         if decision is None or decision.verdict != "approved":
             return decision
         try:

@@ -6,11 +6,12 @@ last ones: they are for looking at.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import cast
 
 from copydesk.desk.database import Database
-from copydesk.desk.lanes import Exclusion
 from copydesk.desk.tally import MOST, Fared, How
+from copydesk.errors import StateFailed
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS fared (
@@ -21,17 +22,19 @@ CREATE TABLE IF NOT EXISTS fared (
 
 
 class SqliteTally:
-    """The record in a file."""
+    """The record in a file. What is only noted never refuses what was done."""
 
-    def __init__(self, path: str, exclusion: Exclusion | None = None) -> None:
-        self._db = Database(path, _SCHEMA, "OFF", exclusion=exclusion)
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        db.define(_SCHEMA)
 
     def note(self, fared: Fared) -> None:
-        """Remember it."""
-        self._db.change(
-            "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
-            (fared.time_ms, fared.member, fared.path, fared.how),
-        )
+        """Remember it, if the file can be used."""
+        with suppress(StateFailed):
+            self._db.change(
+                "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
+                (fared.time_ms, fared.member, fared.path, fared.how),
+            )
 
     def noted(self) -> tuple[Fared, ...]:
         """The last ones, the newest first."""
@@ -43,7 +46,8 @@ class SqliteTally:
 
     def forget(self, before_ms: int) -> None:
         """Drop those that are older."""
-        self._db.change("DELETE FROM fared WHERE time_ms < ?", (before_ms,))
+        with suppress(StateFailed):
+            self._db.change("DELETE FROM fared WHERE time_ms < ?", (before_ms,))
 
     def close(self) -> None:
         """Close the file."""

@@ -15,7 +15,8 @@ them). Invariant: a refusal raised means that nothing was written, but for
     ├── batch: PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
     ├── approval: ApprovalRequired, HunkRejected, AlreadyDecided
     └── failure: Failed (what the operating system refused, in its own words),
-        below it ServerFailed (the server that machines share), TurnLost (too late to write);
+        below it ServerFailed (the server that machines share), TurnLost (too late to write),
+        StateFailed (a file of the state folder), below that StateDamaged and SchemaMismatch;
         Unsettled (it refused the way back too: the one that may have written),
         Crashed (a bug of ours, by the id of its log entry)
 
@@ -36,7 +37,16 @@ from copydesk.errors.argument import (
     SuspiciousDiff,
 )
 from copydesk.errors.batch import CollisionDetected, Conflict, DuplicateEdits, PartialMatchFail
-from copydesk.errors.failure import Crashed, Failed, ServerFailed, TurnLost, Unsettled
+from copydesk.errors.failure import (
+    Crashed,
+    Failed,
+    SchemaMismatch,
+    ServerFailed,
+    StateDamaged,
+    StateFailed,
+    TurnLost,
+    Unsettled,
+)
 from copydesk.errors.file import (
     AccessDenied,
     BinaryFile,
@@ -94,8 +104,11 @@ __all__ = [
     "PathRequired",
     "RangeOutOfBounds",
     "Refusal",
+    "SchemaMismatch",
     "ServerFailed",
     "StaleRead",
+    "StateDamaged",
+    "StateFailed",
     "StatsMismatch",
     "SuspiciousDiff",
     "Told",

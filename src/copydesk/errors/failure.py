@@ -39,6 +39,26 @@ class Unsettled(Refusal):
 
 
 @dataclass(eq=False)
+class StateFailed(Failed):
+    """A file of the state folder cannot be used now; `file` is its path."""
+
+    file: str
+
+
+@dataclass(eq=False)
+class StateDamaged(StateFailed):
+    """What the file holds cannot be read; it has to be set aside."""
+
+
+@dataclass(eq=False)
+class SchemaMismatch(StateFailed):
+    """Another build wrote the file: its schema number, and the one that this build reads."""
+
+    found_schema: int
+    own_schema: int
+
+
+@dataclass(eq=False)
 class ServerFailed(Failed):
     """The server that machines share did not answer, or refused; `reason` names it."""
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from threading import Lock
 
-from copydesk.errors import Failed
+from copydesk.errors import StateFailed
 
 if sys.platform == "win32":
     import msvcrt
@@ -40,15 +40,20 @@ else:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _KEPT = 64
 """So many handles are kept open, of the keys used last."""
 
 
 class FileLocks:
-    """Locks by key, among all processes that use the folder, and all threads of this one."""
+    """Locks by key, among all processes that use the folder, and all threads of this one.
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    `make` makes the folder, or refuses; it is asked first, and when the folder was removed
+    while it was in use.
+    """
+
+    def __init__(self, folder: str, make: Callable[[], object] = lambda: None) -> None:
+        self._folder, self._make, self._made = folder, make, False
         self._kept: dict[str, int] = {}
         self._lock = Lock()
 
@@ -72,19 +77,20 @@ class FileLocks:
 
     def _taken(self, key: str) -> int:
         """A handle of the key's file, locked; no other thread has the same one."""
+        path = self._path(key)
         while True:
             with self._lock:
                 fd = self._kept.pop(key, -1)
             if fd < 0:
-                fd = self._open(key)
+                fd = self._open(path)
             try:
                 _lock(fd)
-                if os.fstat(fd).st_nlink:
+                if _is_at(path, fd):
                     return fd
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # somebody removed the file: others lock another one
+            os.close(fd)  # somebody removed or replaced the file: others lock another one
 
     def _keep(self, key: str, fd: int) -> None:
         _unlock(fd)
@@ -97,10 +103,24 @@ class FileLocks:
         if gone >= 0:
             os.close(gone)
 
-    def _open(self, key: str) -> int:
-        name = hashlib.sha256(key.encode()).hexdigest()[:24]
-        path = os.path.join(self._folder, name)
+    def _path(self, key: str) -> str:
+        return os.path.join(self._folder, hashlib.sha256(key.encode()).hexdigest()[:24])
+
+    def _open(self, path: str) -> int:
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if self._made:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    return os.open(path, _FLAGS, 0o600)
+            self._make()
+            self._made = True
+            return os.open(path, _FLAGS, 0o600)
         except OSError as error:
-            raise Failed("lock", f"{error.strerror}: {path}") from None
+            raise StateFailed("lock", error.strerror or str(error), path) from None
+
+
+def _is_at(path: str, fd: int) -> bool:
+    """Whether the open file is the one that has the path now."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except FileNotFoundError:
+        return False

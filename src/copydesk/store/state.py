@@ -8,49 +8,40 @@ to others (a workspace may come from elsewhere, its state folder with it).
 from __future__ import annotations
 
 import os
-import shutil
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from copydesk.errors import Failed
+from copydesk.errors import StateDamaged, StateFailed
+
+_OPERATION = "use the state folder"
 
 
 class StateFolder:
-    """The folder `name` in the root, made when it is missing. All methods may raise Failed."""
+    """The folder `name` in the root, made when something in it is first asked for."""
 
     def __init__(self, root: str, name: str) -> None:
         self._path = Path(root) / name
-        self._name = name
-        _make(self._path, name)
-        self._ignore()
 
     def path(self, name: str) -> str:
-        """The path of a file in the folder."""
-        inner = self._path / name
-        try:
-            kind = os.lstat(inner).st_mode
-        except FileNotFoundError:
-            return str(inner)
-        except OSError as error:
-            raise _failed(f"{self._name}/{name}", error) from None
-        if not stat.S_ISREG(kind):
-            raise _wrong(f"{self._name}/{name}", "is not a regular file")
-        return str(inner)
-
-    def folder(self, name: str) -> str:
-        """The path of a folder in it, made when it is missing."""
-        _make(self._path / name, f"{self._name}/{name}")
+        """The path of what has the name in the folder; nothing is made or looked at."""
         return str(self._path / name)
 
-    def discard(self, name: str) -> None:
-        """Remove a database with its journal, or a folder, of what can be lost; it may be gone."""
-        if os.path.isdir(self._path / name):
-            shutil.rmtree(self._path / name, ignore_errors=True)
-            return
-        for each in (name, f"{name}-journal"):
-            with suppress(OSError):
-                os.unlink(self._path / each)
+    def file(self, name: str) -> StateFile:
+        """A file in the folder."""
+        return StateFile(self.path(name), self.make)
+
+    def folder(self, name: str) -> str:
+        """The path of a folder in it, made when it is missing; raises StateFailed."""
+        self.make()
+        _make(self._path / name)
+        return str(self._path / name)
+
+    def make(self) -> None:
+        """Make the folder itself when it is missing; raises StateFailed."""
+        _make(self._path)
+        self._ignore()
 
     def _ignore(self) -> None:
         """Have git pass over the folder."""
@@ -60,29 +51,92 @@ class StateFolder:
         except FileExistsError:
             return
         except OSError as error:
-            raise _failed(f"{self._name}/.gitignore", error) from None
+            raise _failed(self._path / ".gitignore", error) from None
         with os.fdopen(fd, "w") as file:
             file.write("*\n")
 
 
-def _make(path: Path, shown: str) -> None:
+class StateFile:
+    """A file that holds a database; `make_folder` makes its folder and raises StateFailed."""
+
+    def __init__(self, path: str, make_folder: Callable[[], object] = lambda: None) -> None:
+        self.path = path
+        self._make_folder = make_folder
+
+    def prepare(self) -> None:
+        """Make the folder; raise StateFailed if what has the path is no regular file."""
+        self._make_folder()
+        try:
+            kind = os.lstat(self.path).st_mode
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _failed(self.path, error) from None
+        if not stat.S_ISREG(kind):
+            raise StateDamaged(_OPERATION, "it is not a regular file", self.path)
+
+    def identity(self) -> tuple[int, int] | None:
+        """Device and inode of what has the path; None when nothing has."""
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def is_empty(self) -> bool:
+        """Whether it is a file of no bytes."""
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return False
+        return stat.S_ISREG(found.st_mode) and found.st_size == 0
+
+    def allow(self) -> bool:
+        """Give its owner, who has lost it, the right to read and write it; whether that helped."""
+        try:
+            found = os.lstat(self.path)
+            if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o600 == 0o600:
+                return False
+            os.chmod(self.path, stat.S_IMODE(found.st_mode) | 0o600)
+        except OSError:
+            return False
+        return True
+
+    def discard(self) -> None:
+        """Remove it and its rollback journal; they may be gone."""
+        for path in (f"{self.path}-journal", self.path):
+            with suppress(OSError):
+                os.unlink(path)
+
+    def set_aside(self) -> str:
+        """Rename it, and its rollback journal with it, to a name that is free; the new path."""
+        stem, count = f"{self.path}.damaged", 1
+        while os.path.lexists(f"{stem}-{count}"):
+            count += 1
+        aside = f"{stem}-{count}"
+        try:
+            with suppress(FileNotFoundError):
+                os.rename(f"{self.path}-journal", f"{aside}-journal")
+            os.rename(self.path, aside)
+        except OSError as error:
+            raise _failed(self.path, error) from None
+        return aside
+
+
+def _make(path: Path) -> None:
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
         pass
     except OSError as error:
-        raise _failed(shown, error) from None
+        raise _failed(path, error) from None
     try:
         kind = os.lstat(path).st_mode
     except OSError as error:
-        raise _failed(shown, error) from None
+        raise _failed(path, error) from None
     if not stat.S_ISDIR(kind):
-        raise _wrong(shown, "is not a folder")
+        raise StateFailed(_OPERATION, "it is not a folder; remove or rename it", str(path))
 
 
-def _failed(shown: str, error: OSError) -> Failed:
-    return _wrong(shown, error.strerror or str(error))
-
-
-def _wrong(shown: str, reason: str) -> Failed:
-    return Failed("open the state folder", f"{shown}: {reason}")
+def _failed(path: Path | str, error: OSError) -> StateFailed:
+    return StateFailed(_OPERATION, error.strerror or str(error), str(path))

@@ -56,17 +56,20 @@ def with_news(
         return answer
     rows: list[Value] = [_row(decision, written) for decision, written in told]
     words = [_words(decision, written, lang, apply) for decision, written in told]
+    return with_notices(answer, "decisions", rows, words)
+
+
+def with_notices(
+    answer: Report | Envelope | NoteAnswer, name: str, value: list[Value], words: Sequence[str]
+) -> Report | Envelope | NoteAnswer:
+    """The answer with one more field, and what it says in words."""
     if isinstance(answer, Envelope):
-        data: Fields = {**answer.data_fields, "decisions": rows}
+        data: Fields = {**answer.data_fields, name: value}
         return replace(answer, data_fields=data, words=" ".join((answer.words, *words)))
-    fields: Fields = {**answer.fields, "decisions": rows}
+    fields: Fields = {**answer.fields, name: value}
     if isinstance(answer, NoteAnswer):
         return replace(answer, fields=fields, text="\n\n".join((answer.text, *words)))
-    return replace(
-        answer,
-        fields=fields,
-        next_steps=(*words, *answer.next_steps),
-    )
+    return replace(answer, fields=fields, next_steps=(*words, *answer.next_steps))
 
 
 def with_decision(report: Report, decision: Decision | None) -> Report:

@@ -24,7 +24,10 @@ from copydesk.errors import (
     HunkRejected,
     PartialMatchFail,
     Refusal,
+    SchemaMismatch,
     ServerFailed,
+    StateDamaged,
+    StateFailed,
     TurnLost,
     Unsettled,
 )
@@ -267,6 +270,9 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
 
 _OWN_WORDS: dict[type[Refusal], str] = {
     Crashed: "CRASH",
+    StateFailed: "STATE_FAILED",
+    StateDamaged: "STATE_DAMAGED",
+    SchemaMismatch: "STATE_SCHEMA",
     ServerFailed: "SERVER_FAILED",
     TurnLost: "TURN_LOST",
     Unsettled: "UNSETTLED",

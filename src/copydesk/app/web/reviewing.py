@@ -26,7 +26,7 @@ from copydesk.desk.standing import State
 from copydesk.edit.draft import content_lines
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BatchEdit
-from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, Refusal
+from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, Refusal, StateFailed
 from copydesk.store.access import Rules
 from copydesk.text.relpath import RelPath
 from copydesk.text.unified import line_counts
@@ -143,9 +143,11 @@ class Person:
         entries = self._opened.journal.entries(most=_MOST_PAST)
         may = self._as.permission.allows_read
         found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
-        odd = [
-            one for one in self._opened.tally.noted() if may(RelPath(tuple(one.path.split("/"))))
-        ]
+        try:
+            noted = self._opened.tally.noted()
+        except StateFailed:  # the edits are told all the same
+            noted = ()
+        odd = [one for one in noted if may(RelPath(tuple(one.path.split("/"))))]
         carried = Counter((one.member, one.path) for one in odd if one.how == "fuzz")
         fates = [Fate(one.member, one.path, one.how) for one in odd]
         for entry in found:

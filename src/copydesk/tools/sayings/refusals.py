@@ -199,6 +199,50 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The operating system refused ({operation}): {reason}. Nothing was changed; call again when that is mended.",
         "操作系统拒绝（{operation}）：{reason}。未作任何更改；排除原因后请重新调用。",
     ),
+    "state.deleted": (
+        "The state file {file} was deleted while copydesk was running, and was begun anew: {holds}. Files are as they were.",
+        "状态文件 {file} 在 copydesk 运行期间被删除，现已重新建立：{holds}。工作区中的文件不受影响。",
+    ),
+    "state.replaced": (
+        "The state file {file} was replaced by another one while copydesk was running: {holds}, as far as the new one does not have it. Files are as they were.",
+        "状态文件 {file} 在 copydesk 运行期间被换成了另一个：新文件中没有的部分，{holds}。工作区中的文件不受影响。",
+    ),
+    "state.emptied": (
+        "The state file {file} was found empty, and was begun anew: {holds}. Files are as they were.",
+        "状态文件 {file} 为空，现已重新建立：{holds}。工作区中的文件不受影响。",
+    ),
+    "state.holds.plans": (
+        "plans that waited are lost; prepare them again",
+        "等待中的规划已丢失，请重新 prepare",
+    ),
+    "state.holds.decisions": (
+        "approvals and rejections of plans are lost; what needs approval is asked for again",
+        "对规划的批准与拒绝已丢失，需要批准的会重新请求",
+    ),
+    "state.holds.tally": (
+        "statistics of how plans fared are lost",
+        "规划结果的统计已丢失",
+    ),
+    "state.holds.snapshots": (
+        "texts remembered until then are lost, so that a plan on a file that changed may be refused",
+        "此前记住的文本已丢失，对已改动文件的规划可能被拒绝",
+    ),
+    "state.holds.journal": (
+        "the history of edits until then is lost, and those edits cannot be undone",
+        "此前的编辑历史已丢失，那些编辑无法撤销",
+    ),
+    "STATE_FAILED": (
+        "The state file {file} cannot be used ({operation}): {reason}. No file was changed by this call; fix that and call again. Calls that do not need this file go on.",
+        "状态文件 {file} 无法使用（{operation}）：{reason}。此次调用未更改任何文件；排除原因后请重新调用。不需要该文件的调用照常进行。",
+    ),
+    "STATE_DAMAGED": (
+        "The state file {file} is damaged: {reason}. No file was changed by this call. Have copydesk doctor --repair set it aside: it is renamed, not deleted, and what is lost is reported. Calls that do not need this file go on.",
+        "状态文件 {file} 已损坏：{reason}。此次调用未更改任何文件。请运行 copydesk doctor --repair 将其移开：只改名、不删除，并说明丢失的内容。不需要该文件的调用照常进行。",
+    ),
+    "STATE_SCHEMA": (
+        "The state file {file} has schema {found_schema}, and this copydesk reads schema {own_schema}. No file was changed by this call. If a newer copydesk wrote it, use that version for all processes of this workspace, or give this one another folder with the setting state; if an older one did, end all copydesk processes of the workspace and have copydesk doctor --repair set the file aside.",
+        "状态文件 {file} 的结构版本为 {found_schema}，而此 copydesk 读取的版本为 {own_schema}。此次调用未更改任何文件。若由较新的 copydesk 写入，请让此工作区的所有进程都使用该版本，或用 state 设置为此进程另设文件夹；若由较旧的写入，请结束此工作区的所有 copydesk 进程，再运行 copydesk doctor --repair 将其移开。",
+    ),
     "SERVER_FAILED": (
         "The server that the machines share cannot be used ({operation}): {reason}. No file was changed by this call; call again when it answers.",
         "多台机器共用的服务器不可用（{operation}）：{reason}。此次调用未更改任何文件；待其恢复后请重新调用。",
