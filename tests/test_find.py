@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text.find import closest_lines, matching_lines
+from copydesk.text.find import closest_lines, found_in, matching_lines
 from copydesk.text.snapshot import Snapshot
 from texts import LINES, snapshots
 
@@ -45,8 +45,10 @@ def wide(text: str) -> bytes:
         (b"\xef\xbb\xbfa\n", "\ufeff", [], []),
         (b" a\na\n", "a", [0, 1], [1]),
         ("é\ne\u0301\n".encode(), "é", [0], [0]),
-        (b"\xe9\ncaf\xe9\n", "\\xe9", [0, 1], [0]),
-        (b"\xef\xbb\xbf\xe9\n", "\\xe9", [0], [0]),
+        # a byte is no text
+        (b"\xe9\ncaf\xe9\n", "\\xe9", [], []),
+        (b"\xe9\n\\xe9\n", "\\xe9", [1], [1]),
+        (b"\xef\xbb\xbf\xe9\n", "\\xe9", [], []),
         (wide("a\r\n漢字a\n"), "a", [0, 1], [0]),
         (wide("\u0a00\u6100\n"), "a", [], []),
         (b"x\x0cy\x85\n", "y", [0], []),
@@ -65,9 +67,29 @@ def test_matching_in_a_named_encoding(name: str) -> None:
     assert matching_lines(base, "b", whole=False) == [0]
 
 
+@pytest.mark.parametrize(
+    ("data", "text", "contains", "equals"),
+    [
+        (b"\xe9\ncaf\xe9\n", "\\xe9", [0, 1], [0]),
+        (b"\xef\xbb\xbf\xe9\n", "\\xe9", [0], [0]),
+        (b"\xe9\nx\\xe9\n", "\\\\xe9", [1], []),
+        (b"\xe9 \\xe9\n", "\\xe9 \\\\xe9", [0], [0]),
+        (b"\xe9\n", "e9", [], []),
+        (b"\xc3\xa9\n", "\\xc3", [], []),
+    ],
+)
+def test_bytes_are_found_as_they_were_shown(
+    data: bytes, text: str, contains: list[int], equals: list[int]
+) -> None:
+    base = Snapshot.of(data)
+    body = data[len(base.encoding.bom) :]
+    for whole, lines in ((False, contains), (True, equals)):
+        assert list(found_in(body, base.encoding, text, whole=whole, escaped=True)) == lines
+
+
 @given(snapshots, anchors)
-def test_matching_is_what_the_shown_lines_say(base: Snapshot, text: str) -> None:
-    shown = base.texts(0, base.line_count)
+def test_matching_is_what_the_texts_of_lines_say(base: Snapshot, text: str) -> None:
+    shown = [base.encoding.text(base.key(line)) for line in range(base.line_count)]
     assert matching_lines(base, text, whole=True) == [i for i, x in enumerate(shown) if x == text]
     assert matching_lines(base, text, whole=False) == [i for i, x in enumerate(shown) if text in x]
 

@@ -390,6 +390,9 @@ def past(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
     yield undo(ended)["said"]
     yield call("list_edits", max_results=2)["said"]
     yield call("list_pending")["said"]
+    (root / "bytes.txt").write_bytes(b"a \xd6\n")
+    odd = call("prepare_file_range_edit", path="bytes.txt", range="1", content="\\xd6 \\xd7")
+    yield from odd["warnings"]
     plan = call("prepare_file_append", path="past.txt", content="x")
     yield call("discard_hunk", hunk_id=plan["hunk_id"])["said"]
 

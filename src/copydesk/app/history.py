@@ -13,6 +13,7 @@ from copydesk.app import failing, terminal
 from copydesk.app.opening import Opened
 from copydesk.app.printing import data_of, dump, out, short
 from copydesk.desk.history import Past
+from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
 from copydesk.tools.history import UNDO
 from copydesk.tools.report import Lang
@@ -88,4 +89,4 @@ def _data(edit: Past) -> dict[str, object]:
 
 
 def _diff(edit: Past) -> str:
-    return edit.diff.decode("utf-8", "backslashreplace")
+    return encoding_of_diff(edit.diff, None).decode(edit.diff)

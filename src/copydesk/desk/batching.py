@@ -17,13 +17,14 @@ from copydesk.desk.seeing import authorized
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
-from copydesk.edit.draft import compose
+from copydesk.edit.draft import compose, whole_text
 from copydesk.edit.expected import Expected
 from copydesk.edit.place import Place
 from copydesk.edit.request import Append, BatchEdit, StringEdit
 from copydesk.errors import FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import of_new_file
+from copydesk.text.escapes import NONE, Escapes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 from copydesk.text.source import Source
@@ -49,12 +50,14 @@ class Rewrite:
     created: bool
     edit_id: int = 0
     digest: str = ""
+    escapes: Escapes = NONE
 
     @staticmethod
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:
         """What the batch makes of `base`."""
         made = len(batch.spans) - batch.no_op_count
-        return Rewrite(path, base, batch.change, made, batch.no_op_count, created)
+        no_ops, escapes = batch.no_op_count, batch.escapes
+        return Rewrite(path, base, batch.change, made, no_ops, created, escapes=escapes)
 
     def written(self, edit_id: int, digest: str) -> Rewrite:
         """The same, now that it is written."""
@@ -158,9 +161,9 @@ class Batching:
             if after_line > base.line_count:
                 raise RangeOutOfBounds(str(after_line), base.line_count)
             place = Place(after_line, after_line, (after_line - 1, after_line))
-            change = compose(Append(path, content), base, place, eof_rule=False).change
+            draft = compose(Append(path, content), base, place, eof_rule=False)
             start = base.start(after_line)
-            return Batch(change, ((start, start),), 0)
+            return Batch(draft.change, ((start, start),), 0, draft.escapes)
 
         return self._rewrite(member, tool, path, Expected(), made, dry=False)
 
@@ -195,7 +198,8 @@ class Batching:
             raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
         def made(base: Snapshot) -> Batch:
-            return _whole(base, base.start(0), _styled(base, base.encoding.unmarked(content)))
+            text = whole_text(base, content)
+            return _whole(base, base.start(0), _styled(base, text))
 
         return self._rewrite(member, tool, path, expected, made, dry=False)
 

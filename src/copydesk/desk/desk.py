@@ -38,7 +38,7 @@ from copydesk.desk.transaction import Transactions
 from copydesk.desk.undoing import Undoing
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit import suspicion
-from copydesk.edit.draft import Draft, compose
+from copydesk.edit.draft import Draft, compose, whole_text
 from copydesk.edit.place import foot_span
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms
@@ -275,7 +275,7 @@ class Desk:
             if (now.line_count, now.size) != known:
                 raise StatsMismatch(*known, now.line_count, now.size, now.version)
             base = now.whole()
-            text = base.encoding.unmarked(content + "\n" * added).replace("\r\n", "\n")
+            text = whole_text(base, content + "\n" * added).replace("\r\n", "\n")
             newline = base.dominant_newline
             new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
             start = base.start(0)

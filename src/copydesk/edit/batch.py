@@ -20,8 +20,8 @@ Where users could expect one thing or another:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import add, itemgetter
 from typing import NamedTuple
@@ -39,9 +39,10 @@ from copydesk.errors import (
 from copydesk.text.align import align
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
-from copydesk.text.match import Matches, find_all, find_apart, overlapping
+from copydesk.text.escapes import NONE, Escapes, has_raw
+from copydesk.text.match import SHOWN, Matches, find_all, find_apart, overlapping
 from copydesk.text.near import nearest_of
-from copydesk.text.plain import Span, length_of, with_returns
+from copydesk.text.plain import Plain, Span, length_of, with_returns
 from copydesk.text.snapshot import Snapshot
 
 SHOWN_FAILURES = 500
@@ -63,6 +64,7 @@ class Batch:
     change: ChangeSet
     spans: tuple[Span, ...]
     no_op_count: int
+    escapes: Escapes = NONE
 
 
 def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
@@ -74,14 +76,14 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
     _check_arguments(replacements)
     _check_known(base.encoding, edits)
-    found = find_all(base, [edit.old for edit in edits])
+    found, olds = _found(base, edits)
     if any(matches.count != 1 for matches in found):
         raise _failure(base, edits, found)
     spans = tuple(matches.spans[0] for matches in found)
     pairs = list(islice(overlapping(spans), SHOWN_COLLISIONS + 1))
     if pairs:
         raise _collision(base, spans, pairs)
-    return _batch(base, replacements, spans)
+    return _batch(base, edits, replacements, spans, olds)
 
 
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
@@ -90,9 +92,16 @@ def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     _check_arguments([replacement])
     _check_known(base.encoding, [edit])
     spans = tuple(find_apart(base, edit.old))
+    places = [] if spans else _shown_at(base, edit)
+    olds: dict[int, str] = {}
+    for span, old in places:
+        if not spans or span[0] >= spans[-1][1]:
+            olds[len(spans)] = old
+            spans += (span,)
     if not spans:
         raise _failure(base, [edit], [Matches(0, ())])
-    return _batch(base, [replacement] * len(spans), spans)
+    every = len(spans)
+    return _batch(base, [edit] * every, [replacement] * every, spans, olds)
 
 
 def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -107,19 +116,47 @@ def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> 
     """The batch where each edit is sought in its own lines alone."""
     replacements = [_Replacement.of(base.encoding, edit) for edit in request.edits]
     spans: list[Span] = []
-    for edit, (first, last) in zip(request.edits, parts, strict=True):
+    olds: dict[int, str] = {}
+    for index, (edit, (first, last)) in enumerate(zip(request.edits, parts, strict=True)):
         low = base.start(first) if first else 0
         piece = Snapshot(base.data[low : base.start(last)], _inner(base.encoding, low))
-        matches = find_all(piece, [edit.old])[0]
+        (matches,), shown = _found(piece, [edit])
         if matches.count != 1:
             raise _failure(base, [edit], [matches])
         spans.append((matches.spans[0][0] + low, matches.spans[0][1] + low))
-    return _batch(base, replacements, tuple(spans))
+        if shown:
+            olds[index] = shown[0]
+    return _batch(base, request.edits, replacements, tuple(spans), olds)
 
 
 def _inner(encoding: Encoding, low: int) -> Encoding:
     """The encoding of a piece that starts at `low`: only the file's start has the mark."""
-    return Encoding(encoding.name, b"", encoding.unit) if low else encoding
+    return replace(encoding, bom=b"") if low else encoding
+
+
+def _found(
+    base: Snapshot, edits: Sequence[StringEdit]
+) -> tuple[tuple[Matches, ...], dict[int, str]]:
+    """The places of each old text; one that stands nowhere is sought by what was shown of bytes.
+
+    Also what those that were found so really are, by their index.
+    """
+    found = list(find_all(base, [edit.old for edit in edits]))
+    olds: dict[int, str] = {}
+    for index, edit in enumerate(edits):
+        places = [] if found[index].count else _shown_at(base, edit)
+        if places:
+            found[index] = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
+            olds[index] = places[0][1]
+    return tuple(found), olds
+
+
+def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str]]:
+    """Where the old text stands as it was shown, with bytes by their `\\xNN`."""
+    if not base.encoding.escapes:
+        return []
+    pattern = base.encoding.pattern(edit.old.replace("\r\n", "\n"))
+    return [] if pattern is None else Plain.of(base).find(pattern)
 
 
 class _Replacement(NamedTuple):
@@ -150,8 +187,9 @@ class _Replacement(NamedTuple):
             return _Replacement(old, head, stop, middle, new, -1, -1)
         if old.isascii():
             return _Replacement(old, head, stop, middle, new, head, stop)
-        first = len(old[:head].encode())
-        last = first + len(old[head:stop].encode())
+        coded = encoding.bytes_of if has_raw(old) else str.encode
+        first = len(coded(old[:head]))
+        last = first + len(coded(old[head:stop]))
         return _Replacement(old, head, stop, middle, new, first, last)
 
     @property
@@ -196,18 +234,19 @@ class _Replacement(NamedTuple):
             start, stop = with_returns(raw, (self.start, self.stop))
             return low + start, low + stop
         raw = base.data[low:high]
-        errors = "surrogatepass" if base.encoding.unit > 1 else "surrogateescape"
-        text = raw.decode(base.encoding.name, errors).encode()
-        marks = [len(self.old[:mark].encode()) for mark in (self.head, self.tail)]
-        heads = [text[:mark].decode() for mark in with_returns(text, marks)]
+        text = base.encoding.text(raw).encode("utf-8", "surrogatepass")
+        marks = [
+            len(self.old[:mark].encode("utf-8", "surrogatepass")) for mark in (self.head, self.tail)
+        ]
+        heads = [text[:mark].decode("utf-8", "surrogatepass") for mark in with_returns(text, marks)]
         start, stop = (length_of(base.encoding, raw, head) for head in heads)
         return low + start, low + stop
 
     def _encoded(self, encoding: Encoding, part: str) -> bytes:
         try:
-            return encoding.encode(part)
+            return encoding.bytes_of(part)
         except EncodingRefused:
-            encoding.encode(self.whole_new)  # so that the index is that in the caller's text
+            encoding.bytes_of(self.whole_new)  # so that the index is that in the caller's text
             raise
 
 
@@ -257,11 +296,32 @@ def _check_known(encoding: Encoding, edits: Sequence[StringEdit]) -> None:
         encoding.encode(edit.new)
 
 
-def _batch(base: Snapshot, replacements: Sequence[_Replacement], spans: tuple[Span, ...]) -> Batch:
+def _batch(
+    base: Snapshot,
+    edits: Sequence[StringEdit],
+    replacements: Sequence[_Replacement],
+    spans: tuple[Span, ...],
+    olds: Mapping[int, str],
+) -> Batch:
+    """The batch of replacements at their places; `olds` are old texts that hold bytes."""
+    escapes: list[Escapes] = []
+    if base.encoding.escapes:
+        replacements = list(replacements)
+        for index, (edit, span) in enumerate(zip(edits, spans, strict=True)):
+            ((first, last),) = part_lines(base, [span])
+            old = base.raw(first, last)
+            if "\\x" in edit.old and index not in olds:
+                old = base.slice(*span)  # what was sought as text is text in the new one too
+            new, found = base.encoding.meant(edit.new, old)
+            escapes.append(found)
+            if index in olds or new != edit.new:
+                one = StringEdit(olds.get(index, edit.old), new)
+                replacements[index] = _Replacement.of(base.encoding, one)
     placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
     # in the order of the regions: what two that touch put in between them stands in that order
     real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
-    return Batch(ChangeSet.of(len(base.data), real), spans, len(spans) - len(real))
+    change = ChangeSet.of(len(base.data), real)
+    return Batch(change, spans, len(spans) - len(real), Escapes.of(escapes))
 
 
 def _collision(

@@ -24,11 +24,19 @@ from copydesk.edit.request import (
     RangeEdit,
     Request,
 )
-from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused, InvalidArgs
+from copydesk.errors import (
+    ContentChanged,
+    ContentRequired,
+    EncodingRefused,
+    InvalidArgs,
+)
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.escapes import NONE, Escapes
 from copydesk.text.excerpt import Excerpt
 from copydesk.text.snapshot import Text, whole
 from copydesk.text.unified import Region, regions, unified
+
+_SHOWN_ESCAPES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class Draft:
     change: ChangeSet
     new_lines: tuple[str, ...]
     normalized: Normalized
+    escapes: Escapes = NONE
     created: bool = False
     after_digest: str | None = None
 
@@ -166,9 +175,10 @@ def compose(
         raise ContentRequired()
     if content.endswith("\r"):
         raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
-    lines, converted, closed = _split(content, base.newline_near(place.start, place.stop))
     newline = base.newline_near(place.start, place.stop)
-    new = b"".join(base.encoding.encode(line) + newline for line in lines)
+    lines, converted, closed = _split(content, newline)
+    meant, escapes = base.encoding.meant(content, base.raw(place.start, place.stop))
+    new = b"".join(base.encoding.bytes_of(line) + newline for line in content_lines(meant))
     start, stop = base.start(place.start), base.start(place.stop)
     last = base.line_count
     unclosed = last > 0 and not base.ends_with_newline
@@ -197,6 +207,7 @@ def compose(
             newline_style=base.newline_name(newline),
             content_newlines_converted=converted,
         ),
+        escapes,
         created,
     )
 
@@ -207,22 +218,48 @@ def _compose_batch(request: BatchEdit, base: Text, place: Place) -> Draft:
     closed = base.line_count == 0 or base.ends_with_newline
     style = base.newline_name(base.dominant_newline)
     kept = Normalized(closed, True, False, False, style, 0)
-    return Draft(request, base, place, batch.change, (), kept)
+    return Draft(request, base, place, batch.change, (), kept, batch.escapes)
+
+
+def whole_text(base: Text, content: str) -> str:
+    """What a caller's text stands for that replaces all of `base`, without a mark it has.
+
+    Raises EncodingRefused where it holds bytes as they were shown: it comes from a reading that
+    does not tell what the file holds.
+    """
+    text, escapes = base.encoding.meant(content, base.raw(0, base.line_count))
+    if escapes.meant:
+        shown = tuple(sorted(escapes.meant)[:_SHOWN_ESCAPES])
+        raise EncodingRefused(base.encoding.label, shown_bytes=shown)
+    return base.encoding.unmarked(text)
 
 
 def check_expected(expected_old: str, base: Text, place: Place) -> None:
     """Raise ContentChanged unless the lines to be replaced read as `expected_old`.
 
-    Line ends are not compared, nor whether the last line has one.
+    Line ends are not compared, nor whether the last line has one. A byte that does not
+    decode may be given by its `\\xNN`.
     """
     found = base.texts(place.start, place.stop)
-    if tuple(content_lines(expected_old)) != found:
+    expected = content_lines(expected_old)
+    if tuple(expected) != found and not _reads_as(expected, base, place):
         raise ContentChanged(
             "expected_old is not what stands there",
             planned_lines=f"{place.start + 1}~{place.stop}",
             expected_old=expected_old,
             found="".join(f"{line}\n" for line in found),
         )
+
+
+def _reads_as(expected: list[str], base: Text, place: Place) -> bool:
+    """Whether the lines are the expected ones as they are, or by what was shown of them."""
+    if len(expected) != place.stop - place.start:
+        return False
+    for line, text in enumerate(expected, place.start):
+        found, pattern = base.encoding.text(base.key(line)), base.encoding.pattern(text)
+        if text != found and (pattern is None or not pattern.fullmatch(found)):
+            return False
+    return True
 
 
 def content_lines(content: str) -> list[str]:

@@ -145,8 +145,20 @@ def _sought(anchor: Anchor) -> Sought:
     return Sought(anchor.text, anchor.match == "equals")
 
 
+def _seek(request: Request, base: Source) -> tuple[Hits, ...]:
+    """The lines of the request's anchors; bytes are found by their `\\xNN` where no text is."""
+    sought = sought_by(request)
+    found = base.seek(sought)
+    again = tuple(
+        replace(each, escaped=not hits.count) for each, hits in zip(sought, found, strict=True)
+    )
+    if not any(each.escaped and "\\x" in each.text for each in again):
+        return found
+    return base.seek(again)
+
+
 def _insertion(request: Insert, base: Source) -> Place:
-    (hits,) = base.seek(sought_by(request))
+    (hits,) = _seek(request, base)
     _require(hits, request.anchor, base)
     lines, count = hits.lines, hits.count
     index = _chosen(request.occurrence, lines, count, base, request.anchor)
@@ -181,7 +193,7 @@ def _chosen(
 
 def _block(request: BlockReplace, base: Source) -> Place:
     """Each start pairs with the first end after it; what is nested inside is ambiguous."""
-    first, second = base.seek(sought_by(request))
+    first, second = _seek(request, base)
     _require(first, request.start_anchor, base)
     _require(second, request.end_anchor, base)
     starts, ends = first.lines, second.lines

@@ -42,12 +42,17 @@ class BinaryFile(Refusal):
 
 @dataclass(eq=False)
 class EncodingRefused(Refusal):
-    """The file's encoding cannot hold the new text."""
+    """The file's encoding cannot hold the new text.
+
+    `shown_bytes`: it is the text of a whole file and holds bytes as they were shown (`\\xNN`),
+    which are no text; else the first character that cannot be held, and where it stands.
+    """
 
     code: ClassVar[str] = "ENCODING_ERROR"
     encoding: str
-    character: str
-    character_index: int
+    character: str | None = None
+    character_index: int | None = None
+    shown_bytes: tuple[str, ...] | None = None
 
 
 @dataclass(eq=False)

@@ -2,15 +2,20 @@
 
 What lives here: `Encoding` and how a file's one is found. What must not: files,
 configuration. Invariant: decoding never fails and never yields a lone surrogate
-(what does not decode is shown as `\\xNN`); encoding is exact or refused.
+(what does not decode is shown as `\\xNN`); encoding is exact or refused. How such a byte
+is kept within a text of ours: `copydesk.text.escapes`.
 """
 
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 
 from copydesk.errors import BinaryFile, EncodingRefused, InvalidArgs
+from copydesk.text import escapes
+from copydesk.text.escapes import Escapes
 
 UNKNOWN = "unknown"
 
@@ -24,6 +29,7 @@ _BOMS = (
 _WIDE = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
 _ASCII = bytes(range(1, 128))
 _PIECE = 1 << 16
+_KEPT = "copydesk.kept"
 _EXACT = frozenset(("utf-8", "ascii", *_WIDE))
 _NO_CHARACTER_SETS = (
     *("iso2022", "hz", "utf-7", "utf7", "utf-16", "utf-32"),
@@ -37,12 +43,13 @@ class Encoding:
     """One encoding of one file: codec name (Python's), byte order mark, code unit in bytes.
 
     The name `unknown` stands for bytes that are ASCII where they are ASCII and
-    of which nothing else is known.
+    of which nothing else is known. `damaged`: not all of the file decodes.
     """
 
     name: str
     bom: bytes = b""
     unit: int = 1
+    damaged: bool = field(default=False, compare=False)
 
     @property
     def known(self) -> bool:
@@ -58,10 +65,54 @@ class Encoding:
         """The whole text of a file without a byte order mark that the file has already."""
         return text.removeprefix("\ufeff") if self.bom else text
 
+    @property
+    def escapes(self) -> bool:
+        """Whether bytes of the file are shown as `\\xNN`."""
+        return self.damaged or not self.known
+
     def decode(self, data: bytes) -> str:
         """The text of `data` (no byte order mark is removed), `\\xNN` for what does not decode."""
+        if not self.escapes:
+            try:
+                return data.decode(self.name)
+            except UnicodeDecodeError:
+                pass
+        return escapes.shown(self.text(data), self._least)
+
+    def text(self, data: bytes) -> str:
+        """The text of `data`, each byte that does not decode kept as `escapes` says."""
         name = self.name if self.known else "ascii"
-        return data.decode(name, "backslashreplace")
+        for errors in ("strict", "surrogateescape") if self.unit == 1 else ("strict",):
+            try:
+                return data.decode(name, errors)
+            except UnicodeDecodeError:
+                continue
+        return data.decode(name, _KEPT)
+
+    def bytes_of(self, text: str) -> bytes:
+        """The bytes that `text` gives the text of; raises EncodingRefused as `encode` does."""
+        if not escapes.has_raw(text):
+            return self.encode(text)
+        made = escapes.parts(text)
+        made_of = [self.encode(part) for part in made[::2]]
+        raw = [bytes(ord(one) - escapes.BASE for one in part) for part in made[1::2]]
+        return b"".join(chain.from_iterable(zip_longest(made_of, raw, fillvalue=b"")))
+
+    def meant(self, text: str, old: bytes) -> tuple[str, Escapes]:
+        """What a caller's text stands for in the place of `old`, and its escapes.
+
+        The text is for `bytes_of`.
+        """
+        if "\\x" not in text:
+            return text, escapes.NONE
+        was = self.text(old)
+        if not (self.escapes or escapes.has_raw(was)):
+            return text, escapes.NONE
+        return escapes.meant(text, was, self._least)
+
+    def pattern(self, text: str) -> re.Pattern[str] | None:
+        """What finds a caller's text, by what was shown, in a text of ours; None if it is plain."""
+        return escapes.pattern(text, self._least)
 
     def encode(self, text: str) -> bytes:
         """The bytes of `text`, without a byte order mark; raises EncodingRefused.
@@ -78,6 +129,11 @@ class Encoding:
             pairs = enumerate(zip(text, back, strict=False))
             raise self._refused(text, next((i for i, (a, b) in pairs if a != b), 0))
         return data
+
+    @property
+    def _least(self) -> int:
+        """The least byte that may not decode."""
+        return 0x80 if self.unit == 1 else 0
 
     def _refused(self, text: str, index: int) -> EncodingRefused:
         character = text[index]
@@ -142,12 +198,38 @@ def checked_name(name: str) -> str:
 
 
 def _detect(data: bytes, named: str | None) -> Encoding:
-    marked = _marked(data)
-    if marked is not None:
-        return marked
-    if named is not None and named != "utf-8":
-        return Encoding(named, b"", _WIDE.get(named, 1))
+    known = _marked(data)
+    if known is None and named is not None and named != "utf-8":
+        known = Encoding(named, b"", _WIDE.get(named, 1))
+    if known is not None:
+        return known if _decodes(data, known) else replace(known, damaged=True)
     return UTF8 if _is_utf8(data) else Encoding(UNKNOWN)
+
+
+def encoding_of_diff(diff: bytes, named: str | None) -> Encoding:
+    """How a diff is read that was made of a file for which configuration names `named`."""
+    return _detect(diff, None if named in _WIDE else named)
+
+
+def _decodes(data: bytes, encoding: Encoding) -> bool:
+    """Whether all of the file decodes."""
+    if encoding.unit == 1 and data.isascii():
+        return True
+    try:
+        data.decode(encoding.name)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _kept(error: UnicodeError) -> tuple[str, int]:
+    """Keep the bytes of an error while decoding, as `escapes` says."""
+    assert isinstance(error, UnicodeDecodeError), "it is for decoding alone"
+    found = error.object[error.start : error.end]
+    return "".join(chr(escapes.BASE + byte) for byte in found), error.end
+
+
+codecs.register_error(_KEPT, _kept)
 
 
 def _is_utf8(data: bytes) -> bool:

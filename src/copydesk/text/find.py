@@ -14,6 +14,7 @@ from typing import AnyStr
 from copydesk.errors import EncodingRefused
 from copydesk.text.common import Common
 from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.escapes import has_raw
 from copydesk.text.likely import likely
 from copydesk.text.plain import Plain
 from copydesk.text.snapshot import Snapshot
@@ -31,22 +32,31 @@ def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
     return list(found_in(body, base.encoding, text, whole=whole))
 
 
-def found_in(data: bytes, encoding: Encoding, text: str, *, whole: bool) -> Iterator[int]:
+def found_in(
+    data: bytes, encoding: Encoding, text: str, *, whole: bool, escaped: bool = False
+) -> Iterator[int]:
     """The same for whole lines of a text with this encoding, without its byte order mark.
+
+    A byte that does not decode is no text; with `escaped` its `\\xNN` finds it.
 
     Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the
     text. A file with a byte order mark may hold anything after it, and is shown
     otherwise.
     """
-    if encoding == UTF8:
+    wanted = encoding.pattern(text) if escaped else None
+    if escaped and wanted is None:
+        return iter(())
+    if encoding == UTF8 and wanted is None:
         return _by_find(data, text.encode(), b"\n", b"\r", whole=whole)
-    try:
-        decoded = data.decode(encoding.name) if encoding.known else encoding.decode(data)
-    except UnicodeDecodeError:  # what is shown of a line depends on where it ends
-        lines = Snapshot(data, replace(encoding, bom=b""))
-        shown = enumerate(lines.text(line) for line in range(lines.line_count))
+    decoded = encoding.text(data)
+    if wanted is None and not (encoding.known and has_raw(decoded)):
+        return _by_find(decoded, text, "\n", "\r", whole=whole)
+    lines = Snapshot(data, replace(encoding, bom=b""))  # where a line ends decides how it decodes
+    shown = enumerate(encoding.text(lines.key(line)) for line in range(lines.line_count))
+    if wanted is None:
         return (line for line, have in shown if (text == have if whole else text in have))
-    return _by_find(decoded, text, "\n", "\r", whole=whole)
+    matches = wanted.fullmatch if whole else wanted.search
+    return (line for line, have in shown if matches(have))
 
 
 def closest_lines(base: Snapshot, text: str, most: int = 3) -> list[int]:

@@ -40,7 +40,7 @@ _SHOWN_OF_MANY = 1_600
 _LEAST_SHOWN = 80
 _LEAST_WIDTH = 24
 _OPEN_END = "\\ No newline at end of file"
-_NOT_TEXT = "\\ What is shown as \\xNN there is a byte, which no old_string can name"
+_NOT_TEXT = "\\ What is shown as \\xNN there is a byte"
 _HEADS = (32, 16, 8)
 """Characters at its start by which a line is found within a longer one."""
 

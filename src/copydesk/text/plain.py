@@ -7,10 +7,12 @@ plain text is known by the bytes that it stands for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.encoding import Encoding
+from copydesk.text.escapes import has_raw
 from copydesk.text.snapshot import Snapshot
 
 Span = tuple[int, int]
@@ -38,9 +40,38 @@ class Plain:
 
     def needle(self, text: str) -> bytes | None:
         """What to seek for a text; None when no file of this encoding holds it."""
-        if not self.base.encoding.known and not text.isascii():
+        text = text.replace("\r\n", "\n")
+        if text.isascii():
+            return text.encode()
+        if self.base.encoding.known and not has_raw(text):
+            return text.encode()
+        try:
+            return self._coded(text)
+        except EncodingRefused:
             return None
-        return text.replace("\r\n", "\n").encode()
+
+    def find(self, pattern: re.Pattern[str]) -> list[tuple[Span, str]]:
+        """All places of a pattern, overlapping ones too, and what stands there, with LF alone."""
+        if self._own is None:
+            text = self.base.encoding.text(self.data)
+        else:
+            text = self.data.decode("utf-8", "surrogatepass")
+        found: list[tuple[Span, str]] = []
+        at = byte = 0
+        match = pattern.search(text)
+        while match:
+            byte += len(self._coded(text[at : match.start()]))
+            at = match.start()
+            found.append(((byte, byte + len(self._coded(match[0]))), match[0]))
+            match = pattern.search(text, at + 1)
+        spans = self.original([span for span, _ in found])
+        return [(span, text) for span, (_, text) in zip(spans, found, strict=True)]
+
+    def _coded(self, text: str) -> bytes:
+        """A part of the text as it stands in `data`."""
+        if self._own is None:
+            return self.base.encoding.bytes_of(text)
+        return text.encode("utf-8", "surrogatepass")
 
     def original(self, spans: Sequence[Span]) -> list[Span]:
         """The spans in the bytes of the file."""
@@ -78,12 +109,11 @@ def length_of(encoding: Encoding, raw: bytes, head: str) -> int:
     character in two ways. Raises EncodingRefused where `head` ends within what
     one code stands for.
     """
-    errors = _errors(encoding)
-    own = len(head.encode(encoding.name, errors))
-    if raw[:own].decode(encoding.name, errors) == head:
+    own = len(encoding.bytes_of(head))
+    if encoding.text(raw[:own]) == head:
         return own
     for size in range(len(raw) + 1):
-        if raw[:size].decode(encoding.name, errors) == head:
+        if encoding.text(raw[:size]) == head:
             return size
     raise EncodingRefused(encoding.name, "bytes that do not decode", 0)
 
@@ -107,21 +137,12 @@ def _with_lf(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
-def _errors(encoding: Encoding) -> str:
-    """How what does not decode is kept, so that it is encoded to what it was."""
-    return "surrogatepass" if encoding.unit > 1 else "surrogateescape"
-
-
 def _transcoded(base: Snapshot) -> bytes:
     """The text of a file that is not UTF-8, in UTF-8, with the same lines."""
     encoding = base.encoding
     first, last = len(encoding.bom), len(base.data)
     last -= (last - first) % encoding.unit
-    try:
-        text = base.data[first:last].decode(encoding.name, _errors(encoding))
-        same = encoding.unit > 1 or text.count("\n") == base.data.count(b"\n")
-    except UnicodeError:
-        same, text = False, ""
-    if not same:
+    text = encoding.text(base.data[first:last])
+    if encoding.unit == 1 and text.count("\n") != base.data.count(b"\n"):
         raise EncodingRefused(encoding.name, "bytes that do not decode", 0)
     return text.encode("utf-8", "surrogatepass")

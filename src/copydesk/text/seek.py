@@ -26,12 +26,14 @@ class Sought:
     """A text that a line holds or (`whole`) is.
 
     `ends`: of the one before this, the first such line after each line is
-    wanted, and of the others none but the first few.
+    wanted, and of the others none but the first few. `escaped`: the text is sought as it
+    was shown, bytes by their `\\xNN`.
     """
 
     text: str
     whole: bool = False
     ends: bool = False
+    escaped: bool = False
 
 
 class Hits:
@@ -52,7 +54,10 @@ class Hits:
 
     def take(self, data: bytes, encoding: Encoding, first_line: int) -> None:
         """Look at the next whole lines, of which `first_line` is the first."""
-        for line in found_in(data, encoding, self.sought.text, whole=self.sought.whole):
+        sought = self.sought
+        for line in found_in(
+            data, encoding, sought.text, whole=sought.whole, escaped=sought.escaped
+        ):
             self._add(first_line + line)
 
     def _add(self, line: int) -> None:

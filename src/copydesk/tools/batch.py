@@ -75,7 +75,7 @@ def write(context: Context, name: str, args: Args) -> Answer:
         )
     except FileNotFound:
         raise context.desk.missing(context.member, path) from None
-    bad = bool(parts.lost(done.after, None if done.created else done.base, context.lang))
+    bad = parts.lost(done.after, None if done.created else done.base)
     saying = "batch.created" if done.created else "batch.replaced"
     return written(context, args, done, bad=bad, dry=False, saying=saying)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.outcome import Reading
-from copydesk.tools import envelope
+from copydesk.tools import envelope, parts
 from copydesk.tools.catalog import Context
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.report import Fields, Lang, shown_diff
@@ -110,10 +110,10 @@ def written(
     words = [say(saying, lang, facts)]
     if was_cut:
         words.append(say("batch.diff_cut", lang))
-    if bad:
-        warning = say("warning.replacement_character", lang)
-        data["warnings"] = [warning]
-        words.append(say("batch.warning", lang, {"warning": warning}))
+    warnings = parts.warned(bad, done.escapes, lang)
+    if warnings:
+        data["warnings"] = list(warnings)
+        words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
     where = envelope.context_of(args.raw, str(done.path))
     return Envelope("partial" if dry else "success", data, " ".join(words), stats, where)
 

@@ -231,7 +231,7 @@ def _whole(context: Context, name: str, args: Args, content: str, *, overwrite: 
         if not overwrite:
             raise
         done = make()  # somebody else has just made the file, or removed it
-    bad = bool(parts.lost(done.after, None if done.created else done.base, context.lang))
+    bad = parts.lost(done.after, None if done.created else done.base)
     saying = "batch.created" if done.created else "batch.replaced"
     return written(context, args, done, bad=bad, dry=False, saying=saying)
 

@@ -12,6 +12,7 @@ from itertools import takewhile
 from copydesk.edit.draft import Draft
 from copydesk.edit.place import cut
 from copydesk.edit.request import Append, BatchEdit, BlockDiff, BlockReplace, Insert, RangeEdit
+from copydesk.text.escapes import NONE, Escapes
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import evidence, notes_parts
 from copydesk.tools.report import Fields, Lang
@@ -21,6 +22,7 @@ from copydesk.tools.yaml import Value
 _MOST_REGIONS = 50
 _SHOWN_REGIONS = 5
 _BRIEF_REGIONS = 2
+_SHOWN_ESCAPES = 8
 
 
 def tool_fields(draft: Draft, lang: Lang) -> Fields:
@@ -163,21 +165,42 @@ def _run(flags: Iterable[bool]) -> int:
 
 
 def warnings(draft: Draft, lang: Lang) -> Fields:
-    """The warning about U+FFFD where the old text had none."""
-    if not draft.bad_character:
-        return {}
-    return {"warnings": [say("warning.replacement_character", lang)]}
+    """What is to be known of the new text of a draft."""
+    found = warned(draft.bad_character, draft.escapes, lang)
+    return {"warnings": list(found)} if found else {}
 
 
-def lost(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields:
-    """The warning about U+FFFD where a whole file was written."""
+def warned(bad: bool, escapes: Escapes, lang: Lang) -> list[str]:
+    """The warnings about U+FFFD that the old text had not, and about bytes and their escapes."""
+    found: list[str] = []
+    if bad:
+        found.append(say("warning.replacement_character", lang))
+    if escapes.meant:
+        found.append(say("warning.bytes_meant", lang, {"shown_bytes": _some(escapes.meant)}))
+    if escapes.kept:
+        found.append(say("warning.escapes_kept", lang, {"shown_bytes": _some(escapes.kept)}))
+    return found
+
+
+def _some(escapes: frozenset[str]) -> tuple[str, ...]:
+    """The first few, and whether there are more."""
+    found = sorted(escapes)
+    return (*found[:_SHOWN_ESCAPES], "…") if len(found) > _SHOWN_ESCAPES else tuple(found)
+
+
+def lost(after: Snapshot, before: Snapshot | None) -> bool:
+    """Whether a whole file has U+FFFD now, and had not before."""
 
     def has(text: Snapshot) -> bool:
-        return "\ufffd" in text.encoding.decode(text.data)
+        return "\ufffd" in text.encoding.text(text.data)
 
-    if not has(after) or (before is not None and has(before)):
-        return {}
-    return {"warnings": [say("warning.replacement_character", lang)]}
+    return has(after) and (before is None or not has(before))
+
+
+def lost_warning(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields:
+    """The warning of it."""
+    found = warned(lost(after, before), NONE, lang)
+    return {"warnings": list(found)} if found else {}
 
 
 def plan_evidence(draft: Draft) -> Fields:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from copydesk.text.encoding import Encoding
+from copydesk.text.encoding import UTF8, Encoding
 from copydesk.tools.yaml import Value, emit, fenced
 
 Lang = Literal["en", "zh"]
@@ -60,13 +60,9 @@ class Report:
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
     """The diff as text, and whether it was cut. Paths are UTF-8, lines in the file's encoding."""
     head, mark, body = diff.partition(b"\n@@ ")
-    own = encoding if encoding.unit == 1 and encoding.known else None
-    shown_body = own.decode(mark + body) if own else (mark + body).decode("utf-8", _ESCAPES)
-    text = head.decode("utf-8", _ESCAPES) + shown_body
+    own = encoding if encoding.unit == 1 else UTF8  # wide ones are in UTF-8 there
+    text = head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
     if len(text) <= MOST_DIFF_CHARACTERS:
         return text, False
     kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1] or text[:MOST_DIFF_CHARACTERS]
     return kept, True
-
-
-_ESCAPES = "backslashreplace"

@@ -159,7 +159,7 @@ def created(mode: str, outcome: Created, lang: Lang) -> Report:
             "normalized_trailing_newline_added": outcome.newline_added,
             "edit_id": outcome.edit_id,
             "version": outcome.after.version,
-            **parts.lost(outcome.after, None, lang),
+            **parts.lost_warning(outcome.after, None, lang),
             "summary": say(
                 "create", lang, {"path": outcome.path, "lines": outcome.after.line_count}
             ),
@@ -188,7 +188,7 @@ def overwritten(mode: str, outcome: Overwritten, lang: Lang) -> Report:
             "changed": outcome.edit_id != 0,
             "edit_id": outcome.edit_id,
             "version": outcome.after.version,
-            **parts.lost(outcome.after, outcome.before, lang),
+            **parts.lost_warning(outcome.after, outcome.before, lang),
             "summary": say("overwrite" if outcome.edit_id else "overwrite.nothing", lang, facts),
         }
     )

@@ -39,7 +39,7 @@ from copydesk.app.web.wording import words_of
 from copydesk.desk.history import taken_back_by
 from copydesk.desk.review import Shown
 from copydesk.errors import HunkNotFound, Refusal
-from copydesk.text.encoding import UTF8, of_new_file
+from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 
 MOST_TOGETHER: Final = 100
@@ -192,8 +192,8 @@ class Site:
             page = hunk.gone(self._frame(visit), "This edit cannot be shown.", words_of(refusal))
             return _page(page, 404)
         undone_by = taken_back_by(self._opened.journal, entry.edit_id)
-        named = of_new_file(self._opened.config.encoding_of(str(entry.path)))
-        sides = of_diff(entry.diff, named if named.unit == 1 else UTF8)  # wide ones are in UTF-8
+        named = self._opened.config.encoding_of(str(entry.path))
+        sides = of_diff(entry.diff, encoding_of_diff(entry.diff, named))
         return _page(past.edit(self._frame(visit), entry, undone_by, sides, _look(visit)))
 
     def _edit_diff(self, visit: Visit) -> Response:

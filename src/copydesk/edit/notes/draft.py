@@ -163,7 +163,7 @@ def block_draft(
         whole.change,
         (),
         Normalized(closed, True, False, False, style, 0),
-        whole.created,
+        created=whole.created,
         plan=plan,
         documents=order,
     )

@@ -21,8 +21,8 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "{path} 的第 {start} 行（末行）已截短：只显示其前 {shown} 个字符，读取无法得到更多。编辑仍可指明其余部分中的文本。",
     ),
     "batch.read_bytes": (
-        "Its encoding is unknown: \\xNN in content is a byte that does not decode, which no old_string can name; ASCII around it can be edited.",
-        "文件编码未知：content 中的 \\xNN 是无法解码的字节，old_string 无法指明；其周围的 ASCII 文本可以编辑。",
+        "Its encoding is unknown: \\xNN in content is a byte that does not decode; written back in the place of the lines read, it is that byte. \\\\xNN is the text.",
+        "文件编码未知：content 中的 \\xNN 是无法解码的字节；原样写回所读的行时即为该字节。\\\\xNN 表示这几个字符本身。",
     ),
     # what was written
     "batch.done": (

@@ -64,6 +64,10 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The file's encoding ({encoding}) cannot hold {character}. Use text that it can hold, or name its encoding in the configuration.",
         "文件编码（{encoding}）无法容纳 {character}。请改用其可容纳的文本，或在配置中指明编码。",
     ),
+    "ENCODING_ERROR.less": (
+        "The content holds \\xNN, as bytes of the file were shown that are no text ({encoding}). Edit the lines that change, where \\xNN stands for such a byte, or name the encoding in the configuration; \\\\xNN says the text.",
+        "正文含有 \\xNN：文件（{encoding}）中无法解码的字节就是这样显示的。请只编辑有变动的行，其中 \\xNN 代表该字节；或在配置中指明编码。要写这几个字符本身，用 \\\\xNN。",
+    ),
     "FILE_TOO_LARGE": (
         "The file has {size_bytes} bytes; the limit is {limit_bytes}, which limit_bytes in the configuration can raise.",
         "文件有 {size_bytes} 字节，上限为 {limit_bytes}，可在配置中用 limit_bytes 提高。",

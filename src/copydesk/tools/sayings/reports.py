@@ -99,6 +99,14 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "blank lines meet blank lines here: the result has several in a row",
         "此处空行相接：结果会有连续多个空行",
     ),
+    "warning.bytes_meant": (
+        "{shown_bytes} in the new text stands for the bytes that are shown so in the lines replaced",
+        "新文本中的 {shown_bytes} 代表被替换的行中如此显示的字节",
+    ),
+    "warning.escapes_kept": (
+        "{shown_bytes} was written as text: no line replaced has such a byte",
+        "{shown_bytes} 按字面写入：被替换的行中没有这样的字节",
+    ),
     "warning.replacement_character": (
         "the new text holds U+FFFD, which the old did not: was a character lost on the way?",
         "新文本含有旧文本没有的 U+FFFD：是否在传输中丢失了字符？",
