@@ -14,17 +14,16 @@ from copydesk.errors import ContentChanged
 from copydesk.store.access import Rules
 from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.kernel_http import Address, KernelHttp
-from copydesk.store.notes.kernel_settled import Pause
-from copydesk.store.notes.kernel_split import split
-from copydesk.store.notes.pieces import Split
+from copydesk.store.notes.kernel_api import Address, KernelHttp, Pause
+from copydesk.store.notes.kernel_blocks import split_blocks
+from copydesk.store.notes.pieces import SplitBlocks
 from copydesk.store.notes.protocol import (
     CONTAINERS,
-    Block,
     Change,
+    ChangesDone,
     Delete,
-    Done,
     Insert,
+    NoteBlock,
     NoteStore,
     Prepared,
     Side,
@@ -51,47 +50,47 @@ class Home:
     store: NoteStore
     box: str
     write: Callable[[Prepared], None] = lambda prepared: None
-    back: Callable[[Prepared, Done], object] | None = None
+    back: Callable[[Prepared, ChangesDone], object] | None = None
 
     def document(self, markdown: str, title: str = "One", parent: str = "") -> str:
         """A new document; its id."""
         return self.made(title, markdown, parent).id
 
-    def made(self, title: str, markdown: str, parent: str = "") -> Block:
+    def made(self, title: str, markdown: str, parent: str = "") -> NoteBlock:
         """A new document."""
         prepared = self.store.prepare_document(self.box, parent, title, markdown)
         return self.told(self.execute(prepared))
 
-    def daily_note(self, markdown: str = "") -> Block:
+    def daily_note(self, markdown: str = "") -> NoteBlock:
         """Today's note, with this text at its end."""
         return self.told(self.execute(self.store.prepare_daily_note(self.box, markdown)))
 
-    def told(self, done: Done) -> Block:
+    def told(self, done: ChangesDone) -> NoteBlock:
         """The document that was made, which has the blocks that were told."""
         ((document, *blocks),) = done.ids
         assert {child.id for child in self.store.children(document)}.issuperset(blocks)
         return self.store.blocks([document])[document]
 
-    def apply(self, changes: Sequence[Change]) -> tuple[Prepared, Done]:
+    def apply(self, changes: Sequence[Change]) -> tuple[Prepared, ChangesDone]:
         """Prepare and make changes."""
         prepared = self.store.prepare(changes)
         return prepared, self.execute(prepared)
 
-    def execute(self, prepared: Prepared) -> Done:
+    def execute(self, prepared: Prepared) -> ChangesDone:
         """Make what was prepared."""
         self.write(prepared)
         return self.store.execute(prepared)
 
-    def take_back(self, prepared: Prepared, done: Done) -> None:
+    def take_back(self, prepared: Prepared, done: ChangesDone) -> None:
         """Undo."""
         if self.back is not None:
             self.back(prepared, done)
         else:
             self.store.execute(self.store.prepare(done.undo))
 
-    def walk(self, document: str) -> list[tuple[str, Block]]:
+    def walk(self, document: str) -> list[tuple[str, NoteBlock]]:
         """All blocks of a document with their places in it: `2.0` is the first of the third."""
-        found: list[tuple[str, Block]] = []
+        found: list[tuple[str, NoteBlock]] = []
 
         def inside(block_id: str, prefix: str) -> None:
             for at, child in enumerate(self.store.children(block_id)):
@@ -111,7 +110,7 @@ class Home:
         return drawn(self.walk(document), known)
 
 
-def drawn(blocks: Sequence[tuple[str, Block]], known: Mapping[str, str]) -> list[str]:
+def drawn(blocks: Sequence[tuple[str, NoteBlock]], known: Mapping[str, str]) -> list[str]:
     """Blocks as lines, indented by their depth."""
     names = {block_id: path for path, block_id in known.items()}
     return [
@@ -141,7 +140,10 @@ def quiet(seconds: float) -> None:
 
 
 def store_of(
-    kernel: FakeKernel, timeout_s: float = 20.0, split: Split = split, pause: Pause = quiet
+    kernel: FakeKernel,
+    timeout_s: float = 20.0,
+    split: SplitBlocks = split_blocks,
+    pause: Pause = quiet,
 ) -> KernelStore:
     """The store of a fake kernel; it never waits."""
     http = KernelHttp(Address.of(kernel.url), kernel.token, timeout_s, most_bytes=1 << 19)
@@ -163,7 +165,7 @@ def live_home(url: str, token: str) -> Iterator[Home]:
     http = KernelHttp(Address.of(url), token)
     made = http.ask("/api/notebook/createNotebook", {"name": "copydesk test"})
     box = cast(dict[str, dict[str, str]], made)["notebook"]["id"]
-    store = KernelStore(http, split)
+    store = KernelStore(http, split_blocks)
     try:
         yield Home(store, box)
     finally:

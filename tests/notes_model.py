@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from copydesk.edit.notes.blocks import Image, Piece, Tree
-from copydesk.edit.notes.operations import Insert, Operation, Place, Update
+from copydesk.edit.notes.plan import (
+    BlockImage,
+    BlockOperation,
+    BlockPosition,
+    BlockTree,
+    InsertBlocks,
+    NewText,
+    UpdateBlock,
+)
 
 
 @dataclass(frozen=True)
@@ -19,12 +26,12 @@ class Known:
     markdown: str
 
 
-def split(text: str) -> list[Piece]:
+def split(text: str) -> list[NewText]:
     """Blocks are parted by blank lines; one that starts with `- ` is a list of such lines.
 
     `# ` starts a heading, `> ` a quote; a block of `%` alone is a comment, which is no block.
     """
-    found: list[Piece] = []
+    found: list[NewText] = []
     for part in "\n".join(line if line.strip() else "" for line in text.split("\n")).split("\n\n"):
         block = part.strip("\n")
         if not block or block.startswith("%"):
@@ -35,7 +42,7 @@ def split(text: str) -> list[Piece]:
         items = block.split("\n- ")
         first, *rest = items
         children = (first, *(f"- {item}" for item in rest)) if kind == "l" else ()
-        found.append(Piece(kind, block, tuple(Piece("i", child) for child in children)))
+        found.append(NewText(kind, block, tuple(NewText("i", child) for child in children)))
     return found
 
 
@@ -47,11 +54,11 @@ Spec = tuple[str, str, str, Sequence["Spec"]]
 class Model:
     """Blocks in lists; operations are done one by one, as a store would, and checked."""
 
-    images: dict[str, Image] = field(default_factory=dict[str, Image])
+    images: dict[str, BlockImage] = field(default_factory=dict[str, BlockImage])
     children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     parents: dict[str, str] = field(default_factory=dict[str, str])
-    original: dict[str, tuple[Image, list[str]]] = field(
-        default_factory=dict[str, tuple[Image, list[str]]]
+    original: dict[str, tuple[BlockImage, list[str]]] = field(
+        default_factory=dict[str, tuple[BlockImage, list[str]]]
     )
 
     @staticmethod
@@ -65,34 +72,34 @@ class Model:
     def _add(self, spec: Spec, parent: str) -> str:
         block_id, kind, markdown, held = spec
         self.parents[block_id] = parent
-        self.images[block_id] = Image(block_id, kind, "")
+        self.images[block_id] = BlockImage(block_id, kind, "")
         self.children[block_id] = [one[0] for one in held]
         parts = [self._add(one, block_id) for one in held]
         if kind == "l":
             markdown = "\n".join(parts)
         elif kind == "b":
             markdown = "\n>\n".join(f"> {part}" for part in parts)
-        self.images[block_id] = Image(block_id, kind, markdown)
+        self.images[block_id] = BlockImage(block_id, kind, markdown)
         return markdown
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> BlockTree:
         """All of it, as the planning takes it."""
         blocks: Mapping[str, Known] = {
             k: Known(k, self.parents[k], v.kind, v.markdown) for k, v in self.images.items()
         }
-        return Tree(blocks, {k: tuple(v) for k, v in self.children.items()})
+        return BlockTree(blocks, {k: tuple(v) for k, v in self.children.items()})
 
-    def do(self, operation: Operation, *, forward: bool = True) -> None:
+    def do(self, operation: BlockOperation, *, forward: bool = True) -> None:
         """Do one operation; that of a plan must be anchored on what was there before it."""
-        if isinstance(operation, Update):
+        if isinstance(operation, UpdateBlock):
             block_id = operation.before.id
             assert self.images[block_id] == operation.before
             assert operation.after.id == block_id
             self.images[block_id] = operation.after
             known = self.original.get(block_id)
             self.children[block_id] = known[1] if known and known[0] == operation.after else []
-        elif isinstance(operation, Insert):
+        elif isinstance(operation, InsertBlocks):
             assert not forward or operation.place.anchor in self.original
             parent, index = self._spot(operation.place)
             names = [image.id for image in operation.images]
@@ -108,7 +115,7 @@ class Model:
                 self.children[self.parents.pop(image.id)].remove(image.id)
             assert not forward or self._spot(operation.place)
 
-    def _spot(self, place: Place) -> tuple[str, int]:
+    def _spot(self, place: BlockPosition) -> tuple[str, int]:
         if place.side in ("first_in", "last_in"):
             held = self.children[place.anchor]
             return place.anchor, 0 if place.side == "first_in" else len(held)

@@ -12,9 +12,9 @@ from copydesk.app.config import Config
 from copydesk.app.notes import kernel_path
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.notes.home import Home
-from copydesk.edit.notes.hunk import is_siyuan_id
-from copydesk.edit.notes.split import split_as
-from copydesk.store.notes.kernel_split import split
+from copydesk.edit.notes.draft import split_as
+from copydesk.edit.notes.grammar import is_siyuan_id
+from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.tools.report import Lang
 from fake_kernel import FakeKernel
 from notes_homes import store_of
@@ -95,7 +95,7 @@ def stage_at(root: Path, store: str, **settings: Any) -> Iterator[Stage]:
     with FakeKernel() as kernel:
 
         def home(_: object) -> Home:
-            found = store_of(kernel, split=split)
+            found = store_of(kernel, split=split_blocks)
             return Home(found, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
 
         with open_workspace(str(root), config, shared=False, home=home) as opened:

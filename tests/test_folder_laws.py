@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import BlockNotFound
-from copydesk.store.notes.folder_document import Chunks, Document
-from copydesk.store.notes.folder_match import know
-from copydesk.store.notes.folder_region import same_blocks
-from copydesk.store.notes.folder_sidecar import Step
-from copydesk.store.notes.folder_tree import Row, Signs, in_order, read, signs
-from copydesk.store.notes.folder_working import Working
+from copydesk.store.notes.folder_blocks import (
+    Chunks,
+    Fingerprint,
+    FolderDocument,
+    Signs,
+    in_order,
+    read,
+    same_blocks,
+    signs,
+)
+from copydesk.store.notes.folder_edit import WorkingDocument
+from copydesk.store.notes.folder_sidecar import Step, know
 from copydesk.store.stamp import Stamp
 from copydesk.text.markdown import Block, Profile, parse
 from copydesk.text.relpath import RelPath
@@ -32,13 +38,13 @@ def maker() -> Callable[[], str]:
     return lambda: f"20260101000000-{next(numbers):07d}"
 
 
-def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -> Document:
+def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -> FolderDocument:
     """A document that is parsed in as small pieces as may be."""
     data = text.encode()
     tree = read(data, profile)
     rows = know((), signs(tree, tree.root), (), lambda at: fresh(), _no).rows
     order = tuple(block for _, block in in_order(tree.root))
-    document = Document(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
+    document = FolderDocument(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
     document.chunks = Chunks.of(tree, 0)
     return document
 
@@ -50,7 +56,7 @@ TEXTS = (
 )  # fmt: skip
 
 
-def changed(working: Working, block_id: str, op: str, text: str) -> None:
+def changed(working: WorkingDocument, block_id: str, op: str, text: str) -> None:
     """One change, as the trial would ask for it."""
     region, block = working.block(block_id)
     tops = parse(text, part=True).root.children
@@ -82,7 +88,7 @@ def test_what_changes_leave_is_what_the_whole_text_is(
     """The rows that were carried along are those of the text that comes out of it."""
     fresh = maker()
     document = document_of(text, fresh, profile)
-    working = Working(document, fresh)
+    working = WorkingDocument(document, fresh)
     ids = [row.id for row in document.rows[1:]]
     for _ in range(data.draw(st.integers(1, 5))):
         block_id = data.draw(st.sampled_from(ids))
@@ -136,7 +142,7 @@ def test_parts_of_a_text_are_changed_as_the_whole_would_be(name: str) -> None:
             document.tree.source(block).decode(): row.id
             for block, row in zip(document.order, document.rows, strict=True)
         }
-        working = Working(document, fresh)
+        working = WorkingDocument(document, fresh)
         for text, op, new in ops:
             changed(working, ids[text], op, new)
         assert working.change.apply(document.data).decode() == after
@@ -167,7 +173,7 @@ def _no(block_id: str) -> bool:
     return False
 
 
-def _sign(row: Row) -> Signs:
+def _sign(row: Fingerprint) -> Signs:
     return Signs(row.depth, row.kind, row.hash, row.sketch, row.anchor)
 
 

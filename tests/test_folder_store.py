@@ -17,7 +17,7 @@ from copydesk.errors import ContentChanged, InvalidArgs, Refusal
 from copydesk.store.access import Rules
 from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder import FolderStore
-from copydesk.store.notes.protocol import Block, Change, Delete, Insert, Prepared, Update
+from copydesk.store.notes.protocol import Change, Delete, Insert, NoteBlock, Prepared, Update
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 from notes_homes import (
@@ -61,7 +61,7 @@ class Place:
         """A file as it is."""
         return (self.root / name).read_bytes()
 
-    def document(self, title: str) -> Block:
+    def document(self, title: str) -> NoteBlock:
         """The document that is called so."""
         (found,) = [one for one in self.store.search(title, 50) if one.content == title]
         return found

@@ -13,8 +13,8 @@ import pytest
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import NotesUnavailable, Unavailable
 from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.kernel_http import Address, AnswerLost, KernelHttp, KernelRefused
-from copydesk.store.notes.kernel_split import split
+from copydesk.store.notes.kernel_api import Address, AnswerLost, KernelHttp, KernelRefused
+from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.store.notes.protocol import Update
 from fake_kernel import FakeKernel
 from notes_homes import store_of
@@ -76,7 +76,7 @@ def test_what_is_no_token(token: str) -> None:
 def check(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> None:
     """The kernel cannot be used, for this reason; neither for reading nor for writing."""
     http = KernelHttp(Address.of(kernel.url), token or kernel.token, 5.0, 1 << 16)
-    store = KernelStore(http, split)
+    store = KernelStore(http, split_blocks)
     calls: list[Callable[[], object]] = [
         store.notebooks,
         lambda: store.blocks(["20260101120000-0000001"]),

@@ -17,8 +17,8 @@ from copydesk.store.notes.errors import (
     NotesTorn,
     NotInvertible,
 )
-from copydesk.store.notes.kernel_trial import Held
-from copydesk.store.notes.pieces import Piece
+from copydesk.store.notes.kernel_write import HeldBlocks
+from copydesk.store.notes.pieces import BlockText
 from copydesk.store.notes.protocol import Delete, Insert, Prepared, Restore, Update
 from fake_kernel import FakeKernel
 from fake_kernel.kramdown import Node, kramdown, parse
@@ -97,7 +97,7 @@ def test_no_block_of_several_is_dropped(
 def test_what_a_wrong_split_would_drop_is_no_success(desk: Desk) -> None:
     """The kernel keeps the first block of an update, whatever we took the text for."""
 
-    def one(text: str) -> tuple[Piece, ...]:
+    def one(text: str) -> tuple[BlockText, ...]:
         first = split(text)[0]
         return (first._replace(markdown=text),)
 
@@ -114,7 +114,7 @@ def test_what_a_wrong_split_would_drop_is_no_success(desk: Desk) -> None:
 
 def test_a_block_of_another_kind_is_no_success(desk: Desk) -> None:
     document = desk.document("a\n\nb")
-    store = store_of(desk.kernel, split=lambda text: (Piece("h", "h1", text),))
+    store = store_of(desk.kernel, split=lambda text: (BlockText("h", "h1", text),))
     a, _ = desk.store.children(document)
     before = desk.kernel.all()
     for change in (Update(a.id, "new"), Insert("new", "after", a.id)):
@@ -445,7 +445,7 @@ def test_an_image_of_another_block_is_no_undo(desk: Desk) -> None:
 def test_what_another_store_prepared_is_not_executed(desk: Desk) -> None:
     with pytest.raises(InvalidArgs):
         desk.store.execute(Prepared((), {}, {}))
-    assert isinstance(desk.store.prepare([]).held, Held)
+    assert isinstance(desk.store.prepare([]).held, HeldBlocks)
 
 
 def test_what_goes_between_preparing_and_executing_is_seen(desk: Desk) -> None:

@@ -7,11 +7,22 @@ import sqlite3
 import pytest
 
 from copydesk.errors import ContentRequired, InvalidArgs, Refusal
-from copydesk.store.notes import kernel_image, kernel_sql
-from copydesk.store.notes.block_id import is_id, new_id
-from copydesk.store.notes.kernel_text import checked, differing, same_text
-from copydesk.store.notes.kernel_tree import Node
-from copydesk.store.notes.pieces import Piece, for_place, for_update
+from copydesk.store.notes.errors import is_id, new_id
+from copydesk.store.notes.kernel_api import literal, search
+from copydesk.store.notes.kernel_blocks import (
+    Node,
+    attributes_of,
+    checked,
+    differing,
+    mark_of,
+    same,
+    same_blocks,
+    same_text,
+    shown,
+    to_keep,
+    without_attributes,
+)
+from copydesk.store.notes.pieces import BlockText, for_place, for_update
 from fake_kernel.kramdown import kramdown, parse, restart
 
 SAME = [
@@ -96,8 +107,8 @@ def image(markdown: str, **attributes: str) -> str:
 def test_when_a_block_was_changed_counts_for_nothing() -> None:
     one, other = image("- a", updated="20260101000000"), image("- a", updated="20260101000001")
     assert one != other
-    assert kernel_image.mark(one) == kernel_image.mark(other)
-    assert kernel_image.same(one, other)
+    assert mark_of(one) == mark_of(other)
+    assert same(one, other)
 
 
 @pytest.mark.parametrize(
@@ -116,39 +127,39 @@ def test_when_a_block_was_changed_counts_for_nothing() -> None:
     ],
 )
 def test_images_that_differ(one: str, other: str) -> None:
-    assert not kernel_image.same(one, other)
-    assert kernel_image.mark(one) != kernel_image.mark(other)
+    assert not same(one, other)
+    assert mark_of(one) != mark_of(other)
 
 
 def test_the_same_blocks_may_have_other_attributes_and_no_other_ids() -> None:
     block = image("> a", memo="x")
-    assert kernel_image.same_blocks(block, image("> a", memo="y"))
-    assert not kernel_image.same_blocks(block, block.replace("0000001", "0000003"))
-    assert not kernel_image.same_blocks(block, image("> b", memo="x"))
+    assert same_blocks(block, image("> a", memo="y"))
+    assert not same_blocks(block, block.replace("0000001", "0000003"))
+    assert not same_blocks(block, image("> b", memo="x"))
 
 
 def test_blanks_within_a_line_are_the_kernels_own() -> None:
     one, other = image("**a**  b"), image("**a**   b ")
     assert one != other
-    assert kernel_image.same(one, other)
+    assert same(one, other)
 
 
 def test_attributes_are_read_by_block() -> None:
-    found = kernel_image.attributes(image("- a", memo='x "y"\n{z}', bookmark="&<>"))
+    found = attributes_of(image("- a", memo='x "y"\n{z}', bookmark="&<>"))
     item, paragraph, whole = sorted(found.values(), key=lambda pairs: len(pairs))[:3]
     assert len(item) == len(paragraph) == 1
-    assert kernel_image.shown(whole) == {"memo": 'x "y"\n{z}', "bookmark": "&<>"}
+    assert shown(whole) == {"memo": 'x "y"\n{z}', "bookmark": "&<>"}
 
 
 def test_of_another_kind_only_the_users_attributes_are_kept() -> None:
     had = {"id": "x", "updated": "1", "fold": "1", "memo": "m", "custom-a": "b", "data-task": "-"}
-    assert kernel_image.to_keep(had, same_kind=True) == {"fold": "1", "memo": "m", "custom-a": "b"}
-    assert kernel_image.to_keep(had, same_kind=False) == {"memo": "m", "custom-a": "b"}
+    assert to_keep(had, same_kind=True) == {"fold": "1", "memo": "m", "custom-a": "b"}
+    assert to_keep(had, same_kind=False) == {"memo": "m", "custom-a": "b"}
 
 
 def test_the_text_of_an_image() -> None:
-    assert kernel_image.without_attributes(image("> a\n> b")) == "> a\n> b"
-    assert kernel_image.without_attributes(image("- a\n- b")) == "- a\n- b"
+    assert without_attributes(image("> a\n> b")) == "> a\n> b"
+    assert without_attributes(image("- a\n- b")) == "- a\n- b"
 
 
 # SQL.
@@ -160,7 +171,7 @@ def test_the_text_of_an_image() -> None:
 def test_a_literal_is_the_text(text: str) -> None:
     base = sqlite3.connect(":memory:")
     try:
-        assert base.execute(f"SELECT {kernel_sql.literal(text)}").fetchone() == (text,)
+        assert base.execute(f"SELECT {literal(text)}").fetchone() == (text,)
     finally:
         base.close()
 
@@ -168,11 +179,11 @@ def test_a_literal_is_the_text(text: str) -> None:
 @pytest.mark.parametrize("words", [[], ["a\0"], ["\udc80"], ["w"] * 17])
 def test_a_search_that_cannot_be(words: list[str]) -> None:
     with pytest.raises(InvalidArgs):
-        kernel_sql.search(words, 5)
+        search(words, 5)
 
 
 def test_a_search_is_one_select() -> None:
-    statement = kernel_sql.search(["a;b", "--", "/*"], 5)
+    statement = search(["a;b", "--", "/*"], 5)
     base = sqlite3.connect(":memory:")
     base.execute("CREATE TABLE blocks (id, type, content, markdown, updated)")
     base.execute("INSERT INTO blocks VALUES ('1', 'p', 'a;b -- /*', '', '')")
@@ -194,9 +205,9 @@ def test_ids() -> None:
     assert not is_id("２0260101120000-abcdefg")
 
 
-ITEM = Piece("i", "u", "- a")
-LIST = Piece("l", "u", "- a\n- a", (ITEM, ITEM))
-TEXT = Piece("p", "", "a")
+ITEM = BlockText("i", "u", "- a")
+LIST = BlockText("l", "u", "- a\n- a", (ITEM, ITEM))
+TEXT = BlockText("p", "", "a")
 
 
 @pytest.mark.parametrize(
@@ -209,11 +220,11 @@ TEXT = Piece("p", "", "a")
         ([LIST, TEXT], "u", InvalidArgs),
         ([], None, ContentRequired),
         ([], "u", ContentRequired),
-        ([Piece("l", "u", "")], "u", ContentRequired),
+        ([BlockText("l", "u", "")], "u", ContentRequired),
     ],
 )
 def test_pieces_for_a_place(
-    pieces: list[Piece], subtype: str | None, found: tuple[Piece, ...] | type[Refusal]
+    pieces: list[BlockText], subtype: str | None, found: tuple[BlockText, ...] | type[Refusal]
 ) -> None:
     if isinstance(found, type):
         with pytest.raises(found):
@@ -242,7 +253,7 @@ TREES = [
 def test_the_text_of_an_open_container_is_its_own(markdown: str) -> None:
     from fake_kernel.split import split
 
-    def opened(piece: Piece) -> Node:
+    def opened(piece: BlockText) -> Node:
         node = Node.new(piece)
         if piece.children:
             node.children = [opened(child) for child in piece.children]

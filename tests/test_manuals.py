@@ -28,7 +28,7 @@ from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import open_workspace
 from copydesk.edit.notes.errors import Kind
-from copydesk.store.notes import errors as store_errors
+from copydesk.store.notes.errors import BlockChanged
 from copydesk.tools import manuals
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
@@ -369,7 +369,7 @@ def test_the_instructions_are_those_of_the_toolsets_in_their_order(lang: Lang) -
 def codes_of_notes() -> set[str]:
     """The codes that tools of notes alone refuse with, and those of a block diff's problems."""
     found = {kind.partition(".")[0] for kind in get_args(Kind)}
-    found.add(store_errors.BlockChanged.code)
+    found.add(BlockChanged.code)
     kinds = [errors.Refusal]
     for kind in kinds:
         if kind.__module__.endswith(".notes.errors"):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.store.notes.protocol import Done, Prepared, Update
+from copydesk.store.notes.protocol import ChangesDone, Prepared, Update
 from copydesk.tools.sayings.notes import SAYINGS
 from fake_kernel.habits import FAULTS, Fault
 from notes_stages import Stage, stage_at
@@ -147,7 +147,7 @@ def test_a_block_that_moves_before_the_write_is_not_written_over(stage: Stage) -
     home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
     execute, turns = home.store.execute, iter([True])
 
-    def late(prepared: Prepared) -> Done:
+    def late(prepared: Prepared) -> ChangesDone:
         if next(turns, False):
             execute(home.store.prepare([Update(two, "changed")]))
         return execute(prepared)
@@ -169,7 +169,7 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
     execute = home.store.execute
 
-    def dying(prepared: Prepared) -> Done:
+    def dying(prepared: Prepared) -> ChangesDone:
         execute(prepared)
         raise KeyboardInterrupt
 

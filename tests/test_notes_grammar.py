@@ -13,14 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.edit.notes.errors import BlockDiffRefused
-from copydesk.edit.notes.grammar import parse
-from copydesk.edit.notes.hunk import Hunk, is_block_id, is_siyuan_id
-from copydesk.edit.notes.render import render
+from copydesk.edit.notes.grammar import (
+    BlockHunk,
+    is_block_id,
+    is_siyuan_id,
+    parse_block_diff,
+    render,
+)
 
 ID = "20260107143334-l5eqs5i"
 OTHER = "20260107143325-zbrtqup"
 
-Expected = list[Hunk] | list[tuple[str, int]]
+Expected = list[BlockHunk] | list[tuple[str, int]]
 
 
 def check(diff: str, expected: Expected) -> None:
@@ -40,10 +44,10 @@ def check(diff: str, expected: Expected) -> None:
         assert found == expected, text
 
 
-def read(diff: str) -> tuple[Hunk, ...] | BlockDiffRefused:
+def read(diff: str) -> tuple[BlockHunk, ...] | BlockDiffRefused:
     """The hunks, or why there are none."""
     try:
-        return parse(diff)
+        return parse_block_diff(diff)
     except BlockDiffRefused as refused:
         return refused
 
@@ -54,40 +58,45 @@ def body(search: str, text: str, signs: int = 7) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def edit(search: str, text: str, block_id: str = ID) -> Hunk:
-    return Hunk("EDIT", block_id, text, search)
+def edit(search: str, text: str, block_id: str = ID) -> BlockHunk:
+    return BlockHunk("EDIT", block_id, text, search)
 
 
 S, D, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 S8, D8, R8 = "<<<<<<<< SEARCH", "========", ">>>>>>>> REPLACE"
 
-OPERATIONS: list[tuple[str, list[Hunk]]] = [
+OPERATIONS: list[tuple[str, list[BlockHunk]]] = [
     (f"@@{ID}@@\n{S}\nold\n{D}\nnew\n{R}", [edit("old", "new")]),
     (f"@@{ID}@@\n{S}\nold\n{D}\n{R}", [edit("old", "")]),
-    (f"@@DELETE:{ID}@@", [Hunk("DELETE", ID)]),
-    (f"@@REPLACE:{ID}@@\nnew\n\nmore", [Hunk("REPLACE", ID, "new\n\nmore")]),
-    (f"@@BEFORE:{ID}@@\nnew", [Hunk("BEFORE", ID, "new")]),
-    (f"@@AFTER:{ID}@@\nnew", [Hunk("AFTER", ID, "new")]),
-    (f"@@PREPEND:{ID}@@\nnew", [Hunk("PREPEND", ID, "new")]),
-    (f"@@APPEND:{ID}@@\nnew", [Hunk("APPEND", ID, "new")]),
+    (f"@@DELETE:{ID}@@", [BlockHunk("DELETE", ID)]),
+    (f"@@REPLACE:{ID}@@\nnew\n\nmore", [BlockHunk("REPLACE", ID, "new\n\nmore")]),
+    (f"@@BEFORE:{ID}@@\nnew", [BlockHunk("BEFORE", ID, "new")]),
+    (f"@@AFTER:{ID}@@\nnew", [BlockHunk("AFTER", ID, "new")]),
+    (f"@@PREPEND:{ID}@@\nnew", [BlockHunk("PREPEND", ID, "new")]),
+    (f"@@APPEND:{ID}@@\nnew", [BlockHunk("APPEND", ID, "new")]),
     # several, one after the other, with and without blank lines between
     (
         f"@@{ID}@@\n\n{S}\na\n{D}\nb\n{R}\n@@DELETE:{OTHER}@@\n\n@@AFTER:{ID}@@\nx\n@@AFTER:{ID}@@\n\ny",
-        [edit("a", "b"), Hunk("DELETE", OTHER), Hunk("AFTER", ID, "x"), Hunk("AFTER", ID, "y")],
+        [
+            edit("a", "b"),
+            BlockHunk("DELETE", OTHER),
+            BlockHunk("AFTER", ID, "x"),
+            BlockHunk("AFTER", ID, "y"),
+        ],
     ),
     # commands in any case, blanks within the signs, labels, short ids
-    ("@@delete:a-b_c@@", [Hunk("DELETE", "a-b_c")]),
-    ("@@After:x1@@ \nt", [Hunk("AFTER", "x1", "t")]),
+    ("@@delete:a-b_c@@", [BlockHunk("DELETE", "a-b_c")]),
+    ("@@After:x1@@ \nt", [BlockHunk("AFTER", "x1", "t")]),
     ("@@ x1 @@\n" + body("a", "b"), [edit("a", "b", "x1")]),
-    ("@@ DELETE : x1 @@", [Hunk("DELETE", "x1")]),
+    ("@@ DELETE : x1 @@", [BlockHunk("DELETE", "x1")]),
     (f"@@{ID}@@段落\n" + body("a", "b"), [edit("a", "b")]),
     (f"@@{ID}@@ List item \n" + body("a", "b"), [edit("a", "b")]),
-    (f"@@AFTER:{ID}@@HTML块\nt", [Hunk("AFTER", ID, "t")]),
+    (f"@@AFTER:{ID}@@HTML块\nt", [BlockHunk("AFTER", ID, "t")]),
     # a command may have its text in a body, which then may hold anything
-    (f"@@AFTER:{ID}@@\n" + body("", "t"), [Hunk("AFTER", ID, "t")]),
+    (f"@@AFTER:{ID}@@\n" + body("", "t"), [BlockHunk("AFTER", ID, "t")]),
     (
         f"@@REPLACE:{ID}@@\n{S8}\n{D8}\n@@DELETE:{OTHER}@@\n{S}\na\n{D}\nb\n{R}\n{R8}",
-        [Hunk("REPLACE", ID, f"@@DELETE:{OTHER}@@\n{S}\na\n{D}\nb\n{R}")],
+        [BlockHunk("REPLACE", ID, f"@@DELETE:{OTHER}@@\n{S}\na\n{D}\nb\n{R}")],
     ),
     # what looks like a header or a marker, but is content
     (
@@ -97,17 +106,17 @@ OPERATIONS: list[tuple[str, list[Hunk]]] = [
     (
         f"@@AFTER:{ID}@@\n@@ -1,2 +1,2 @@ def f\n @@{OTHER}@@\n@@ivar += 1\n@@@@\nx @@{OTHER}@@",
         [
-            Hunk(
+            BlockHunk(
                 "AFTER",
                 ID,
                 f"@@ -1,2 +1,2 @@ def f\n @@{OTHER}@@\n@@ivar += 1\n@@@@\nx @@{OTHER}@@",
             )
         ],
     ),
-    (f"@@AFTER:{ID}@@\nTitle\n{D}\n\ntext", [Hunk("AFTER", ID, f"Title\n{D}\n\ntext")]),
+    (f"@@AFTER:{ID}@@\nTitle\n{D}\n\ntext", [BlockHunk("AFTER", ID, f"Title\n{D}\n\ntext")]),
     (
         f"@@AFTER:{ID}@@\n<<<<<<< HEAD\na\n{D}\nb\n>>>>>>> main",
-        [Hunk("AFTER", ID, f"<<<<<<< HEAD\na\n{D}\nb\n>>>>>>> main")],
+        [BlockHunk("AFTER", ID, f"<<<<<<< HEAD\na\n{D}\nb\n>>>>>>> main")],
     ),
     (
         f"@@{ID}@@\n{S}\n {D}\n======\n{D} \n<<<<<< SEARCH\n{S} x\n{D}\n{R}.\n{R}",
@@ -119,14 +128,14 @@ OPERATIONS: list[tuple[str, list[Hunk]]] = [
     ),
     (f"@@{ID}@@\n{S}\n{S8}\n{D8}\n{R8}\n{D}\nc\n{R}", [edit(f"{S8}\n{D8}\n{R8}", "c")]),
     # a fence at the end of a text is not that of the diff
-    (f"@@AFTER:{ID}@@\n```js\nx\n```", [Hunk("AFTER", ID, "```js\nx\n```")]),
+    (f"@@AFTER:{ID}@@\n```js\nx\n```", [BlockHunk("AFTER", ID, "```js\nx\n```")]),
 ]
 
 
 @pytest.mark.parametrize(("diff", "hunks"), OPERATIONS)
-def test_operations(diff: str, hunks: list[Hunk]) -> None:
+def test_operations(diff: str, hunks: list[BlockHunk]) -> None:
     check(diff, hunks)
-    assert list(parse(render(hunks))) == hunks
+    assert list(parse_block_diff(render(hunks))) == hunks
 
 
 ERRORS: list[tuple[str, list[tuple[str, int]]]] = [
@@ -223,18 +232,20 @@ def test_errors(diff: str, problems: list[tuple[str, int]]) -> None:
 @pytest.mark.parametrize("diff", ["", "\n", " \r\n\t\n", "```\n```", "~~~diff\n\n~~~~"])
 def test_no_hunk_at_all(diff: str) -> None:
     with pytest.raises(BlockDiffRefused) as refused:
-        parse(diff)
+        parse_block_diff(diff)
     assert [(one.code, one.line) for one in refused.value.problems] == [("EMPTY_CONTENT", 1)]
 
 
 def test_lines_are_those_of_the_diff() -> None:
-    assert [hunk.line for hunk in parse(f"\n```\n@@DELETE:a@@\n\n@@AFTER:{ID}@@\nx\n```")] == [3, 5]
+    assert [
+        hunk.line for hunk in parse_block_diff(f"\n```\n@@DELETE:a@@\n\n@@AFTER:{ID}@@\nx\n```")
+    ] == [3, 5]
 
 
 def test_the_store_may_know_fewer_ids() -> None:
-    assert parse(f"@@DELETE:{ID}@@", is_siyuan_id) == (Hunk("DELETE", ID),)
+    assert parse_block_diff(f"@@DELETE:{ID}@@", is_siyuan_id) == (BlockHunk("DELETE", ID),)
     with pytest.raises(BlockDiffRefused) as refused:
-        parse("@@DELETE:anchor@@", is_siyuan_id)
+        parse_block_diff("@@DELETE:anchor@@", is_siyuan_id)
     assert refused.value.problems[0].code == "INVALID_BLOCK_ID"
 
 
@@ -271,14 +282,14 @@ def test_ids(text: str, block: bool, siyuan: bool) -> None:
 )
 def test_a_wrong_hunk_cannot_be_made(arguments: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="no hunk"):
-        Hunk(*arguments)  # type: ignore[arg-type]
+        BlockHunk(*arguments)  # type: ignore[arg-type]
 
 
 # The bugs of the plugin.
 
 
 def test_plugin_1_an_empty_replace_deletes() -> None:
-    (hunk,) = parse(f"@@{ID}@@\n{S}\nold\n{D}\n\n{R}")
+    (hunk,) = parse_block_diff(f"@@{ID}@@\n{S}\nold\n{D}\n\n{R}")
     assert hunk.deletes
     assert hunk.search == "old"
 
@@ -291,7 +302,7 @@ def test_plugin_4_commands_in_content_are_content() -> None:
     text = f"use\n@@DELETE:{OTHER}@@\nhere, or @@DELETE:{OTHER}@@"
     check(f"@@{ID}@@\n{S}\na\n{D}\n{text}\n{R}", [edit("a", text)])
     inline = f"...use @@DELETE:{OTHER}@@ here"
-    check(f"@@REPLACE:{ID}@@\n{inline}", [Hunk("REPLACE", ID, inline)])
+    check(f"@@REPLACE:{ID}@@\n{inline}", [BlockHunk("REPLACE", ID, inline)])
 
 
 @pytest.mark.parametrize("line", ["====", "a ==== b", "| ==== | ======= |", "======", "  ======="])
@@ -305,10 +316,10 @@ def test_plugin_6_a_header_copied_with_its_label(label: str) -> None:
 
 
 def test_plugin_7_a_text_holds_marker_lines_and_triples_do_not_slip_in() -> None:
-    check(f"@@REPLACE:{ID}@@\nTitle\n{D}", [Hunk("REPLACE", ID, f"Title\n{D}")])
+    check(f"@@REPLACE:{ID}@@\nTitle\n{D}", [BlockHunk("REPLACE", ID, f"Title\n{D}")])
     check(f"@@REPLACE:{ID}@@\nsee\n{body('a', 'b')}", [("INVALID_SEQUENCE", 3)])
     triple = body("a", "b")
-    check(f"@@REPLACE:{ID}@@\n{body('', triple, 8)}", [Hunk("REPLACE", ID, triple)])
+    check(f"@@REPLACE:{ID}@@\n{body('', triple, 8)}", [BlockHunk("REPLACE", ID, triple)])
 
 
 @pytest.mark.parametrize(
@@ -323,25 +334,29 @@ def test_plugin_7_a_text_holds_marker_lines_and_triples_do_not_slip_in() -> None
 )
 def test_plugin_8_nothing_is_ignored(diff: str, code: str) -> None:
     with pytest.raises(BlockDiffRefused) as refused:
-        parse(diff)
+        parse_block_diff(diff)
     assert [problem.code for problem in refused.value.problems] == [code]
 
 
 def test_plugin_8_a_fence_around_the_diff() -> None:
     for opening, closing in (("```", "```"), ("```diff", "`````"), ("~~~~ text", "~~~~")):
-        assert parse(f"{opening}\n@@DELETE:{ID}@@\n{closing}\n") == (Hunk("DELETE", ID),)
+        assert parse_block_diff(f"{opening}\n@@DELETE:{ID}@@\n{closing}\n") == (
+            BlockHunk("DELETE", ID),
+        )
 
 
 def test_plugin_9_line_ends_case_and_blanks() -> None:
-    assert parse(f"@@{ID}@@\r\n{S}\r\na\r\n{D}\r\nb\r\nc\r\n{R}\r\n") == (edit("a", "b\nc"),)
-    assert parse(f"@@ delete : {ID} @@") == (Hunk("DELETE", ID),)
+    assert parse_block_diff(f"@@{ID}@@\r\n{S}\r\na\r\n{D}\r\nb\r\nc\r\n{R}\r\n") == (
+        edit("a", "b\nc"),
+    )
+    assert parse_block_diff(f"@@ delete : {ID} @@") == (BlockHunk("DELETE", ID),)
     check(f"@@INSERT_AFTER:{ID}@@\nx", [("INVALID_BLOCK_ID", 1)])
 
 
 def test_plugin_10_indentation_stays() -> None:
     text = "\u3000\u3000first\n\n    indented \n\tx\u3000"
     check(f"@@{ID}@@\n{S}\n  a\n\n{D}\n\n{text}\n\n{R}", [edit("  a", text)])
-    check(f"@@AFTER:{ID}@@\n\n{text}\n \n", [Hunk("AFTER", ID, text)])
+    check(f"@@AFTER:{ID}@@\n\n{text}\n \n", [BlockHunk("AFTER", ID, text)])
     check(f" {S}\n", [("UNEXPECTED_TEXT", 1)])
     check("<<<<<< SEARCH", [("UNEXPECTED_TEXT", 1)])
 
@@ -413,7 +428,7 @@ def test_any_text_is_read_or_refused(diff: str) -> None:
         assert 1 <= found[0] <= found[-1] <= diff.count("\n") + 1
         return
     assert hunks
-    assert parse(render(hunks)) == hunks
+    assert parse_block_diff(render(hunks)) == hunks
     # every line is a header, a marker, the fence, or content of a hunk
     content = sum(filled(hunk.text) + filled(hunk.search or "") for hunk in hunks)
     edits = sum(hunk.action == "EDIT" for hunk in hunks)
@@ -423,7 +438,7 @@ def test_any_text_is_read_or_refused(diff: str) -> None:
 
 
 @st.composite
-def hunks(draw: st.DrawFn) -> Hunk:
+def hunks(draw: st.DrawFn) -> BlockHunk:
     """Any hunk, its texts full of what could be taken for something else."""
     block_id = draw(st.from_regex(r"\A[A-Za-z0-9_-]{1,64}\Z"))
     action = draw(st.sampled_from(("EDIT", "DELETE", "REPLACE", "BEFORE", "AFTER", "APPEND")))
@@ -431,10 +446,10 @@ def hunks(draw: st.DrawFn) -> Hunk:
     search = draw(st.lists(lines, min_size=1, max_size=6).map("\n".join))
     trimmed = [_trimmed(part) or "x" for part in (text, search)]
     if action == "DELETE":
-        return Hunk("DELETE", block_id)
+        return BlockHunk("DELETE", block_id)
     if action == "EDIT":
-        return Hunk("EDIT", block_id, draw(st.sampled_from((trimmed[0], ""))), trimmed[1])
-    return Hunk(action, block_id, trimmed[0])
+        return BlockHunk("EDIT", block_id, draw(st.sampled_from((trimmed[0], ""))), trimmed[1])
+    return BlockHunk(action, block_id, trimmed[0])
 
 
 def _trimmed(text: str) -> str:
@@ -447,8 +462,8 @@ def _trimmed(text: str) -> str:
 
 
 @given(st.lists(hunks(), min_size=1, max_size=4))
-def test_what_is_rendered_is_read_again(wanted: list[Hunk]) -> None:
-    assert list(parse(render(wanted))) == wanted
+def test_what_is_rendered_is_read_again(wanted: list[BlockHunk]) -> None:
+    assert list(parse_block_diff(render(wanted))) == wanted
 
 
 def test_time_is_linear() -> None:

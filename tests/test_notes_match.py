@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.match import compare, same
+from copydesk.edit.notes.plan import find_mismatch, matches
 
 
 def check(search: str, markdown: str, *, strict: bool, folded: bool) -> None:
@@ -19,7 +19,7 @@ def check(search: str, markdown: str, *, strict: bool, folded: bool) -> None:
         (search.replace("\n", "\r\n"), markdown),
         (markdown, search),
     ):
-        assert (same(one, other), same(one, other, strict=False)) == (strict, folded)
+        assert (matches(one, other), matches(one, other, strict=False)) == (strict, folded)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ CHINESE = "思源笔记是一款本地优先的个人知识管理系统，支持
     ],
 )
 def test_similarity_means_something(search: str, markdown: str, low: int, high: int) -> None:
-    assert low <= compare(search, markdown).similarity <= high
-    assert low <= compare(markdown, search).similarity <= high
+    assert low <= find_mismatch(search, markdown).similarity <= high
+    assert low <= find_mismatch(markdown, search).similarity <= high
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_similarity_means_something(search: str, markdown: str, low: int, high: 
     ],
 )
 def test_reasons(search: str, markdown: str, reason: str) -> None:
-    assert compare(search, markdown).reason == reason
+    assert find_mismatch(search, markdown).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_reasons(search: str, markdown: str, reason: str) -> None:
     ],
 )
 def test_difference(search: str, markdown: str, difference: tuple[str, ...]) -> None:
-    assert compare(search, markdown).difference == difference
+    assert find_mismatch(search, markdown).difference == difference
 
 
 def test_a_long_line_is_shown_where_it_differs() -> None:
     line = "word " * 2_000
-    found = compare(f"{line}one{line}", f"{line}two{line}").difference
+    found = find_mismatch(f"{line}one{line}", f"{line}two{line}").difference
     assert len(found) == 2
     assert "one" in found[0]
     assert "two" in found[1]
@@ -122,7 +122,7 @@ def test_a_long_line_is_shown_where_it_differs() -> None:
 
 
 def test_many_lines_that_differ_are_counted() -> None:
-    found = compare(
+    found = find_mismatch(
         "\n".join("ab" * i for i in range(500)), "\n".join("cd" * i for i in range(500))
     )
     assert len(found.difference) <= 25
@@ -132,13 +132,13 @@ def test_many_lines_that_differ_are_counted() -> None:
 
 @given(st.text("ab \n\u3000é=-", max_size=80), st.text("ab \n\u3000é=-", max_size=80))
 def test_any_two_texts(search: str, markdown: str) -> None:
-    if same(search, markdown):
-        assert same(search, markdown, strict=False)
+    if matches(search, markdown):
+        assert matches(search, markdown, strict=False)
         return
-    found = compare(search, markdown)
+    found = find_mismatch(search, markdown)
     assert 0 <= found.similarity <= 99
     assert any(line[0] in "-+" for line in found.difference)
-    assert (found.reason == "blanks") is same(search, markdown, strict=False)
+    assert (found.reason == "blanks") is matches(search, markdown, strict=False)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_any_two_texts(search: str, markdown: str) -> None:
 )
 def test_bounded(search: str, markdown: str) -> None:
     start = time.process_time()
-    found = compare(search, markdown)
+    found = find_mismatch(search, markdown)
     assert time.process_time() - start < 5
     assert sum(map(len, found.difference)) < 2_500
 
 
 def test_plugin_14_equal_letters_are_not_equal_texts() -> None:
     """The plugin told 100% for texts with the same set of letters, and both texts in full."""
-    found = compare(LONG, SHUFFLED)
+    found = find_mismatch(LONG, SHUFFLED)
     assert set(LONG) == set(SHUFFLED)
     assert found.similarity < 35
     assert sum(map(len, found.difference)) < 2_500

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, NotesConfig
 from copydesk.app.notes import kernel_home
-from copydesk.edit.notes.blocks import Piece
-from copydesk.edit.notes.split import split_as
-from copydesk.store.notes import kernel_split
+from copydesk.edit.notes.draft import split_as
+from copydesk.edit.notes.plan import NewText
+from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.text.markdown import Profile, parse
 from fake_kernel.split import split as split_of_the_fake
 from markdown_texts import anything
@@ -51,8 +51,8 @@ def test_pieces_of_a_text(profile: Profile, text: str, pieces: tuple[str, ...]) 
 
 def test_items_are_the_children_of_a_list() -> None:
     (found,) = split_as("gfm")("1. a\n\n   b\n2. - c\n   - d\n")
-    assert found.children == (Piece("i", "1. a\n\n   b"), Piece("i", "2. - c\n   - d"))
-    (other,) = kernel_split.split("* a\n\n  b\n* [x] c")[:1]
+    assert found.children == (NewText("i", "1. a\n\n   b"), NewText("i", "2. - c\n   - d"))
+    (other,) = split_blocks("* a\n\n  b\n* [x] c")[:1]
     assert [(item.kind, item.subtype, item.markdown) for item in other.children] == [
         ("i", "u", "* a\n\n  b")
     ]
@@ -77,7 +77,7 @@ def test_every_line_stands_in_one_piece(text: str, profile: Profile) -> None:
 @given(anything)
 def test_a_kernel_gets_the_blocks_of_its_engine(text: str) -> None:
     tree = parse(text, "siyuan")
-    found = kernel_split.split(text)
+    found = split_blocks(text)
     assert [(piece.kind, piece.subtype) for piece in found] == [
         (block.kind, block.subtype) for block in tree.root.children
     ]
@@ -97,7 +97,7 @@ def test_a_kernel_gets_the_blocks_of_its_engine(text: str) -> None:
 )
 def test_the_fake_kernel_splits_ordinary_texts_the_same(text: str) -> None:
     """Its parser is one of its own: two that agree are two witnesses."""
-    ours, others = kernel_split.split(text), split_of_the_fake(text)
+    ours, others = split_blocks(text), split_of_the_fake(text)
     assert [(piece.kind, piece.subtype) for piece in ours] == [
         (piece.kind, piece.subtype) for piece in others
     ]

@@ -15,10 +15,20 @@ from copydesk.edit.notes.errors import (
     SliceReason,
     problem,
 )
-from copydesk.edit.notes.grammar import parse
+from copydesk.edit.notes.grammar import parse_block_diff
 from copydesk.edit.notes.slices import select
 from copydesk.errors import Refusal
-from copydesk.store.notes import errors as store_errors
+from copydesk.store.notes.errors import (
+    BlockChanged,
+    BlockNotFound,
+    InvalidBlockId,
+    NotebookNotFound,
+    NotesRolledBack,
+    NotesTorn,
+    NotesUnavailable,
+    NotInvertible,
+    WrongBlockKind,
+)
 from copydesk.tools.notes_words import notes_refusal_words, problem_words
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import refusal_words
@@ -99,7 +109,7 @@ def test_all_problems_of_a_diff_are_said(lang: Lang) -> None:
         "@@z@@\n<<<<<<< SEARCH\na\n=======\n=======\n<<<<<<< SEARCH"
     )
     with pytest.raises(BlockDiffRefused) as refused:
-        parse(diff)
+        parse_block_diff(diff)
     assert len({one.code for one in refused.value.problems}) == 7
     said = notes_refusal_words(refused.value, lang)
     assert "{text} %s" in said
@@ -126,16 +136,16 @@ def test_slices_are_said(text: str, lang: Lang) -> None:
 @pytest.mark.parametrize(
     "refusal",
     [
-        store_errors.InvalidBlockId("x"),
-        store_errors.BlockNotFound("x"),
-        store_errors.BlockNotFound("x", lost=True, nearest="y"),
-        store_errors.NotebookNotFound("x"),
-        store_errors.WrongBlockKind("x", "p", "document"),
-        store_errors.BlockChanged(block_id="x"),
-        store_errors.NotInvertible("x", "custom-avs"),
-        store_errors.NotesUnavailable("no route"),
-        store_errors.NotesRolledBack(1, "x", "cut"),
-        store_errors.NotesTorn(1, "cut", ("x", "y")),
+        InvalidBlockId("x"),
+        BlockNotFound("x"),
+        BlockNotFound("x", lost=True, nearest="y"),
+        NotebookNotFound("x"),
+        WrongBlockKind("x", "p", "document"),
+        BlockChanged(block_id="x"),
+        NotInvertible("x", "custom-avs"),
+        NotesUnavailable("no route"),
+        NotesRolledBack(1, "x", "cut"),
+        NotesTorn(1, "cut", ("x", "y")),
     ],
     ids=lambda refusal: type(refusal).__name__,
 )

@@ -12,12 +12,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.edit.notes.blocks import Tree, heading_level
 from copydesk.edit.notes.errors import BlockDiffRefused, Problem
-from copydesk.edit.notes.grammar import parse
-from copydesk.edit.notes.hunk import Action, Hunk
-from copydesk.edit.notes.operations import Delete, Insert, Update
-from copydesk.edit.notes.plan import Plan, plan
+from copydesk.edit.notes.grammar import Action, BlockHunk, parse_block_diff
+from copydesk.edit.notes.plan import (
+    BlockPlan,
+    BlockTree,
+    DeleteBlock,
+    InsertBlocks,
+    UpdateBlock,
+    heading_level,
+    plan_blocks,
+)
 from notes_model import Known, Model, Spec, split
 
 S, D, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
@@ -43,11 +48,11 @@ def edit(block_id: str, search: str, text: str) -> str:
     return f"@@{block_id}@@\n{S}\n{search}\n{D}\n{text}\n{R}"
 
 
-def planned(diff: str, *, strict: bool = True) -> Plan:
-    return plan(parse(diff), Model.of(DOC).tree, split, strict=strict)
+def planned(diff: str, *, strict: bool = True) -> BlockPlan:
+    return plan_blocks(parse_block_diff(diff), Model.of(DOC).tree, split, strict=strict)
 
 
-def done(spec: Spec, found: Plan) -> Model:
+def done(spec: Spec, found: BlockPlan) -> Model:
     """The document after a plan; it is as before after the inverses."""
     model = Model.of(spec)
     before = model.shape()
@@ -243,15 +248,15 @@ def test_folded_white_space() -> None:
     diff = edit("b1", "> quoted   >\n> more", "> other")
     assert problems(diff)[0].reason == "blanks"
     (operation,) = planned(diff, strict=False).operations
-    assert isinstance(operation, Update)
+    assert isinstance(operation, UpdateBlock)
     assert problems(edit("p1", "f irst", "x"), strict=False)[0].code == "CONTENT_MISMATCH"
 
 
 def test_only_some_mismatches_are_compared() -> None:
     leaves: list[Spec] = [(f"x{i}", "p", f"text {i}", []) for i in range(30)]
-    hunks = [Hunk("EDIT", f"x{i}", "y", "z", i + 1) for i in range(30)]
+    hunks = [BlockHunk("EDIT", f"x{i}", "y", "z", i + 1) for i in range(30)]
     with pytest.raises(BlockDiffRefused) as refused:
-        plan(hunks, Model.of(("doc", "d", "", leaves)).tree, split)
+        plan_blocks(hunks, Model.of(("doc", "d", "", leaves)).tree, split)
     found = [one.difference is not None for one in refused.value.problems]
     assert found == [True] * 20 + [False] * 10
 
@@ -265,10 +270,10 @@ def test_what_the_plan_tells() -> None:
     assert [image.id for image in found.reads] == ["p1", "i1", "p2", "i2"]
     assert [image.markdown for image in found.reads] == ["first", "- a", "second", "- b"]
     update, first, second, delete = found.operations
-    assert isinstance(update, Update)
-    assert isinstance(first, Insert)
-    assert isinstance(second, Insert)
-    assert isinstance(delete, Delete)
+    assert isinstance(update, UpdateBlock)
+    assert isinstance(first, InsertBlocks)
+    assert isinstance(second, InsertBlocks)
+    assert isinstance(delete, DeleteBlock)
     assert (update.before.markdown, update.after.markdown, update.lines) == ("second", "2", (6,))
     assert (first.markdown, first.place.anchor, first.lines) == (" x\n\n y ", "p1", (1,))
     assert [image.id for image in first.images] == ["+1", "+2"]
@@ -306,7 +311,7 @@ def test_new_blocks_are_put_where_the_hunk_says(
     found = [
         (one.place.side, one.place.anchor, one.markdown)
         for one in planned(diff).operations
-        if isinstance(one, Insert)
+        if isinstance(one, InsertBlocks)
     ]
     assert found == places
 
@@ -314,7 +319,7 @@ def test_new_blocks_are_put_where_the_hunk_says(
 def test_a_hunk_that_changes_nothing_has_no_operation() -> None:
     found = planned("@@REPLACE:p1@@\nfirst\n@@REPLACE:p2@@\nsecond\n\nmore")
     (insert,) = found.operations
-    assert isinstance(insert, Insert)
+    assert isinstance(insert, InsertBlocks)
     assert insert.markdown == "more"
     assert len(found.hunks) == 2
 
@@ -323,7 +328,7 @@ def test_one_block_is_taken_as_it_was_written() -> None:
     """Whatever the splitting makes of it: indentation, trailing blanks, comments."""
     for text in ("\u3000\u3000first", "  two", "x  ", "text\n\n% comment"):
         (update,) = planned(f"@@REPLACE:p1@@\n{text}").operations
-        assert isinstance(update, Update)
+        assert isinstance(update, UpdateBlock)
         assert update.after.markdown == text
 
 
@@ -348,12 +353,12 @@ def test_many_hunks_take_linear_time() -> None:
     model = Model.of(("doc", "d", "", leaves))
     actions: list[Action] = ["AFTER", "BEFORE", "DELETE", "REPLACE"]
     hunks = [
-        Hunk(actions[i % 4], f"x{i}", "" if i % 4 == 2 else "new\n\nmore", line=i + 1)
+        BlockHunk(actions[i % 4], f"x{i}", "" if i % 4 == 2 else "new\n\nmore", line=i + 1)
         for i in range(count)
     ]
-    hunks += [Hunk("AFTER", "x1", "t", line=count + i) for i in range(count)]
+    hunks += [BlockHunk("AFTER", "x1", "t", line=count + i) for i in range(count)]
     start = time.process_time()
-    found = plan(hunks, model.tree, split)
+    found = plan_blocks(hunks, model.tree, split)
     assert time.process_time() - start < 10
     assert len(found.operations) == count + count // 4 + count
 
@@ -435,9 +440,9 @@ def documents(draw: st.DrawFn) -> Spec:
 
 
 @st.composite
-def diffs_of(draw: st.DrawFn, tree: Tree) -> list[Hunk]:
+def diffs_of(draw: st.DrawFn, tree: BlockTree) -> list[BlockHunk]:
     """Hunks on blocks that are there, with the right SEARCH."""
-    found: list[Hunk] = []
+    found: list[BlockHunk] = []
     few = draw(st.lists(st.sampled_from(sorted(tree.blocks)), min_size=1, max_size=4))
     for line in range(1, draw(st.integers(1, 7)) + 1):
         block = tree.blocks[draw(st.sampled_from(few))]
@@ -448,14 +453,14 @@ def diffs_of(draw: st.DrawFn, tree: Tree) -> list[Hunk]:
             if not block.markdown:
                 action, text = "REPLACE", text or "x"
         search = block.markdown if action == "EDIT" else None
-        found.append(Hunk(action, block.id, text, search, line))
+        found.append(BlockHunk(action, block.id, text, search, line))
     return found
 
 
 class Oracle:
     """What hunks come to, told without any order of operations: by slots around each block."""
 
-    def __init__(self, tree: Tree, hunks: list[Hunk]) -> None:
+    def __init__(self, tree: BlockTree, hunks: list[BlockHunk]) -> None:
         self.tree = tree
         self.hunks = hunks
         self.slots: dict[tuple[str, str], list[str]] = {}
@@ -474,17 +479,17 @@ class Oracle:
                 return split(hunk.text)[0].kind
         return self.tree.blocks[block_id].kind
 
-    def slot(self, hunk: Hunk) -> str:
+    def slot(self, hunk: BlockHunk) -> str:
         heading = self.kind(hunk.block_id, hunk.line) == "h" and hunk.action == "PREPEND"
         return "AFTER" if heading else hunk.action
 
-    def within(self, hunk: Hunk) -> bool:
+    def within(self, hunk: BlockHunk) -> bool:
         return self.slot(hunk) in ("PREPEND", "APPEND")
 
-    def parent(self, hunk: Hunk) -> str:
+    def parent(self, hunk: BlockHunk) -> str:
         return hunk.block_id if self.within(hunk) else self.tree.blocks[hunk.block_id].parent_id
 
-    def texts(self, hunk: Hunk) -> list[str]:
+    def texts(self, hunk: BlockHunk) -> list[str]:
         pieces = split(hunk.text)
         parent = self.parent(hunk)
         if parent and self.kind(parent) == "l":
@@ -496,7 +501,7 @@ class Oracle:
         pairs = ((i, j) for j in range(len(self.hunks)) for i in range(j))
         return any(map(self.alone, self.hunks)) or any(self.clash(*pair) for pair in pairs)
 
-    def alone(self, hunk: Hunk) -> bool:
+    def alone(self, hunk: BlockHunk) -> bool:
         """Whether a hunk is refused for its own sake."""
         kind, parent = self.kind(hunk.block_id, hunk.line), self.parent(hunk)
         if kind == "d" and not self.within(hunk):
@@ -523,7 +528,7 @@ class Oracle:
         return False
 
     @staticmethod
-    def writes(hunk: Hunk) -> bool:
+    def writes(hunk: BlockHunk) -> bool:
         return hunk.deletes or hunk.rewrites
 
     def shape(self, block_id: str = "doc") -> str:
@@ -550,10 +555,10 @@ class Oracle:
         return [*before, *own, *after]
 
 
-def outcome(hunks: list[Hunk], tree: Tree) -> Plan | BlockDiffRefused:
+def outcome(hunks: list[BlockHunk], tree: BlockTree) -> BlockPlan | BlockDiffRefused:
     """The plan, or why there is none."""
     try:
-        return plan(hunks, tree, split)
+        return plan_blocks(hunks, tree, split)
     except BlockDiffRefused as refused:
         return refused
 
@@ -581,7 +586,13 @@ def test_the_tree_may_be_no_more_than_is_asked_for() -> None:
         "i1": Known("i1", "l1", "i", "- a"),
         "i2": Known("i2", "l1", "i", "- b"),
     }
-    tree = Tree(blocks, {"doc": ("p0", "l1", "p9"), "l1": ("i1", "i2")})
-    hunks = parse("@@DELETE:i1@@\n@@AFTER:i2@@\n- x\n@@REPLACE:i2@@\n- y\n- z\n@@BEFORE:l1@@\nw")
-    assert len(plan(hunks, tree, split).operations) == 5
-    assert plan(parse("@@DELETE:i1@@\n@@DELETE:i2@@"), tree, split).operations[0].inverse
+    tree = BlockTree(blocks, {"doc": ("p0", "l1", "p9"), "l1": ("i1", "i2")})
+    hunks = parse_block_diff(
+        "@@DELETE:i1@@\n@@AFTER:i2@@\n- x\n@@REPLACE:i2@@\n- y\n- z\n@@BEFORE:l1@@\nw"
+    )
+    assert len(plan_blocks(hunks, tree, split).operations) == 5
+    assert (
+        plan_blocks(parse_block_diff("@@DELETE:i1@@\n@@DELETE:i2@@"), tree, split)
+        .operations[0]
+        .inverse
+    )

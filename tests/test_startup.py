@@ -68,7 +68,7 @@ def test_a_start_without_notes_fetches_none_of_theirs(
     theirs = (
         *("copydesk.store.notes.protocol", "copydesk.store.notes.errors"),
         *("copydesk.edit.notes.plan", "copydesk.edit.notes.errors", "copydesk.text.markdown"),
-        *("copydesk.desk.notes.desk", "copydesk.tools.notes_calls", "copydesk.tools.notes_text"),
+        *("copydesk.desk.notes.desk", "copydesk.tools.notes_calls", "copydesk.tools.notes_calls"),
     )
     assert imported(code, theirs) == []
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from copydesk.store.notes.pieces import Piece
+from copydesk.store.notes.pieces import BlockText
 from fake_kernel.kramdown import Node, markdown, parse
 
 
-def split(text: str) -> tuple[Piece, ...]:
+def split(text: str) -> tuple[BlockText, ...]:
     """The blocks of a text."""
     return tuple(_piece(node) for node in parse(text))
 
 
-def _piece(node: Node, parent: Node | None = None) -> Piece:
+def _piece(node: Node, parent: Node | None = None) -> BlockText:
     below = tuple(_piece(child, node) for child in node.children)
-    return Piece(node.kind, node.subtype, markdown(node, parent), below)
+    return BlockText(node.kind, node.subtype, markdown(node, parent), below)

@@ -294,13 +294,13 @@ def _notes(root: str) -> Iterator[Finding]:
 def _siyuan(config: Config) -> Finding:
     """Whether the kernel that is configured answers."""
     from copydesk.store.notes.kernel import KernelStore
-    from copydesk.store.notes.kernel_split import split
+    from copydesk.store.notes.kernel_blocks import split_blocks
     from copydesk.tools.reports import facts_of
 
     url = config.notes.siyuan_url
     mend = "start SiYuan, and mend SIYUAN_URL and SIYUAN_TOKEN or the table notes"
     try:
-        store = KernelStore.at(url, config.notes.siyuan_token, split, _PATIENCE_SECONDS)
+        store = KernelStore.at(url, config.notes.siyuan_token, split_blocks, _PATIENCE_SECONDS)
         with closing(store):
             found = store.notebooks()
     except Refusal as refusal:

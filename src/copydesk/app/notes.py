@@ -47,8 +47,8 @@ class Opener:
 
     def _folders(self, rules: Rules) -> Home:
         from copydesk.desk.notes.home import Home
-        from copydesk.edit.notes.hunk import is_siyuan_id
-        from copydesk.edit.notes.split import split_as
+        from copydesk.edit.notes.draft import split_as
+        from copydesk.edit.notes.grammar import is_siyuan_id
         from copydesk.store.notes.folder import FolderStore
         from copydesk.store.notes.several import several
 
@@ -89,8 +89,8 @@ class Opener:
 def kernel_home(config: Config) -> Home:
     """The notes in the kernel that is configured. Nothing is sent yet."""
     from copydesk.desk.notes.home import Home
-    from copydesk.edit.notes.hunk import is_siyuan_id
-    from copydesk.edit.notes.split import split_as
+    from copydesk.edit.notes.draft import split_as
+    from copydesk.edit.notes.grammar import is_siyuan_id
     from copydesk.store.notes.kernel import KernelStore
 
     store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)

@@ -14,10 +14,10 @@ from copydesk.app import failing, terminal
 from copydesk.app.opening import Opened
 from copydesk.app.printing import data_of, dump, out
 from copydesk.app.usage import UsageError
-from copydesk.desk.notes.outcome import Block
+from copydesk.desk.notes.outcome import NoteBlock
 from copydesk.tools.catalog import Answer
-from copydesk.tools.notes_kept import Kept
-from copydesk.tools.notes_text import block_fields, label
+from copydesk.tools.notes_calls import block_fields, label
+from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Lang
 from copydesk.tools.words import say
 
@@ -173,7 +173,7 @@ def _text(file: str | None) -> str:
         raise UsageError(f"{file} is not UTF-8") from None
 
 
-def _rows(blocks: Sequence[Block], lang: Lang) -> Iterator[tuple[str, str, str]]:
+def _rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
     """Blocks in lines, those below a heading further in."""
     depth = 0
     for block in blocks:
@@ -183,7 +183,7 @@ def _rows(blocks: Sequence[Block], lang: Lang) -> Iterator[tuple[str, str, str]]
         yield block.id, label(block.kind, lang), f"{indent}{_short(block)}"
 
 
-def _short(block: Block) -> str:
+def _short(block: NoteBlock) -> str:
     """The first line of a block, cut."""
     text = block.markdown or block.content
     first, _, rest = text.partition("\n")

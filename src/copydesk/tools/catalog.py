@@ -23,7 +23,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, describe, reports
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes_answer import NoteAnswer
-from copydesk.tools.notes_kept import Kept
+from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Fields, Lang, Report
 from copydesk.tools.schema import listed, with_null
 from copydesk.tools.wire import Args, Schema, checked

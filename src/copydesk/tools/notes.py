@@ -11,7 +11,7 @@ from typing import Any
 
 from copydesk.tools import notes_answer
 from copydesk.tools.catalog import Answer, Context, Tool
-from copydesk.tools.notes_args import FOUND, LISTED, request_of
+from copydesk.tools.notes_parts import FOUND, LISTED, request_of
 from copydesk.tools.schema import Property, arguments, choice, flag, number, text
 from copydesk.tools.wire import Args
 from copydesk.tools.ws_mod import prepares

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from copydesk.errors import Refusal
 from copydesk.tools import reports
-from copydesk.tools.notes_kept import Kept
+from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Fields, Lang
 from copydesk.tools.words import say
 from copydesk.tools.yaml import Value

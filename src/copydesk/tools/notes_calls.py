@@ -1,25 +1,207 @@
-"""What each tool of notes does: from arguments to the desk's sentences, and what is answered.
-
-What lives here: these steps, and the fields of the answers. What must not: schemas
-(`notes`), what the desk does, the forms of blocks (`notes_text`).
-"""
+"""What each tool of notes does, from arguments to the desk, and what it answers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from copydesk.desk.notes.desk import Location, Target
+from copydesk.desk.notes.outcome import Content, Crumb, Heading, Info, Infos, NoteBlock
 from copydesk.edit.notes.draft import BlockDraft
 from copydesk.errors import InvalidArgs
-from copydesk.tools import notes_answer, notes_text
+from copydesk.tools import notes_answer
 from copydesk.tools.catalog import Answer, Context
 from copydesk.tools.history import UNDO
 from copydesk.tools.notes_answer import shown, told
-from copydesk.tools.notes_args import FOUND, LISTED, request_of
-from copydesk.tools.report import Fields, shown_diff
+from copydesk.tools.notes_parts import (
+    FOUND,
+    LISTED,
+    cut,
+    hunk_rows,
+    hunk_text,
+    one_line,
+    request_of,
+)
+from copydesk.tools.report import Fields, Lang, shown_diff
 from copydesk.tools.wire import Args
 from copydesk.tools.words import say
 from copydesk.tools.yaml import Value, fenced
+
+_LABELS: dict[str, tuple[str, str]] = {
+    "d": ("Document", "文档"),
+    "h": ("Heading", "标题"),
+    "p": ("Paragraph", "段落"),
+    "l": ("List", "列表"),
+    "i": ("List item", "列表项"),
+    "c": ("Code", "代码"),
+    "m": ("Math", "数学公式"),
+    "t": ("Table", "表格"),
+    "b": ("Quote", "引述"),
+    "s": ("Super block", "超级块"),
+    "callout": ("Callout", "提示"),
+    "html": ("HTML", "HTML块"),
+    "query_embed": ("Embed", "嵌入块"),
+    "av": ("Database", "属性视图"),
+    "widget": ("Widget", "挂件"),
+    "iframe": ("IFrame", "内嵌块"),
+    "tb": ("Divider", "分隔线"),
+    "video": ("Video", "视频"),
+    "audio": ("Audio", "音频"),
+}
+
+_SHEET: tuple[tuple[str, tuple[str, str]], ...] = (
+    ("id", ("Block ID", "块ID")),
+    ("box", ("Notebook ID(box)", "笔记本ID(box)")),
+    ("root_id", ("Document ID(root_id)", "文档ID(root_id)")),
+    ("parent_id", ("Parent block ID(parent_id)", "父块ID(parent_id)")),
+    ("type", ("Block type(type)", "块类型(type)")),
+)
+"""The attributes that have a name of their own in a sheet; the others stand as they are."""
+
+_PREVIEW = 10
+_LONGEST = 200
+
+
+def label(kind: str, lang: Lang) -> str:
+    """The name of a kind of blocks, empty for one that has none."""
+    return _LABELS.get(kind, ("", ""))[lang == "zh"]
+
+
+def content_text(content: Content, slice_text: str | None, lang: Lang, *, ids: bool) -> str:
+    """Blocks one after the other; of a slice, a line that says which, first."""
+    if slice_text is not None and not content.blocks and content.total:
+        return say("notes.slice_empty", lang, {"total": content.total})
+    parts = [_shown(block, lang) if ids else block.markdown for block in content.blocks]
+    text = "\n\n".join(parts)
+    if slice_text is None:
+        return text
+    last = content.start + len(content.blocks) - 1
+    head = f'> [Slice View] Filter: "{slice_text}" | Count: {len(content.blocks)}'
+    head += f" | Total: {content.total} | Position: {content.start}-{last}"
+    if content.after:
+        head += f" | Next: {content.after}"
+    return f"{head}\n\n{text}"
+
+
+def info_text(infos: Infos, lang: Lang) -> str:
+    """The sheets of blocks, and which there are not."""
+    if infos.asked == 1:
+        return _sheet(infos.found[0], lang)
+    lines = [say("notes.infos", lang, {"count": len(infos.found)})]
+    lines.append("\n\n".join(_sheet(info, lang) for info in infos.found))
+    if infos.missing:
+        lines += ["", say("notes.infos_missing", lang, {"ids": ", ".join(infos.missing)})]
+    return "\n".join(lines)
+
+
+def info_fields(info: Info, lang: Lang) -> Fields:
+    """What is known of a block, for a program."""
+    fields: Fields = {
+        "id": info.block.id,
+        "type": info.block.kind,
+        "block": block_fields(info.block),
+        "contentLength": len(info.block.content),
+        "markdownLength": len(info.markdown),
+        "markdownPreview": info.markdown[:_PREVIEW],
+    }
+    if info.child_count is not None:
+        fields["childBlockCount"] = info.child_count
+    if info.outline:
+        fields["toc"] = [_heading_fields(one) for one in info.outline]
+    fields["breadcrumb"] = _breadcrumb(info.breadcrumb, lang)
+    return fields
+
+
+def block_fields(block: NoteBlock) -> Fields:
+    """The attributes of a block by the names that the kernel's table has for them."""
+    known: Fields = {
+        "id": block.id,
+        "box": block.box,
+        "root_id": block.root_id,
+        "parent_id": block.parent_id,
+        "type": block.kind,
+        "subtype": block.subtype,
+        "path": block.path,
+        "hpath": block.hpath,
+        "name": "",
+        "alias": "",
+        "memo": "",
+        "content": cut(block.content, _LONGEST),
+        "created": block.created,
+        "updated": block.updated,
+    }
+    return {**known, **dict(block.attributes)}
+
+
+def hit_fields(block: NoteBlock) -> Fields:
+    """A block that was found, for a program."""
+    return {
+        "id": block.id,
+        "type": block.kind,
+        "box": block.box,
+        "root_id": block.root_id,
+        "hpath": block.hpath,
+        "content": cut(block.content or block.markdown, _LONGEST),
+    }
+
+
+def hit_text(block: NoteBlock) -> str:
+    """A block that was found, in a line."""
+    said = cut(one_line(block.content or block.markdown), _LONGEST)
+    return f"- [{block.id}][{block.kind}] {block.hpath}: {said}"
+
+
+def _shown(block: NoteBlock, lang: Lang) -> str:
+    return f"@@{block.id}@@{label(block.kind, lang)}\n{block.markdown}"
+
+
+def _sheet(info: Info, lang: Lang) -> str:
+    block, zh = info.block, lang == "zh"
+    names = {key: words[zh] for key, words in _SHEET}
+    lines = [f"=== Block [{block.id}] attributes ==="]
+    for key, value in block_fields(block).items():
+        if key != "content":
+            said = one_line(cut(str(value), _LONGEST))
+            lines.append(f"  {names.get(key, key)}: {said}".rstrip())
+    lines.append("")
+    if block.kind == "d":
+        lines.append(f"content: {one_line(block.content)}")
+    else:
+        lines.append(say("notes.content_length", lang, {"length": len(block.content)}))
+    facts = {"length": len(info.markdown), "preview": _preview(info.markdown, lang)}
+    lines.append(say("notes.markdown_length", lang, facts))
+    if info.child_count is not None:
+        lines += ["", say("notes.children", lang, {"count": info.child_count})]
+    if info.outline:
+        lines += ["", say("notes.outline", lang), *_outline(info.outline)]
+    return "\n".join([*lines, "", _breadcrumb(info.breadcrumb, lang)])
+
+
+def _outline(headings: Sequence[Heading], depth: int = 0) -> Iterable[str]:
+    for one in headings:
+        yield f"{'  ' * depth}- {one.text}[{one.id}]"
+        yield from _outline(one.below, depth + 1)
+
+
+def _heading_fields(heading: Heading) -> Fields:
+    return {
+        "blockId": heading.id,
+        "content": heading.text,
+        "subtype": heading.subtype,
+        "children": [_heading_fields(one) for one in heading.below],
+    }
+
+
+def _breadcrumb(crumbs: Sequence[Crumb], lang: Lang) -> str:
+    rows = [f"- [{one.id}][{one.kind or 'd'}] {one_line(one.name)}".rstrip() for one in crumbs]
+    return "\n".join([say("notes.breadcrumb", lang), *rows])
+
+
+def _preview(markdown: str, lang: Lang) -> str:
+    if not markdown:
+        return say("notes.empty", lang)
+    more = "..." if len(markdown) > _PREVIEW else ""
+    return f'"{one_line(markdown[:_PREVIEW])}{more}"'
 
 
 def get_block_info(context: Context, name: str, args: Args) -> Answer:
@@ -28,13 +210,13 @@ def get_block_info(context: Context, name: str, args: Args) -> Answer:
     if not ids:
         raise InvalidArgs("ids", "must name a block")
     infos = context.desk.notes.reading.infos(context.member, ids)
-    rows = [notes_text.info_fields(info, context.lang) for info in infos.found]
+    rows = [info_fields(info, context.lang) for info in infos.found]
     fields: Fields = rows[0]
     if infos.asked > 1:
         fields = {"blocks": rows}
         if infos.missing:
             fields["notFoundIds"] = list(infos.missing)
-    said = notes_text.info_text(infos, context.lang)
+    said = info_text(infos, context.lang)
     kept = context.kept
     if not kept.is_long(said):
         return told(fields, said)
@@ -50,7 +232,7 @@ def get_block_content(context: Context, name: str, args: Args) -> Answer:
     content = context.desk.notes.reading.content(
         context.member, args.text("blockId"), parts=parts, slice_text=chosen
     )
-    said = notes_text.content_text(content, chosen, context.lang, ids=ids)
+    said = content_text(content, chosen, context.lang, ids=ids)
     fields: Fields = {"blockId": content.target.id, "count": len(content.blocks)}
     if chosen is not None:
         fields |= {"total": content.total, "start": content.start}
@@ -136,10 +318,10 @@ def search_blocks(context: Context, name: str, args: Args) -> Answer:
         raise InvalidArgs("query", "must not be empty")
     most = args.number("limit", FOUND)
     found = context.desk.notes.reading.search(context.member, query, most)
-    rows: list[Value] = [notes_text.hit_fields(block) for block in found]
+    rows: list[Value] = [hit_fields(block) for block in found]
     said = "notes.found" if found else "notes.found_none"
     lines = [say(said, context.lang, {"count": len(found), "query": query})]
-    lines += map(notes_text.hit_text, found)
+    lines += map(hit_text, found)
     return told({"count": len(rows), "blocks": rows}, "\n".join(lines))
 
 
@@ -175,10 +357,10 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
         "dryRun": dry,
         "changed": not dry and not nothing,
         "paths": [str(one.path) for one in draft.documents],
-        "results": notes_text.hunk_rows(hunks, done=not dry),
+        "results": hunk_rows(hunks, done=not dry),
         "edit_ids": list(draft.edit_ids),
     }
-    lines = [message, *(f"- {notes_text.hunk_text(hunk)}" for hunk in hunks)]
+    lines = [message, *(f"- {hunk_text(hunk)}" for hunk in hunks)]
     if draft.edit_ids:
         calls = (f'{UNDO}({{"edit_id": {one}}})' for one in draft.edit_ids)
         lines.append(say("notes.undo", context.lang, {"calls": ", ".join(calls)}))

@@ -15,18 +15,18 @@ from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.home import Notes
 from copydesk.desk.notes.outcome import Written
 from copydesk.desk.notes.planning import Planning, Ready
-from copydesk.desk.notes.reading import Reading
+from copydesk.desk.notes.reading import NoteReader
 from copydesk.desk.notes.undoing import NotesUndoing
-from copydesk.desk.notes.writing import Made, NotesWriting
+from copydesk.desk.notes.writing import BlocksWritten, NotesWriting
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job
-from copydesk.edit.notes.blocks import as_item
-from copydesk.edit.notes.draft import BlockDraft, digest_of, rewritten
+from copydesk.edit.notes.draft import BlockDraft, digest_of_texts, rewritten
+from copydesk.edit.notes.plan import as_item
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import ContentChanged, ContentRequired, Failed
 from copydesk.store.notes.errors import WrongBlockKind
-from copydesk.store.notes.protocol import CONTAINERS, Block, Insert, Prepared
+from copydesk.store.notes.protocol import CONTAINERS, Insert, NoteBlock, Prepared
 
 Target = Literal["dailynote", "document", "block"]
 Location = Literal["siblings", "children", "parent"]
@@ -37,7 +37,7 @@ class NotesDesk:
 
     def __init__(self, setting: Setting, notes: Notes) -> None:
         self._set, self._notes = setting, notes
-        self.reading = Reading(notes)
+        self.reading = NoteReader(notes)
         self._planning = Planning(notes)
         self._writing = NotesWriting(setting, notes)
         self.undoing = NotesUndoing(self._planning, self._writing)
@@ -143,7 +143,7 @@ class NotesDesk:
         request = plan.request
         assert isinstance(request, BlockDiff), "others are plans for files"
         ready = self._planning.ready(member, request, operation)
-        now = {image.id: digest_of(image.markdown) for image in _draft_of(ready).plan.reads}
+        now = {image.id: digest_of_texts(image.markdown) for image in _draft_of(ready).plan.reads}
         for block_id, digest in plan.blocks.digests if plan.blocks else ():
             if now.get(block_id) != digest:
                 raise ContentChanged(f"the block {block_id} is not what was shown")
@@ -196,12 +196,12 @@ def _draft_of(ready: Ready) -> BlockDraft:
     return ready.draft
 
 
-def _done(made: Made) -> BlockDraft:
+def _done(made: BlocksWritten) -> BlockDraft:
     return _draft_of(made.ready).done(made.done.ids, made.edit_ids)
 
 
 def _written(
-    made: Made, target: Block, new_ids: tuple[str, ...], *, created: bool = False
+    made: BlocksWritten, target: NoteBlock, new_ids: tuple[str, ...], *, created: bool = False
 ) -> Written:
     diff = b"".join(document.diff for document in made.ready.documents)
     return Written(target, new_ids, made.edit_ids, diff, created)

@@ -13,9 +13,9 @@ from threading import Lock
 
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.seeing import authorized
-from copydesk.edit.notes.blocks import Split
+from copydesk.edit.notes.plan import SplitText
 from copydesk.errors import AccessDenied
-from copydesk.store.notes.protocol import Block, NoteStore
+from copydesk.store.notes.protocol import NoteBlock, NoteStore
 from copydesk.store.protocol import Files
 from copydesk.text.relpath import RelPath
 
@@ -31,7 +31,7 @@ class Home:
     """
 
     store: NoteStore
-    split: Split
+    split: SplitText
     valid: Callable[[str], bool]
     path_of: Callable[[str, str], RelPath]
     in_files: bool
@@ -57,7 +57,7 @@ class Notes:
                 found = self._opened[member.permission] = self._open(member.permission)
             return found
 
-    def path(self, member: Member, block: Block) -> RelPath:
+    def path(self, member: Member, block: NoteBlock) -> RelPath:
         """The path of the block's document."""
         return self.home(member).path_of(block.box, block.path)
 
@@ -66,11 +66,13 @@ class Notes:
         for path in dict.fromkeys(paths):
             authorized(self._files, member, path, operation)
 
-    def check_blocks(self, member: Member, operation: Operation, blocks: Iterable[Block]) -> None:
+    def check_blocks(
+        self, member: Member, operation: Operation, blocks: Iterable[NoteBlock]
+    ) -> None:
         """The same, for the documents of blocks."""
         self.check(member, operation, (self.path(member, block) for block in blocks))
 
-    def may_read(self, member: Member, block: Block) -> bool:
+    def may_read(self, member: Member, block: NoteBlock) -> bool:
         """Whether the member may read the block's document."""
         try:
             self.check_blocks(member, "read", [block])

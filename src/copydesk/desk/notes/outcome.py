@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from copydesk.store.notes.protocol import Block, Crumb, Heading, Notebook
+from copydesk.store.notes.protocol import Crumb, Heading, NoteBlock, Notebook
 
-__all__ = ["Block", "Content", "Crumb", "Heading", "Info", "Infos", "Notebook", "Written"]
+__all__ = ["Content", "Crumb", "Heading", "Info", "Infos", "NoteBlock", "Notebook", "Written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Info:
     block that holds none; `outline` is empty for what is no document.
     """
 
-    block: Block
+    block: NoteBlock
     markdown: str
     child_count: int | None
     outline: tuple[Heading, ...]
@@ -45,8 +45,8 @@ class Content:
     is the id of the block behind the last one, empty at the end.
     """
 
-    target: Block
-    blocks: tuple[Block, ...]
+    target: NoteBlock
+    blocks: tuple[NoteBlock, ...]
     total: int
     start: int = 0
     after: str = ""
@@ -59,7 +59,7 @@ class Written:
     `edit_ids` are those of the journal. `created`: the document is new.
     """
 
-    target: Block
+    target: NoteBlock
     new_ids: tuple[str, ...]
     edit_ids: tuple[int, ...]
     diff: bytes

@@ -13,20 +13,24 @@ from dataclasses import dataclass
 from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.home import Notes
 from copydesk.desk.writing import ATTEMPTS
-from copydesk.edit.notes import operations
-from copydesk.edit.notes.blocks import Tree
-from copydesk.edit.notes.draft import BlockDraft, Document, block_draft, rewritten
-from copydesk.edit.notes.grammar import parse
-from copydesk.edit.notes.hunk import Hunk
-from copydesk.edit.notes.plan import Plan, plan
+from copydesk.edit.notes.draft import BlockDraft, DocumentText, block_draft, rewritten
+from copydesk.edit.notes.grammar import BlockHunk, parse_block_diff
+from copydesk.edit.notes.plan import (
+    BlockOperation,
+    BlockPlan,
+    BlockTree,
+    InsertBlocks,
+    UpdateBlock,
+    plan_blocks,
+)
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import Failed, InvalidArgs
 from copydesk.store.notes.protocol import (
     CONTAINERS,
-    Block,
     Change,
     Delete,
     Insert,
+    NoteBlock,
     NoteStore,
     Prepared,
     Update,
@@ -43,7 +47,7 @@ class Ready:
 
     prepared: Prepared
     path: RelPath
-    documents: tuple[Document, ...]
+    documents: tuple[DocumentText, ...]
     draft: BlockDraft | None = None
 
     @property
@@ -64,7 +68,7 @@ class Planning:
         Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
         store refuses.
         """
-        hunks = parse(request.content, self._notes.home(member).valid)
+        hunks = parse_block_diff(request.content, self._notes.home(member).valid)
         for _ in range(ATTEMPTS):
             found = self._on_blocks_now(member, hunks, request, operation)
             if found is not None:
@@ -79,11 +83,13 @@ class Planning:
         documents = self.documents(found, self._paths(member, blocks.values()))
         return Ready(found, documents[0].path if documents else path, documents)
 
-    def documents(self, prepared: Prepared, paths: Mapping[str, RelPath]) -> tuple[Document, ...]:
+    def documents(
+        self, prepared: Prepared, paths: Mapping[str, RelPath]
+    ) -> tuple[DocumentText, ...]:
         """What is done to the text of each document that changes; `paths` by those of the store."""
         if prepared.files:
             return tuple(
-                Document(edit.path, edit.base, edit.change, edit.created)
+                DocumentText(edit.path, edit.base, edit.change, edit.created)
                 for edit in prepared.files
                 if edit.created or not edit.base.unchanged_by(edit.change)
             )
@@ -95,7 +101,7 @@ class Planning:
         )
 
     def _on_blocks_now(
-        self, member: Member, hunks: Sequence[Hunk], request: BlockDiff, operation: Operation
+        self, member: Member, hunks: Sequence[BlockHunk], request: BlockDiff, operation: Operation
     ) -> Ready | None:
         """Once through; None when the notes were changed meanwhile."""
         home = self._notes.home(member)
@@ -106,7 +112,7 @@ class Planning:
         tree = tree_of(home.store, there, hunks)
         if tree is None:
             return None
-        made = plan(hunks, tree, home.split, strict=request.strict)
+        made = plan_blocks(hunks, tree, home.split, strict=request.strict)
         prepared = _prepared(home.store, made)
         again = home.store.blocks(ids)
         if any(not _same(there[one], again.get(one)) for one in there):
@@ -116,14 +122,14 @@ class Planning:
         draft = block_draft(request, made, self.documents(prepared, paths), path)
         return Ready(prepared, draft.request.path, draft.documents, draft)
 
-    def _paths(self, member: Member, blocks: Iterable[Block]) -> dict[str, RelPath]:
+    def _paths(self, member: Member, blocks: Iterable[NoteBlock]) -> dict[str, RelPath]:
         """The paths of the blocks' documents, by those of the store."""
         return {block.path: self._notes.path(member, block) for block in blocks}
 
 
 def tree_of(
-    store: NoteStore, named: Mapping[str, Block], hunks: Sequence[Hunk] = ()
-) -> Tree | None:
+    store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
+) -> BlockTree | None:
     """The blocks, those around them, and what these hold; None when one went meanwhile.
 
     The texts of siblings are read only where a hunk appends to a section, whose
@@ -149,10 +155,10 @@ def tree_of(
         blocks = {**{block.id: block for block in held}, **blocks}
     there = {container: frozenset(ids) for container, ids in children.items()}
     inside = all(b.id in there.get(b.parent_id, (b.id,)) for b in named.values())
-    return Tree(blocks, children) if inside else None
+    return BlockTree(blocks, children) if inside else None
 
 
-def changes_of(made: Plan) -> list[Change]:
+def changes_of(made: BlockPlan) -> list[Change]:
     """The operations of a plan as changes of the store, one for one."""
     return [_change(operation) for operation in made.operations]
 
@@ -166,15 +172,15 @@ def named(change: Change) -> tuple[str, ...]:
     return (change.id, change.anchor_id) if change.side is not None else (change.id,)
 
 
-def _change(operation: operations.Operation) -> Change:
-    if isinstance(operation, operations.Update):
+def _change(operation: BlockOperation) -> Change:
+    if isinstance(operation, UpdateBlock):
         return Update(operation.before.id, operation.after.markdown)
-    if isinstance(operation, operations.Insert):
+    if isinstance(operation, InsertBlocks):
         return Insert(operation.markdown, operation.place.side, operation.place.anchor)
     return Delete(operation.images[0].id)
 
 
-def _prepared(store: NoteStore, made: Plan) -> Prepared:
+def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
     """The changes, prepared; of a text that the store does not take, the hunk is told.
 
     The store takes them one after the other, so what is too many stays too many:
@@ -195,12 +201,12 @@ def _prepared(store: NoteStore, made: Plan) -> Prepared:
         raise _at(made, refused - 1, refusal) from None
 
 
-def _at(made: Plan, index: int, refusal: InvalidArgs) -> InvalidArgs:
+def _at(made: BlockPlan, index: int, refusal: InvalidArgs) -> InvalidArgs:
     lines = ", ".join(map(str, made.operations[index].lines))
     return InvalidArgs(f"diff, hunk of line {lines}", refusal.reason)
 
 
-def _same(one: Block, other: Block | None) -> bool:
+def _same(one: NoteBlock, other: NoteBlock | None) -> bool:
     if other is None:
         return False
     return (one.kind, one.markdown, one.parent_id) == (other.kind, other.markdown, other.parent_id)

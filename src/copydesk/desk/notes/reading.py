@@ -13,10 +13,10 @@ from copydesk.desk.notes.home import Notes
 from copydesk.desk.notes.outcome import Content, Info, Infos
 from copydesk.edit.notes.slices import select
 from copydesk.store.notes.errors import BlockNotFound
-from copydesk.store.notes.protocol import CONTAINERS, Block, Notebook
+from copydesk.store.notes.protocol import CONTAINERS, NoteBlock, Notebook
 
 
-class Reading:
+class NoteReader:
     """What one workspace's notes say."""
 
     def __init__(self, notes: Notes) -> None:
@@ -32,7 +32,7 @@ class Reading:
         found = tuple(self._info(member, there[one]) for one in ids if one in there)
         return Infos(found, missing, len(ids))
 
-    def block(self, member: Member, block_id: str) -> Block:
+    def block(self, member: Member, block_id: str) -> NoteBlock:
         """One block; raises BlockNotFound."""
         found = self._notes.home(member).store.blocks([block_id]).get(block_id)
         if found is None:
@@ -63,24 +63,24 @@ class Reading:
         found = self._notes.home(member).store.notebooks()
         return tuple(one for one in found if self._notes.may_see(member, one.id))
 
-    def documents(self, member: Member, box: str, most: int) -> tuple[Block, ...]:
+    def documents(self, member: Member, box: str, most: int) -> tuple[NoteBlock, ...]:
         """The documents of a notebook, by their paths of titles; raises NotebookNotFound."""
         found = self._notes.home(member).store.documents(box, most)
         return tuple(one for one in found if self._notes.may_read(member, one))
 
-    def search(self, member: Member, query: str, most: int) -> tuple[Block, ...]:
+    def search(self, member: Member, query: str, most: int) -> tuple[NoteBlock, ...]:
         """Blocks that hold all words, the best first."""
         found = self._notes.home(member).store.search(query, most)
         return tuple(one for one in found if self._notes.may_read(member, one))
 
-    def _shown(self, member: Member, block: Block, *, parts: bool) -> tuple[Block, ...]:
+    def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
         if block.kind == "h":
             return (block, *self._notes.home(member).store.children(block.id))
         if block.kind == "d" or (parts and block.kind in CONTAINERS):
             return self._notes.home(member).store.children(block.id)
         return (block,)
 
-    def _page(self, member: Member, block: Block, slice_text: str) -> Content | None:
+    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> Content | None:
         """A slice of a container in files, where no other text is read; None to read them all."""
         home = self._notes.home(member)
         if not home.in_files or block.kind not in (*CONTAINERS, "h"):
@@ -95,7 +95,7 @@ class Reading:
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return Content(block, tuple(there.values()), len(ids), chosen.start, after)
 
-    def _info(self, member: Member, block: Block) -> Info:
+    def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self._notes.home(member).store
         inside = store.children(block.id) if block.kind in (*CONTAINERS, "h") else ()
         markdown = block.markdown

@@ -13,7 +13,7 @@ from copydesk.desk.notes.planning import Planning
 from copydesk.desk.notes.writing import NotesWriting, texts_digest
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.writing import Job
-from copydesk.edit.notes.draft import Document, joined
+from copydesk.edit.notes.draft import DocumentText, joined
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
@@ -45,7 +45,7 @@ class NotesUndoing:
                 raise
             return NotUndone(entry, refusal)
         documents = made.ready.documents
-        nothing = Document(entry.path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+        nothing = DocumentText(entry.path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
         first = joined(documents) if documents else nothing
         found = texts_digest(made.ready.prepared.before)
         return Undone(

@@ -20,10 +20,10 @@ from copydesk.desk.notes.planning import Ready
 from copydesk.desk.outcome import Revision
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS, Job
-from copydesk.edit.notes.draft import Document, digest_of, joined
+from copydesk.edit.notes.draft import DocumentText, digest_of_texts, joined
 from copydesk.errors import ContentChanged, Failed, Refusal
 from copydesk.store.notes.errors import NotesTorn
-from copydesk.store.notes.protocol import Done
+from copydesk.store.notes.protocol import ChangesDone
 from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -31,14 +31,14 @@ from copydesk.text.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BlocksWritten:
     """What was written, and what the store left: ids by change, none where it could not tell.
 
     `edit_ids` are those of the journal, one for each file; none when nothing changed.
     """
 
     ready: Ready
-    done: Done
+    done: ChangesDone
     edit_ids: tuple[int, ...]
     told: bool = True
 
@@ -63,7 +63,7 @@ class NotesWriting:
         make: Callable[[], Ready],
         still: Callable[[], None] = _nothing,
         then: Callable[[], None] = _nothing,
-    ) -> Made:
+    ) -> BlocksWritten:
         """Write what `make` makes of the notes as they are; it is asked again when they move on.
 
         `still` is called in the turns before anything else and may refuse; `then`
@@ -82,7 +82,7 @@ class NotesWriting:
 
     def _attempt(
         self, job: Job, ready: Ready, still: Callable[[], None], then: Callable[[], None]
-    ) -> Made:
+    ) -> BlocksWritten:
         paths = [document.path for document in ready.documents] or [ready.path]
         self._notes.check(job.member, "write", paths)
         self._notes.check(job.member, "read", paths)
@@ -93,7 +93,9 @@ class NotesWriting:
             if ready.documents and self._notes.home(job.member).in_files:
                 made = self._in_files(job, ready, held)
             elif ready.nothing or self._notes.home(job.member).in_files:
-                made = Made(ready, self._notes.home(job.member).store.execute(ready.prepared), ())
+                made = BlocksWritten(
+                    ready, self._notes.home(job.member).store.execute(ready.prepared), ()
+                )
             else:
                 made = self._in_store(job, ready)
             with suppress(Refusal):  # it is written, and the journal settles the rest
@@ -116,7 +118,7 @@ class NotesWriting:
             others=reals[1:],
         )
 
-    def _in_files(self, job: Job, ready: Ready, held: ExitStack) -> Made:
+    def _in_files(self, job: Job, ready: Ready, held: ExitStack) -> BlocksWritten:
         documents = {self._set.files.resolve(one.path): one for one in ready.documents}
         opened = self._opened(job, documents, held)
         rewritings = [
@@ -135,11 +137,11 @@ class NotesWriting:
         try:
             done = self._notes.home(job.member).store.execute(ready.prepared)
         except Refusal:  # the texts are written, whoever writes next to them
-            return Made(ready, Done(()), edit_ids, told=False)
-        return Made(ready, done, edit_ids)
+            return BlocksWritten(ready, ChangesDone(()), edit_ids, told=False)
+        return BlocksWritten(ready, done, edit_ids)
 
     def _opened(
-        self, job: Job, documents: dict[RelPath, Document], held: ExitStack
+        self, job: Job, documents: dict[RelPath, DocumentText], held: ExitStack
     ) -> dict[RelPath, OpenText]:
         """The files that are there, open, as they were prepared on; raises TargetMoved."""
         there = [real for real, document in documents.items() if not document.created]
@@ -167,7 +169,7 @@ class NotesWriting:
             raise TargetMoved()
         return opened
 
-    def _in_store(self, job: Job, ready: Ready) -> Made:
+    def _in_store(self, job: Job, ready: Ready) -> BlocksWritten:
         """What the store writes by itself: recorded before, and the way back after."""
         journal = self._set.journal
         edit_id = journal.open(self._entry(job, ready))
@@ -184,7 +186,7 @@ class NotesWriting:
             raise
         journal.keep_undo(edit_id, done.undo)
         journal.close_entry(edit_id, "done")
-        return Made(ready, done, (edit_id,))
+        return BlocksWritten(ready, done, (edit_id,))
 
     def _entry(self, job: Job, ready: Ready) -> Entry:
         """The entry of what a store is about to write; it has no file to be judged by."""
@@ -196,8 +198,8 @@ class NotesWriting:
             tool=job.tool,
             path=ready.path,
             kind="notes",
-            before=digest_of(before),
-            after=digest_of(after or f"{now_ms} {job.tool}"),
+            before=digest_of_texts(before),
+            after=digest_of_texts(after or f"{now_ms} {job.tool}"),
             inverse=ChangeSet.of(0, []),
             diff=b"".join(document.diff for document in ready.documents),
             hunk_id=job.hunk_id,
@@ -215,16 +217,16 @@ class _Moved(Exception):
 
 def texts_digest(texts: Mapping[str, str]) -> str:
     """The digest that an entry has of the texts of all its documents."""
-    return digest_of(_joined(texts))
+    return digest_of_texts(_joined(texts))
 
 
 def _joined(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
 
-def _job(job: Job, document: Document) -> Job:
+def _job(job: Job, document: DocumentText) -> Job:
     return replace(job, path=document.path)
 
 
-def _revision(document: Document) -> Revision:
+def _revision(document: DocumentText) -> Revision:
     return Revision(document.base, document.change, document.after, document.diff)

@@ -1,26 +1,23 @@
-"""A block diff as the texts of documents see it: a draft like any other, of one or of several.
-
-What lives here: the value, and the summary of what each hunk comes to. What must
-not: the store, words. Invariant: `change` and those of `others` are what the
-operations of the plan come to, no more.
-"""
+"""A block diff as the texts of documents see it: a draft like any other, of one or of several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from copydesk.edit.draft import Draft, Normalized
-from copydesk.edit.notes.hunk import Action, Hunk
-from copydesk.edit.notes.operations import Insert
-from copydesk.edit.notes.plan import Plan
+from copydesk.edit.notes.grammar import Action, BlockHunk
+from copydesk.edit.notes.plan import BlockPlan, InsertBlocks, NewText, SplitText
 from copydesk.edit.place import Place
 from copydesk.edit.reads import BlockReads
 from copydesk.edit.request import BlockDiff
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
+from copydesk.text.markdown import Block, Profile, is_phantom, parse
+from copydesk.text.markdown.block import BLANK, LIST, cut, decode, encode
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, unified
@@ -38,7 +35,7 @@ _KINDS: Mapping[Action, Kind] = {
 }
 
 
-class Document(NamedTuple):
+class DocumentText(NamedTuple):
     """What is done to the text of one document; `created`: it was not there."""
 
     path: RelPath
@@ -68,7 +65,7 @@ class HunkMade:
     new_ids: tuple[str, ...] = ()
 
 
-_NO_PLAN = Plan((), (), ())
+_NO_PLAN = BlockPlan((), (), ())
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,8 @@ class BlockDraft(Draft):
     are those that the operations of `plan` left, and `edit_ids` those of the journal.
     """
 
-    plan: Plan = _NO_PLAN
-    documents: tuple[Document, ...] = ()
+    plan: BlockPlan = _NO_PLAN
+    documents: tuple[DocumentText, ...] = ()
     ids: tuple[tuple[str, ...], ...] = ()
     edit_ids: tuple[int, ...] = ()
 
@@ -112,14 +109,14 @@ class BlockDraft(Draft):
         """What a plan of this keeps: the texts that no SEARCH stands for, and the lines."""
         blind = {hunk.block_id for hunk in self.plan.hunks if _is_blind(hunk)}
         found = (image for image in self.plan.reads if image.id in blind)
-        digests = tuple((image.id, digest_of(image.markdown)) for image in found)
+        digests = tuple((image.id, digest_of_texts(image.markdown)) for image in found)
         return BlockReads(digests, self.old_count, self.new_count)
 
     def made(self) -> tuple[HunkMade, ...]:
         """Each hunk, in the order of the diff."""
         came: dict[int, list[str]] = {}
         for operation, ids in zip(self.plan.operations, self.ids, strict=False):
-            if isinstance(operation, Insert):
+            if isinstance(operation, InsertBlocks):
                 for line in operation.lines:
                     came.setdefault(line, []).extend(ids)
         old = {image.id: image.markdown for image in self.plan.reads}
@@ -149,11 +146,11 @@ class BlockDraft(Draft):
 
 
 def block_draft(
-    request: BlockDiff, plan: Plan, documents: Sequence[Document], path: RelPath
+    request: BlockDiff, plan: BlockPlan, documents: Sequence[DocumentText], path: RelPath
 ) -> BlockDraft:
     """The draft of a plan and what it does to documents; `path` is that of the first one named."""
     order = tuple(sorted(documents, key=lambda each: each.path != path))
-    whole = joined(order) if order else Document(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+    whole = joined(order) if order else DocumentText(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
     closed = whole.base.line_count == 0 or whole.base.ends_with_newline
     style = whole.base.newline_name(whole.base.dominant_newline)
     return BlockDraft(
@@ -169,7 +166,7 @@ def block_draft(
     )
 
 
-def joined(documents: Sequence[Document]) -> Document:
+def joined(documents: Sequence[DocumentText]) -> DocumentText:
     """Documents, one at least, as one text: each but the first below a line with its path."""
     first, *others = documents
     if not others:
@@ -180,18 +177,18 @@ def joined(documents: Sequence[Document]) -> Document:
         edits += [Edit(len(data) + e.start, len(data) + e.stop, e.new) for e in one.change.edits]
         data += one.base.data
     base = Snapshot(data, UTF8)
-    return Document(first.path, base, ChangeSet.of(base.size, edits))
+    return DocumentText(first.path, base, ChangeSet.of(base.size, edits))
 
 
-def rewritten(path: RelPath, before: str | None, after: str) -> Document:
+def rewritten(path: RelPath, before: str | None, after: str) -> DocumentText:
     """A document of which only the texts are known, each ended by a line feed; None: it is new."""
     base = Snapshot(_closed(before or ""), UTF8)
     new = _closed(after)
     edits = [] if new == base.data else [Edit(0, base.size, new)]
-    return Document(path, base, ChangeSet.of(base.size, edits), before is None)
+    return DocumentText(path, base, ChangeSet.of(base.size, edits), before is None)
 
 
-def digest_of(text: str) -> str:
+def digest_of_texts(text: str) -> str:
     """The SHA-256 of a text in UTF-8, in hex."""
     return Snapshot(text.encode("utf-8", "surrogatepass"), UTF8).digest
 
@@ -201,10 +198,61 @@ def _closed(text: str) -> bytes:
     return closed.encode("utf-8", "surrogatepass")
 
 
-def _is_blind(hunk: Hunk) -> bool:
+def _is_blind(hunk: BlockHunk) -> bool:
     """Whether the hunk takes away a text that it does not name."""
     return hunk.search is None and (hunk.deletes or hunk.rewrites)
 
 
-def _kind(hunk: Hunk) -> Kind:
+def _kind(hunk: BlockHunk) -> Kind:
     return "DELETE" if hunk.deletes else _KINDS[hunk.action]
+
+
+def split_as(profile: Profile) -> SplitText:
+    """The splitting of texts in a profile: `siyuan` for a kernel, `gfm` for a folder.
+
+    Line ends become LF. A text of nothing but blank lines has no piece.
+    """
+
+    def split(text: str) -> tuple[NewText, ...]:
+        lines, _ = cut(encode(text))
+        data = b"\n".join(lines)
+        blocks = [
+            block for block in parse(data, profile, part=True).root.children if _stands(block)
+        ]
+        return tuple(_pieces(data, lines, blocks)) if blocks else ()
+
+    return split
+
+
+def _stands(block: Block) -> bool:
+    return not is_phantom(block)
+
+
+def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Iterator[NewText]:
+    starts = _first_lines(data, blocks)
+    starts[0] = 0  # what no block is made of goes with the first
+    for block, start, stop in zip(blocks, starts, [*starts[1:], len(lines)], strict=True):
+        items = block.children if block.kind == LIST else ()
+        within = [start, *_first_lines(data, items)[1:], stop]
+        below = tuple(
+            NewText(item.kind, _joined(lines[one:other]))
+            for item, (one, other) in zip(items, pairwise(within), strict=False)
+        )
+        yield NewText(block.kind, _joined(lines[start:stop]), below)
+
+
+def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
+    """The lines, from 0, on which blocks start that stand one after the other."""
+    found: list[int] = []
+    line = at = 0
+    for block in blocks:
+        line += data.count(b"\n", at, block.start)
+        at = block.start
+        found.append(line)
+    return found
+
+
+def _joined(lines: Sequence[bytes]) -> str:
+    """The text of the lines without the blank ones around them."""
+    kept = [number for number, line in enumerate(lines) if line.strip(BLANK)]
+    return decode(b"\n".join(lines[kept[0] : kept[-1] + 1])) if kept else ""

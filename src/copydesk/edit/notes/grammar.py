@@ -1,44 +1,192 @@
-"""The text of a block diff made into hunks, or into everything that is wrong with it.
-
-What lives here: the grammar, and how to read on after an error. What must not:
-blocks (`working`). Invariant: every line that is not blank is a header, a
-marker, the fence around the whole, or content of a hunk; anything else is a
-problem, and then there are no hunks at all.
-
-    diff    = hunk+                      perhaps in a code fence; LF or CRLF
-    hunk    = "@@id@@" body              replace what SEARCH holds; delete, if nothing replaces it
-            | "@@DELETE:id@@"
-            | "@@COMMAND:id@@" text      REPLACE BEFORE AFTER PREPEND APPEND, in any case
-            | "@@COMMAND:id@@" body      the same; SEARCH empty, the text stands after it
-    body    = "<<<<<<< SEARCH" lines "=======" lines ">>>>>>> REPLACE"
-    text    = lines, up to the next header
-
-Headers and markers are whole lines. In a body everything but its own markers is
-content, headers too; a body that holds marker lines has longer markers, eight
-signs or more, the same number in all three. In a text a line of `=` is content
-(it underlines headings); other markers are refused there, since they are a
-hunk without its header more often than not: a text that is to hold them, or a
-header, is written as a body.
-"""
+"""The text of a block diff: its lines, its hunks, all that is wrong with it, and back to text."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, cast
 
 from copydesk.edit.notes.errors import BlockDiffRefused, Kind, Problem, problem
-from copydesk.edit.notes.hunk import Hunk, content, is_blank, is_block_id, lines_of
-from copydesk.edit.notes.lines import Header, fence_of, header_of, marker_line, marker_of
+
+Action = Literal["EDIT", "DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APPEND"]
+"""`EDIT` is SEARCH/REPLACE under a header without command; the others are the commands."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SIYUAN_ID = re.compile(r"[0-9]{14}-[a-z0-9]{7}")
 
 
-def parse(diff: str, valid: Callable[[str], bool] = is_block_id) -> tuple[Hunk, ...]:
+@dataclass(frozen=True, slots=True)
+class BlockHunk:
+    """One edit of one block, or new blocks beside or in it.
+
+    `search` is what the block must hold (EDIT alone); `text` is the new text,
+    empty for DELETE, and for an EDIT that deletes. `line` is that of the header
+    in the diff, from 1; it does not count when hunks are compared.
+    """
+
+    action: Action
+    block_id: str
+    text: str = ""
+    search: str | None = None
+    line: int = field(default=1, compare=False)
+
+    def __post_init__(self) -> None:
+        edits, deletes = self.action == "EDIT", self.action == "DELETE"
+        sound = (
+            is_block_id(self.block_id)
+            and bool(self.search) == (self.search is not None) == edits
+            and (bool(self.text) != deletes or edits)
+            and all(
+                part == content_of_hunk(lines_of_hunk(part))
+                for part in (self.text, self.search or "")
+            )
+        )
+        if not sound:
+            raise ValueError(f"no hunk: {self.action} of {self.block_id!r}")
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the block is to go."""
+        return self.action == "DELETE" or (self.action == "EDIT" and not self.text)
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the block is to hold another text."""
+        return self.action in ("EDIT", "REPLACE") and not self.deletes
+
+
+def is_block_id(text: str) -> bool:
+    """Whether a block may have this id: 1 to 64 of letters and digits of ASCII, `_` and `-`.
+
+    So are SiYuan's ids, and the anchors in Markdown files (`^anchor`, `{: id=".."}`,
+    front matter). An id that is none can be in no store.
+    """
+    return _ID.fullmatch(text) is not None
+
+
+def is_siyuan_id(text: str) -> bool:
+    """Whether this is an id as SiYuan makes them: 14 digits, `-`, 7 of a-z and 0-9."""
+    return _SIYUAN_ID.fullmatch(text) is not None
+
+
+def lines_of_hunk(text: str) -> list[str]:
+    """The lines of a text without their ends, which are LF or CRLF."""
+    return [line.rstrip("\r") for line in text.split("\n")]
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line holds nothing but blanks and tabs, as Markdown says."""
+    return not line.strip(" \t")
+
+
+def content_of_hunk(lines: list[str]) -> str:
+    """The lines as one text, without the blank ones at its ends."""
+    start, stop = 0, len(lines)
+    while start < stop and is_blank(lines[start]):
+        start += 1
+    while start < stop and is_blank(lines[stop - 1]):
+        stop -= 1
+    return "\n".join(lines[start:stop])
+
+
+LEAST_SIGNS = 7
+"""Signs of the shortest marker; longer ones let a body hold shorter ones as content."""
+
+_COMMANDS = ("DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APPEND")
+_MARKER = re.compile(r"(?P<open><{7,}) SEARCH|(?P<middle>={7,})|(?P<close>>{7,}) REPLACE")
+_FENCE = re.compile(r" {0,3}(?P<signs>`{3,}|~{3,})(?P<info>[^`]*)")
+_SIYUAN_SIZE = 22
+_LABEL_CHARACTERS = 32
+_LABEL_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A marker line: which of the three, and how many signs it has."""
+
+    part: Literal["open", "middle", "close"]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header line; `wrong` is what is the matter with it, None for a sound one.
+
+    `plain` headers count wherever one may stand. One that is not could be a line
+    of a text as well (`@@ -1,2 +1,2 @@`), and counts only where no text may stand.
+    """
+
+    action: Action
+    block_id: str
+    wrong: Kind | None = None
+    plain: bool = True
+
+
+def marker_of(line: str) -> Marker | None:
+    """The marker that the line is."""
+    found = _MARKER.fullmatch(line)
+    if found is None:
+        return None
+    part = cast(Literal["open", "middle", "close"], found.lastgroup)
+    return Marker(part, len(found[part]))
+
+
+def marker_line(part: Literal["open", "middle", "close"], size: int) -> str:
+    """The line of a marker."""
+    if part == "middle":
+        return "=" * size
+    return f"{'<' * size} SEARCH" if part == "open" else f"{'>' * size} REPLACE"
+
+
+def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
+    """The header that the line is; `valid` says which ids there may be.
+
+    Blanks within the signs are allowed (`@@ DELETE : id @@`), and a label after
+    them: a few words, as the name of a type of blocks is. More words would be
+    text that nobody reads.
+    """
+    if not line.startswith("@@"):
+        return None
+    inner, closed, label = line[2:].partition("@@")
+    name, colon, rest = inner.partition(":")
+    command = name.strip(" \t").upper() if colon else ""
+    block_id = (rest if colon else inner).strip(" \t")
+    known = command in _COMMANDS
+    action = cast(Action, command) if known else "EDIT"
+    plain = known or (bool(closed) and len(inner.split()) == 1)
+    plain = plain or is_siyuan_id(block_id[:_SIYUAN_SIZE])
+    if not closed:
+        return Header(action, block_id, "INVALID_BLOCK_ID.unclosed", plain)
+    if colon and not known:
+        return Header(action, block_id, "INVALID_BLOCK_ID.command", plain)
+    if not valid(block_id):
+        return Header(action, block_id, "INVALID_BLOCK_ID.id", plain)
+    return Header(action, block_id, None if _is_label(label) else "UNEXPECTED_TEXT.label")
+
+
+def fence_of(line: str) -> tuple[str, str] | None:
+    """The signs of a code fence and what stands after them, if the line is one."""
+    found = _FENCE.fullmatch(line)
+    return (found["signs"], found["info"].strip(" \t")) if found else None
+
+
+def _is_label(text: str) -> bool:
+    words = text.split()
+    short = len(words) <= _LABEL_WORDS and len(text.strip()) <= _LABEL_CHARACTERS
+    return short and all(char.isalnum() or char in "-_/()（）" for word in words for char in word)
+
+
+def parse_block_diff(
+    diff: str, valid: Callable[[str], bool] = is_block_id
+) -> tuple[BlockHunk, ...]:
     """The hunks of a block diff, in its order; at least one.
 
     `valid` says which ids there may be. Raises BlockDiffRefused with every
     problem, by line. Time is linear in the length of the diff.
     """
-    reader = _Reader(lines_of(diff), valid)
+    reader = _Reader(lines_of_hunk(diff), valid)
     reader.read()
     if reader.problems:
         raise BlockDiffRefused(tuple(sorted(reader.problems, key=lambda found: found.line)))
@@ -58,7 +206,7 @@ class _Reader:
     """Lines, how far they are read, and what was found in them."""
 
     def __init__(self, lines: list[str], valid: Callable[[str], bool]) -> None:
-        self.hunks: list[Hunk] = []
+        self.hunks: list[BlockHunk] = []
         self.problems: list[Problem] = []
         self._lines = lines
         self._valid = valid
@@ -137,7 +285,7 @@ class _Reader:
                 self._wrong(kind, self._at, text=self._lines[self._at])
             self._at += 1
         if not broken:
-            self._add_text(header, at, content(self._lines[start : self._at]))
+            self._add_text(header, at, content_of_hunk(self._lines[start : self._at]))
 
     def _body(self, size: int) -> _Body:
         """Read the body whose first marker stands here, of so many signs; leave off behind it."""
@@ -160,7 +308,7 @@ class _Reader:
                 if middle is None or doubled:
                     return _Body(at)
                 search, text = self._lines[at + 1 : middle], self._lines[middle + 1 : i]
-                return _Body(at, content(search), content(text))
+                return _Body(at, content_of_hunk(search), content_of_hunk(text))
         return self._unclosed(at, size)
 
     def _nested(self, at: int, inner: int, size: int) -> _Body:
@@ -253,7 +401,7 @@ class _Reader:
     def _add(self, header: Header, at: int, text: str = "", search: str | None = None) -> None:
         """A sound hunk; one whose header is wrong was told of already."""
         if header.wrong is None:
-            self.hunks.append(Hunk(header.action, header.block_id, text, search, at + 1))
+            self.hunks.append(BlockHunk(header.action, header.block_id, text, search, at + 1))
 
     def _wrong(
         self,
@@ -281,3 +429,29 @@ def _unfenced(lines: list[str]) -> tuple[int, int]:
         if opening and closing and not closing[1] and closing[0].startswith(opening[0]):
             return start + 1, stop - 1
     return 0, len(lines)
+
+
+def render(hunks: Iterable[BlockHunk]) -> str:
+    """The diff of these hunks, LF alone, a blank line between them."""
+    return "\n".join("".join(f"{line}\n" for line in _lines(hunk)) for hunk in hunks)
+
+
+def _lines(hunk: BlockHunk) -> list[str]:
+    command = "" if hunk.action == "EDIT" else f"{hunk.action}:"
+    header = f"@@{command}{hunk.block_id}@@"
+    if hunk.action == "DELETE":
+        return [header]
+    search = lines_of_hunk(hunk.search) if hunk.search else []
+    text = lines_of_hunk(hunk.text) if hunk.text else []
+    if hunk.action != "EDIT" and all(_is_plain(line) for line in text):
+        return [header, *text]
+    used = {marker.size for line in [*search, *text] if (marker := marker_of(line))}
+    size = next(n for n in range(LEAST_SIGNS, LEAST_SIGNS + len(used) + 1) if n not in used)
+    opening, middle = marker_line("open", size), marker_line("middle", size)
+    return [header, opening, *search, middle, *text, marker_line("close", size)]
+
+
+def _is_plain(line: str) -> bool:
+    """Whether a line needs no markers around it."""
+    marker = marker_of(line)
+    return (marker is None or marker.part == "middle") and header_of(line, is_block_id) is None

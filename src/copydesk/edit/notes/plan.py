@@ -1,30 +1,568 @@
-"""What a block diff becomes on the blocks as they are: a plan, or all that is wrong.
-
-What lives here: the operations that lead to what the working copy is after all
-hunks. What must not: where hunks act (`working`), the store. Invariants: updates
-come first, then inserts, then deletes, so that every anchor is a block that was
-there before and still is; a list whose last item goes, goes as a whole, since
-there are no empty lists.
-"""
+"""What a block diff becomes on the blocks as they are: operations, or all that is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Literal, NamedTuple, Protocol
 
-from copydesk.edit.notes.blocks import Image, Split, Tree, image_of
-from copydesk.edit.notes.claims import Unfit
 from copydesk.edit.notes.errors import BlockDiffRefused, Kind, Problem, problem
-from copydesk.edit.notes.hunk import Hunk
-from copydesk.edit.notes.match import Reason, compare, same
-from copydesk.edit.notes.operations import Delete, Insert, Operation, Place, Update
-from copydesk.edit.notes.working import New, Working
+from copydesk.edit.notes.grammar import BlockHunk, content_of_hunk, lines_of_hunk
+from copydesk.text.align import Gap, align, same_after
+
+CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
+"""Kinds of blocks that hold blocks; a heading does not, its section stands behind it."""
+
+_MARKER = re.compile(r"[ \t]*([0-9]{1,8})?([-*+.)])[ \t]+(\[.\][ \t])?")
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)", re.MULTILINE)
+
+
+class BlockView(Protocol):
+    """One block as it is now. `parent_id` is its container, empty for a document."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def parent_id(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def markdown(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTree:
+    """As much of some documents as a diff needs.
+
+    `blocks`: those that the diff names and all that are around them; one that is
+    not in here does not exist. `children`: the ids in order of what each
+    container holds that is around a named block, or is one; those beside a
+    heading that something is appended to are in `blocks` too.
+    """
+
+    blocks: Mapping[str, BlockView]
+    children: Mapping[str, Sequence[str]]
+
+    def around(self, block_id: str) -> list[str]:
+        """The containers around a block, the nearest first; the last is the document."""
+        found: list[str] = []
+        parent = self.blocks[block_id].parent_id
+        while parent:
+            found.append(parent)
+            parent = self.blocks[parent].parent_id
+        return found
+
+
+class NewText(NamedTuple):
+    """One block of a new text; of a list, the items are its `children`."""
+
+    kind: str
+    markdown: str
+    children: tuple[NewText, ...] = ()
+
+
+SplitText = Callable[[str], Sequence[NewText]]
+"""How a text splits in blocks at its top level.
+
+Law: every line that is not blank stands in exactly one piece, as it is written.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockImage:
+    """A block before or after an operation: all that it is, but for its place.
+
+    `id` of a new block is a name of its plan, `+1`, `+2` …, which no block can
+    have. The markdown of a container is that of all it holds.
+    """
+
+    id: str
+    kind: str
+    markdown: str
+
+
+def image_of(block: BlockView) -> BlockImage:
+    """The block as it is now."""
+    return BlockImage(block.id, block.kind, block.markdown)
+
+
+def as_item(text: str, items: Sequence[str]) -> str:
+    """The text as one more item of a list, with the marker that its items have."""
+    found = _MARKER.match(items[-1]) if items else None
+    marker = "- "
+    if found is not None and found[2]:
+        marker = f"{int(found[1]) + 1 if found[1] else ''}{found[2]} "
+    task = "[ ] " if found is not None and found[3] else ""
+    lines = text.replace("\r\n", "\n").strip("\n").split("\n")
+    body = [line and " " * len(marker) + line for line in lines]
+    return "\n".join([f"{marker}{task}{lines[0]}", *body[1:]])
+
+
+def heading_level(markdown: str) -> int:
+    """The level, 1 to 6, of a heading by its text: signs before it or a line under it."""
+    found = _ATX.match(markdown)
+    if found is not None:
+        return len(found[1])
+    return 1 if markdown.rstrip().endswith("=") else 2
+
+
+class Unfit(Exception):
+    """A hunk that cannot be made; `other` is the line of the one that it does not go with."""
+
+    def __init__(self, kind: Kind, other: int | None = None) -> None:
+        super().__init__(kind)
+        self.kind: Kind = kind
+        self.other = other
+
+
+class Claims:
+    """The claims of the hunks so far; a hunk that is refused for another reason has its own too."""
+
+    def __init__(self, tree: BlockTree) -> None:
+        self._tree = tree
+        self._written: dict[str, BlockHunk] = {}
+        self._inside: dict[str, int] = {}
+
+    def write(self, hunk: BlockHunk) -> None:
+        """Claim the block that a hunk writes or deletes. Raises Unfit."""
+        block_id = hunk.block_id
+        around = self._tree.around(block_id)
+        for place in (block_id, *around):
+            claim = self._written.get(place)
+            if claim is not None:
+                same = place == block_id
+                kind: Kind = "CONFLICTING_HUNKS.same" if same else "CONFLICTING_HUNKS.inside"
+                raise Unfit(kind, claim.line)
+        if block_id in self._inside:
+            raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
+        self._written[block_id] = hunk
+        self._act_inside(around, hunk.line)
+
+    def put(self, block_id: str, line: int, *, within: bool) -> None:
+        """Claim that something is put beside a block, or `within` it. Raises Unfit."""
+        around = self._tree.around(block_id)
+        for place in (block_id, *around):
+            claim = self._written.get(place)
+            if claim is not None and claim.deletes:
+                raise Unfit("ANCHOR_DELETED", claim.line)
+            if claim is not None and (within or place != block_id):
+                raise Unfit("CONFLICTING_HUNKS.inside", claim.line)
+        self._act_inside([block_id, *around] if within else around, line)
+
+    def _act_inside(self, places: list[str], line: int) -> None:
+        for place in places:
+            self._inside.setdefault(place, line)
+
+
+BlockSide = Literal["before", "after", "first_in", "last_in"]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPosition:
+    """Beside a block, or in a container: directly before or after, as the first or the last."""
+
+    side: BlockSide
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBlock:
+    """Let a block hold another text; its id, its attributes and its place stay.
+
+    `lines` of the diff, from 1, are those of the headers that ask for it, here
+    and in the other operations; they do not count when operations are compared.
+    """
+
+    before: BlockImage
+    after: BlockImage
+    lines: tuple[int, ...] = field(default=(), compare=False)
+
+    @property
+    def inverse(self) -> UpdateBlock:
+        """The text as it was."""
+        return UpdateBlock(self.after, self.before, self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBlocks:
+    """Make blocks at a place, in this order. As an inverse: bring one back, with its own id.
+
+    `markdown` is the text of all of them. The anchor is a block that was there
+    before the diff; only that of an inverse may be a new one, by its name.
+    """
+
+    place: BlockPosition
+    markdown: str
+    images: tuple[BlockImage, ...]
+    lines: tuple[int, ...] = field(default=(), compare=False)
+
+    @property
+    def inverse(self) -> DeleteBlock:
+        """The blocks away again."""
+        return DeleteBlock(self.place, self.markdown, self.images, self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBlock:
+    """Take a block away, and all that it holds. As an inverse: take away what was made.
+
+    `place` is where it stood at that moment.
+    """
+
+    place: BlockPosition
+    markdown: str
+    images: tuple[BlockImage, ...]
+    lines: tuple[int, ...] = field(default=(), compare=False)
+
+    @property
+    def inverse(self) -> InsertBlocks:
+        """The block back."""
+        return InsertBlocks(self.place, self.markdown, self.images, self.lines)
+
+
+BlockOperation = UpdateBlock | InsertBlocks | DeleteBlock
+
+
+class Order:
+    """The order of blocks under each parent."""
+
+    def __init__(self, children: Mapping[str, Sequence[str]]) -> None:
+        self._children = children
+        self._first: dict[str, str | None] = {}
+        self._last: dict[str, str | None] = {}
+        self._next: dict[str, str | None] = {}
+        self._previous: dict[str, str | None] = {}
+
+    def all(self, parent: str) -> Iterator[str]:
+        """The blocks under a parent."""
+        block = self._opened(parent)
+        while block is not None:
+            yield block
+            block = self._next[block]
+
+    def last(self, parent: str) -> str | None:
+        """The last block under a parent."""
+        self._opened(parent)
+        return self._last[parent]
+
+    def after(self, parent: str, block: str) -> str | None:
+        """The block after this one."""
+        self._opened(parent)
+        return self._next[block]
+
+    def before(self, parent: str, block: str) -> str | None:
+        """The block before this one."""
+        self._opened(parent)
+        return self._previous[block]
+
+    def insert(self, parent: str, previous: str | None, block: str) -> None:
+        """Put a block after `previous`, or before all others."""
+        first = self._opened(parent)
+        behind = first if previous is None else self._next[previous]
+        self._link(parent, previous, block)
+        self._link(parent, block, behind)
+
+    def remove(self, parent: str, block: str) -> None:
+        """Take a block away."""
+        self._opened(parent)
+        self._link(parent, self._previous.pop(block), self._next.pop(block))
+
+    def _opened(self, parent: str) -> str | None:
+        """The first block under a parent, whose children are known from now on."""
+        if parent not in self._first:
+            previous: str | None = None
+            for child in self._children[parent]:
+                self._link(parent, previous, child)
+                previous = child
+            self._link(parent, previous, None)
+        return self._first[parent]
+
+    def _link(self, parent: str, one: str | None, other: str | None) -> None:
+        """Let `other` follow `one`; None is what is beyond the ends."""
+        if one is None:
+            self._first[parent] = other
+        else:
+            self._next[one] = other
+        if other is None:
+            self._last[parent] = one
+        else:
+            self._previous[other] = one
+
+
+_TOKENS = re.compile(r"[0-9A-Za-z_]+|[^\s]")
+_WEIGHED = 100_000
+"""Characters that differ, of either side, that are compared word by word; beyond, by line alone."""
+
+_DIFF_LINES = 24
+_DIFF_CHARACTERS = 2_000
+_WIDTH = 160
+
+
+MismatchReason = Literal["text", "part", "more", "blanks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a SEARCH is not a block's text.
+
+    `reason`: `part` (the block holds it, and more), `more` (it holds the block, and
+    more), `blanks` (they differ in white space alone) or `text`. `similarity` in
+    percent, of characters that are not white space; never 100. `difference`: lines
+    of SEARCH (`-`), of the block (`+`), of both (blanks), long ones cut to what is
+    around the difference.
+    """
+
+    reason: MismatchReason
+    similarity: int
+    difference: tuple[str, ...]
+
+
+def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
+    """Whether SEARCH holds the block's text; not `strict`: with runs of white space as one blank.
+
+    Letters are compared as they are: no case is folded, no accent composed.
+    """
+    if content_of_hunk(lines_of_hunk(search)) == content_of_hunk(lines_of_hunk(markdown)):
+        return True
+    return not strict and search.split() == markdown.split()
+
+
+def find_mismatch(search: str, markdown: str) -> Mismatch:
+    """What differs between a SEARCH and a text that is not the same."""
+    sought, have = content_of_hunk(lines_of_hunk(search)), content_of_hunk(lines_of_hunk(markdown))
+    mine, theirs = sought.split("\n"), have.split("\n")
+    gaps = list(align(mine, theirs).gaps())
+    reason: MismatchReason = "text"
+    if sought.split() == have.split():
+        reason = "blanks"
+    elif sought and have and (sought in have or have in sought):
+        reason = "part" if sought in have else "more"
+    return Mismatch(reason, _similarity(mine, theirs, gaps), tuple(_diff(mine, theirs, gaps)))
+
+
+def _similarity(mine: list[str], theirs: list[str], gaps: list[Gap]) -> int:
+    """Percent of the characters of both that are the same and in the same order."""
+    total = sum(map(_weight, mine)) + sum(map(_weight, theirs))
+    same_weight, room = total, _WEIGHED
+    for gap in gaps:
+        ours, others = mine[gap.base_start : gap.base_stop], theirs[gap.now_start : gap.now_stop]
+        same_weight -= sum(map(_weight, ours)) + sum(map(_weight, others))
+        ours, others = _words(ours, room), _words(others, room)
+        room = max(room - sum(map(len, ours)), 0)
+        runs = align(ours, others).runs
+        kept = (len(ours[run.base_start + i]) for run in runs for i in range(run.length))
+        same_weight += 2 * sum(kept)
+    return min(100 * same_weight // total if total else 0, 99)
+
+
+def _weight(line: str) -> int:
+    return sum(map(len, line.split()))
+
+
+def _words(lines: list[str], room: int) -> list[str]:
+    """Words of ASCII and single other characters, without white space; at most `room` of them."""
+    words: list[str] = []
+    for line in lines:
+        if room <= 0:
+            break
+        words += _TOKENS.findall(line[:room])
+        room -= len(line) + 1
+    return words
+
+
+def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> Iterator[str]:
+    """The lines that differ, each gap with a line of both before and after it."""
+    count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
+    shown = told = 0
+    size = 0
+    last = -1  # the last line of SEARCH that was shown as one of both
+    for gap in gaps:
+        for line in _gap_lines(mine, theirs, gap, last):
+            size += len(line)
+            if shown and (shown >= _DIFF_LINES or size > _DIFF_CHARACTERS):
+                yield f"… ({count - told} more lines differ)"
+                return
+            shown += 1
+            told += line[0] in "-+"
+            yield line
+        last = gap.base_stop
+
+
+def _gap_lines(mine: list[str], theirs: list[str], gap: Gap, last: int) -> Iterator[str]:
+    removed, added = gap.base_stop - gap.base_start, gap.now_stop - gap.now_start
+    if gap.base_start and gap.base_start - 1 > last:
+        yield f"  {_cut(mine[gap.base_start - 1], 0)}"
+    for i in range(removed):
+        line = mine[gap.base_start + i]
+        at = same_after(line, theirs[gap.now_start + i], 0, 0) if i < added else 0
+        yield f"- {_cut(line, at)}"
+    for i in range(added):
+        line = theirs[gap.now_start + i]
+        at = same_after(line, mine[gap.base_start + i], 0, 0) if i < removed else 0
+        yield f"+ {_cut(line, at)}"
+    if gap.base_stop < len(mine):
+        yield f"  {_cut(mine[gap.base_stop], 0)}"
+
+
+def _cut(line: str, at: int) -> str:
+    """What is around character `at`."""
+    start = max(min(at - _WIDTH // 3, len(line) - _WIDTH), 0)
+    shown = line[start : start + _WIDTH]
+    return "…" * (start > 0) + shown + "…" * (start + _WIDTH < len(line))
+
+
+@dataclass(frozen=True, slots=True)
+class NewBlock:
+    """A block that a hunk makes; `pieces` is how many blocks its text is.
+
+    `leans`: it belongs to the block before it, not to the one behind it.
+    """
+
+    image: BlockImage
+    hunk: BlockHunk
+    pieces: int
+    leans: bool
+
+
+class WorkingCopy:
+    """The blocks as the hunks so far leave them.
+
+    Deleted blocks keep their place in the order, for those that are put beside
+    them; `made` are the new ones by name, in the order in which they were made.
+    """
+
+    def __init__(self, tree: BlockTree, split: SplitText, *, strict: bool) -> None:
+        self.order = Order(tree.children)
+        self.made: dict[str, NewBlock] = {}
+        self.updated: dict[str, tuple[BlockImage, BlockHunk]] = {}
+        self.deleted: dict[str, BlockHunk] = {}
+        self.grown: dict[str, None] = {}  # the parents of new blocks, as an ordered set
+        self._tree = tree
+        self._split = split
+        self._strict = strict
+        self._claims = Claims(tree)
+        self._tails: dict[tuple[str, str], str] = {}  # the last block of this action there
+
+    def take(self, hunk: BlockHunk) -> None:
+        """Do what one hunk asks for. Raises Unfit; then only its claim is left."""
+        if hunk.block_id not in self._tree.blocks:
+            raise Unfit("BLOCK_NOT_FOUND")
+        if hunk.deletes or hunk.rewrites:
+            self._write(hunk)
+        else:
+            self._put(hunk)
+
+    def image(self, block_id: str) -> BlockImage:
+        """A block as it is now."""
+        if block_id in self.made:
+            return self.made[block_id].image
+        if block_id in self.updated:
+            return self.updated[block_id][0]
+        return image_of(self._tree.blocks[block_id])
+
+    def _write(self, hunk: BlockHunk) -> None:
+        before = self.image(hunk.block_id)
+        if before.kind == "d":
+            raise Unfit("INVALID_TARGET.document")
+        self._claims.write(hunk)
+        if hunk.search is not None and not matches(
+            hunk.search, before.markdown, strict=self._strict
+        ):
+            raise Unfit("CONTENT_MISMATCH.text")
+        if hunk.deletes:
+            self.deleted[before.id] = hunk
+            return
+        parent = self._tree.blocks[before.id].parent_id
+        first, *rest = pieces = self._pieces(hunk.text, parent)
+        self.updated[before.id] = BlockImage(before.id, first.kind, first.markdown), hunk
+        if rest:
+            last = self._insert(hunk, parent, before.id, rest, len(pieces), leans=True)
+            self._tails["rest", before.id] = last
+
+    def _put(self, hunk: BlockHunk) -> None:
+        target = self.image(hunk.block_id)
+        within = hunk.action in ("PREPEND", "APPEND") and target.kind != "h"
+        if within and target.kind not in CONTAINERS:
+            raise Unfit("INVALID_TARGET.leaf")
+        if not within and target.kind == "d":
+            raise Unfit("INVALID_TARGET.document")
+        parent = target.id if within else self._tree.blocks[target.id].parent_id
+        pieces = self._pieces(hunk.text, parent)
+        self._claims.put(target.id, hunk.line, within=within)
+        action = "AFTER" if target.kind == "h" and hunk.action == "PREPEND" else hunk.action
+        previous = self._spot(action, target, parent)
+        leans = action in ("AFTER", "PREPEND") or (action == "APPEND" and not within)
+        last = self._insert(hunk, parent, previous, pieces, len(pieces), leans=leans)
+        self._tails[action, target.id] = last
+
+    def _spot(self, action: str, target: BlockImage, parent: str) -> str | None:
+        """The block after which a new text comes; None is before all others."""
+        tail = self._tails.get((action, target.id))
+        if action == "BEFORE":
+            return self.order.before(parent, target.id)
+        if action == "PREPEND":
+            return tail
+        if action == "AFTER":
+            return tail or self._tails.get(("rest", target.id), target.id)
+        if target.kind == "h":
+            return self._section_end(parent, target, tail or target.id)
+        return self.order.last(parent)
+
+    def _section_end(self, parent: str, heading: BlockImage, at: str) -> str:
+        """The last block of the section of a heading, from one of its blocks on."""
+        level = heading_level(heading.markdown)
+        while (behind := self.order.after(parent, at)) is not None:
+            image = self.image(behind)
+            ends = image.kind == "h" and heading_level(image.markdown) <= level
+            if ends and behind not in self.deleted:
+                break
+            at = behind
+        return at
+
+    def _insert(
+        self,
+        hunk: BlockHunk,
+        parent: str,
+        previous: str | None,
+        pieces: list[NewText],
+        count: int,
+        *,
+        leans: bool,
+    ) -> str:
+        """New blocks, one at least, one behind the other; the name of the last."""
+        name = ""
+        for piece in pieces:
+            name = f"+{len(self.made) + 1}"
+            image = BlockImage(name, piece.kind, piece.markdown)
+            self.made[name] = NewBlock(image, hunk, count, leans)
+            self.order.insert(parent, previous, name)
+            self.grown[parent] = None
+            previous = name
+        return name
+
+    def _pieces(self, text: str, parent: str) -> list[NewText]:
+        """The blocks of a new text, of a kind that the parent holds; at least one."""
+        pieces = list(self._split(text))
+        if self.image(parent).kind == "l":
+            if any(piece.kind != "l" or not piece.children for piece in pieces):
+                raise Unfit("LIST_ITEM_REQUIRED")
+            pieces = [item for piece in pieces for item in piece.children]
+        if not pieces:
+            raise Unfit("EMPTY_CONTENT.blocks")
+        if len(pieces) == 1:
+            return [pieces[0]._replace(markdown=text)]  # to the last blank, as it was given
+        return pieces
+
 
 _COMPARED = 20
 """So many mismatches of one diff are told with what differs; all are named."""
 
-_MISMATCH: dict[Reason, Kind] = {
+_MISMATCH: dict[MismatchReason, Kind] = {
     "text": "CONTENT_MISMATCH.text",
     "part": "CONTENT_MISMATCH.part",
     "more": "CONTENT_MISMATCH.more",
@@ -33,7 +571,7 @@ _MISMATCH: dict[Reason, Kind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BlockPlan:
     """What a diff becomes: the operations in the order to do them.
 
     `reads` are the blocks that the hunks name, as they were before: what the
@@ -41,24 +579,26 @@ class Plan:
     since its block reads so already.
     """
 
-    hunks: tuple[Hunk, ...]
-    operations: tuple[Operation, ...]
-    reads: tuple[Image, ...]
+    hunks: tuple[BlockHunk, ...]
+    operations: tuple[BlockOperation, ...]
+    reads: tuple[BlockImage, ...]
 
     @property
-    def inverses(self) -> tuple[Operation, ...]:
+    def inverses(self) -> tuple[BlockOperation, ...]:
         """What takes the operations back, in the order to do it."""
         return tuple(operation.inverse for operation in reversed(self.operations))
 
 
-def plan(hunks: Sequence[Hunk], tree: Tree, split: Split, *, strict: bool = True) -> Plan:
+def plan_blocks(
+    hunks: Sequence[BlockHunk], tree: BlockTree, split: SplitText, *, strict: bool = True
+) -> BlockPlan:
     """The plan that makes all hunks; nothing is done.
 
     `strict` compares white space as it is. Raises BlockDiffRefused with every
     hunk that cannot be made; the others are judged as if it could. Time is linear
     in the hunks and in the blocks around them, but for the comparison of texts.
     """
-    working = Working(tree, split, strict=strict)
+    working = WorkingCopy(tree, split, strict=strict)
     problems: list[Problem] = []
     compared = 0
     for hunk in hunks:
@@ -77,11 +617,11 @@ def plan(hunks: Sequence[Hunk], tree: Tree, split: Split, *, strict: bool = True
         raise BlockDiffRefused(tuple(problems))
     named = dict.fromkeys(hunk.block_id for hunk in hunks)
     operations = (*_updates(tree, working), *_inserts(working), *_deletes(tree, working))
-    return Plan(tuple(hunks), operations, tuple(image_of(tree.blocks[one]) for one in named))
+    return BlockPlan(tuple(hunks), operations, tuple(image_of(tree.blocks[one]) for one in named))
 
 
-def _mismatch(hunk: Hunk, tree: Tree) -> Problem:
-    found = compare(hunk.search or "", tree.blocks[hunk.block_id].markdown)
+def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
+    found = find_mismatch(hunk.search or "", tree.blocks[hunk.block_id].markdown)
     return problem(
         _MISMATCH[found.reason],
         hunk.line,
@@ -91,18 +631,18 @@ def _mismatch(hunk: Hunk, tree: Tree) -> Problem:
     )
 
 
-def _updates(tree: Tree, working: Working) -> Iterator[Operation]:
+def _updates(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
     for block_id, (after, hunk) in working.updated.items():
         before = image_of(tree.blocks[block_id])
-        if not same(after.markdown, before.markdown):
-            yield Update(before, after, (hunk.line,))
+        if not matches(after.markdown, before.markdown):
+            yield UpdateBlock(before, after, (hunk.line,))
 
 
-def _inserts(working: Working) -> Iterator[Operation]:
+def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
     """The new blocks of each parent, gap by gap between those that were there before."""
     for parent in working.grown:
         left: str | None = None
-        gap: list[New] = []
+        gap: list[NewBlock] = []
         for name in working.order.all(parent):
             if name in working.made:
                 gap.append(working.made[name])
@@ -112,7 +652,9 @@ def _inserts(working: Working) -> Iterator[Operation]:
         yield from _gap(parent, left, gap, None)
 
 
-def _gap(parent: str, left: str | None, gap: list[New], right: str | None) -> Iterator[Operation]:
+def _gap(
+    parent: str, left: str | None, gap: list[NewBlock], right: str | None
+) -> Iterator[BlockOperation]:
     """The inserts between two blocks; None is an end of the parent.
 
     Those that lean to the left are put there in the opposite order, so that
@@ -120,25 +662,25 @@ def _gap(parent: str, left: str | None, gap: list[New], right: str | None) -> It
     """
     runs = [list(run) for _, run in groupby(gap, key=lambda new: id(new.hunk))]
     leaning = next((i for i, run in enumerate(runs) if not run[0].leans), len(runs))
-    behind = Place("first_in", parent) if left is None else Place("after", left)
-    ahead = Place("last_in", parent) if right is None else Place("before", right)
+    behind = BlockPosition("first_in", parent) if left is None else BlockPosition("after", left)
+    ahead = BlockPosition("last_in", parent) if right is None else BlockPosition("before", right)
     for run in reversed(runs[:leaning]):
         yield _insert(behind, run)
     for run in runs[leaning:]:
         yield _insert(ahead, run)
 
 
-def _insert(place: Place, run: list[New]) -> Insert:
+def _insert(place: BlockPosition, run: list[NewBlock]) -> InsertBlocks:
     """The insert of blocks of one hunk; its text as it was given, if they are all of it."""
     hunk = run[0].hunk
     images = tuple(new.image for new in run)
     between = "\n" if images[0].kind == "i" else "\n\n"
     whole = len(run) == run[0].pieces
     markdown = hunk.text if whole else between.join(image.markdown for image in images)
-    return Insert(place, markdown, images, (hunk.line,))
+    return InsertBlocks(place, markdown, images, (hunk.line,))
 
 
-def _deletes(tree: Tree, working: Working) -> Iterator[Operation]:
+def _deletes(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
     emptied = dict(_emptied(tree, working))
     done: set[str] = set()
     for block_id, hunk in working.deleted.items():
@@ -151,13 +693,17 @@ def _deletes(tree: Tree, working: Working) -> Iterator[Operation]:
                 continue
         done.add(block_id)
         previous = working.order.before(parent, block_id)
-        place = Place("first_in", parent) if previous is None else Place("after", previous)
+        place = (
+            BlockPosition("first_in", parent)
+            if previous is None
+            else BlockPosition("after", previous)
+        )
         working.order.remove(parent, block_id)
         image = image_of(tree.blocks[block_id])
-        yield Delete(place, image.markdown, (image,), lines)
+        yield DeleteBlock(place, image.markdown, (image,), lines)
 
 
-def _emptied(tree: Tree, working: Working) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _emptied(tree: BlockTree, working: WorkingCopy) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The lists of which every item is deleted and no new one is there, with their lines."""
     parents = dict.fromkeys(tree.blocks[block_id].parent_id for block_id in working.deleted)
     for parent in parents:

@@ -22,7 +22,7 @@ import re
 from collections.abc import Sequence
 
 from copydesk.edit.notes.errors import InvalidSlice, SliceReason, shown
-from copydesk.edit.notes.hunk import is_block_id
+from copydesk.edit.notes.grammar import is_block_id
 
 _INDEX = re.compile(r"-?[0-9]{1,18}")
 _COUNT = re.compile(r"(?P<sign>[+-])(?P<count>[0-9]{1,18})")

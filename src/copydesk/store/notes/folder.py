@@ -1,40 +1,183 @@
-"""Notes in a folder of Markdown files: `NoteStore` without a server.
-
-What lives here: the store. What must not: parsing, ids, the writing of files,
-which is the desk's: what is prepared here is a change of bytes for each file.
-Invariants: no file of the notebook is ever written here; what is said to be done
-has been read.
-"""
+"""Notes in a folder of Markdown files: `NoteStore` without a server."""
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.access import Rules
-from copydesk.store.notes import folder_trial
-from copydesk.store.notes.block_id import new_id
-from copydesk.store.notes.errors import BlockChanged
-from copydesk.store.notes.folder_cache import Cache
-from copydesk.store.notes.folder_documents import DAILY, Documents
-from copydesk.store.notes.folder_reading import Reading
-from copydesk.store.notes.folder_scan import Folder
-from copydesk.store.notes.folder_shelf import Shelf
-from copydesk.store.notes.folder_sidecar import Sidecars, name_of
+from copydesk.store.notes.errors import (
+    BlockChanged,
+    NotebookNotFound,
+    WrongBlockKind,
+    new_id,
+    valid,
+)
+from copydesk.store.notes.folder_blocks import pieces, read, signs
+from copydesk.store.notes.folder_cache import Shelf
+from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
+from copydesk.store.notes.folder_index import Cache, Folder
+from copydesk.store.notes.folder_reading import FolderReader
+from copydesk.store.notes.folder_sidecar import Sidecars, Splice, Step, name_of
+from copydesk.store.notes.pieces import for_place
 from copydesk.store.notes.protocol import (
     Around,
-    Block,
     Change,
+    ChangesDone,
     Crumb,
-    Done,
+    FileEdit,
     Heading,
+    Insert,
+    NoteBlock,
     Notebook,
     Prepared,
 )
 from copydesk.store.protocol import Files
+from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Profile
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+DAILY = "daily note/%Y/%m/%Y-%m-%d"
+"""Where the note of a day is, as strftime has it."""
+
+_TITLE_CHARS = 512
+_NAME_BYTES = 180
+
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\u2028\u2029]')
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDocuments:
+    """Prepares documents. `today` gives the day by the clock of the machine."""
+
+    shelf: Shelf
+    box: str
+    fresh: Callable[[], str]
+    daily: str = DAILY
+    today: Callable[[], time.struct_time] = time.localtime
+
+    def prepare(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
+        """As `NoteStore.prepare_document`."""
+        pieces(markdown, self.shelf.profile)
+        name = _title(title)
+        self.open(box)
+        folder = self.shelf.folder.root
+        if parent_id:
+            folder = self.shelf.folder.below(self._path(parent_id))
+        return self._made(self._free(folder, name), name, markdown)
+
+    def beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        """As `NoteStore.prepare_beside`."""
+        pieces(markdown, self.shelf.profile)
+        name = _title(title)
+        folder = self._path(anchor_id).parent
+        for _ in range(up):
+            if folder == self.shelf.folder.root:
+                raise InvalidArgs("location", "the document stands at the top of its notebook")
+            folder = folder.parent
+        return self._made(self._free(folder, name), name, markdown)
+
+    def prepare_daily(self, box: str, markdown: str) -> Prepared:
+        """As `NoteStore.prepare_daily_note`."""
+        found = pieces(markdown, self.shelf.profile)
+        if markdown.strip():
+            for_place(found, None)
+        self.open(box)
+        *folders, name = time.strftime(self.daily, self.today()).split("/")
+        path = RelPath((*self.shelf.folder.root.parts, *folders, f"{name}.md"))
+        note = self.shelf.look(path)
+        if note is None:
+            return self._made(path, name, markdown)
+        if not markdown.strip():
+            nothing = MappingProxyType[str, str]({})
+            return Prepared((), nothing, nothing, held=HeldFiles((), ((note.id,),)))
+        prepared = dry_run(self.shelf, [Insert(markdown, "last_in", note.id)], self.fresh)
+        assert isinstance(prepared.held, HeldFiles)
+        held = HeldFiles(prepared.held.plans, ((note.id, *prepared.held.ids[0]),))
+        return Prepared((), prepared.before, prepared.after, prepared.files, held)
+
+    def open(self, box: str) -> None:
+        """NotebookNotFound for another notebook than this one."""
+        if valid(box) != self.box:
+            raise NotebookNotFound(box)
+
+    def _path(self, document_id: str) -> RelPath:
+        """The file of a document; WrongBlockKind for another block."""
+        document = self.shelf.find(document_id)
+        if document_id != document.id:
+            kind = document.block(document_id).kind
+            raise WrongBlockKind(document_id, kind, "document")
+        return document.path
+
+    def _free(self, folder: RelPath, title: str) -> RelPath:
+        """A file in the folder that is not there."""
+        names = self.shelf.folder.names(folder)
+        stem, number = _safe(title), 1
+        while True:
+            name = stem if number == 1 else f"{stem} {number}"
+            beside = number > 1 and name.casefold() in names  # documents that are not below it
+            if f"{name}.md".casefold() not in names and not beside:
+                return folder / f"{name}.md"
+            number += 1
+
+    def _made(self, path: RelPath, title: str, markdown: str) -> Prepared:
+        data = _text(path, title, markdown)
+        tree = read(data, self.shelf.profile)
+        base = Snapshot.of(b"")
+        change = ChangeSet.of(0, [Edit(0, 0, data)])
+        result = base.edited(change)
+        rows = tuple(sign.row(self.fresh()) for sign in signs(tree, tree.root))
+        self.shelf.ids.plan(None, path, Step("", result.digest, (Splice(0, (), rows),)), rows)
+        tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
+        held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
+        file = FileEdit(path, base, change, created=True)
+        return Prepared((), MappingProxyType({}), texts(path, data), (file,), held)
+
+
+def _text(path: RelPath, title: str, markdown: str) -> bytes:
+    """What stands in a new file; front matter only where its name does not say the title."""
+    lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    while lines and not lines[0].strip():
+        del lines[0]
+    while lines and not lines[-1].strip():
+        del lines[-1]
+    body = "\n".join(lines) + "\n" if lines else ""
+    if path.name != f"{title}.md":
+        front = f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n"
+        return (front + ("\n" + body if body else "")).encode()
+    if body.startswith(("---", "\ufeff")):
+        body = "\n" + body  # it would be front matter
+    return body.encode()
+
+
+def _title(title: str) -> str:
+    """A title in one line; InvalidArgs(`title`)."""
+    name = " ".join(title.split())
+    if not name:
+        raise InvalidArgs("title", "must not be empty")
+    if "/" in name:
+        raise InvalidArgs("title", "holds a slash")
+    if len(name) > _TITLE_CHARS:
+        raise InvalidArgs("title", f"more than {_TITLE_CHARS} characters")
+    if "\0" in name or any(0xD800 <= ord(c) <= 0xDFFF for c in name):
+        raise InvalidArgs("title", "holds a character that no title can have")
+    return name
+
+
+def _safe(title: str) -> str:
+    """A name of a file that every system takes, and that is not hidden."""
+    name = _UNSAFE.sub("-", title).lstrip(".").strip()
+    name = name.encode()[:_NAME_BYTES].decode("utf-8", "ignore").rstrip(". ")
+    if not name or _DEVICE.fullmatch(name):
+        name = f"{name}-"
+    return name
 
 
 class FolderStore:
@@ -62,22 +205,22 @@ class FolderStore:
         self._shelf = Shelf(Folder(files, root, rules), self._sidecars, self._cache, profile)
         self._name = name or root.name or "Notes"
         self._box = self._sidecars.notebook(new_id())
-        self._reading = Reading(self._shelf, self._box, self._name)
-        self._documents = Documents(self._shelf, self._box, new_id, daily, today)
+        self._reading = FolderReader(self._shelf, self._box, self._name)
+        self._documents = FolderDocuments(self._shelf, self._box, new_id, daily, today)
 
     def notebooks(self) -> tuple[Notebook, ...]:
         return (Notebook(self._box, self._name),)
 
-    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
         with self._shelf.lock:
             self._documents.open(box)
             return self._reading.documents(most)
 
-    def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
+    def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
         with self._shelf.lock:
             return self._reading.blocks(ids)
 
-    def children(self, block_id: str) -> tuple[Block, ...]:
+    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         with self._shelf.lock:
             return self._reading.children(block_id)
 
@@ -97,23 +240,23 @@ class FolderStore:
         with self._shelf.lock:
             return self._reading.breadcrumb(block_id)
 
-    def search(self, query: str, most: int) -> tuple[Block, ...]:
+    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
         with self._shelf.lock:
             return self._reading.search(query, most)
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         with self._shelf.lock:
-            return folder_trial.try_out(self._shelf, changes, new_id)
+            return dry_run(self._shelf, changes, new_id)
 
-    def execute(self, prepared: Prepared) -> Done:
+    def execute(self, prepared: Prepared) -> ChangesDone:
         held = prepared.held
-        if not isinstance(held, folder_trial.Held):
+        if not isinstance(held, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
         with self._shelf.lock:
             for plan in held.plans:
                 if not self._shelf.written(plan.path, plan.digest, plan.rows):
                     raise BlockChanged(block_id=plan.rows[0].id)
-        return Done(held.ids)
+        return ChangesDone(held.ids)
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         with self._shelf.lock:

@@ -1,276 +1,536 @@
-"""What would take long to find out again about a notebook: where ids are, what texts hold.
-
-What lives here: the tables and the questions. What must not: anything that
-cannot be made again from the files and the sidecars. Invariant: what is found is
-a hint, to be looked at in the file; a cache that is gone or broken is an empty one.
-"""
+"""The documents of a folder, read when they are looked at, with ids that stay."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from threading import RLock
-from typing import NamedTuple, TypeVar
 
-from copydesk.store.notes.folder_sidecar import Seen
+from copydesk.errors import Refusal
+from copydesk.store.notes.errors import BlockNotFound, valid
+from copydesk.store.notes.folder_blocks import (
+    MATTER,
+    Fingerprint,
+    FolderDocument,
+    Signs,
+    plain_ids,
+    read,
+    signs,
+    undisturbed,
+)
+from copydesk.store.notes.folder_index import Cache, Folder
+from copydesk.store.notes.folder_sidecar import (
+    Known,
+    Past,
+    Seen,
+    Sidecar,
+    Sidecars,
+    Step,
+    is_rows,
+    know,
+    rows_as_step,
+    rows_beside,
+    with_past,
+)
 from copydesk.store.stamp import Stamp
+from copydesk.text.markdown import Profile, Tree
+from copydesk.text.relpath import RelPath
 
-_VERSION = 1
-_BUSY_SECONDS = 30.0
-_ASKED = 500
+_MOST_PLANNED = 32
+_STEP_ROWS = 500
+_FEW_ROWS = 5000
+_LONG_WAY = 16
+_CANDIDATES = 200
+MOVED = 0.5
+"""So much of a document's texts must be those of another one that it was."""
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS documents (
-  path TEXT PRIMARY KEY, dev INTEGER, ino INTEGER, size INTEGER, mtime_ns INTEGER,
-  ctime_ns INTEGER, settled INTEGER, digest TEXT) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS texts (
-  path TEXT, at INTEGER, rank INTEGER, length INTEGER, folded TEXT,
-  PRIMARY KEY (path, at)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS anchors (id TEXT, path TEXT, PRIMARY KEY (id, path)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
-CREATE TABLE IF NOT EXISTS ids (id TEXT PRIMARY KEY, path TEXT) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS ids_of ON ids (path);
-CREATE TABLE IF NOT EXISTS sidecars (
-  name TEXT PRIMARY KEY, path TEXT, size INTEGER, mtime_ns INTEGER) WITHOUT ROWID
-"""
-
-Answer = TypeVar("Answer")
+_STAYED = 0.2
+"""With less of its texts a document may have become another file."""
 
 
-class Text(NamedTuple):
-    """A leaf, a heading or a document for a search; `at` is its place in the order of blocks."""
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The rows that a text of a document will have."""
 
-    at: int
-    rank: int
-    length: int
-    folded: str
-
-
-class Indexed(NamedTuple):
-    """The state of a file when its texts were taken."""
-
-    stamp: tuple[int, int, int, int, int]
-    settled: bool
     digest: str
+    rows: tuple[Fingerprint, ...]
 
 
-def stamp_key(stamp: Stamp) -> tuple[int, int, int, int, int]:
-    """What of a stamp is kept."""
-    return stamp.dev, stamp.ino, stamp.size, stamp.mtime_ns, stamp.ctime_ns
+class Ids:
+    """Used by one thread at a time. `now` gives seconds since 1970.
 
+    `elsewhere` gives the file, of those that nothing is known of, that is what a
+    document was. `orphans` are the paths of documents that are known and were not there when
+    it was looked last.
+    """
 
-class Cache:
-    """A SQLite file that may be deleted at any time. Safe to use from many threads."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._lock = RLock()
-        self._connection: sqlite3.Connection | None = None
-
-    def close(self) -> None:
-        """Let the file go."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    def indexed(self) -> dict[str, Indexed]:
-        """The documents whose texts are here, by path."""
-
-        def ask(connection: sqlite3.Connection) -> dict[str, Indexed]:
-            rows = connection.execute(
-                "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest FROM documents"
-            )
-            return {
-                path: Indexed((dev, ino, size, mtime, ctime), bool(settled), digest)
-                for path, dev, ino, size, mtime, ctime, settled, digest in rows
-            }
-
-        return self._try(ask)
-
-    def index(
-        self,
-        path: str,
-        stamp: Stamp,
-        digest: str,
-        texts: Iterable[Text] | None,
-        anchors: Iterable[str],
+    def __init__(
+        self, folder: Folder, sidecars: Sidecars, cache: Cache, now: Callable[[], float]
     ) -> None:
-        """Keep the texts of a document; with None they are those that are kept."""
-        kept = None if texts is None else list(texts)
-        named = list(anchors)
+        self._folder = folder
+        self._sidecars = sidecars
+        self._cache = cache
+        self._now = now
+        self._planned: dict[str, _Planned] = {}
+        self.orphans: set[str] = set()
+        self.elsewhere: Callable[[Sidecar], RelPath | None] = _nowhere
 
-        def ask(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (path, *stamp_key(stamp), stamp.settled, digest),
-            )
-            if kept is not None:
-                connection.execute("DELETE FROM texts WHERE path = ?", (path,))
-                connection.execute("DELETE FROM anchors WHERE path = ?", (path,))
-                rows = ((path, *text) for text in kept)
-                connection.executemany("INSERT INTO texts VALUES (?, ?, ?, ?, ?)", rows)
-                pairs = ((anchor, path) for anchor in named)
-                connection.executemany("REPLACE INTO anchors VALUES (?, ?)", pairs)
+    def of(
+        self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
+    ) -> tuple[Fingerprint, ...]:
+        """The rows of a text with so many blocks; they are kept, if they were not yet."""
+        name = str(path)
+        planned = self._planned.get(name)
+        if planned is not None and planned.digest == digest and len(planned.rows) == count:
+            return planned.rows
+        found = self._fitting(name, self._sidecars.load(name), digest, count)
+        if found is not None:
+            return found
+        new = signs(tree, tree.root)
+        with self._sidecars.held():
+            sidecar = self._sidecars.load(name)
+            found = self._fitting(name, sidecar, digest, count)  # another process was here
+            if found is not None:
+                return found
+            was = self._was(name, digest, new, sidecar)
+            if was is not None and was is sidecar and self._went(was, new):
+                was = sidecar = None
+            rows, past = (was.rows, was.past) if was is not None else ((), ())
+            if was is not None and was.digest == digest and len(was.rows) == count:
+                known = Known(was.rows, was.past)
+            else:
+                fresh = self._fresh(name, digest, stamp if was is None else None, len(new))
+                known = know(rows, new, past, fresh, lambda one: self._taken(one, name))
+            if sidecar is not None and was is not sidecar:
+                past = (*with_past(sidecar.past, sidecar.rows, known.rows), *known.past)
+                known = Known(known.rows, past)
+            if was is not None and was.path != name:
+                self._sidecars.rename(was.path, name)
+            self._save(Sidecar(name, digest, known.rows, known.past), first=was is None)
+            if was is not None:
+                step = rows_as_step(was.digest, was.rows, digest, known.rows, _STEP_ROWS)
+                if step is not None and was.digest != digest:
+                    self._sidecars.add(name, step)
+                if was.path != name:
+                    self._sidecars.drop(was.path)
+                    self.orphans.discard(was.path)
+        return known.rows
 
-        self._try(ask)
+    def plan(
+        self, base: FolderDocument | None, path: RelPath, step: Step, rows: Sequence[Fingerprint]
+    ) -> None:
+        """Remember which ids a text will have that is about to be written."""
+        name = str(path)
+        with self._sidecars.held():
+            if base is not None:
+                self._keep_short(name, base)
+            self._sidecars.add(name, step)
+        self._plan(name, step.after, tuple(rows))
+        self._cache.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
-    def forget(self, paths: Iterable[str]) -> None:
-        """The texts of documents that are no more."""
-        gone = [(path,) for path in paths]
+    def made(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
+        """A text that was planned is there."""
+        name = str(path)
+        self._plan(name, digest, tuple(rows))
+        with self._sidecars.held():
+            if self._sidecars.digest(name) is None:
+                self._save(Sidecar(name, digest, tuple(rows)))
 
-        def ask(connection: sqlite3.Connection) -> None:
-            for table in ("documents", "texts", "anchors"):
-                connection.executemany(f"DELETE FROM {table} WHERE path = ?", gone)
+    def _plan(self, name: str, digest: str, rows: tuple[Fingerprint, ...]) -> None:
+        self._planned.pop(name, None)
+        self._planned[name] = _Planned(digest, rows)
+        if len(self._planned) > _MOST_PLANNED:
+            self._planned.pop(next(iter(self._planned)))
 
-        self._try(ask)
+    def _fitting(
+        self, name: str, sidecar: Sidecar | None, digest: str, count: int
+    ) -> tuple[Fingerprint, ...] | None:
+        """The rows of a text that is known; None for one that is not."""
+        sidecar = sidecar or Sidecar(name, "", ())  # of a file that was just made
+        rows: tuple[Fingerprint, ...] | None = sidecar.rows
+        if sidecar.digest != digest:
+            way = self._sidecars.way(name, sidecar.digest, digest)
+            rows = rows if way else None
+            for step in way:
+                rows = step.take(rows) if rows is not None else None
+        if rows is None or len(rows) != count or len({row.id for row in rows}) != count:
+            return None
+        return rows
 
-    def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Where texts are that hold all of the words, which are case folded; the best first."""
-        where = " AND ".join("instr(folded, ?)" for _ in words)
+    def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
+        """Keep a sidecar; the turn is held. `first`: its ids would be made again as they are."""
+        seen = self._sidecars.save(sidecar, flush=not first)
+        self._cache.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+        self._cache.keep_sidecar(seen, sidecar.path)
 
-        def ask(connection: sqlite3.Connection) -> list[tuple[str, int]]:
-            return connection.execute(
-                f"SELECT path, at FROM texts WHERE {where} ORDER BY rank, length, path, at", words
-            ).fetchall()
+    def _keep_short(self, name: str, base: FolderDocument) -> None:
+        """See that the sidecar is not many steps behind; the turn is held."""
+        digest = self._sidecars.digest(name)
+        if digest == base.digest:
+            return
+        way = self._sidecars.way(name, digest or "", base.digest)
+        if len(base.rows) <= _FEW_ROWS or len(way) >= _LONG_WAY or not way:
+            sidecar = self._sidecars.load(name)
+            if sidecar is None:
+                self._save(Sidecar(name, base.digest, base.rows))
+            else:
+                past = with_past(sidecar.past, sidecar.rows, base.rows)
+                self._save(Sidecar(name, base.digest, base.rows, past))
 
-        yield from self._try(ask)
+    def _went(self, own: Sidecar, new: Sequence[Signs]) -> bool:
+        """Whether what a document was is another file now; then that one has its ids."""
+        texts = texts_of(new)
+        if not texts or shared(own, texts) >= _STAYED:
+            return False
+        path = self.elsewhere(own)
+        if path is None:
+            return False
+        self._sidecars.rename(own.path, str(path))
+        self._save(Sidecar(str(path), own.digest, own.rows, own.past))
+        self._sidecars.drop(own.path)
+        return True
 
-    def anchored(self, block_id: str) -> list[str]:
-        """The documents whose text names a block so."""
+    def _was(
+        self, name: str, digest: str, new: Sequence[Signs], own: Sidecar | None
+    ) -> Sidecar | None:
+        """What the document was: by its own sidecar, or by one of a file that is gone."""
+        texts = texts_of(new)
+        best, most = own, shared(own, texts) if own is not None else 0.0
+        if most >= MOVED or not (texts or new[0].anchor):
+            return own
+        for other in sorted(self.orphans)[:_CANDIDATES]:
+            if other == name or not self._folder.gone(path_of(other)):
+                continue
+            sidecar = self._sidecars.load(other)
+            if sidecar is None:
+                continue
+            if sidecar.digest == digest:
+                return sidecar
+            anchor = new[0].anchor
+            if anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor):
+                return sidecar
+            share = shared(sidecar, texts)
+            if share >= MOVED and share > most:
+                best, most = sidecar, share
+        return best
 
-        def ask(connection: sqlite3.Connection) -> list[str]:
-            rows = connection.execute(
-                "SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,)
-            )
-            return [path for (path,) in rows]
+    def _fresh(
+        self, name: str, digest: str, stamp: Stamp | None, count: int
+    ) -> Callable[[int], str]:
+        """Makes ids; at first sight (`stamp`) those that any other machine would make."""
+        seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
+        date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
 
-        return self._try(ask)
+        def candidate(at: int, number: int) -> str:
+            return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
 
-    def where(self, block_id: str) -> str | None:
-        """The document that the block is in, or was in last."""
+        first = [candidate(at, 0) for at in range(count)]
+        others = self._cache.of_others(name, first)
+        tried = [0] * count
 
-        def ask(connection: sqlite3.Connection) -> str | None:
-            row = connection.execute("SELECT path FROM ids WHERE id = ?", (block_id,)).fetchone()
-            return None if row is None else str(row[0])
+        def made(at: int) -> str:
+            tried[at] += 1
+            if tried[at] == 1 and first[at] not in others:
+                return first[at]
+            block_id = candidate(at, tried[at])
+            return made(at) if self._cache.of_others(name, [block_id]) else block_id
 
-        return self._try(ask)
+        return made
 
-    def keep_ids(self, path: str, ids: Iterable[str]) -> None:
-        """Blocks that are in a document, or were."""
-        rows = [(block_id, path) for block_id in ids]
+    def _taken(self, block_id: str, name: str) -> bool:
+        """Whether a block of another document that is still there has the id."""
+        where = self._cache.where(block_id)
+        return where is not None and where != name and not self._folder.gone(path_of(where))
 
-        def ask(connection: sqlite3.Connection) -> None:
-            connection.executemany("REPLACE INTO ids VALUES (?, ?)", rows)
 
-        self.together(lambda: self._try(ask))
+def path_of(text: str) -> RelPath:
+    """The path that is spelled so."""
+    return RelPath(tuple(text.split("/")))
 
-    def of_others(self, path: str, ids: Sequence[str]) -> dict[str, str]:
-        """Those of the ids that blocks of other documents have, or had, with their paths."""
-        found: dict[str, str] = {}
 
-        def ask(connection: sqlite3.Connection) -> None:
-            for start in range(0, len(ids), _ASKED):
-                part = ids[start : start + _ASKED]
-                rows = connection.execute(
-                    f"SELECT id, path FROM ids WHERE id IN ({','.join('?' * len(part))})", part
-                )
-                found.update((one, other) for one, other in rows if other != path)
+def _nowhere(sidecar: Sidecar) -> RelPath | None:
+    """There are no other files."""
+    return None
 
-        self._try(ask)
-        return found
 
-    def sidecars(self) -> dict[str, tuple[str, Seen]]:
-        """The sidecars whose ids are here, by file name: the path of the document, the file."""
+def texts_of(new: Sequence[Signs]) -> set[str]:
+    """The hashes of the texts in a document."""
+    return {sign.hash for sign in new[1:] if sign.sketch}
 
-        def ask(connection: sqlite3.Connection) -> dict[str, tuple[str, Seen]]:
-            rows = connection.execute("SELECT name, path, size, mtime_ns FROM sidecars")
-            return {name: (path, Seen(name, size, mtime)) for name, path, size, mtime in rows}
 
-        return self._try(ask)
+def shared(sidecar: Sidecar, texts: set[str]) -> float:
+    """How much of the texts of two documents is the same, of the one that has more."""
+    old = {row.hash for row in sidecar.rows[1:] if row.sketch}
+    most = max(len(old), len(texts))
+    return len(old & texts) / most if most else 0.0
 
-    def keep_sidecar(self, seen: Seen, path: str) -> None:
-        """The ids of a sidecar are here."""
 
-        def ask(connection: sqlite3.Connection) -> None:
-            row = (seen.name, path, seen.size, seen.mtime_ns)
-            connection.execute("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", row)
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-        self._try(ask)
 
-    def drop_sidecars(self, names: Iterable[str]) -> None:
-        """Sidecars that are no more."""
-        gone = [(name,) for name in names]
+def _letters(seed: str) -> str:
+    """Seven letters or digits that a seed stands for."""
+    data = seed.encode("utf-8", "surrogatepass")
+    number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
+    found = ""
+    for _ in range(7):
+        number, digit = divmod(number, 36)
+        found += _ALPHABET[digit]
+    return found
 
-        def ask(connection: sqlite3.Connection) -> None:
-            connection.executemany("DELETE FROM sidecars WHERE name = ?", gone)
 
-        self._try(ask)
+_HELD_BYTES = 24 << 20
+"""So many bytes of text are kept parsed, and one document at least."""
 
-    def together(self, work: Callable[[], Answer]) -> Answer:
-        """Do the work as one transaction, which is faster."""
-        with self._lock:
-            connection = self._open()
-            if connection.in_transaction:
-                return work()
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.Error:
-                return work()
-            try:
-                return work()
-            finally:
-                with suppress(sqlite3.Error):
-                    if self._connection is not None and self._connection.in_transaction:
-                        self._connection.execute("COMMIT")
+_COMPARED = 200
+_LARGE = 1 << 18
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
 
-    def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """The answer; of a new cache where this one fails, of one in memory where none can be."""
-        with self._lock:
-            for remove in (False, True):
-                try:
-                    return ask(self._open(remove=remove))
-                except sqlite3.Error:
-                    self._shut()
-            self._connection = _made(":memory:")
-            return ask(self._connection)
 
-    def _open(self, *, remove: bool = False) -> sqlite3.Connection:
-        if self._connection is None:
-            if remove:
-                for end in ("", "-journal"):
-                    with suppress(OSError):
-                        os.unlink(self._path + end)
-            try:
-                self._connection = _made(self._path)
-            except sqlite3.Error:
-                if remove:
-                    self._connection = _made(":memory:")
+class Shelf:
+    """Safe to use from many threads. `now` gives seconds since 1970.
+
+    `learn_anchors` is called before it is said that nobody knows an id.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        sidecars: Sidecars,
+        cache: Cache,
+        profile: Profile,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder = folder
+        self.sidecars = sidecars
+        self.cache = cache
+        self.profile: Profile = profile
+        self.lock = RLock()
+        self.ids = Ids(folder, sidecars, cache, now)
+        self.ids.elsewhere = self._elsewhere
+        self._held: dict[RelPath, FolderDocument] = {}
+        self._size = 0
+        self._glanced: tuple[str, Tree] | None = None
+        self._scanned: Mapping[RelPath, Stamp] | None = None
+        self.learn_anchors: Callable[[], None] = _nothing
+
+    def scan(self) -> Mapping[RelPath, Stamp]:
+        """All documents as they are now."""
+        with self.lock:
+            self._scanned = scanned = self.folder.scan()
+            self._sync(scanned)
+            return scanned
+
+    def look(self, path: RelPath) -> FolderDocument | None:
+        """The document as it is now; None when it is none, or may not be read.
+
+        Raises what reading a file raises: FileTooLarge, Failed.
+        """
+        with self.lock:
+            if self._scanned is None:
+                self.scan()
+            held = self._drop(path)
+            stamp = self.folder.stamp(path)
+            if stamp is None:
+                return None
+            if held is None or held.stamp != stamp or not held.stamp.settled:
+                found = self.folder.files.read(path)
+                if not self.folder.rules.allows_read(found.real) or found.data[:2] in _WIDE:
+                    return None
+                if held is not None and held.data == found.data:
+                    held.stamp = found.stamp
                 else:
-                    return self._open(remove=True)
-        return self._connection
+                    held = self._read(path, found.data, found.stamp)
+            self._held[path] = held
+            self._size += len(held.data)
+            self._let_go()
+            return held
 
-    def _shut(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
+    def try_look(self, path: RelPath) -> FolderDocument | None:
+        """The same, and None too for one that cannot be read."""
+        try:
+            return self.look(path)
+        except Refusal:
+            return None
+
+    def glance(self, path: RelPath, digest: str) -> tuple[Stamp, str, Tree | None] | None:
+        """The stamp, the digest and the blocks of a document, without ids; None when it is none.
+
+        Without the blocks when the digest is the given one.
+        """
+        held = self._held.get(path)
+        try:
+            if self.folder.stamp(path) is None:
+                return None
+            found = self.folder.files.read(path)
+        except Refusal:
+            return None
+        if not self.folder.rules.allows_read(found.real) or found.data[:2] in _WIDE:
+            return None
+        if held is not None and held.data == found.data:
+            return found.stamp, held.digest, None if held.digest == digest else held.tree
+        now = hashlib.sha256(found.data).hexdigest()
+        if now == digest:
+            return found.stamp, now, None
+        tree = read(found.data, self.profile)
+        if len(found.data) >= _LARGE:
+            self._glanced = (now, tree)  # it will be looked at again
+        return found.stamp, now, tree
+
+    def find(self, block_id: str) -> FolderDocument:
+        """The document that has the block; InvalidBlockId, BlockNotFound."""
+        valid(block_id)
+        with self.lock:
+            for path in self._hints(block_id):
+                document = self.try_look(path)
+                if document is not None and block_id in document.index:
+                    return document
+            raise self._lost(block_id)
+
+    def written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> bool:
+        """Whether the document has the text that was planned; its rows are then those planned."""
+        with self.lock:
+            try:
+                data = self.folder.files.read(path).data
+            except Refusal:
+                return False
+            if hashlib.sha256(data).hexdigest() != digest:
+                return False
+            held = self._held.get(path)
+            if held is not None and (held.digest != digest or held.rows != tuple(rows)):
+                self._drop(path)
+            self.ids.made(path, digest, rows)
+            return True
+
+    def _let_go(self) -> None:
+        while self._size > _HELD_BYTES and len(self._held) > 1:
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, path: RelPath) -> FolderDocument | None:
+        """Let go of a document that is held parsed, if it is."""
+        held = self._held.pop(path, None)
+        if held is not None:
+            self._size -= len(held.data)
+        return held
+
+    def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> FolderDocument:
+        digest = hashlib.sha256(data).hexdigest()
+        with undisturbed(len(data)):
+            told, tree = self._glanced or ("", None)
+            self._glanced = None
+            if tree is None or told != digest:
+                tree = read(data, self.profile)
+            order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
+            rows = self.ids.of(path, digest, tree, stamp, len(order))
+            document = FolderDocument(path, stamp, digest, data, tree, rows, order)
+            assert len(document.index) == len(document.number)  # made now, not when it is asked for
+            return document
+
+    def _hints(self, block_id: str) -> Iterator[RelPath]:
+        """Where the block may be, the likeliest first."""
+        for path, document in list(self._held.items()):
+            if block_id in document.index:
+                yield path
+        where = self.cache.where(block_id)
+        if where is not None:
+            yield path_of(where)
+        scanned = self.scan()
+        again = self.cache.where(block_id)
+        if again is not None and again != where:
+            yield path_of(again)
+        if again is None:
+            self.learn_anchors()
+            yield from map(path_of, self.cache.anchored(block_id))
+            return
+        if again not in self.ids.orphans:
+            return
+        unknown = [path for path in scanned if self.sidecars.digest(str(path)) is None]
+        sidecar = self.sidecars.load(again)
+        if sidecar is not None:
+            yield from (path for path in unknown if self._has(path, sidecar.digest))
+        yield from unknown
+
+    def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
+        """The file that nothing is known of and that is, or is much like, what this one is of."""
+        found = self.folder.scan()
+        unknown = [path for path in found if self.sidecars.digest(str(path)) is None]
+        for path in unknown:
+            if self._has(path, sidecar.digest):
+                return path
+        for path in unknown[:_COMPARED]:
+            seen = self.glance(path, "")
+            tree = seen[2] if seen is not None else None
+            if tree is not None and shared(sidecar, texts_of(signs(tree, tree.root))) >= MOVED:
+                return path
+        return None
+
+    def _has(self, path: RelPath, digest: str) -> bool:
+        try:
+            return self.folder.files.digest(path)[2] == digest
+        except Refusal:
+            return False
+
+    def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
+        """Learn what other processes have kept, and which documents are gone."""
+        known = self.cache.sidecars()
+        files = self.sidecars.files()
+
+        def learn() -> None:
+            for name, seen in sorted(files.items()):  # the rows of a document before its steps
+                if name in known and known[name][1] == seen:
+                    continue
+                path = self._learn(name, known)
+                if path:
+                    self.cache.keep_sidecar(seen, path)
+                    known[name] = (path, seen)
+            self.cache.drop_sidecars(known.keys() - files.keys())
+
+        self.cache.together(learn)
+        there = {str(path) for path in scanned}
+        paths = {path for name, (path, _) in known.items() if name in files and is_rows(name)}
+        self.ids.orphans = paths - there
+
+    def _learn(self, name: str, known: Mapping[str, tuple[str, Seen]]) -> str:
+        """Learn the ids in a sidecar, or in the steps beside one; the path of the document."""
+        if is_rows(name):
+            sidecar = self.sidecars.load_file(name)
+            if sidecar is None:
+                return ""
+            self.cache.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+            return sidecar.path
+        path, _ = known.get(rows_beside(name), ("", None))
+        if path:
+            for step in self.sidecars.steps(path):
+                added = (row.id for each in step.splices for row in each.new)
+                self.cache.keep_ids(path, added)
+        return path
+
+    def _lost(self, block_id: str) -> BlockNotFound:
+        """What is known of a block that is not there."""
+        where = self.cache.where(block_id)
+        if where is None:
+            return BlockNotFound(block_id)
+        sidecar = self.sidecars.load(where)
+        document = self.try_look(path_of(where))
+        if document is None or sidecar is None:
+            return BlockNotFound(block_id, lost=sidecar is not None)
+        past = {each.id: each for each in with_past(sidecar.past, sidecar.rows, document.rows)}
+        near = _near(block_id, past, document)
+        return BlockNotFound(block_id, lost=True, nearest=near or document.id)
 
 
-def _made(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute("PRAGMA journal_mode = PERSIST")
-    if connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        ).fetchall():
-            connection.execute(f'DROP TABLE "{name}"')
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-    for statement in _SCHEMA.split(";\n"):
-        connection.execute(statement)
-    return connection
+def _nothing() -> None:
+    """Nobody knows of anchors."""
+
+
+def _near(block_id: str, past: Mapping[str, Past], document: FolderDocument) -> str:
+    """The block that is there now next to where one was."""
+    tried: set[str] = set()
+    while block_id in past and block_id not in tried:
+        tried.add(block_id)
+        block_id = past[block_id].near
+        if block_id in document.index:
+            return block_id
+    return ""

@@ -1,6 +1,6 @@
 """Blocks of a folder's documents as readers see them.
 
-What lives here: how a place in a tree becomes a `Block`, an outline, a
+What lives here: how a place in a tree becomes a `NoteBlock`, an outline, a
 breadcrumb; searching. What must not: changes. Invariant: everything is read from
 the text that stands there; the index only says where to look.
 """
@@ -16,22 +16,19 @@ from itertools import islice
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.block_id import is_id, valid
-from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind
-from copydesk.store.notes.folder_cache import Indexed, Text, stamp_key
-from copydesk.store.notes.folder_document import Document
-from copydesk.store.notes.folder_ids import path_of
-from copydesk.store.notes.folder_scan import stem
-from copydesk.store.notes.folder_shelf import Shelf
-from copydesk.store.notes.folder_tree import (
+from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind, is_id, valid
+from copydesk.store.notes.folder_blocks import (
     DOCUMENT,
+    FolderDocument,
     in_order,
     markdown,
     shown,
     title_of,
     undisturbed,
 )
-from copydesk.store.notes.protocol import Around, Block, Crumb, Heading
+from copydesk.store.notes.folder_cache import Shelf, path_of
+from copydesk.store.notes.folder_index import Indexed, Text, stamp_key, stem
+from copydesk.store.notes.protocol import Around, Crumb, Heading, NoteBlock
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Tree, heading_of, section
 from copydesk.text.markdown.block import decode
@@ -51,7 +48,7 @@ _AT_ONCE = 100
 """So many documents are put in the index in one transaction."""
 
 
-class Reading:
+class FolderReader:
     """The blocks of a folder. `box` is the notebook's id, `name` its name."""
 
     def __init__(self, shelf: Shelf, box: str, name: str) -> None:
@@ -60,9 +57,9 @@ class Reading:
         self._name = name
         shelf.learn_anchors = self.index
 
-    def blocks(self, ids: Sequence[str]) -> dict[str, Block]:
+    def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         """The blocks that are there, in the order asked for."""
-        places: dict[Document, list[str]] = {}
+        places: dict[FolderDocument, list[str]] = {}
         wanted = list(dict.fromkeys(map(valid, ids)))
         for block_id in wanted:
             try:
@@ -70,19 +67,19 @@ class Reading:
             except BlockNotFound:
                 continue
             places.setdefault(document, []).append(block_id)
-        made: dict[str, Block] = {}
+        made: dict[str, NoteBlock] = {}
         for document, there in places.items():
             made |= zip(there, self._blocks(document, map(document.block, there)), strict=True)
         return {block_id: made[block_id] for block_id in wanted if block_id in made}
 
-    def documents(self, most: int) -> tuple[Block, ...]:
+    def documents(self, most: int) -> tuple[NoteBlock, ...]:
         """The first so many documents, in the order of their paths without endings."""
         paths = sorted(self._shelf.scan(), key=lambda path: (*path.parts[:-1], stem(path)))
         read = (self._shelf.try_look(path) for path in paths)
         found = (self._block(one, one.tree.root) for one in read if one is not None)
         return tuple(islice(found, max(most, 0)))
 
-    def children(self, block_id: str) -> tuple[Block, ...]:
+    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         """What a container holds, or the section of a heading."""
         document = self._shelf.find(block_id)
         with undisturbed(len(document.data)):
@@ -135,7 +132,7 @@ class Reading:
             crumbs.append(Crumb(document.name(node), node.kind, name))
         return tuple(crumbs)
 
-    def search(self, query: str, most: int) -> tuple[Block, ...]:
+    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
         """Documents and leaves that hold all the words; titles and headings first, then short ones.
 
         InvalidArgs(`query`) for a query without words.
@@ -144,7 +141,7 @@ class Reading:
         if not words:
             raise InvalidArgs("query", "has no words")
         self.index()
-        found: list[Block] = []
+        found: list[NoteBlock] = []
         if most > 0:
             for path, at in self._shelf.cache.search(words):
                 block = self._found(path_of(path), at, words)
@@ -154,7 +151,7 @@ class Reading:
                         break
         return tuple(found)
 
-    def _found(self, path: RelPath, at: int, words: Iterable[str]) -> Block | None:
+    def _found(self, path: RelPath, at: int, words: Iterable[str]) -> NoteBlock | None:
         """The block in a place, if it holds the words."""
         document = self._shelf.try_look(path)
         if document is None or at >= len(document.order):
@@ -196,9 +193,9 @@ class Reading:
                 anchors = [anchor for anchor in tree.anchors if is_id(anchor)]
             self._shelf.cache.index(str(path), stamp, digest, texts, anchors)
 
-    def _above(self, document: Document) -> list[Document]:
+    def _above(self, document: FolderDocument) -> list[FolderDocument]:
         """The documents above one, from the top."""
-        found: list[Document] = []
+        found: list[FolderDocument] = []
         path = self._shelf.folder.parent(document.path)
         while path is not None:
             above = self._shelf.look(path)
@@ -207,7 +204,7 @@ class Reading:
             path = self._shelf.folder.parent(path)
         return found[::-1]
 
-    def _hpath(self, document: Document) -> str:
+    def _hpath(self, document: FolderDocument) -> str:
         """The titles on the way to a document; a folder without one gives its name."""
         names = [_title(document)]
         root, at = self._shelf.folder.root, document.path.parent
@@ -219,10 +216,10 @@ class Reading:
             path, at = above or at, at.parent
         return "/" + "/".join(reversed(names))
 
-    def _block(self, document: Document, node: Node) -> Block:
+    def _block(self, document: FolderDocument, node: Node) -> NoteBlock:
         return next(iter(self._blocks(document, (node,))))
 
-    def _blocks(self, document: Document, nodes: Iterable[Node]) -> Iterator[Block]:
+    def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
         """Blocks of one document."""
         tree, number, rows = document.tree, document.number, document.rows
         path, hpath = str(document.path), self._hpath(document)
@@ -237,7 +234,7 @@ class Reading:
                 source = markdown(tree, node)
                 text = _read(source, node)
                 updated = attributes.pop("updated", "") if attributes else ""
-            yield Block(
+            yield NoteBlock(
                 id=block_id,
                 kind=node.kind,
                 subtype=node.subtype,
@@ -259,7 +256,7 @@ def _inside(block: Node) -> Sequence[Node]:
     return section(block) if block.level else tuple(shown(block))
 
 
-def _title(document: Document) -> str:
+def _title(document: FolderDocument) -> str:
     return document.title or stem(document.path)
 
 
@@ -286,7 +283,7 @@ def _read(text: str, node: Node) -> str:
     return html.unescape(text) if "&" in text else text
 
 
-def _nested(document: Document, headings: Sequence[Node]) -> tuple[Heading, ...]:
+def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
     """Headings, each with those of a lower level that follow it."""
     made: list[Heading] = []
     at = 0

@@ -1,14 +1,4 @@
-"""The ids of a notebook's blocks, beside it: one file for each document, in the state folder.
-
-What lives here: reading and writing them, and the steps from one text of a
-document to another. What must not: the notebook's own files, what is known
-again. Invariants: a file is written whole or not at all; the rows belong to the
-text with the digest that stands there; a step can be made in both directions.
-
-`NAME.json` has the rows of one text; `NAME.steps` has lines, each of which says
-how the rows of another text differ: of a change that is prepared (it may never
-be made), or of one that was found. So the ids of a text come back with it.
-"""
+"""The ids of a notebook's blocks, one file a document in the state folder."""
 
 from __future__ import annotations
 
@@ -18,19 +8,347 @@ import os
 import platform
 import re
 import secrets
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from copydesk.errors import Failed
 from copydesk.store.locks import FileLocks
-from copydesk.store.notes.block_id import is_id, valid
-from copydesk.store.notes.errors import InvalidBlockId
-from copydesk.store.notes.folder_match import Past
-from copydesk.store.notes.folder_tree import Row
+from copydesk.store.notes.errors import InvalidBlockId, is_id, valid
+from copydesk.store.notes.folder_blocks import Fingerprint, Signs, likeness
 from copydesk.store.state import StateFolder
+
+_LIKE = 0.5
+_LIKE_IN_PLACE = 0.25
+_COMPARED = 40_000
+"""So many pairs of texts are compared in one container, no more."""
+
+_HOLDS = frozenset(("d", "l", "i", "b", "s", "callout", "footnote"))
+
+MOST_PAST = 1000
+
+
+class Past(NamedTuple):
+    """A text that an id had once. `near` is the block that stood beside it, if the id is lost."""
+
+    id: str
+    kind: str
+    hash: str
+    near: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The rows of the new text, and what has been."""
+
+    rows: tuple[Fingerprint, ...]
+    past: tuple[Past, ...]
+
+
+def know(
+    old: Sequence[Fingerprint],
+    new: Sequence[Signs],
+    past: Sequence[Past],
+    fresh: Callable[[int], str],
+    taken: Callable[[str], bool],
+) -> Known:
+    """The new blocks with their ids; `fresh` makes one for a block by its place in the order.
+
+    `taken` says whether an id is one of another document.
+    """
+    matching = _Matching(old, new)
+    matching.run()
+    ids = matching.ids(past, taken)
+    used = {block_id for block_id in ids if block_id}
+    for at, block_id in enumerate(ids):
+        if not block_id:
+            made = fresh(at)
+            while made in used:
+                made = fresh(at)
+            ids[at] = made
+            used.add(made)
+    rows = tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
+    return Known(rows, with_past(past, old, rows))
+
+
+def with_past(
+    past: Sequence[Past], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
+) -> tuple[Past, ...]:
+    """What has been, with all texts of the old rows that the new ones do not have."""
+    now = {row.id: row for row in new}
+    gone: list[Past] = []
+    parents: list[str] = []
+    before: list[str] = []  # at each depth the last sibling that is still there
+    for row in old:
+        del parents[row.depth :], before[row.depth + 1 :]
+        while len(before) <= row.depth:
+            before.append("")
+        here = now.get(row.id)
+        if here is None:
+            near = before[row.depth] or next((one for one in reversed(parents) if one in now), "")
+            gone.append(Past(row.id, row.kind, row.hash, near))
+        else:
+            before[row.depth] = row.id
+            if (here.kind, here.hash) != (row.kind, row.hash):
+                gone.append(Past(row.id, row.kind, row.hash, ""))
+        parents.append(row.id)
+    return (*past, *gone)[-MOST_PAST:] if gone else tuple(past)
+
+
+@dataclass(slots=True)
+class _Side:
+    """Rows as a tree: by index the children and the parent."""
+
+    rows: Sequence[Fingerprint | Signs]
+    children: list[list[int]] = field(default_factory=list[list[int]])
+    parent: list[int] = field(default_factory=list[int])
+    stops: list[int] = field(default_factory=list[int])
+
+    def __post_init__(self) -> None:
+        path: list[int] = []
+        for at, row in enumerate(self.rows):
+            while len(path) > row.depth:
+                self.stops[path.pop()] = at
+            self.children.append([])
+            self.parent.append(path[-1] if path else -1)
+            self.stops.append(0)
+            if path:
+                self.children[path[-1]].append(at)
+            path.append(at)
+        for at in path:
+            self.stops[at] = len(self.rows)
+
+    def key(self, at: int) -> tuple[str, str]:
+        row = self.rows[at]
+        return row.kind, row.hash
+
+    def leaves(self, at: int) -> set[str]:
+        """The texts below a block."""
+        below = self.rows[at + 1 : self.stops[at]]
+        return {row.hash for row in below if row.kind not in _HOLDS}
+
+
+class _Matching:
+    def __init__(self, old: Sequence[Fingerprint], new: Sequence[Signs]) -> None:
+        self._old, self._new = _Side(old), _Side(new)
+        self._old_rows, self._signs = old, new
+        self._old_of: dict[int, int] = {}
+        self._new_of: dict[int, int] = {}
+        self._pairs: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        if not self._old_rows or not self._signs:
+            return
+        self._anchors()
+        self._pair(0, 0)
+        waiting = [(0, 0)]
+        while waiting:
+            old, new = waiting.pop()
+            self._pairs.append((old, new))
+            self._equal(self._free_old(old), self._free_new(new))
+            self._containers(old, new)
+            for child in self._new.children[new]:
+                partner = self._old_of.get(child)
+                if partner is not None and self._signs[child].kind in _HOLDS:
+                    waiting.append((partner, child))
+        self._moved(range(len(self._old_rows)), range(len(self._signs)))
+
+    def ids(self, past: Sequence[Past], taken: Callable[[str], bool]) -> list[str]:
+        """The id of each new block, empty where a new one is needed."""
+        alive = {row.id for at, row in enumerate(self._old_rows) if at in self._new_of}
+        ids = [
+            self._old_rows[self._old_of[at]].id if at in self._old_of else ""
+            for at in range(len(self._signs))
+        ]
+        lost: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for each in past:
+            if each.id not in alive:
+                lost[each.kind, each.hash].append(each.id)
+        index = {row.id: at for at, row in enumerate(self._old_rows)}
+        for at, sign in enumerate(self._signs):
+            if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
+                ids[at] = sign.anchor  # what the text says wins over all
+                alive.add(sign.anchor)
+            if ids[at]:
+                continue
+            for block_id in reversed(lost.get((sign.kind, sign.hash), ())):
+                if block_id not in alive:
+                    ids[at] = block_id
+                    alive.add(block_id)
+                    if block_id in index:
+                        self._pair(index[block_id], at)
+                    break
+        self._like(ids, alive)
+        return ids
+
+    def _pair(self, old: int, new: int) -> None:
+        if old not in self._new_of and new not in self._old_of:
+            self._new_of[old], self._old_of[new] = new, old
+
+    def _whole(self, old: int, new: int) -> None:
+        """Two equal blocks, and so all that is in them."""
+        size = self._old.stops[old] - old
+        if size == self._new.stops[new] - new:
+            for offset in range(size):
+                self._pair(old + offset, new + offset)
+        else:
+            self._pair(old, new)
+
+    def _anchors(self) -> None:
+        named: dict[str, int] = {}
+        for at, row in enumerate(self._old_rows):
+            named.setdefault(row.id, at)
+            if row.anchor:
+                named.setdefault(row.anchor, at)
+        for at, sign in enumerate(self._signs):
+            if sign.anchor in named and (at == 0) == (named[sign.anchor] == 0):
+                self._pair(named[sign.anchor], at)
+
+    def _free_old(self, parent: int) -> list[int]:
+        return [at for at in self._old.children[parent] if at not in self._new_of]
+
+    def _free_new(self, parent: int) -> list[int]:
+        return [at for at in self._new.children[parent] if at not in self._old_of]
+
+    def _equal(self, old: list[int], new: list[int]) -> None:
+        """Equal blocks of one container: in their order as far as may be, then those that moved."""
+        start, old_stop, new_stop = 0, len(old), len(new)
+        while start < min(old_stop, new_stop) and self._same(old[start], new[start]):
+            start += 1
+        while min(old_stop, new_stop) > start and self._same(old[old_stop - 1], new[new_stop - 1]):
+            old_stop -= 1
+            new_stop -= 1
+        inner = self._unique(old[start:old_stop], new[start:new_stop])
+        backbone = [(at, at) for at in range(start)]
+        backbone += [(one + start, other + start) for one, other in inner]
+        backbone += [(old_stop + at, new_stop + at) for at in range(len(old) - old_stop)]
+        for one, other in backbone:
+            self._whole(old[one], new[other])
+        for one, other in backbone:
+            self._along(old, new, one, other, 1)
+            self._along(old, new, one, other, -1)
+        self._moved(old, new)
+
+    def _same(self, old: int, new: int) -> bool:
+        return self._old.key(old) == self._new.key(new)
+
+    def _along(self, old: list[int], new: list[int], one: int, other: int, step: int) -> None:
+        """Equal blocks right beside two that are one."""
+        one, other = one + step, other + step
+        while 0 <= one < len(old) and 0 <= other < len(new):
+            mine, theirs = old[one], new[other]
+            if mine in self._new_of or theirs in self._old_of or not self._same(mine, theirs):
+                return
+            self._whole(mine, theirs)
+            one, other = one + step, other + step
+
+    def _unique(self, old: list[int], new: list[int]) -> list[tuple[int, int]]:
+        """The longest run, in both orders, of blocks that are there once each; by positions."""
+        places = _once([self._new.key(at) for at in new])
+        mine = _once([self._old.key(at) for at in old])
+        found = [(at, places[key]) for key, at in mine.items() if key in places]
+        tails: list[int] = []
+        links: list[int] = []
+        ends: list[int] = []
+        for at, (_, place) in enumerate(found):
+            spot = bisect_left(tails, place)
+            links.append(ends[spot - 1] if spot else -1)
+            tails[spot : spot + 1], ends[spot : spot + 1] = [place], [at]
+        chain: list[tuple[int, int]] = []
+        at = ends[-1] if ends else -1
+        while at >= 0:
+            chain.append(found[at])
+            at = links[at]
+        return chain[::-1]
+
+    def _moved(self, old: Sequence[int], new: Sequence[int]) -> None:
+        """Equal blocks wherever they are, the first with the first."""
+        waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for at in reversed(old):
+            if at not in self._new_of:
+                waiting[self._old.key(at)].append(at)
+        if not waiting:
+            return
+        for at in new:
+            if at not in self._old_of and (free := waiting.get(self._new.key(at))):
+                while free and free[-1] in self._new_of:
+                    free.pop()
+                if free:
+                    self._whole(free.pop(), at)
+
+    def _containers(self, old: int, new: int) -> None:
+        """Containers that hold some of the same texts, or like ones."""
+        mine = [at for at in self._free_old(old) if self._old_rows[at].kind in _HOLDS]
+        theirs = [at for at in self._free_new(new) if self._signs[at].kind in _HOLDS]
+        if len(mine) * len(theirs) > _COMPARED:
+            return
+        texts = {at: self._new.leaves(at) for at in theirs}
+        scores: list[tuple[float, int, int]] = []
+        for one in mine:
+            leaves = self._old.leaves(one)
+            for other in theirs:
+                if self._old_rows[one].kind != self._signs[other].kind:
+                    continue
+                least = min(len(leaves), len(texts[other])) or 1
+                shared = len(leaves & texts[other]) / least
+                score = max(shared, self._likeness(one, other))
+                if score >= (_LIKE_IN_PLACE if self._in_place(one, other) else _LIKE):
+                    scores.append((-score, one, other))
+        for _, one, other in sorted(scores):
+            self._pair(one, other)
+
+    def _likeness(self, one: int, other: int) -> float:
+        return likeness(self._old_rows[one].sketch, self._signs[other].sketch)
+
+    def _in_place(self, one: int, other: int) -> bool:
+        """Whether two blocks stand behind the same one, or before the same one."""
+        mine = self._old.children[self._old.parent[one]]
+        theirs = self._new.children[self._new.parent[other]]
+        at, place = bisect_left(mine, one), bisect_left(theirs, other)
+        if at == 0 or place == 0:
+            before = at == place
+        else:
+            before = self._new_of.get(mine[at - 1]) == theirs[place - 1]
+        if at + 1 == len(mine) or place + 1 == len(theirs):
+            return before or len(mine) - at == len(theirs) - place
+        return before or self._new_of.get(mine[at + 1]) == theirs[place + 1]
+
+    def _like(self, ids: list[str], alive: set[str]) -> None:
+        """Texts that are like one that was there, in the container where it was."""
+        for old, new in self._pairs:
+            mine = [at for at in self._free_old(old) if self._old_rows[at].kind not in _HOLDS]
+            theirs = [
+                at
+                for at in self._free_new(new)
+                if not ids[at] and self._signs[at].kind not in _HOLDS
+            ]
+            if len(mine) * len(theirs) > _COMPARED:
+                continue
+            scores: list[tuple[float, int, int]] = []
+            for one in mine:
+                for other in theirs:
+                    score = self._likeness(one, other)
+                    least = _LIKE_IN_PLACE if self._in_place(one, other) else _LIKE
+                    if score >= least:
+                        scores.append((-score, one, other))
+            for _, one, other in sorted(scores):
+                block_id = self._old_rows[one].id
+                if one not in self._new_of and not ids[other] and block_id not in alive:
+                    self._pair(one, other)
+                    ids[other] = block_id
+                    alive.add(block_id)
+
+
+def _once(keys: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """The keys that are there once, with their places."""
+    found: dict[tuple[str, str], int] = {}
+    for at, key in enumerate(keys):
+        found[key] = -1 if key in found else at
+    return {key: at for key, at in found.items() if at >= 0}
+
 
 _FORMAT = 1
 _DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
@@ -42,8 +360,8 @@ class Splice(NamedTuple):
     """Rows that stand in the place of others, from row `at` on (0-based, of the older text)."""
 
     at: int
-    old: tuple[Row, ...]
-    new: tuple[Row, ...]
+    old: tuple[Fingerprint, ...]
+    new: tuple[Fingerprint, ...]
 
 
 class Step(NamedTuple):
@@ -61,9 +379,9 @@ class Step(NamedTuple):
             shift += len(new) - len(old)
         return Step(self.after, self.before, tuple(splices))
 
-    def take(self, rows: Sequence[Row]) -> tuple[Row, ...] | None:
+    def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
         """The rows after it; None for rows that it was not made of."""
-        made: list[Row] = []
+        made: list[Fingerprint] = []
         at = 0
         for splice in self.splices:
             made += rows[at : splice.at]
@@ -81,7 +399,7 @@ class Sidecar:
 
     path: str
     digest: str
-    rows: tuple[Row, ...]
+    rows: tuple[Fingerprint, ...]
     past: tuple[Past, ...] = ()
 
 
@@ -250,7 +568,7 @@ def name_of(path: str) -> str:
 
 
 def rows_as_step(
-    before: str, old: Sequence[Row], after: str, new: Sequence[Row], most: int
+    before: str, old: Sequence[Fingerprint], after: str, new: Sequence[Fingerprint], most: int
 ) -> Step | None:
     """The step between two texts, as one splice; None when it is of more rows than `most`."""
     start, old_stop, new_stop = 0, len(old), len(new)
@@ -277,8 +595,8 @@ def _step(line: str) -> Step | None:
         return None  # a line that a crash has cut
 
 
-def _rows(found: Iterable[Sequence[Any]]) -> tuple[Row, ...]:
-    return tuple(Row(*row) for row in found)
+def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
+    return tuple(Fingerprint(*row) for row in found)
 
 
 def _lines(path: str) -> list[str]:

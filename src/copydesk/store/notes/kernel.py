@@ -1,55 +1,435 @@
-"""Notes in a SiYuan kernel: `NoteStore` over HTTP.
-
-What lives here: the store. What must not: requests, the making of changes.
-Invariants: what is said to be done has been read; what is not wholly done is
-taken back, or named.
-"""
+"""Notes in a SiYuan kernel: `NoteStore` over HTTP."""
 
 from __future__ import annotations
 
+import html
+import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes import kernel_executing, kernel_split, kernel_trial
-from copydesk.store.notes.errors import WrongBlockKind
-from copydesk.store.notes.kernel_calls import Kernel
-from copydesk.store.notes.kernel_documents import Documents, NewDailyNote, NewDocument
-from copydesk.store.notes.kernel_http import Address, KernelHttp
-from copydesk.store.notes.kernel_reading import Reading
-from copydesk.store.notes.kernel_settled import Pause
-from copydesk.store.notes.pieces import Split, for_place
+from copydesk.store.notes.errors import (
+    BlockNotFound,
+    NotebookNotFound,
+    NotesRolledBack,
+    NotesTorn,
+    NotesUnavailable,
+    WrongBlockKind,
+    is_id,
+    new_id,
+    valid,
+)
+from copydesk.store.notes.kernel_api import (
+    KINDS,
+    Address,
+    AnswerLost,
+    Child,
+    Home,
+    Kernel,
+    KernelHttp,
+    KernelRefused,
+    Pause,
+    SqlRow,
+    Standing,
+    documents,
+    rows,
+    search,
+    settled,
+    text,
+)
+from copydesk.store.notes.kernel_blocks import (
+    attributes_of,
+    checked,
+    differing,
+    shown,
+    split_blocks,
+)
+from copydesk.store.notes.kernel_write import HeldBlocks, dry_run, execute
+from copydesk.store.notes.pieces import SplitBlocks, for_place
 from copydesk.store.notes.protocol import (
+    CONTAINERS,
     Around,
-    Block,
     Change,
+    ChangesDone,
     Crumb,
-    Done,
     Heading,
     Insert,
+    NoteBlock,
     Notebook,
     Prepared,
 )
+
+_OUTLINE = "/api/outline/getDocOutline"
+_BREADCRUMB = "/api/block/getBlockBreadcrumb"
+_TAG = re.compile(r"<[^<>]*>")
+
+_SPARE = 4
+"""So many times more rows are asked for than blocks: the index may name what is gone."""
+
+
+class KernelReader:
+    """A kernel's blocks. Safe to use from many threads."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
+        """The blocks that are there, in the order asked for."""
+        standings = self._kernel.standings(ids)
+        rows_of: dict[str, dict[str, Child]] = {}
+        shelves = _Shelves(self._kernel)
+        found: dict[str, NoteBlock] = {}
+        for block_id in dict.fromkeys(ids):
+            standing = standings.get(block_id)
+            if standing is None:
+                continue
+            if standing.kind == "d":
+                title = html.unescape(shelves.home(block_id).title)
+                child = Child(block_id, "d", "", title, "")
+            else:
+                parent = standing.parent_id
+                if parent not in rows_of:
+                    held = self._kernel.children(parent)
+                    rows_of[parent] = {child.id: child for child in held}
+                if block_id not in rows_of[parent]:
+                    continue  # it went meanwhile
+                child = rows_of[parent][block_id]
+            attributes = self._kernel.attributes(block_id)
+            found[block_id] = shelves.block(child, standing, attributes)
+        return found
+
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
+        """The documents of an open notebook, by their paths of titles."""
+        there = {notebook.id: notebook for notebook in self._kernel.notebooks()}
+        if valid(box) not in there or there[box].closed:
+            raise NotebookNotFound(box, closed=box in there)
+        self._kernel.flush()
+        named = self._kernel.select(documents(box, max(most, 0)))
+        ids = [text("/api/query/sql", of, "id") for of in named]
+        found = self.blocks([one for one in ids if is_id(one)]).values()
+        return tuple(block for block in found if block.kind == "d" and block.box == box)
+
+    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
+        """What a container holds, or the section of a heading."""
+        standing = self.standing(block_id)
+        if standing.kind != "h" and standing.kind not in CONTAINERS:
+            return ()
+        container = standing.parent_id if standing.kind == "h" else block_id
+        attributes = attributes_of(self._kernel.kramdown(container))
+        shelves = _Shelves(self._kernel)
+        return tuple(
+            shelves.block(
+                child,
+                Standing(child.id, child.kind, container, "", ""),
+                attributes.get(child.id, {}),
+            )
+            for child in self._kernel.children(block_id)
+        )
+
+    def standing(self, block_id: str) -> Standing:
+        """Where a block stands; BlockNotFound."""
+        found = self._kernel.standings([block_id])
+        if block_id not in found:
+            raise BlockNotFound(block_id)
+        return found[block_id]
+
+    def around(self, block_id: str) -> Around:
+        """The container and the neighbours."""
+        standing = self.standing(block_id)
+        return Around(standing.parent_id, standing.previous_id, standing.next_id)
+
+    def outline(self, document_id: str) -> tuple[Heading, ...]:
+        """The headings, those of a lower level below."""
+        return tuple(_heading(of, "name", "blocks") for of in self._kernel.outline(document_id))
+
+    def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
+        """The notebook, documents, headings and containers on the way to a block, and itself."""
+        standing = self.standing(block_id)
+        home = self._kernel.home(block_id)
+        names = {notebook.id: notebook.name for notebook in self._kernel.notebooks()}
+        crumbs = [Crumb(home.box, "", names.get(home.box, ""))]
+        crumbs += self._documents(home)
+        for of in self._kernel.breadcrumb(block_id):
+            crumb_id = text(_BREADCRUMB, of, "id")
+            kind = KINDS.get(text(_BREADCRUMB, of, "type"), "")
+            if kind != "d":
+                crumbs.append(Crumb(crumb_id, kind, _read(text(_BREADCRUMB, of, "name"))))
+        if crumbs[-1].id != block_id:  # left out where its item stands for it
+            crumbs.append(Crumb(block_id, standing.kind, ""))
+        return tuple(crumbs)
+
+    def _documents(self, home: Home) -> Iterator[Crumb]:
+        """The documents on the path, from the top."""
+        ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
+        for document_id in ids:
+            title = home.title if document_id == home.root_id else self._title(document_id)
+            yield Crumb(document_id, "d", html.unescape(title))
+
+    def _title(self, document_id: str) -> str:
+        there = self._kernel.standings([document_id])
+        return self._kernel.home(document_id).title if there else ""
+
+    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
+        """Documents and leaves that hold all the words; titles and headings first, then short ones.
+
+        InvalidArgs(`query`) for a query without words.
+        """
+        words = query.split()
+        statement = search(words, max(most, 0) * _SPARE)
+        self._kernel.flush()
+        ids = [text("/api/query/sql", of, "id") for of in self._kernel.select(statement)]
+        found = self.blocks([block_id for block_id in ids if is_id(block_id)])
+        folded = [word.casefold() for word in words]
+        holding = [block for block in found.values() if _holds(block, folded)]
+        holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
+        return tuple(holding[:most])
+
+
+class _Shelves:
+    """Where documents are, asked once for each."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._homes: dict[str, Home] = {}
+        self._hpaths: dict[str, str] = {}
+
+    def home(self, block_id: str) -> Home:
+        """The document of a block; of blocks in one container one is asked for."""
+        if block_id not in self._homes:
+            self._homes[block_id] = self._kernel.home(block_id)
+        return self._homes[block_id]
+
+    def block(self, child: Child, standing: Standing, attributes: Mapping[str, str]) -> NoteBlock:
+        """A block of what the calls say."""
+        home = self.home(standing.parent_id or child.id)
+        if home.root_id not in self._hpaths:
+            self._hpaths[home.root_id] = self._kernel.hpath(home.root_id)
+        return NoteBlock(
+            id=child.id,
+            kind=child.kind,
+            subtype=child.subtype,
+            markdown=child.markdown,
+            content=child.content,
+            parent_id=standing.parent_id,
+            root_id=home.root_id,
+            box=home.box,
+            path=home.path,
+            hpath=self._hpaths[home.root_id],
+            attributes=MappingProxyType(shown(dict(attributes))),
+            created=child.id[:14],
+            updated=attributes.get("updated", ""),
+        )
+
+
+def _heading(of: SqlRow, name: str, below: str) -> Heading:
+    """A row of the outline; the ones at its top have other names for the same."""
+    held = of.get(below)
+    return Heading(
+        valid(text(_OUTLINE, of, "id")),
+        _read(text(_OUTLINE, of, name)),
+        text(_OUTLINE, of, "subType"),
+        tuple(
+            _heading(row, "content", "children")
+            for row in ([] if held is None else rows(_OUTLINE, held))
+        ),
+    )
+
+
+def _read(markup: str) -> str:
+    """The text of a bit of HTML."""
+    return html.unescape(_TAG.sub("", markup))
+
+
+def _holds(block: NoteBlock, words: Sequence[str]) -> bool:
+    there = f"{block.content}\n{block.markdown}".casefold()
+    return all(word in there for word in words)
+
+
+_TITLE_CHARS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to be made. `above` is the path below which it has to stand."""
+
+    id: str
+    box: str
+    parent_id: str
+    above: str
+    hpath: str
+    markdown: str
+
+    @property
+    def path(self) -> str:
+        """Where it has to stand."""
+        return f"{self.above}/{self.id}.sy"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDailyNote:
+    """Today's note, to be made if it is not there, and a text to be put at its end."""
+
+    box: str
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDocuments:
+    """Makes documents."""
+
+    kernel: Kernel
+    reading: KernelReader
+    split: SplitBlocks
+    pause: Pause
+
+    def prepare(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
+        """A new document below another one, or at the top; as `NoteStore.prepare_document`."""
+        checked(markdown)
+        name = _title(title)
+        self._open_notebook(box)
+        above = ""
+        if parent_id:
+            kind = self.reading.standing(parent_id).kind
+            if kind != "d":
+                raise WrongBlockKind(parent_id, kind, "document")
+            home = self.kernel.home(parent_id)
+            if home.box != box:
+                raise InvalidArgs("parent_id", "is in another notebook")
+            above = home.path.removesuffix(".sy")
+        hpath = f"{self.kernel.hpath(parent_id) if parent_id else ''}/{name}"
+        new = NewDocument(new_id(), box, parent_id, above, hpath, markdown)
+        after = MappingProxyType({new.path: markdown})
+        return Prepared((), MappingProxyType({}), after, held=new)
+
+    def make(self, new: NewDocument) -> ChangesDone:
+        """Make a document that was prepared."""
+        problem = named = ""
+        try:
+            named = self.kernel.create_document(
+                new.box,
+                new.hpath,
+                new.markdown,
+                parent_id=new.parent_id,
+                document_id=new.id,
+            )
+        except KernelRefused as refused:
+            problem = str(refused)
+        except AnswerLost as lost:
+            problem = lost.detail
+        try:
+            self._made(new, named, problem)
+            return ChangesDone(((new.id, *(child.id for child in self.kernel.children(new.id))),))
+        except NotesUnavailable as lost:
+            raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
+
+    def _made(self, new: NewDocument, named: str, problem: str) -> None:
+        """See that the new document is what was asked for; else it is taken away again."""
+        look = self.reading.blocks
+        there = settled(self.kernel, self.pause, lambda: look([new.id]), bool)
+        if new.id not in there:
+            if named and look([named]):
+                raise NotesTorn(0, f"it has the id {named}", (named,))
+            raise NotesRolledBack(0, new.id, problem or "no document came to be")
+        made = there[new.id]
+        fault = self._fault(made, new.markdown)
+        if (made.box, made.path) != (new.box, new.path):
+            fault = f"it stands at {made.box}{made.path}"
+        if not fault:
+            return
+        try:
+            self.kernel.remove_document(made.box, made.path)
+        except KernelRefused as refused:
+            fault = f"{fault}; {refused}"
+        self.kernel.flush()
+        # those above may have been made with it
+        left = [part for part in made.path.split("/") if is_id(part) and part not in new.above]
+        left += self.kernel.standings([new.id])
+        if left:
+            raise NotesTorn(0, fault, tuple(left))
+        raise NotesRolledBack(0, new.id, problem or fault)
+
+    def _fault(self, made: NoteBlock, markdown: str) -> str:
+        """What is wrong with what a new document holds."""
+        if made.kind != "d":
+            return f"it is {made.kind or 'of no kind'}"
+        wanted, there = self.split(markdown), self.kernel.children(made.id)
+        if wanted and len(wanted) != len(there):
+            return f"{len(there)} blocks where {len(wanted)} should be"
+        return differing(markdown, self.kernel.kramdown(made.id))
+
+    def prepare_daily_note(self, box: str, markdown: str) -> Prepared:
+        """Today's note; as `NoteStore.prepare_daily_note`. Only the kernel knows what is today."""
+        checked(markdown)
+        self._open_notebook(box)
+        nothing = MappingProxyType[str, str]({})
+        return Prepared((), nothing, nothing, held=NewDailyNote(box, markdown))
+
+    def daily_note(self, box: str) -> str:
+        """The id of today's note of a notebook, made when it is not there."""
+        try:
+            document_id = self._daily_id(box)
+            self.kernel.flush()
+            found = self.reading.blocks([document_id])
+        except KernelRefused as refused:
+            raise NotesRolledBack(0, box, str(refused)) from None
+        except AnswerLost as lost:
+            raise NotesTorn(0, lost.detail, (box,)) from None
+        note = found.get(document_id)
+        if note is None or note.kind != "d" or note.box != box:
+            raise NotesTorn(0, f"{document_id} is no document of this notebook", (box,))
+        return document_id
+
+    def _daily_id(self, box: str) -> str:
+        """The id of the note; asked for twice when the first answer is lost, for there is one."""
+        try:
+            return self.kernel.daily_note(box)
+        except AnswerLost:
+            return self.kernel.daily_note(box)
+
+    def _open_notebook(self, box: str) -> None:
+        notebooks = {notebook.id: notebook for notebook in self.kernel.notebooks()}
+        found = notebooks.get(valid(box))
+        if found is None or found.closed:
+            raise NotebookNotFound(box, closed=found is not None)
+
+
+def _title(title: str) -> str:
+    """A title that the kernel keeps as it is; InvalidArgs(`title`)."""
+    name = " ".join(title.split())
+    if not name:
+        raise InvalidArgs("title", "must not be empty")
+    if "/" in name:
+        raise InvalidArgs("title", "holds a slash")
+    if len(name) > _TITLE_CHARS:
+        raise InvalidArgs("title", f"more than {_TITLE_CHARS} characters")
+    if "\0" in name or any(0xD800 <= ord(c) <= 0xDFFF for c in name):
+        raise InvalidArgs("title", "holds a character that no title can have")
+    return name.removesuffix(".sy") or name
 
 
 class KernelStore:
     """The notes of a kernel. Safe to use from many threads; one execution at a time.
 
-    `split` is how the kernel parses Markdown. `pause` waits for so many seconds.
+    `split_blocks` is how the kernel parses Markdown. `pause` waits for so many seconds.
     """
 
-    def __init__(self, http: KernelHttp, split: Split, pause: Pause = time.sleep) -> None:
+    def __init__(self, http: KernelHttp, split: SplitBlocks, pause: Pause = time.sleep) -> None:
         self._kernel = Kernel(http)
-        self._reading = Reading(self._kernel)
-        self._documents = Documents(self._kernel, self._reading, split, pause)
+        self._reading = KernelReader(self._kernel)
+        self._documents = KernelDocuments(self._kernel, self._reading, split, pause)
         self._split = split
         self._pause = pause
         self._writing = threading.Lock()
 
     @staticmethod
     def at(
-        url: str, token: str, split: Split = kernel_split.split, timeout_s: float = 30.0
+        url: str,
+        token: str,
+        split: SplitBlocks = split_blocks,
+        timeout_s: float = 30.0,
     ) -> KernelStore:
         """The store of the kernel at a URL; InvalidArgs for what is no URL. Nothing is sent yet."""
         if not token or not token.isascii() or not token.isprintable():
@@ -59,13 +439,13 @@ class KernelStore:
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(self._kernel.notebooks())
 
-    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
         return self._reading.documents(box, most)
 
-    def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
+    def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
         return self._reading.blocks(ids)
 
-    def children(self, block_id: str) -> tuple[Block, ...]:
+    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         return self._reading.children(block_id)
 
     def child_ids(self, block_id: str) -> tuple[str, ...]:
@@ -83,17 +463,17 @@ class KernelStore:
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         return self._reading.breadcrumb(block_id)
 
-    def search(self, query: str, most: int) -> tuple[Block, ...]:
+    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
         return self._reading.search(query, most)
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
-        return kernel_trial.try_out(self._kernel, self._split, changes)
+        return dry_run(self._kernel, self._split, changes)
 
-    def execute(self, prepared: Prepared) -> Done:
+    def execute(self, prepared: Prepared) -> ChangesDone:
         held = prepared.held
         with self._writing:
             match held:
-                case kernel_trial.Held():
+                case HeldBlocks():
                     return self._execute(prepared, held)
                 case NewDocument():
                     return self._documents.make(held)
@@ -102,17 +482,17 @@ class KernelStore:
                 case _:
                     raise InvalidArgs("prepared", "was not prepared by this store")
 
-    def _execute(self, prepared: Prepared, held: kernel_trial.Held) -> Done:
-        return kernel_executing.execute(self._kernel, self._split, prepared, held, self._pause)
+    def _execute(self, prepared: Prepared, held: HeldBlocks) -> ChangesDone:
+        return execute(self._kernel, self._split, prepared, held, self._pause)
 
-    def _daily_note(self, new: NewDailyNote) -> Done:
+    def _daily_note(self, new: NewDailyNote) -> ChangesDone:
         note = self._documents.daily_note(new.box)
         if not new.markdown.strip():
-            return Done(((note,),))
+            return ChangesDone(((note,),))
         prepared = self.prepare([Insert(new.markdown, "last_in", note)])
-        assert isinstance(prepared.held, kernel_trial.Held)
+        assert isinstance(prepared.held, HeldBlocks)
         done = self._execute(prepared, prepared.held)
-        return Done(((note, *done.ids[0]),), done.undo)
+        return ChangesDone(((note, *done.ids[0]),), done.undo)
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         return self._documents.prepare(box, parent_id, title, markdown)

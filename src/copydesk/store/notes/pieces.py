@@ -13,20 +13,20 @@ from typing import NamedTuple
 from copydesk.errors import ContentRequired, InvalidArgs
 
 
-class Piece(NamedTuple):
+class BlockText(NamedTuple):
     """One block of a text, its source without the prefixes of containers; items of a list below."""
 
     kind: str
     subtype: str
     markdown: str
-    children: tuple[Piece, ...] = ()
+    children: tuple[BlockText, ...] = ()
 
 
-Split = Callable[[str], Sequence[Piece]]
+SplitBlocks = Callable[[str], Sequence[BlockText]]
 """How the kernel splits a text in blocks at its top level."""
 
 
-def for_place(pieces: Sequence[Piece], list_subtype: str | None) -> tuple[Piece, ...]:
+def for_place(pieces: Sequence[BlockText], list_subtype: str | None) -> tuple[BlockText, ...]:
     """The blocks to put in a container; in a list, of this subtype, the items of the text's lists.
 
     ContentRequired for a text without any; InvalidArgs(`markdown`) when a list
@@ -46,7 +46,7 @@ def for_place(pieces: Sequence[Piece], list_subtype: str | None) -> tuple[Piece,
     return items
 
 
-def for_update(pieces: Sequence[Piece], list_subtype: str | None) -> Piece:
+def for_update(pieces: Sequence[BlockText], list_subtype: str | None) -> BlockText:
     """The one block that a text is; as `for_place`, and InvalidArgs when it is several."""
     first, *others = for_place(pieces, list_subtype)
     if others:

@@ -35,7 +35,7 @@ class Notebook:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class NoteBlock:
     """One block at one moment.
 
     `markdown` is its own source without the prefixes of its containers, outer
@@ -179,7 +179,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ChangesDone:
     """What was made and read back: for each change the ids it left, none for a deletion.
 
     For a document one tuple: its own id, then those of the blocks that were put in it.
@@ -206,18 +206,18 @@ class NoteStore(Protocol):
         """All notebooks."""
         ...
 
-    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
         """The documents of a notebook in the order of their paths, the first so many.
 
         Raises NotebookNotFound.
         """
         ...
 
-    def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
+    def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
         """The blocks that are there, as they are now; others are left out."""
         ...
 
-    def children(self, block_id: str) -> tuple[Block, ...]:
+    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         """What a container holds, in order; of a heading its section without itself; else none."""
         ...
 
@@ -237,7 +237,7 @@ class NoteStore(Protocol):
         """From the notebook by documents and headings to the block."""
         ...
 
-    def search(self, query: str, most: int) -> tuple[Block, ...]:
+    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
         """Blocks that hold all words of the query, the best first."""
         ...
 
@@ -253,7 +253,7 @@ class NoteStore(Protocol):
         """
         ...
 
-    def execute(self, prepared: Prepared) -> Done:
+    def execute(self, prepared: Prepared) -> ChangesDone:
         """Make the changes, and read them back; all or none.
 
         Where `prepared.files` is not empty the files have been written by then,

@@ -15,12 +15,12 @@ from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import BlockNotFound, NotebookNotFound
 from copydesk.store.notes.protocol import (
     Around,
-    Block,
     Change,
+    ChangesDone,
     Crumb,
-    Done,
     Heading,
     Insert,
+    NoteBlock,
     Notebook,
     NoteStore,
     Prepared,
@@ -49,16 +49,16 @@ class _Several:
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(one for store in self._stores for one in store.notebooks())
 
-    def documents(self, box: str, most: int) -> tuple[Block, ...]:
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
         return self._notebook(box).documents(box, most)
 
-    def blocks(self, ids: Sequence[str]) -> Mapping[str, Block]:
-        found: dict[str, Block] = {}
+    def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
+        found: dict[str, NoteBlock] = {}
         for store in self._stores:
             found |= store.blocks([one for one in ids if one not in found])
         return {one: found[one] for one in ids if one in found}
 
-    def children(self, block_id: str) -> tuple[Block, ...]:
+    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         return self._of(block_id).children(block_id)
 
     def child_ids(self, block_id: str) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class _Several:
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         return self._of(block_id).breadcrumb(block_id)
 
-    def search(self, query: str, most: int) -> tuple[Block, ...]:
+    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
         found = [block for store in self._stores for block in store.search(query, most)]
         found.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
         return tuple(found[:most])
@@ -88,7 +88,7 @@ class _Several:
         ]
         return _joined(tuple(changes), parts)
 
-    def execute(self, prepared: Prepared) -> Done:
+    def execute(self, prepared: Prepared) -> ChangesDone:
         held = prepared.held
         if not isinstance(held, _Held):
             raise InvalidArgs("prepared", "was not prepared by this store")
@@ -96,7 +96,7 @@ class _Several:
         for store, part, indices in held.parts:
             done = store.execute(part)
             ids |= zip(indices, done.ids, strict=True)
-        return Done(tuple(ids[index] for index in sorted(ids)))
+        return ChangesDone(tuple(ids[index] for index in sorted(ids)))
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         store = self._notebook(box)

@@ -1,31 +1,50 @@
-"""A document of a folder while changes are tried on it, one after the other.
-
-What lives here: where a change goes, what it should make of the blocks, and that
-it does. What must not: files, what may be changed. Laws: what all changes come
-to is one change of the document's bytes; the blocks of the text after it are
-those that the changes left, and no byte of any other block is altered.
-
-Only the parts of the text in which something changes are parsed again.
-"""
+"""Changes of blocks tried on the documents of a folder: the edits of files, or a refusal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.block_id import is_id
-from copydesk.store.notes.errors import BlockNotFound
-from copydesk.store.notes.folder_document import Document, top
-from copydesk.store.notes.folder_match import know
-from copydesk.store.notes.folder_region import Expected, Region, carried, same_blocks
-from copydesk.store.notes.folder_sidecar import Splice
-from copydesk.store.notes.folder_text import as_stored
-from copydesk.store.notes.folder_tree import MATTER, Row, raw_markdown, read, shown, signs
+from copydesk.store.notes.errors import BlockChanged, BlockNotFound, WrongBlockKind, is_id, valid
+from copydesk.store.notes.folder_blocks import (
+    MATTER,
+    Expected,
+    Fingerprint,
+    FolderDocument,
+    Region,
+    as_stored,
+    carried,
+    pieces,
+    raw_markdown,
+    read,
+    same_blocks,
+    shown,
+    shown_text,
+    signs,
+    top,
+)
+from copydesk.store.notes.folder_cache import Shelf
+from copydesk.store.notes.folder_sidecar import Splice, Step, know
+from copydesk.store.notes.pieces import for_place, for_update
+from copydesk.store.notes.protocol import (
+    Change,
+    Delete,
+    FileEdit,
+    Insert,
+    Prepared,
+    Restore,
+    Side,
+    Update,
+)
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
 from copydesk.text.markdown.block import BLANK
 from copydesk.text.markdown.edit import marker_holder
 from copydesk.text.markdown.source import line_after, line_start, line_stop
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 
 _GOES_WHEN_EMPTY = ("l", "b", "footnote")
 _STAYS_WHEN_EMPTY = ("d", "i")
@@ -33,10 +52,10 @@ _STAYS_WHEN_EMPTY = ("d", "i")
 _RUNS_ON = "would become one with what stands beside it, or part of it"
 
 
-class Working:
+class WorkingDocument:
     """A document and what changes have made of it. `fresh` makes ids."""
 
-    def __init__(self, document: Document, fresh: Callable[[], str]) -> None:
+    def __init__(self, document: FolderDocument, fresh: Callable[[], str]) -> None:
         self.document = document
         self._fresh = fresh
         self._regions: list[Region] = []
@@ -206,7 +225,7 @@ class Working:
             for one, other in pairs
         )
 
-    def _all_rows(self, region: Region) -> list[Row]:
+    def _all_rows(self, region: Region) -> list[Fingerprint]:
         return [self.document.rows[0]._replace(depth=0), *region.rows()]
 
     def _of(self, block_id: str) -> Region:
@@ -329,3 +348,142 @@ def _emptied(tree: Tree, block: Block) -> Edit:
     while start and tree.data[start - 1] in BLANK:
         start -= 1
     return Edit(start, stop, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """What a file will be: the digest of its bytes, and its rows."""
+
+    path: RelPath
+    digest: str
+    rows: tuple[Fingerprint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFiles:
+    """What executing needs: the files to be written, and the ids to be told."""
+
+    plans: tuple[FilePlan, ...]
+    ids: tuple[tuple[str, ...], ...]
+
+
+def dry_run(shelf: Shelf, changes: Sequence[Change], fresh: Callable[[], str]) -> Prepared:
+    """The changes, checked; raises the refusal of the first that cannot be made."""
+    trial = _FolderTrial(shelf, fresh)
+    ids = tuple(trial.take(change) for change in changes)
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    files: list[FileEdit] = []
+    plans: list[FilePlan] = []
+    for working in trial.workings.values():
+        document, change = working.document, working.change
+        base = Snapshot.of(document.data)
+        result = base.edited(change)
+        name = str(document.path)
+        before[name] = _text(document.data)
+        after[name] = _text(result.data)
+        splices = working.splices()
+        step = Step(document.digest, result.digest, splices)
+        rows = step.take(document.rows)
+        assert rows is not None
+        if change:
+            files.append(FileEdit(document.path, base, change))
+            plans.append(FilePlan(document.path, result.digest, rows))
+            shelf.ids.plan(document, document.path, step, rows)
+    held = HeldFiles(tuple(plans), ids)
+    return Prepared(
+        tuple(changes), MappingProxyType(before), MappingProxyType(after), tuple(files), held
+    )
+
+
+def texts(path: RelPath, data: bytes) -> Mapping[str, str]:
+    """One document's text, as it is shown."""
+    return MappingProxyType({str(path): _text(data)})
+
+
+def _text(data: bytes) -> str:
+    return shown_text(data.decode("utf-8", "surrogateescape"))
+
+
+class _FolderTrial:
+    def __init__(self, shelf: Shelf, fresh: Callable[[], str]) -> None:
+        self._shelf = shelf
+        self._fresh = fresh
+        self.workings: dict[RelPath, WorkingDocument] = {}
+
+    def take(self, change: Change) -> tuple[str, ...]:
+        """Make one change; the ids it leaves."""
+        match change:
+            case Insert():
+                return self._insert(change)
+            case Update():
+                return self._update(change)
+            case Delete():
+                return self._delete(change)
+            case Restore():
+                raise InvalidArgs("image", "is not one of this store")
+
+    def _insert(self, change: Insert) -> tuple[str, ...]:
+        found = pieces(change.markdown, self._shelf.profile)
+        working = self._working(change.anchor_id)
+        region, block = self._anchor(working, change.anchor_id, change.side)
+        parent = block if change.side in ("first_in", "last_in") else block.parent
+        assert parent is not None
+        made = for_place(found, _list_subtype(parent))
+        return working.insert(region, block, change.side, change.markdown, len(made))
+
+    def _anchor(self, working: WorkingDocument, anchor_id: str, side: Side) -> tuple[Region, Block]:
+        inside = side in ("first_in", "last_in")
+        if anchor_id == working.document.id:
+            if not inside:
+                raise WrongBlockKind(anchor_id, "d", "block")
+            return working.end(last=side == "last_in")
+        region, block = working.block(anchor_id)
+        if inside and not block.holds_blocks:
+            raise WrongBlockKind(anchor_id, block.kind, "container")
+        return region, block
+
+    def _update(self, change: Update) -> tuple[str, ...]:
+        found = pieces(change.markdown, self._shelf.profile)
+        working, region, block = self._block(change.id, change.over)
+        assert block.parent is not None
+        for_update(found, _list_subtype(block.parent))
+        working.update(region, block, change.markdown)
+        return (change.id,)
+
+    def _delete(self, change: Delete) -> tuple[str, ...]:
+        working, region, block = self._block(change.id, change.over)
+        working.delete(region, block)
+        return ()
+
+    def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, Region, Block]:
+        """A block that is no document, and is what the change is made for."""
+        working = self._working(block_id)
+        if block_id == working.document.id:
+            raise WrongBlockKind(block_id, "d", "block")
+        region, block = working.block(block_id)
+        if over and region.rows_of(block)[0].hash != over:
+            raise BlockChanged(block_id=block_id)
+        return working, region, block
+
+    def _working(self, block_id: str) -> WorkingDocument:
+        """The document of a block, as changed so far."""
+        valid(block_id)
+        for working in self.workings.values():
+            if block_id in working.document.index:
+                return working
+        document = self._shelf.find(block_id)
+        return self._open(document, block_id)
+
+    def _open(self, document: FolderDocument, block_id: str) -> WorkingDocument:
+        working = self.workings.get(document.path)
+        if working is None:
+            working = WorkingDocument(document, self._fresh)
+            self.workings[document.path] = working
+        elif working.document is not document:
+            raise BlockNotFound(block_id)  # the file changed while the changes were looked at
+        return working
+
+
+def _list_subtype(parent: Block) -> str | None:
+    return parent.subtype if parent.kind == "l" else None

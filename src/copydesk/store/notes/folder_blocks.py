@@ -1,0 +1,488 @@
+"""The blocks of a document in a folder: their fingerprints, ids, and what may be written there."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import re
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from copydesk.errors import InvalidArgs
+from copydesk.store.notes.pieces import BlockText
+from copydesk.store.stamp import Stamp
+from copydesk.text.change import ChangeSet
+from copydesk.text.markdown import Block, Profile, Tree, is_phantom, markdown_of, parse
+from copydesk.text.markdown.source import line_start
+from copydesk.text.relpath import RelPath
+
+DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
+
+_LARGE = 1 << 17
+_WORD = re.compile(r"\w+")
+_LOOKED_AT = 600
+"""A sketch is made of so many characters of a block."""
+
+_KEPT = 8
+"""Words in a sketch, four hexadecimal digits each."""
+
+_FEW = 6
+"""Of a text of fewer words the sketch is made of three characters each."""
+
+
+class Fingerprint(NamedTuple):
+    """What is remembered of a block: enough to know it again in another text.
+
+    `hash` is of its text; of a container, of all that is in it; of a document
+    empty. `sketch` tells how like two texts are. `anchor` is the name that the
+    text itself gives it, or empty.
+    """
+
+    depth: int
+    id: str
+    kind: str
+    hash: str
+    sketch: str
+    anchor: str
+
+
+def read(
+    data: bytes, profile: Profile, newline: bytes | None = None, *, part: bool = False
+) -> Tree:
+    """The blocks of a text, an empty paragraph where a document or an item has none.
+
+    `newline` is the terminator of the document that the text is a `part` of.
+    """
+    tree = parse(data, profile, part=part)
+    if newline is not None:
+        tree = replace(tree, newline=newline)
+    for block in tree.root.walk():
+        if block.kind == ITEM and not block.children:
+            block.children = (_nothing(block, block.stop),)
+    if not any(True for _ in shown(tree.root)):
+        root = tree.root
+        root.children = (*root.children, _nothing(root, _end(root)))
+    return tree
+
+
+@contextmanager
+def undisturbed(size: int) -> Generator[None]:
+    """Hold the collector of cycles while a large text becomes a great many objects."""
+    paused = size >= _LARGE and gc.isenabled()
+    if paused:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
+
+
+def _end(root: Block) -> int:
+    return root.children[-1].stop if root.children else root.start
+
+
+def _nothing(parent: Block, at: int) -> Block:
+    """A paragraph that no byte stands for."""
+    block = Block()
+    block.kind, block.subtype = PARAGRAPH, ""
+    block.start = block.stop = block.first = at
+    block.column = block.indent = block.width = block.mark = 0
+    block.parent, block.index, block.children = parent, len(parent.children), ()
+    block.attributes = block.anchor = None
+    block.closed, block.loose = True, False
+    return block
+
+
+def shown(block: Block) -> Iterator[Block]:
+    """The children that count as blocks."""
+    return (child for child in block.children if child.kind != MATTER)
+
+
+def in_order(block: Block) -> list[tuple[int, Block]]:
+    """The block and all below it with their depths, each before its children."""
+    found: list[tuple[int, Block]] = []
+    waiting = [(0, block)]
+    while waiting:
+        depth, each = waiting.pop()
+        found.append((depth, each))
+        if each.children:
+            waiting += [(depth + 1, child) for child in reversed(each.children)]
+    return [(depth, each) for depth, each in found if each.kind != MATTER]
+
+
+def markdown(tree: Tree, block: Block) -> str:
+    """The text of a block as it is read; a byte that is no UTF-8 is shown as `\\xNN`."""
+    return shown_text(raw_markdown(tree, block))
+
+
+def raw_markdown(tree: Tree, block: Block) -> str:
+    """The same with a lone surrogate for such a byte."""
+    whole = block.parent is tree.root and not block.indent and not block.children
+    if whole and (block.attributes is None or block.attributes[0] >= block.stop):
+        source = tree.data[block.start : block.stop]
+        if b"\r" not in source and b"\t" not in source[:1]:
+            return source.decode("utf-8", "surrogateescape")
+    return markdown_of(tree, block)
+
+
+def shown_text(text: str) -> str:
+    """A text for reading: what is no character is spelled out."""
+    if text.isascii():
+        return text
+    data = text.encode("utf-8", "surrogateescape")
+    return data.decode("utf-8", "backslashreplace")
+
+
+_TITLE = re.compile(
+    rb"""^title:[ \t]+(?:("(?:[^"\\\n]|\\.)*")|'((?:[^'\n]|'')*)'|([^\s"'#\[{&*!|>%@`][^\n]*?))"""
+    rb"""[ \t]*(?:[ \t]#.*)?\r?$""",
+    re.MULTILINE,
+)
+
+
+def title_of(tree: Tree) -> str:
+    """The title that front matter gives a document; empty without. YAML is not parsed."""
+    first = tree.root.children[0]
+    found = _TITLE.search(tree.source(first)) if first.kind == MATTER else None
+    if found is None:
+        return ""
+    double, single, bare = (part.decode("utf-8", "replace") for part in found.groups(b""))
+    title = single.replace("''", "'") or bare
+    if double:
+        try:
+            title = str(json.loads(double))
+        except ValueError:
+            title = double[1:-1]
+    return " ".join(title.split())
+
+
+class Signs(NamedTuple):
+    """What a block is known by, without an id."""
+
+    depth: int
+    kind: str
+    hash: str
+    sketch: str
+    anchor: str
+
+    def row(self, block_id: str) -> Fingerprint:
+        """With its id."""
+        return Fingerprint(self.depth, block_id, self.kind, self.hash, self.sketch, self.anchor)
+
+
+def signs(tree: Tree, top: Block) -> list[Signs]:
+    """What a block and those below it are known by, each before its children."""
+    order = in_order(top)
+    made: list[Signs] = []
+    below: list[list[Signs]] = []  # of each depth, the children of the block in the making
+    for depth, block in reversed(order):
+        while len(below) < depth + 2:
+            below.append([])
+        children = below[depth + 1]
+        anchor = block.anchor or ""
+        if block.kind == DOCUMENT:
+            made.append(Signs(depth, block.kind, "", "", anchor))
+        elif block.holds_blocks:
+            inside = block.kind + " " + " ".join(child.hash for child in reversed(children))
+            sketch = _least(word for child in children for word in _words(child.sketch))
+            made.append(Signs(depth, block.kind, _hash(inside.encode()), sketch, anchor))
+        else:
+            text = raw_markdown(tree, block)
+            data = text.encode("utf-8", "surrogateescape")
+            made.append(Signs(depth, block.kind, _hash(data), sketch_of(text), anchor))
+        below[depth + 1] = []
+        below[depth].append(made[-1])
+    made.reverse()
+    return made
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=6).hexdigest()
+
+
+def sketch_of(text: str) -> str:
+    """What is compared to tell how like two texts are."""
+    part = text[:_LOOKED_AT].casefold()
+    words = _WORD.findall(part)
+    if len(words) < _FEW:
+        whole = f" {' '.join(words)} "
+        words = [whole[at : at + 3] for at in range(len(whole) - 2)]
+    data = "\n".join(words).encode("utf-8", "surrogatepass")
+    numbers = {zlib.crc32(word) & 0xFFFF for word in data.split(b"\n")} if words else set[int]()
+    return "".join(f"{number:04x}" for number in sorted(numbers)[:_KEPT])
+
+
+def _least(words: Iterator[str]) -> str:
+    return "".join(sorted(set(words))[:_KEPT])
+
+
+def _words(sketch: str) -> list[str]:
+    return [sketch[at : at + 4] for at in range(0, len(sketch), 4)]
+
+
+def likeness(one: str, other: str) -> float:
+    """From 0 to 1, how much of two sketches is the same."""
+    mine, theirs = set(_words(one)), set(_words(other))
+    least = sorted(mine | theirs)[:_KEPT]
+    return sum(word in mine and word in theirs for word in least) / len(least) if least else 0.0
+
+
+SMALL = 1 << 15
+"""A text of fewer bytes is always changed as a whole."""
+
+
+@dataclass(eq=False)
+class FolderDocument:
+    """One text of a document. `stamp` alone may change, when the text proves to be the same."""
+
+    path: RelPath
+    stamp: Stamp
+    digest: str
+    data: bytes
+    tree: Tree
+    rows: tuple[Fingerprint, ...]
+    order: tuple[Block, ...]
+
+    @property
+    def id(self) -> str:
+        """The id of the document itself."""
+        return self.rows[0].id
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The places of blocks in their order, by id."""
+        return {row.id: at for at, row in enumerate(self.rows)}
+
+    @cached_property
+    def number(self) -> dict[Block, int]:
+        """The places of blocks in their order."""
+        return {block: at for at, block in enumerate(self.order)}
+
+    @cached_property
+    def title(self) -> str:
+        """What front matter calls it; empty without."""
+        return title_of(self.tree)
+
+    def block(self, block_id: str) -> Block:
+        """A block that is there."""
+        return self.order[self.index[block_id]]
+
+    def name(self, block: Block) -> str:
+        """The id of a block; empty for front matter, which has none."""
+        at = self.number.get(block)
+        return "" if at is None else self.rows[at].id
+
+    @cached_property
+    def chunks(self) -> Chunks:
+        """The pieces that can be parsed by themselves."""
+        return Chunks.of(self.tree, SMALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """A text in pieces, each of one top-level block and the blank lines behind it, or several.
+
+    `starts` are the bytes where they start; `first` the index of the first block
+    of each among the children of the document, and how many children there are.
+    """
+
+    starts: tuple[int, ...]
+    first: tuple[int, ...]
+    size: int
+
+    @staticmethod
+    def of(tree: Tree, small: int) -> Chunks:
+        """The pieces of a text; one if it has fewer bytes than `small`, or is SiYuan's."""
+        children = tree.root.children
+        starts, first = [0], [0]
+        if len(tree.data) >= small and tree.profile == "gfm":
+            for at, block in enumerate(children[1:], 1):
+                start = line_start(tree.data, block.first)
+                if start > starts[-1] and not is_phantom(block):
+                    starts.append(start)
+                    first.append(at)
+        return Chunks((*starts, len(tree.data)), (*first, len(children)), len(starts))
+
+    def of_child(self, index: int) -> int:
+        """The piece that holds a child of the document."""
+        return bisect_right(self.first, index, hi=self.size) - 1
+
+
+def top(block: Block) -> Block:
+    """The child of the document that a block is, or is in."""
+    while block.parent is not None and block.parent.parent is not None:
+        block = block.parent
+    return block
+
+
+def plain_ids(rows: Sequence[Fingerprint]) -> tuple[str, ...]:
+    """The ids of rows."""
+    return tuple(row.id for row in rows)
+
+
+def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
+    """The blocks of a text; InvalidArgs(`markdown`) for one that must not be written."""
+    if "\0" in markdown:
+        raise InvalidArgs("markdown", "holds a NUL character")
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in markdown):
+        raise InvalidArgs("markdown", "holds a lone surrogate")
+    tree = parse(markdown.replace("\r\n", "\n").replace("\r", "\n"), profile, part=True)
+    if any(_sets(tree, block) for block in tree.root.walk()):
+        raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")
+    return tuple(_piece(tree, block) for block in tree.root.children if not is_phantom(block))
+
+
+def _sets(tree: Tree, block: Block) -> bool:
+    if block.attributes is None:
+        return False
+    start, stop = block.attributes
+    return not tree.data[start:stop].lstrip().startswith(b"^")
+
+
+def _piece(tree: Tree, block: Block) -> BlockText:
+    below = tuple(_piece(tree, child) for child in block.children if block.kind == "l")
+    return BlockText(block.kind, block.subtype, raw_markdown(tree, block), below)
+
+
+def as_stored(old: str, new: str) -> str:
+    """A new text, with the lines of the old one that only look as they do as they really are.
+
+    What is no UTF-8 is shown spelled out; a line that is left as it was shown
+    keeps its bytes.
+    """
+    shown = shown_text(old)
+    if shown == old:
+        return new
+    real = dict(zip(shown.split("\n"), old.split("\n"), strict=True))
+    return "\n".join(real.get(line, line) for line in new.replace("\r\n", "\n").split("\n"))
+
+
+Names = Callable[[Block], str]
+
+
+@dataclass(eq=False)
+class Region:
+    """The pieces [low, high) of a document as changed so far.
+
+    `start` is the byte of the document where they start; `change` is made to
+    the bytes that stood there. `ids` of all blocks but front matter.
+    """
+
+    low: int
+    high: int
+    start: int
+    tree: Tree
+    change: ChangeSet
+    ids: dict[Block, str]
+    by_id: dict[str, Block]
+
+    def name(self, block: Block) -> str:
+        """The id of a block; empty for front matter."""
+        return self.ids.get(block, "")
+
+    def rows(self) -> list[Fingerprint]:
+        """The rows of its blocks, without the document's."""
+        made: list[Fingerprint] = []
+        for child in self.tree.root.children:
+            if child.kind != MATTER:
+                made += self.rows_of(child)
+        return made
+
+    def rows_of(self, top: Block) -> list[Fingerprint]:
+        """The rows of one block and those in it, of its depth in the document."""
+        depth = sum(1 for _ in top.ancestors())
+        names = (self.ids[block] for block in top.walk() if block.kind != MATTER)
+        return [
+            sign._replace(depth=sign.depth + depth).row(name)
+            for sign, name in zip(signs(self.tree, top), names, strict=True)
+        ]
+
+
+def same_blocks(
+    old: Sequence[tuple[Block, Tree, Names]],
+    new: Sequence[Block],
+    tree: Tree,
+    ids: dict[Block, str],
+) -> bool:
+    """Whether blocks are the same, byte for byte; then `ids` has those of the new ones."""
+    if len(old) != len(new):
+        return False
+    waiting = [(*each, other) for each, other in zip(old, new, strict=True)]
+    while waiting:
+        one, source, names, other = waiting.pop()
+        if one.kind != other.kind or one.subtype != other.subtype:
+            return False
+        if len(one.children) != len(other.children):
+            return False
+        if one.children:
+            waiting += [
+                (child, source, names, twin)
+                for child, twin in zip(one.children, other.children, strict=True)
+            ]
+        elif source.source(one) != tree.source(other):
+            return False
+        name = names(one)
+        if name:
+            ids[other] = name
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a change makes of the blocks in `parent`.
+
+    From index `at` on `removed` are not there any more, and `added` new ones
+    are. `kept` is the id that the first of these has, if it is not a new one.
+    """
+
+    parent: Block
+    at: int
+    removed: int
+    added: int
+    kept: str = ""
+
+
+def carried(
+    region: Region, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
+) -> tuple[dict[Block, str], list[Block]] | None:
+    """The ids after a change, and the blocks it added; None if it did something else."""
+    ids: dict[Block, str] = {}
+
+    def same(old: Sequence[Block], new: Sequence[Block]) -> bool:
+        return same_blocks([(block, region.tree, region.name) for block in old], new, tree, ids)
+
+    way = [expected.parent, *expected.parent.ancestors()][::-1]
+    other = tree.root
+    for block, inner in zip(way, [*way[1:], None], strict=True):
+        if block.kind != other.kind or block.subtype != other.subtype:
+            return None
+        ids[other] = region.ids[block]
+        if inner is None:
+            break
+        at, old, new = inner.index, block.children, other.children
+        if len(old) != len(new) or not same(old[:at], new[:at]):
+            return None
+        if not same(old[at + 1 :], new[at + 1 :]):
+            return None
+        other = new[at]
+    old, new = expected.parent.children, other.children
+    start, stop = expected.at, expected.at + expected.added
+    if len(new) != len(old) - expected.removed + expected.added:
+        return None
+    if not same(old[:start], new[:start]) or not same(old[start + expected.removed :], new[stop:]):
+        return None
+    added = list(new[start:stop])
+    for block in added:
+        for inner in block.walk():
+            if inner.kind != MATTER:
+                ids[inner] = fresh(inner)
+    if expected.kept:
+        ids[added[0]] = expected.kept
+    return ids, added

@@ -1,0 +1,418 @@
+"""Which documents a folder holds, and a cache of where ids are and what texts hold."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import RLock
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from copydesk.errors import FileNotFound, Refusal
+from copydesk.store.access import Rules
+from copydesk.store.notes.folder_sidecar import Seen
+from copydesk.store.protocol import Files
+from copydesk.store.stamp import Stamp
+from copydesk.text.relpath import RelPath
+
+ENDINGS = (".md", ".markdown")
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of the workspace that is a notebook, as one member may see it."""
+
+    files: Files
+    root: RelPath
+    rules: Rules
+
+    def scan(self) -> Mapping[RelPath, Stamp]:
+        """All documents with their stamps, by path, in order."""
+        found: dict[RelPath, Stamp] = {}
+        links: list[RelPath] = []
+        seen: set[RelPath] = set()
+        waiting = [self.root]
+        while waiting:
+            for path, kind in self._entries(waiting.pop(), seen):
+                if kind == "dir":
+                    waiting.append(path)
+                elif kind == "symlink":
+                    links.append(path)
+                elif is_document(path):
+                    stamp = self.stamp(path)
+                    if stamp is not None:
+                        found[path] = stamp
+        reals = set(found)
+        for path in sorted(links):
+            self._follow(path, found, reals, seen)
+        return MappingProxyType(dict(sorted(found.items())))
+
+    def stamp(self, path: RelPath) -> Stamp | None:
+        """The stamp of a document; None for a file that is none, or may not be read."""
+        if not self.root.covers(path) or not is_document(path) or self._hidden(path):
+            return None
+        try:
+            real, stamp = self.files.stat(path)
+        except Refusal:
+            return None
+        return stamp if self.rules.allows_read(real) and self.rules.allows_read(path) else None
+
+    def gone(self, path: RelPath) -> bool:
+        """Whether nothing is there any more, neither a file to read nor another one."""
+        try:
+            self.files.stat(path)
+        except FileNotFound:
+            return True
+        except Refusal:
+            return False
+        return False
+
+    def parent(self, path: RelPath) -> RelPath | None:
+        """The document below which one stands; None at the top, or in a folder without one."""
+        above = path.parent
+        if above == self.root or not self.root.covers(above):
+            return None
+        for ending in ENDINGS:
+            beside = RelPath((*above.parts[:-1], above.name + ending))
+            if self.stamp(beside) is not None:
+                return beside
+        return None
+
+    def below(self, path: RelPath) -> RelPath:
+        """The folder that holds the documents below one."""
+        return RelPath((*path.parts[:-1], stem(path)))
+
+    def names(self, path: RelPath) -> frozenset[str]:
+        """The names in a folder, case folded; none when it is not there."""
+        try:
+            _, entries = self.files.list_dir(path)
+        except Refusal:
+            return frozenset()
+        return frozenset(entry.name.casefold() for entry in entries)
+
+    def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
+        """What stands in a directory that is looked at for the first time."""
+        if not self.rules.allows_walk(path) and path != self.root:
+            return
+        try:
+            if len(path.parts) > _DEEPEST:
+                return
+            real, entries = self.files.list_dir(path)
+        except Refusal:
+            return
+        if real in seen:
+            return
+        seen.add(real)
+        for entry in entries:
+            if not entry.name.startswith("."):
+                yield path / entry.name, entry.kind
+
+    def _follow(
+        self,
+        path: RelPath,
+        found: dict[RelPath, Stamp],
+        reals: set[RelPath],
+        seen: set[RelPath],
+    ) -> None:
+        """Take in what a link leads to, unless it is in the notebook by itself."""
+        try:
+            real = self.files.resolve(path)
+        except Refusal:
+            return
+        if real in reals or any(part.startswith(".") for part in real.parts):
+            return
+        if is_document(path):
+            stamp = self.stamp(path)
+            if stamp is not None:
+                reals.add(real)
+                found[path] = stamp
+                return
+        if self.root.covers(real) or real.covers(self.root) or not self.rules.allows_walk(real):
+            return
+        for inner, kind in self._entries(path, seen):
+            if kind == "file" and is_document(inner):
+                stamp = self.stamp(inner)
+                if stamp is not None:
+                    found[inner] = stamp
+            elif kind in ("dir", "symlink"):
+                self._follow(inner, found, reals, seen)
+
+    def _hidden(self, path: RelPath) -> bool:
+        return any(part.startswith(".") for part in path.parts[len(self.root.parts) :])
+
+
+def is_document(path: RelPath) -> bool:
+    """Whether the name is one of a document."""
+    return path.name.lower().endswith(ENDINGS) and bool(stem(path))
+
+
+def stem(path: RelPath) -> str:
+    """The name without its ending."""
+    name = path.name
+    for ending in ENDINGS:
+        if name.lower().endswith(ending):
+            return name[: -len(ending)]
+    return name
+
+
+_VERSION = 1
+_BUSY_SECONDS = 30.0
+_ASKED = 500
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS documents (
+  path TEXT PRIMARY KEY, dev INTEGER, ino INTEGER, size INTEGER, mtime_ns INTEGER,
+  ctime_ns INTEGER, settled INTEGER, digest TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS texts (
+  path TEXT, at INTEGER, rank INTEGER, length INTEGER, folded TEXT,
+  PRIMARY KEY (path, at)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS anchors (id TEXT, path TEXT, PRIMARY KEY (id, path)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
+CREATE TABLE IF NOT EXISTS ids (id TEXT PRIMARY KEY, path TEXT) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ids_of ON ids (path);
+CREATE TABLE IF NOT EXISTS sidecars (
+  name TEXT PRIMARY KEY, path TEXT, size INTEGER, mtime_ns INTEGER) WITHOUT ROWID
+"""
+
+Answer = TypeVar("Answer")
+
+
+class Text(NamedTuple):
+    """A leaf, a heading or a document for a search; `at` is its place in the order of blocks."""
+
+    at: int
+    rank: int
+    length: int
+    folded: str
+
+
+class Indexed(NamedTuple):
+    """The state of a file when its texts were taken."""
+
+    stamp: tuple[int, int, int, int, int]
+    settled: bool
+    digest: str
+
+
+def stamp_key(stamp: Stamp) -> tuple[int, int, int, int, int]:
+    """What of a stamp is kept."""
+    return stamp.dev, stamp.ino, stamp.size, stamp.mtime_ns, stamp.ctime_ns
+
+
+class Cache:
+    """A SQLite file that may be deleted at any time. Safe to use from many threads."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = RLock()
+        self._connection: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def indexed(self) -> dict[str, Indexed]:
+        """The documents whose texts are here, by path."""
+
+        def ask(connection: sqlite3.Connection) -> dict[str, Indexed]:
+            rows = connection.execute(
+                "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest FROM documents"
+            )
+            return {
+                path: Indexed((dev, ino, size, mtime, ctime), bool(settled), digest)
+                for path, dev, ino, size, mtime, ctime, settled, digest in rows
+            }
+
+        return self._try(ask)
+
+    def index(
+        self,
+        path: str,
+        stamp: Stamp,
+        digest: str,
+        texts: Iterable[Text] | None,
+        anchors: Iterable[str],
+    ) -> None:
+        """Keep the texts of a document; with None they are those that are kept."""
+        kept = None if texts is None else list(texts)
+        named = list(anchors)
+
+        def ask(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (path, *stamp_key(stamp), stamp.settled, digest),
+            )
+            if kept is not None:
+                connection.execute("DELETE FROM texts WHERE path = ?", (path,))
+                connection.execute("DELETE FROM anchors WHERE path = ?", (path,))
+                rows = ((path, *text) for text in kept)
+                connection.executemany("INSERT INTO texts VALUES (?, ?, ?, ?, ?)", rows)
+                pairs = ((anchor, path) for anchor in named)
+                connection.executemany("REPLACE INTO anchors VALUES (?, ?)", pairs)
+
+        self._try(ask)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """The texts of documents that are no more."""
+        gone = [(path,) for path in paths]
+
+        def ask(connection: sqlite3.Connection) -> None:
+            for table in ("documents", "texts", "anchors"):
+                connection.executemany(f"DELETE FROM {table} WHERE path = ?", gone)
+
+        self._try(ask)
+
+    def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Where texts are that hold all of the words, which are case folded; the best first."""
+        where = " AND ".join("instr(folded, ?)" for _ in words)
+
+        def ask(connection: sqlite3.Connection) -> list[tuple[str, int]]:
+            return connection.execute(
+                f"SELECT path, at FROM texts WHERE {where} ORDER BY rank, length, path, at", words
+            ).fetchall()
+
+        yield from self._try(ask)
+
+    def anchored(self, block_id: str) -> list[str]:
+        """The documents whose text names a block so."""
+
+        def ask(connection: sqlite3.Connection) -> list[str]:
+            rows = connection.execute(
+                "SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,)
+            )
+            return [path for (path,) in rows]
+
+        return self._try(ask)
+
+    def where(self, block_id: str) -> str | None:
+        """The document that the block is in, or was in last."""
+
+        def ask(connection: sqlite3.Connection) -> str | None:
+            row = connection.execute("SELECT path FROM ids WHERE id = ?", (block_id,)).fetchone()
+            return None if row is None else str(row[0])
+
+        return self._try(ask)
+
+    def keep_ids(self, path: str, ids: Iterable[str]) -> None:
+        """Blocks that are in a document, or were."""
+        rows = [(block_id, path) for block_id in ids]
+
+        def ask(connection: sqlite3.Connection) -> None:
+            connection.executemany("REPLACE INTO ids VALUES (?, ?)", rows)
+
+        self.together(lambda: self._try(ask))
+
+    def of_others(self, path: str, ids: Sequence[str]) -> dict[str, str]:
+        """Those of the ids that blocks of other documents have, or had, with their paths."""
+        found: dict[str, str] = {}
+
+        def ask(connection: sqlite3.Connection) -> None:
+            for start in range(0, len(ids), _ASKED):
+                part = ids[start : start + _ASKED]
+                rows = connection.execute(
+                    f"SELECT id, path FROM ids WHERE id IN ({','.join('?' * len(part))})", part
+                )
+                found.update((one, other) for one, other in rows if other != path)
+
+        self._try(ask)
+        return found
+
+    def sidecars(self) -> dict[str, tuple[str, Seen]]:
+        """The sidecars whose ids are here, by file name: the path of the document, the file."""
+
+        def ask(connection: sqlite3.Connection) -> dict[str, tuple[str, Seen]]:
+            rows = connection.execute("SELECT name, path, size, mtime_ns FROM sidecars")
+            return {name: (path, Seen(name, size, mtime)) for name, path, size, mtime in rows}
+
+        return self._try(ask)
+
+    def keep_sidecar(self, seen: Seen, path: str) -> None:
+        """The ids of a sidecar are here."""
+
+        def ask(connection: sqlite3.Connection) -> None:
+            row = (seen.name, path, seen.size, seen.mtime_ns)
+            connection.execute("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", row)
+
+        self._try(ask)
+
+    def drop_sidecars(self, names: Iterable[str]) -> None:
+        """Sidecars that are no more."""
+        gone = [(name,) for name in names]
+
+        def ask(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM sidecars WHERE name = ?", gone)
+
+        self._try(ask)
+
+    def together(self, work: Callable[[], Answer]) -> Answer:
+        """Do the work as one transaction, which is faster."""
+        with self._lock:
+            connection = self._open()
+            if connection.in_transaction:
+                return work()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error:
+                return work()
+            try:
+                return work()
+            finally:
+                with suppress(sqlite3.Error):
+                    if self._connection is not None and self._connection.in_transaction:
+                        self._connection.execute("COMMIT")
+
+    def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """The answer; of a new cache where this one fails, of one in memory where none can be."""
+        with self._lock:
+            for remove in (False, True):
+                try:
+                    return ask(self._open(remove=remove))
+                except sqlite3.Error:
+                    self._shut()
+            self._connection = _made(":memory:")
+            return ask(self._connection)
+
+    def _open(self, *, remove: bool = False) -> sqlite3.Connection:
+        if self._connection is None:
+            if remove:
+                for end in ("", "-journal"):
+                    with suppress(OSError):
+                        os.unlink(self._path + end)
+            try:
+                self._connection = _made(self._path)
+            except sqlite3.Error:
+                if remove:
+                    self._connection = _made(":memory:")
+                else:
+                    return self._open(remove=True)
+        return self._connection
+
+    def _shut(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+
+def _made(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("PRAGMA journal_mode = PERSIST")
+    if connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    for statement in _SCHEMA.split(";\n"):
+        connection.execute(statement)
+    return connection

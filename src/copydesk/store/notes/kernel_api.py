@@ -1,0 +1,654 @@
+"""The HTTP API of a SiYuan kernel, typed: requests, rows, SQL, errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from socket import IPPROTO_TCP, TCP_NODELAY, socket
+from typing import TypeVar, cast
+from urllib.parse import urlsplit
+
+from copydesk.errors import InvalidArgs
+from copydesk.store.notes.errors import NotesUnavailable, Unavailable, is_id, valid
+from copydesk.store.notes.protocol import Notebook
+
+MOST_BYTES = 64 << 20
+"""An answer above is refused."""
+
+_PIECE = 1 << 16
+_KEPT = 4
+_BOOTING = "not been fully booted"
+
+
+class KernelRefused(Exception):
+    """The kernel answered with a code other than 0, and its words."""
+
+    def __init__(self, path: str, code: int, message: str) -> None:
+        super().__init__(f"{path}: {message or code}")
+        self.code = code
+
+
+class AnswerLost(NotesUnavailable):
+    """The request was sent, and what became of it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a kernel listens: the parts of an http(s) URL. `base` has no slash at its end."""
+
+    secure: bool
+    host: str
+    port: int
+    base: str
+
+    @staticmethod
+    def of(url: str) -> Address:
+        """The address that a URL names; InvalidArgs(`SIYUAN_URL`) for one that names none.
+
+        A name and password, a query or a fragment in it are refused.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise InvalidArgs("SIYUAN_URL", "is no URL") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidArgs("SIYUAN_URL", "must be an http or https URL")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise InvalidArgs("SIYUAN_URL", "must hold neither a user nor a query")
+        secure = parts.scheme == "https"
+        chosen = port if port is not None else (443 if secure else 80)
+        return Address(secure, parts.hostname, chosen, parts.path.rstrip("/"))
+
+
+class KernelHttp:
+    """Asks a kernel. Safe to use from many threads.
+
+    `timeout_s` is for the connection, for each wait, and for the whole of an
+    answer. What only reads goes over connections that are kept; what writes has
+    one of its own, so that no write is ever sent twice.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        token: str,
+        timeout_s: float = 30.0,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._address = address
+        self._headers = {"Authorization": f"Token {token}", "Content-Type": "application/json"}
+        self._timeout_s = timeout_s
+        self._most_bytes = most_bytes
+        self._kept: list[HTTPConnection] = []
+
+    def ask(self, path: str, body: Mapping[str, object], *, reads: bool = False) -> object:
+        """The data of the answer. `reads`: the question may be put again.
+
+        Raises KernelRefused for a code other than 0, and NotesUnavailable for
+        everything that is no answer of a kernel to us; AnswerLost when the
+        request had been sent by then.
+        """
+        status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
+        if status == 401:
+            raise NotesUnavailable(f"{path}: HTTP 401", "token")
+        if status == 403:
+            raise NotesUnavailable(f"{path}: HTTP 403", "forbidden")
+        if status != 200:
+            raise AnswerLost(f"{path}: HTTP {status}")
+        return _data(path, answer)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while self._kept:
+            self._kept.pop().close()
+
+    def _exchange(self, path: str, data: bytes, *, reads: bool) -> tuple[int, bytes]:
+        """Send one request; the status and the body of the answer."""
+        while reads and self._kept:
+            try:
+                connection = self._kept.pop()
+            except IndexError:  # another thread has it
+                break
+            with suppress(ConnectionError):  # the kernel had let go of it
+                return self._talk(path, connection, data)
+        connection = self._connect(path)
+        try:
+            return self._talk(path, connection, data)
+        except ConnectionError as problem:
+            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
+
+    def _connect(self, path: str) -> HTTPConnection:
+        address = self._address
+        kind = HTTPSConnection if address.secure else HTTPConnection
+        connection = kind(address.host, address.port, timeout=self._timeout_s)
+        try:
+            connection.connect()
+        except (OSError, HTTPException) as problem:
+            raise NotesUnavailable(f"{path}: {_words(problem)}", "unreachable") from None
+        connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        return connection
+
+    def _talk(self, path: str, connection: HTTPConnection, data: bytes) -> tuple[int, bytes]:
+        """One exchange on a connection, which is kept or closed then; ConnectionError."""
+        until = time.monotonic() + self._timeout_s
+        keep = False
+        waiting = connection.sock  # the connection may forget it when the answer has begun
+        waiting.settimeout(self._timeout_s)
+        try:
+            connection.request("POST", self._address.base + path, data, self._headers)
+            with closing(connection.getresponse()) as response:
+                body = self._body(path, waiting, response, until)
+                keep = not response.will_close and (response.isclosed() or response.length == 0)
+                return response.status, body
+        except TimeoutError:
+            raise AnswerLost(f"{path}: no answer in time", "timeout") from None
+        except ConnectionError:
+            raise
+        except (OSError, HTTPException) as problem:
+            raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
+        finally:
+            if keep and len(self._kept) < _KEPT:
+                self._kept.append(connection)
+            else:
+                connection.close()
+
+    def _body(self, path: str, waiting: socket, response: HTTPResponse, until: float) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            waiting.settimeout(left)
+            piece = response.read1(_PIECE)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._most_bytes:
+                raise AnswerLost(f"{path}: more than {self._most_bytes} bytes", "too_large")
+
+
+def _data(path: str, answer: bytes) -> object:
+    try:
+        value: object = json.loads(answer)
+    except (ValueError, RecursionError):
+        raise AnswerLost(f"{path}: no JSON") from None
+    if not isinstance(value, dict):
+        raise AnswerLost(f"{path}: no envelope")
+    envelope = cast(dict[str, object], value)
+    code = envelope.get("code")
+    if type(code) is not int:
+        raise AnswerLost(f"{path}: no code")
+    message = envelope.get("msg")
+    words = message if isinstance(message, str) else ""
+    if code != 0 and _BOOTING in words:
+        booting: Unavailable = "booting"
+        raise NotesUnavailable(f"{path}: {words}", booting)
+    if code != 0:
+        raise KernelRefused(path, code, words)
+    return envelope.get("data")
+
+
+def _words(problem: Exception) -> str:
+    return str(problem) or type(problem).__name__
+
+
+KINDS = {
+    "NodeDocument": "d",
+    "NodeHeading": "h",
+    "NodeList": "l",
+    "NodeListItem": "i",
+    "NodeCodeBlock": "c",
+    "NodeMathBlock": "m",
+    "NodeTable": "t",
+    "NodeBlockquote": "b",
+    "NodeSuperBlock": "s",
+    "NodeParagraph": "p",
+    "NodeHTMLBlock": "html",
+    "NodeBlockQueryEmbed": "query_embed",
+    "NodeAttributeView": "av",
+    "NodeIFrame": "iframe",
+    "NodeWidget": "widget",
+    "NodeThematicBreak": "tb",
+    "NodeVideo": "video",
+    "NodeAudio": "audio",
+    "NodeCallout": "callout",
+}
+"""The kinds of the tree calls by those of the blocks table; others have none."""
+
+SqlRow = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a block stands, by its tree: container and neighbours, empty where there is none."""
+
+    id: str
+    kind: str
+    parent_id: str
+    previous_id: str
+    next_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A block of a container, as its tree lists it."""
+
+    id: str
+    kind: str
+    subtype: str
+    content: str
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The document of a block: its notebook, path of ids, id, title."""
+
+    box: str
+    path: str
+    root_id: str
+    title: str
+
+
+def row(call: str, value: object) -> SqlRow:
+    """An object."""
+    if not isinstance(value, dict):
+        raise NotesUnavailable(f"{call}: an object is missing")
+    return cast(dict[str, object], value)
+
+
+def rows(call: str, value: object) -> list[SqlRow]:
+    """A list of objects."""
+    if not isinstance(value, list):
+        raise NotesUnavailable(f"{call}: a list is missing")
+    return [row(call, item) for item in cast(list[object], value)]
+
+
+def text(call: str, of: SqlRow, name: str) -> str:
+    """A string; empty when it is left out."""
+    value = of.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise NotesUnavailable(f"{call}: {name} is no text")
+    return value
+
+
+def standing_of(call: str, of: SqlRow) -> Standing | None:
+    """Where a block stands; None for one that is not in its tree. A document stands alone."""
+    node = text(call, of, "type")
+    if not node:
+        return None
+    kind = KINDS.get(node, "")
+    if kind == "d":
+        return Standing(text(call, of, "id"), kind, "", "", "")
+    return Standing(
+        text(call, of, "id"),
+        kind,
+        text(call, of, "parentID"),
+        text(call, of, "previousID"),
+        text(call, of, "nextID"),
+    )
+
+
+def child(call: str, of: SqlRow) -> Child:
+    """A block of a container."""
+    return Child(
+        text(call, of, "id"),
+        text(call, of, "type"),
+        text(call, of, "subType"),
+        text(call, of, "content"),
+        text(call, of, "markdown"),
+    )
+
+
+MOST_WORDS = 16
+
+LEAVES_OUT = ("l", "i", "b", "s", "callout")
+"""Kinds that hold what other blocks hold already."""
+
+
+def search(words: Sequence[str], most: int) -> str:
+    """The ids of blocks that may hold all the words, those changed last first.
+
+    InvalidArgs for no word, too many, or one that no literal can hold.
+    """
+    if not words:
+        raise InvalidArgs("query", "must not be empty")
+    if len(words) > MOST_WORDS:
+        raise InvalidArgs("query", f"more than {MOST_WORDS} words")
+    kinds = ", ".join(literal(kind) for kind in LEAVES_OUT)
+    tests = [f"type NOT IN ({kinds})", *(_holds(word) for word in words)]
+    return (
+        f"SELECT id FROM blocks WHERE {' AND '.join(tests)} "
+        f"ORDER BY updated DESC, id LIMIT {int(most)}"
+    )
+
+
+def documents(box: str, most: int) -> str:
+    """The ids of the documents of a notebook, by their paths of titles."""
+    return (
+        f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} "
+        f"ORDER BY hpath, id LIMIT {int(most)}"
+    )
+
+
+def literal(value: str) -> str:
+    """The text as an SQL literal; InvalidArgs for one with NUL or half a character."""
+    if "\0" in value:
+        raise InvalidArgs("query", "holds a NUL character")
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in value):
+        raise InvalidArgs("query", "holds a lone surrogate")
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _holds(word: str) -> str:
+    """That a block holds the word. SQLite folds the case of ASCII only, so forms are asked for."""
+    forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
+    if word.isascii():
+        forms = {word: None}
+    likes = (
+        f"{column} LIKE {literal(f'%{_escaped(form)}%')} ESCAPE '\\'"
+        for form in forms
+        for column in ("content", "markdown")
+    )
+    return f"({' OR '.join(likes)})"
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+Version = tuple[int, int, int]
+
+OLDEST: Version = (3, 1, 4)
+"""Since then getChildBlocks tells the markdown."""
+
+_KRAMDOWN_MODE: Version = (3, 1, 14)
+_READONLY_SQL: Version = (3, 7, 0)
+_HISTORY: Version = (3, 7, 0)
+
+_AT_ONCE = 200
+"""So many ids in one request."""
+
+_ID = re.compile(r"^[0-9]{14}-[0-9a-z]{7}$")
+_NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
+_VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a block is put: before `next_id`, else after `previous_id`, else first in `parent_id`.
+
+    Exactly one of them is given.
+    """
+
+    next_id: str = ""
+    previous_id: str = ""
+    parent_id: str = ""
+
+
+class Kernel:
+    """A kernel, call by call. Safe to use from many threads."""
+
+    def __init__(self, http: KernelHttp) -> None:
+        self._http = http
+        self._version: Version | None = None
+        self._asking = threading.Lock()
+
+    def version(self) -> Version:
+        """The version, asked once; NotesUnavailable when too old or not booted."""
+        with self._asking:
+            if self._version is None:
+                self._version = self._ask_version()
+            return self._version
+
+    def _ask_version(self) -> Version:
+        call = "/api/system/version"
+        told = self._asked(call, {})
+        found = _VERSION.match(told) if isinstance(told, str) else None
+        if found is None:
+            raise NotesUnavailable(f"{call}: {told!r}")
+        version = (int(found[1]), int(found[2]), int(found[3]))
+        if version < OLDEST:
+            raise NotesUnavailable(f"{found[0]} < {'.'.join(map(str, OLDEST))}", "version")
+        call = "/api/system/bootProgress"
+        progress = row(call, self._asked(call, {})).get("progress")
+        if not isinstance(progress, int | float) or progress < 100:
+            raise NotesUnavailable(f"{call}: {progress}", "booting")
+        return version
+
+    def _asked(self, call: str, body: Mapping[str, object]) -> object:
+        """An answer to a question, which is put again when the first one is lost.
+
+        A refusal of the kernel is NotesUnavailable.
+        """
+        try:
+            try:
+                return self._http.ask(call, body, reads=True)
+            except AnswerLost as lost:
+                if lost.reason in ("timeout", "too_large"):
+                    raise
+                return self._http.ask(call, body, reads=True)
+        except KernelRefused as refused:
+            raise NotesUnavailable(str(refused)) from None
+
+    def _read(self, call: str, body: Mapping[str, object]) -> object:
+        self.version()
+        return self._asked(call, body)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._http.close()
+
+    # What is read from trees, and fresh.
+
+    def standings(self, ids: Sequence[str]) -> dict[str, Standing]:
+        """Where blocks stand; those that are not there are left out."""
+        call = "/api/block/getBlockTreeInfos"
+        found: dict[str, Standing] = {}
+        wanted = list(dict.fromkeys(valid(block_id) for block_id in ids))
+        for at in range(0, len(wanted), _AT_ONCE):
+            told = row(call, self._read(call, {"ids": wanted[at : at + _AT_ONCE]}))
+            for block_id, value in told.items():
+                standing = standing_of(call, row(call, value))
+                if standing is not None and standing.id == block_id:
+                    found[block_id] = standing
+        return found
+
+    def children(self, block_id: str) -> list[Child]:
+        """What a container holds; of a heading its section; of others and of no block, nothing."""
+        call = "/api/block/getChildBlocks"
+        told = rows(call, self._read(call, {"id": valid(block_id)}))
+        return [child(call, of) for of in told]
+
+    def kramdown(self, block_id: str) -> str:
+        """The block's text with the ids and attributes of all in it; empty when it is not there."""
+        call = "/api/block/getBlockKramdown"
+        body: dict[str, object] = {"id": valid(block_id)}
+        if self.version() >= _KRAMDOWN_MODE:
+            body["mode"] = "md"
+        return text(call, row(call, self._read(call, body)), "kramdown")
+
+    def attributes(self, block_id: str) -> dict[str, str]:
+        """All attributes of a block."""
+        call = "/api/attr/getBlockAttrs"
+        told = row(call, self._read(call, {"id": valid(block_id)}))
+        return {name: text(call, told, name) for name in told}
+
+    def home(self, block_id: str) -> Home:
+        """The document of a block that is there."""
+        call = "/api/block/getBlockInfo"
+        told = row(call, self._read(call, {"id": valid(block_id)}))
+        return Home(
+            text(call, told, "box"),
+            text(call, told, "path"),
+            text(call, told, "rootID"),
+            text(call, told, "rootTitle"),
+        )
+
+    def hpath(self, block_id: str) -> str:
+        """The path of titles of a block's document."""
+        call = "/api/filetree/getHPathByID"
+        told = self._read(call, {"id": valid(block_id)})
+        if not isinstance(told, str):
+            raise NotesUnavailable(f"{call}: no path")
+        return told
+
+    def outline(self, document_id: str) -> list[SqlRow]:
+        """The headings of a document, nested."""
+        call = "/api/outline/getDocOutline"
+        told = self._read(call, {"id": valid(document_id)})
+        return [] if told is None else rows(call, told)
+
+    def breadcrumb(self, block_id: str) -> list[SqlRow]:
+        """The way from the document to a block."""
+        call = "/api/block/getBlockBreadcrumb"
+        return rows(call, self._read(call, {"id": valid(block_id), "excludeTypes": []}))
+
+    def notebooks(self) -> list[Notebook]:
+        """All notebooks."""
+        call = "/api/notebook/lsNotebooks"
+        told = rows(call, row(call, self._read(call, {})).get("notebooks"))
+        return [
+            Notebook(text(call, of, "id"), text(call, of, "name"), of.get("closed") is True)
+            for of in told
+        ]
+
+    # What is read from the index.
+
+    def flush(self) -> None:
+        """Wait until all that was written is written, and in the index."""
+        self._read("/api/sqlite/flushTransaction", {})
+
+    def select(self, statement: str) -> list[SqlRow]:
+        """The rows of a SELECT read-only where the kernel has that."""
+        call = "/api/query/sql"
+        body: dict[str, object] = {"stmt": statement}
+        if self.version() >= _READONLY_SQL:
+            body["mode"] = "readonly"
+        return rows(call, self._read(call, body))
+
+    # What is written. KernelRefused when the kernel says no.
+
+    def insert(self, kramdown: str, spot: Spot) -> frozenset[str]:
+        """Blocks of this text at a spot."""
+        body = {"dataType": "markdown", "data": kramdown}
+        for name, block_id in (
+            ("nextID", spot.next_id),
+            ("previousID", spot.previous_id),
+            ("parentID", spot.parent_id),
+        ):
+            if block_id:
+                body[name] = valid(block_id)
+                break
+        return self._write("/api/block/insertBlock", body)
+
+    def update(self, block_id: str, kramdown: str) -> frozenset[str]:
+        """Another text for a block; its attributes go."""
+        body = {"dataType": "markdown", "data": kramdown, "id": valid(block_id)}
+        return self._write("/api/block/updateBlock", body)
+
+    def delete(self, block_id: str) -> frozenset[str]:
+        """A block away."""
+        return self._write("/api/block/deleteBlock", {"id": valid(block_id)})
+
+    def set_attributes(self, block_id: str, attributes: Mapping[str, str]) -> frozenset[str]:
+        """These attributes; others stay."""
+        return self._write(
+            "/api/attr/setBlockAttrs", {"id": valid(block_id), "attrs": dict(attributes)}
+        )
+
+    def create_document(
+        self, box: str, hpath: str, markdown: str, *, parent_id: str, document_id: str
+    ) -> str:
+        """A document at a path of titles, below the parent if its own path is the one above.
+
+        The id that the answer names, empty for none: it should be the one given.
+        """
+        body: dict[str, object] = {
+            "notebook": valid(box),
+            "path": hpath,
+            "markdown": markdown,
+            "id": valid(document_id),
+        }
+        if parent_id:
+            body["parentID"] = valid(parent_id)
+        self.version()
+        told = self._http.ask("/api/filetree/createDocWithMd", body)
+        return told if isinstance(told, str) and is_id(told) else ""
+
+    def remove_document(self, box: str, path: str) -> None:
+        """A document away, by its path of ids, with those below it."""
+        self._write("/api/filetree/removeDoc", {"notebook": valid(box), "path": path})
+
+    def daily_note(self, box: str) -> str:
+        """Today's note of a notebook, made when it is not there; its id. AnswerLost without one."""
+        call = "/api/filetree/createDailyNote"
+        self.version()
+        told = self._http.ask(call, {"notebook": valid(box)})
+        found = cast(dict[str, object], told).get("id") if isinstance(told, dict) else None
+        if not isinstance(found, str) or not is_id(found):
+            raise AnswerLost(f"{call}: no id")
+        return found
+
+    def keep_history(self, document_id: str) -> None:
+        """Let the kernel keep the document as it is in its history, where it can."""
+        if self.version() >= _HISTORY:
+            self._write("/api/history/createDocHistory", {"id": valid(document_id)})
+
+    def _write(self, call: str, body: Mapping[str, object]) -> frozenset[str]:
+        self.version()
+        return _made(self._http.ask(call, body))
+
+
+def _made(answer: object) -> frozenset[str]:
+    """The blocks that an answer says were written: their ids, and those inside of them."""
+    found: set[str] = set()
+    for transaction in _objects(answer):
+        for operation in _objects(transaction.get("doOperations")):
+            for name, pattern in (("id", _ID), ("data", _NODE_ID)):
+                value = operation.get(name)
+                if isinstance(value, str):
+                    found.update(pattern.findall(value))
+    return frozenset(found)
+
+
+def _objects(value: object) -> list[SqlRow]:
+    """The objects of a list; nothing where there is none: such an answer proves nothing anyway."""
+    if not isinstance(value, list):
+        return []
+    items = cast(list[object], value)
+    return [cast(dict[str, object], item) for item in items if isinstance(item, dict)]
+
+
+Pause = Callable[[float], None]
+
+WAITS_S = (0.05, 0.2, 0.5)
+"""How long to wait, again and again, for what was written and cannot be seen."""
+
+Seen = TypeVar("Seen")
+
+
+def settled(
+    kernel: Kernel, pause: Pause, look: Callable[[], Seen], good: Callable[[Seen], bool]
+) -> Seen:
+    """What `look` sees; a few times, until it is good."""
+    kernel.flush()
+    seen = look()
+    for wait_s in WAITS_S:
+        if good(seen):
+            break
+        pause(wait_s)
+        kernel.flush()
+        seen = look()
+    return seen
