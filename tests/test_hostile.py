@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import subprocess
@@ -14,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from copydesk.app.config import Config, MemberConfig
+from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.store import _os
 from copydesk.store.protocol import Named, OpenText
 from copydesk.text.relpath import RelPath
+from mcp_calls import CALLS
 from processes import Facts, code, outcome
 
 SWAP = """
@@ -425,3 +428,101 @@ def test_a_directory_that_turns_while_it_is_listed_is_checked_again(
         fields = outcome(opened, "list_dir", path="pub")
     assert code(fields) == "ACCESS_DENIED"
     assert "of_private" not in str(fields)
+
+
+N = "n" * 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "d/" * 2500 + "f",
+        "d/" * 300 + "f",
+        "é" * 128,
+        "x" * 256 + "/f",
+        f"{N}/" * 19 + N + "/" + "m" * 70,
+    ],
+)
+def test_a_path_that_cannot_be_named_is_refused_before_anything_is_made(
+    tmp_path: Path, path: str
+) -> None:
+    config = Config(durability="fast", toolsets=TOOLSETS)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        for tool, row in CALLS.items():
+            if "path" in row and not tool.startswith(("list_", "ripgrep_")):
+                create = {"create": True} if tool == "prepare_file_append" else {}
+                answer = opened.call("local", tool, {**row, **create, "path": path})
+                found = answer.data.get("error")
+                error = found["code"] if isinstance(found, dict) else found
+                reads = tool not in CREATES
+                if "reason" in str(answer.data):  # the envelope has one code for paths and rights
+                    assert error in ("INVALID_PATH", "ACCESS_DENIED"), (tool, answer.text[:300])
+                    assert "bytes" in answer.text or "directories" in answer.text
+                else:
+                    assert reads, tool
+                    assert error in ("FILE_NOT_FOUND", "NOT_FOUND"), (tool, answer.text[:300])
+    assert [one for one in tmp_path.iterdir() if one.name != ".copydesk"] == []
+
+
+CREATES = ("create_new_file", "prepare_file_append", "Write", "write_file")
+
+
+@pytest.mark.parametrize("call", ["mkdir", "open_dir", "open_new"])
+@pytest.mark.parametrize("at", [b"a", b"c", b"e"])
+def test_no_directory_is_left_where_making_one_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, at: bytes
+) -> None:
+    inner = getattr(_os, call)
+
+    def failing(dir_fd: int, name: bytes, *more: Any) -> Any:
+        made = call == "open_dir" and os.path.isdir(f"/proc/self/fd/{dir_fd}/{name.decode()}")
+        if (name == at and (made or call == "mkdir")) or call == "open_new":
+            raise OSError(errno.ENOSPC, "")
+        return inner(dir_fd, name, *more)
+
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        monkeypatch.setattr(_os, call, failing)
+        fields = outcome(opened, "create_new_file", path="a/b/c/d/e/f", content="x")
+    assert (code(fields), fields["reason"][:6]) == ("FAILED", "ENOSPC")
+    assert [one for one in tmp_path.iterdir() if one.name != ".copydesk"] == []
+
+
+FEW = """
+import json, os, resource, sys
+from copydesk.app.config import Config
+from copydesk.app.opening import open_workspace
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+known = sys.argv[2] == "known"
+told = []
+with open_workspace(sys.argv[1], Config(durability="fast"), shared=False) as opened:
+    if known:
+        opened.call("local", "ripgrep_files", {"pattern": "needle"})
+    for more in range(1, 60):
+        if not known:
+            opened.looking._found = None
+        held = os.open(os.devnull, os.O_RDONLY)
+        os.close(held)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (held + more, most))
+        answer = opened.call("local", "ripgrep_files", {"pattern": "needle"})
+        resource.setrlimit(resource.RLIMIT_NOFILE, (held + 500, most))
+        told.append(dict(answer.data))
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("program", ["known", "unknown"])
+def test_with_few_descriptors_a_search_says_so(tmp_path: Path, program: str) -> None:
+    for i in range(80):
+        (tmp_path / f"f{i:02}").write_text("needle\n")
+    command = [sys.executable, "-c", FEW, str(tmp_path), program]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    seen: Counter[str] = Counter()
+    for data in json.loads(run.stdout):
+        if data["status"] == "ok":
+            assert (data["count"], data["truncated"]) == (50, True)
+            assert "warnings" not in data
+        else:
+            assert data["error"] == "FAILED", data
+            assert "EMFILE" in data["reason"] or "os error 24" in data["reason"], data
+        seen[data["status"]] += 1
+    assert set(seen) == {"ok", "error"}, seen

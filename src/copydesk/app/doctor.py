@@ -96,7 +96,11 @@ def _python(root: str) -> Iterator[Finding]:
 def _ripgrep(root: str) -> Iterator[Finding]:
     from copydesk.store.rg_find import RG_VARIABLE, find_rg
 
-    rg = find_rg()
+    try:
+        rg = find_rg()
+    except Failed as refused:
+        yield Finding("ripgrep", False, f"cannot be started: {refused.reason}", "make it run")
+        return
     chosen = os.environ.get(RG_VARIABLE)
     if rg is not None:
         yield Finding("ripgrep", True, f"{rg.version} at {rg.path}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
 from copydesk.desk.looking import Entry, Question, Watch
 from copydesk.desk.member import Member
@@ -27,10 +27,14 @@ class WorkspaceLooking:
 
     def __init__(self, files: Workspace) -> None:
         self._files = files
+        self._found: ripgrep.Rg | None = None
 
-    @cached_property
+    @property
     def _rg(self) -> ripgrep.Rg | None:
-        return ripgrep.find_rg()  # it runs a program, which most commands need not wait for
+        # It runs a program, which most commands need not wait for; one not found may be installed.
+        if self._found is None:
+            self._found = ripgrep.find_rg()
+        return self._found
 
     def list_dir(self, member: Member, path: RelPath) -> tuple[Entry, ...]:
         """The entries of a directory that the member may read.

@@ -123,6 +123,14 @@ def readlink(dir_fd: int, name: bytes) -> bytes:
     return os.readlink(name, dir_fd=dir_fd)
 
 
+def name_bytes(dir_fd: int) -> int:
+    """How many bytes a name in the directory may have."""
+    try:
+        return os.fpathconf(dir_fd, "PC_NAME_MAX")
+    except (OSError, ValueError):
+        return 255
+
+
 def mkdir(dir_fd: int, name: bytes) -> None:
     """A new directory with the default mode."""
     os.mkdir(name, dir_fd=dir_fd)

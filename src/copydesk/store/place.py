@@ -71,7 +71,7 @@ class MadeParents:
         try:
             while self._place.missing:
                 self._descend()
-        except OSError:
+        except BaseException:
             self._leave()
             raise
         return self

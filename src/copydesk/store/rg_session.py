@@ -31,6 +31,7 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
+from copydesk.store.refused import failed
 from copydesk.store.rg_find import RG_MISSING, Rg
 from copydesk.store.rg_found import Warned
 from copydesk.store.rg_globs import is_unicode
@@ -253,6 +254,7 @@ class Session:
 
     def _is_unreadable(self, names: tuple[bytes, ...]) -> bool:
         """Whether the file or directory is there, beneath the root, and cannot be opened."""
+        real = names
         try:
             real = self._real_names(names)
             os.close(self._search.files.open_names(real))
@@ -339,7 +341,7 @@ def searching(search: Search, asked: Asked) -> Generator[Session]:
             raise NotAFile(kind)
         yield Session(search, asked, search.rg, clock, real)
     except OSError as refused:
-        raise Failed(OPERATION, refused.strerror or str(refused)) from refused
+        raise failed(OPERATION, refused) from refused
 
 
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:

@@ -7,10 +7,12 @@ no handle outlives the call or the context that opened it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
-from copydesk.store import temp
+from copydesk.errors import InvalidPath
+from copydesk.store import _os, temp
 from copydesk.store.beneath import Root
 from copydesk.store.create import create, refuse_existing, remove
 from copydesk.store.create import staged as staged_new
@@ -23,7 +25,10 @@ from copydesk.store.refused import failed
 from copydesk.store.replace import replace, staged
 from copydesk.store.stamp import Stamp
 from copydesk.store.threads import let_go
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import PATH_BYTES, RelPath
+
+MOST_NEW_PARENTS = 100
+"""So many directories are made for one new file; each is flushed to the disk."""
 
 
 class Writing:
@@ -224,10 +229,22 @@ class Writing:
     def _new(self, path: RelPath, expected_real: RelPath | None) -> Generator[Place]:
         """The place of a file that does not exist."""
         with self._root.place(path, follow=False) as place:
+            self._check_name(place)
             if not place.missing and not place.blocked:
                 refuse_existing(place)  # first: a link's real path is its target's
             _require_real(place, expected_real)
             yield place
+
+    def _check_name(self, place: Place) -> None:
+        """Raise InvalidPath for a file that no program could name, or with too many new parents."""
+        if len(place.missing) > MOST_NEW_PARENTS:
+            raise InvalidPath(f"more than {MOST_NEW_PARENTS} directories would have to be made")
+        whole = os.path.join(os.fsencode(self._root.path), str(place.real).encode())
+        if len(whole) > PATH_BYTES:
+            raise InvalidPath(f"the path has more than {PATH_BYTES} bytes with that of the root")
+        most = _os.name_bytes(place.dir_fd)
+        if any(len(name) > most for name in (*place.missing, place.name)):
+            raise InvalidPath(f"a name has more than {most} bytes")
 
 
 class _Ready:

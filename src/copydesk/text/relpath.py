@@ -11,6 +11,11 @@ from dataclasses import dataclass
 
 from copydesk.errors import InvalidPath, PathRequired
 
+NAME_BYTES = 255
+"""The longest name that the usual file systems take."""
+PATH_BYTES = 4095
+"""The longest path that a system call takes."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class RelPath:
@@ -23,7 +28,7 @@ class RelPath:
         """The path that `text` spells.
 
         Raises PathRequired for an empty text, InvalidPath for an absolute path,
-        NUL, a lone surrogate, or ".." that leaves the root.
+        NUL, a lone surrogate, ".." that leaves the root, or one that no system can name.
         """
         if not text:
             raise PathRequired()
@@ -42,7 +47,11 @@ class RelPath:
                     raise InvalidPath("path leaves the workspace")
                 parts.pop()
             elif part not in ("", "."):
+                if len(part) * 4 > NAME_BYTES and len(part.encode()) > NAME_BYTES:
+                    raise InvalidPath(f"a name has more than {NAME_BYTES} bytes")
                 parts.append(part)
+        if len(text) * 4 > PATH_BYTES and len("/".join(parts).encode()) > PATH_BYTES:
+            raise InvalidPath(f"the path has more than {PATH_BYTES} bytes")
         return RelPath(tuple(parts))
 
     @property
