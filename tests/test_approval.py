@@ -229,6 +229,56 @@ def test_who_may_not_write_so_much_alone_does_not_have_it_written(
     assert (tmp_path / "a.txt").read_text() == (tmp_path / "b.txt").read_text() == TEXT
 
 
+@pytest.mark.parametrize(
+    ("lines", "content", "may"),
+    [("5~6", "x\ny", True), ("5~7", "x", False), ("5", "x\ny\nz", False), ("5", "x\ny", True)],
+)
+def test_a_reviewer_approves_as_many_lines_as_it_may_write(
+    desk: Opened, lines: str, content: str, may: bool
+) -> None:
+    """Old lines and new ones count, whichever are more."""
+    arguments = {"path": "a.txt", "range": lines, "content": content}
+    hunk = str(desk.call("ann", "prepare_file_range_edit", arguments).fields["hunk_id"])
+    shown = seen(desk, hunk)[0]
+    if may:
+        desk.desk.review.approve(desk.member("cat"), *shown)
+        return
+    with pytest.raises(AccessDenied):
+        desk.desk.review.approve(desk.member("cat"), *shown)
+
+
+def test_a_member_that_may_write_no_line_unseen_may_still_reject(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    config = Config(members={**MEMBERS, "dan": MemberConfig(self_lines=0)}, durability="fast")
+    with open_workspace(str(tmp_path), config, shared=False) as desk:
+        hunk = plan(desk, "ann")
+        desk.desk.review.reject(desk.member("dan"), hunk, "no")
+        assert call(desk, "ann", APPLY, hunk_id=hunk)["error"] == "HUNK_REJECTED"
+
+
+@pytest.mark.parametrize(
+    ("places", "more", "written"),
+    [
+        (1, {}, True),
+        (2, {}, False),  # one of two may be the wrong one
+        (3, {}, False),
+        (2, {"version": True}, True),  # the lines were chosen in a text that was seen
+    ],
+)
+def test_what_is_written_at_once_has_one_place(
+    desk: Opened, tmp_path: Path, places: int, more: dict[str, bool], written: bool
+) -> None:
+    text = "".join(f"{n}\nmark\n" for n in range(places))
+    (tmp_path / "a.txt").write_text(text)
+    arguments: dict[str, Any] = {"path": "a.txt", "anchor": "mark", "content": "new"}
+    arguments |= {"occurrence": "1", "apply": "auto"}
+    if more:
+        arguments["version"] = call(desk, "eve", "read_file", path="a.txt")["version"]
+    answer = call(desk, "eve", "prepare_file_insert_after", **arguments)
+    assert ("auto_apply" not in answer) == written
+    assert ((tmp_path / "a.txt").read_text() != text) == written
+
+
 def test_all_documents_of_a_block_diff_count(desk: Opened, tmp_path: Path) -> None:
     ids = ("20260101000000-aaaaaaa", "20260101000000-bbbbbbb")
     for block_id, name in zip(ids, ("a.md", "src/b.md"), strict=True):
@@ -262,7 +312,8 @@ def test_a_stale_approval_is_withdrawn_and_shown_anew(desk: Opened, tmp_path: Pa
     approve(desk, hunk)
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
     for why in ("drifted", "member"):
-        assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == why
+        answer = call(desk, "ann", APPLY, hunk_id=hunk)
+        assert (answer["why"], answer["hunk_id"], answer["path"]) == (why, hunk, "a.txt")
     (tmp_path / "a.txt").write_text(TEXT)  # as it was when it was approved
     assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == "member"
     assert (tmp_path / "a.txt").read_text() == TEXT

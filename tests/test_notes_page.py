@@ -32,3 +32,21 @@ def test_a_person_sees_and_approves_a_diff_of_two_documents(tmp_path: Path) -> N
         assert (tmp_path / "two.md").read_text().startswith("new text\n")
         assert "one.md" in reader.page("/history")
         reader.page("/edit/1")
+
+
+def test_the_state_of_a_block_diff_is_that_of_its_documents_now(tmp_path: Path) -> None:
+    path = tmp_path / "one.md"
+    path.write_text(f'first\n\ntext\n{{: id="{IDS[0]}"}}\n')
+    with room_at(tmp_path) as room:
+        plan = prepared(room.desk, "prepareBlockDiff", diff=f"@@REPLACE:{IDS[0]}@@\nnew text\n")
+
+        def state() -> str:
+            (waiting,) = room.desk.desk.review.pending(room.desk.member("local"))
+            assert waiting.plan.id == plan
+            return waiting.state
+
+        assert state() == "exact"
+        path.write_text(f'first\n\nmore\n\ntext\n{{: id="{IDS[0]}"}}\n')
+        assert state() == "drifted"
+        path.write_text("first\n")
+        assert state() == "conflict"
