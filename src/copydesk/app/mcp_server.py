@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 import mcp_types as t
+from anyio.abc import TaskStatus
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -227,15 +228,16 @@ async def _heard(ctx: Ctx) -> AsyncGenerator[tuple[_Progress, threading.Event], 
     gone = threading.Event()
     send, receive = anyio.create_memory_object_stream[int](1)
 
-    async def accompany() -> None:
+    async def accompany(*, task_status: TaskStatus[None]) -> None:
         try:
+            task_status.started()
             async for seen in receive:
                 await ctx.session.report_progress(float(seen))
         finally:
             gone.set()
 
     async with receive, anyio.create_task_group() as group:
-        group.start_soon(accompany)
+        await group.start(accompany)  # from now on a cancelled call is known to be one
         async with send:
             yield _Progress(asyncio.get_running_loop(), send.send_nowait), gone
 

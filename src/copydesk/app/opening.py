@@ -32,7 +32,7 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.turns import Turns
 from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
-from copydesk.errors import AccessDenied, Refusal, SchemaMismatch, StateFailed
+from copydesk.errors import AccessDenied, Refusal, SchemaMismatch, StateFailed, cancelled_by
 from copydesk.store.access import Rules
 from copydesk.store.closing import Closing
 from copydesk.store.editorconfig import EditorConfig
@@ -236,8 +236,9 @@ class Opened(Closing):
             self.kept,
             self._roots,
         )
-        answer = self.catalog.call(context, name, arguments)
-        return self._with_losses(answer, lang)
+        with cancelled_by(cancelled):
+            answer = self.catalog.call(context, name, arguments)
+        return answer if cancelled() else self._with_losses(answer, lang)
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:
         """The answer, with what state files lost while they were in use, told once."""

@@ -17,7 +17,15 @@ from copydesk.desk.journal import Entry, Journal, State
 from copydesk.desk.pieces import kept_and_new
 from copydesk.desk.recovery import Recovery
 from copydesk.desk.writing import Job, Made, entry_of
-from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal, Unsettled
+from copydesk.errors import (
+    Failed,
+    FileExists,
+    FileNotFound,
+    NotAFile,
+    Refusal,
+    Unsettled,
+    check_cancelled,
+)
 from copydesk.store.protocol import Files, NotPutBack, OpenText, Staged, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -217,6 +225,7 @@ class _Work:
             for each in self._order
             for index in range(len(each.steps))
         ]
+        check_cancelled()
         ids = self._journal.open_all([entry for _, entry in made])
         for (each, entry), edit_id in zip(made, ids, strict=True):
             self._entries.setdefault(each.real, []).append(replace(entry, edit_id=edit_id))

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from threading import Condition, Lock
 from typing import Protocol
 
+from copydesk.errors import check_cancelled, poll_seconds
+
 Ticket = tuple[int, str]
 """Milliseconds since 1970 and a name: what decides who is first."""
 
@@ -68,8 +70,9 @@ class Lanes:
             lane.users += 1
             try:
                 while lane.busy or lane.waiting[0] != mine:
-                    lane.free.wait()
-            except BaseException:  # Ctrl-C: the others must not wait for one who has gone
+                    lane.free.wait(poll_seconds())
+                    check_cancelled()
+            except BaseException:  # cancelled, Ctrl-C: nobody must wait for one who has gone
                 lane.waiting.remove(mine)
                 heapq.heapify(lane.waiting)
                 self._leave(key, lane)

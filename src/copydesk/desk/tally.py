@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from copydesk.errors import Refusal
+from copydesk.errors import Cancelled, Refusal
 
 How = Literal["fuzz", "rejected"]
 """`fuzz`: it was written where it stood by then; `rejected`: by the file, or by a person."""
@@ -76,4 +76,4 @@ class MemoryTally:
 
 def counts(refusal: Refusal) -> bool:
     """Whether a refusal is one of the file as it is."""
-    return refusal.code not in _ANOTHERS
+    return refusal.code not in _ANOTHERS and not isinstance(refusal, Cancelled)

@@ -23,7 +23,7 @@ from copydesk.desk.member import Member
 from copydesk.desk.pieces import kept_and_new
 from copydesk.desk.seeing import authorized
 from copydesk.desk.turns import Turns
-from copydesk.errors import Failed, FileNotFound, Refusal, Unsettled
+from copydesk.errors import Failed, FileNotFound, Refusal, Unsettled, check_cancelled
 from copydesk.store.protocol import Files, Named, NotPutBack, OpenText, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
@@ -208,6 +208,7 @@ class Writer:
             if opened.stamp.nlink > 1:  # it may be torn: a group of one is settled by whoever comes
                 entry = replace(entry, group=f"{entry.time_ms} {entry.path}")
             digests.append(after())  # the last thing that is ready
+            check_cancelled()
             ids.append(self._journal.open(replace(entry, after=digests[0])))
 
         def replaced(
@@ -245,6 +246,7 @@ class Writer:
         after = whole(made.after)
         self._approving.check(job.member, job.plan, real, made, created=True)
         entry = self._entry(job, real, made, after.digest, created=True)
+        check_cancelled()
         edit_id = self._journal.open(entry)
         try:
             self._files.create(job.path, after.data, expected_real=real)
@@ -265,6 +267,7 @@ class Writer:
             made = make(opened.source)
             self._approving.check(job.member, job.plan, real, made, created=False)
             entry = replace(self._entry(job, real, made, "", created=False), kind="remove")
+            check_cancelled()
             edit_id = self._journal.open(entry)
             try:
                 self._files.remove(job.path, opened.stamp, made.base.digest, expected_real=real)

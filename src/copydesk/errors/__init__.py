@@ -16,7 +16,8 @@ them). Invariant: a refusal raised means that nothing was written, but for
     ├── approval: ApprovalRequired, HunkRejected, AlreadyDecided
     └── failure: Failed (what the operating system refused, in its own words),
         below it ServerFailed (the server that machines share), TurnLost (too late to write),
-        StateFailed (a file of the state folder), below that StateDamaged and SchemaMismatch;
+        StateFailed (a file of the state folder), below that StateDamaged and SchemaMismatch,
+        Cancelled (by the caller, before it wrote);
         Unsettled (it refused the way back too: the one that may have written),
         Crashed (a bug of ours, by the id of its log entry)
 
@@ -37,6 +38,12 @@ from copydesk.errors.argument import (
     SuspiciousDiff,
 )
 from copydesk.errors.batch import CollisionDetected, Conflict, DuplicateEdits, PartialMatchFail
+from copydesk.errors.cancelled import (
+    Cancelled,
+    cancelled_by,
+    check_cancelled,
+    poll_seconds,
+)
 from copydesk.errors.failure import (
     Crashed,
     Failed,
@@ -76,6 +83,7 @@ __all__ = [
     "AnchorNotFound",
     "ApprovalRequired",
     "BinaryFile",
+    "Cancelled",
     "Clash",
     "CollisionDetected",
     "Conflict",
@@ -116,4 +124,7 @@ __all__ = [
     "Unsettled",
     "WrongMode",
     "WrongOwner",
+    "cancelled_by",
+    "check_cancelled",
+    "poll_seconds",
 ]

@@ -13,9 +13,9 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from threading import Lock
+from threading import Event, Lock, Thread
 
-from copydesk.errors import StateFailed
+from copydesk.errors import StateFailed, check_cancelled, poll_seconds
 
 if sys.platform == "win32":
     import msvcrt
@@ -28,6 +28,13 @@ if sys.platform == "win32":
                 continue
             return
 
+    def _try_lock(fd: int) -> bool:
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
     def _unlock(fd: int) -> None:
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
@@ -36,6 +43,13 @@ else:
     def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX)
 
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     def _unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
@@ -43,6 +57,47 @@ else:
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _KEPT = 64
 """So many handles are kept open, of the keys used last."""
+
+
+def _wait(fd: int) -> None:
+    """Lock the handle as soon as it falls free; raises Cancelled, and closes it then.
+
+    A thread waits in the system's queue for it, since that wait cannot be ended from outside.
+    """
+    if poll_seconds() is None:
+        try:
+            _lock(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        return
+    deciding, locked = Lock(), Event()
+    failure: list[BaseException] = []
+    given_up = False
+
+    def wait() -> None:
+        try:
+            _lock(fd)
+        except OSError as error:
+            failure.append(error)
+        with deciding:
+            if given_up:
+                os.close(fd)
+            locked.set()
+
+    Thread(target=wait, name="copydesk lock", daemon=True).start()
+    try:
+        while not locked.wait(poll_seconds()):
+            check_cancelled()
+    except BaseException:
+        with deciding:
+            given_up = True
+            if locked.is_set():
+                os.close(fd)
+        raise
+    if failure:
+        os.close(fd)
+        raise failure[0]
 
 
 class FileLocks:
@@ -83,8 +138,9 @@ class FileLocks:
                 fd = self._kept.pop(key, -1)
             if fd < 0:
                 fd = self._open(path)
+            if not _try_lock(fd):
+                _wait(fd)
             try:
-                _lock(fd)
                 if _is_at(path, fd):
                     return fd
             except BaseException:

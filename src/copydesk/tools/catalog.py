@@ -230,8 +230,8 @@ class Catalog:
 
 def _told(context: Context, answer: Answer) -> Answer:
     """The answer with what people have decided on the member's plans since the last one."""
-    if not isinstance(answer, Report | Envelope | NoteAnswer):
-        return answer
+    if context.cancelled() or not isinstance(answer, Report | Envelope | NoteAnswer):
+        return answer  # nobody hears what a cancelled call says
     try:
         news = context.desk.review.news(context.member, approvals.MOST_NEWS)
         if not news:

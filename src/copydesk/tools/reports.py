@@ -18,6 +18,7 @@ from copydesk.edit.place import cut
 from copydesk.edit.request import BatchEdit, BlockDiff
 from copydesk.errors import (
     ApprovalRequired,
+    Cancelled,
     Conflict,
     Crashed,
     Fact,
@@ -269,6 +270,7 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
 
 
 _OWN_WORDS: dict[type[Refusal], str] = {
+    Cancelled: "CANCELLED",
     Crashed: "CRASH",
     StateFailed: "STATE_FAILED",
     StateDamaged: "STATE_DAMAGED",

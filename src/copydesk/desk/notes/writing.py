@@ -21,7 +21,7 @@ from copydesk.desk.outcome import Revision
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS, Job
 from copydesk.edit.notes.draft import DocumentText, digest_of_texts, joined
-from copydesk.errors import ContentChanged, Failed, Refusal
+from copydesk.errors import ContentChanged, Failed, Refusal, check_cancelled
 from copydesk.store.notes.errors import NotesTorn
 from copydesk.store.notes.protocol import ChangesDone
 from copydesk.store.protocol import OpenText, TargetMoved
@@ -172,6 +172,7 @@ class NotesWriting:
     def _in_store(self, job: Job, ready: Ready) -> BlocksWritten:
         """What the store writes by itself: recorded before, and the way back after."""
         journal = self._set.journal
+        check_cancelled()
         edit_id = journal.open(self._entry(job, ready))
         try:
             done = self._notes.home(job.member).store.execute(ready.prepared)

@@ -22,7 +22,7 @@ from threading import Event, Lock, Thread, local
 from typing import Any
 
 from copydesk.desk.redis.server import EPOCH, Argument, Script, Server
-from copydesk.errors import ServerFailed, TurnLost
+from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
 
 LEASE_MS = 5_000
 """So long a lease lasts that nobody renews."""
@@ -190,7 +190,9 @@ class Leases:
             if value:
                 return _Lease(key, value.decode(), until)
             seconds = max(left_ms, 0) / 1_000 + 0.002
-            self._server.wait(f"freed:{key}", min(seconds, _LONGEST_WAIT_SECONDS))
+            most = min(_LONGEST_WAIT_SECONDS, poll_seconds() or _LONGEST_WAIT_SECONDS)
+            self._server.wait(f"freed:{key}", min(seconds, most))
+            check_cancelled()
 
     def _until(self) -> float:
         """How long a lease lasts that the server gives or renews after this moment."""

@@ -251,6 +251,10 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The server that the machines share cannot be used ({operation}): {reason}. No file was changed by this call; call again when it answers.",
         "多台机器共用的服务器不可用（{operation}）：{reason}。此次调用未更改任何文件；待其恢复后请重新调用。",
     ),
+    "CANCELLED": (
+        "The call was cancelled before its write began. Nothing was written, and a plan waits on.",
+        "此次调用在开始写入之前已被取消。未写入任何内容，规划仍保留。",
+    ),
     "TURN_LOST": (
         "This process stood still, or was cut off, for too long: {reason}. Nothing was written and a plan waits on; call again.",
         "此进程停顿或断连过久：{reason}。未写入任何内容，规划仍保留；请重新调用。",
