@@ -64,7 +64,7 @@ async def takes_20_megabytes(client: Client, root: Path) -> None:
 
 
 @contextmanager
-def served(opened: Opened, tokens: Mapping[str, str], **options: Any) -> Iterator[str]:
+def served(opened: Opened, tokens: Mapping[str, str] | None, **options: Any) -> Iterator[str]:
     """The address of a server that runs in a thread of this process."""
     app = build_app(opened, tokens, "127.0.0.1", 0, TOOLSETS, "en", True, **options)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))

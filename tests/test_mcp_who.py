@@ -93,7 +93,7 @@ def test_a_connection_belongs_to_the_bearer_of_a_token(guarded: str) -> None:
 
 
 async def test_a_token_tells_its_member() -> None:
-    verifier = MemberTokens({"a": "ann", "b": "bob"})
+    verifier = MemberTokens(lambda: {"a": "ann", "b": "bob"})
     found = {token: await verifier.verify_token(token) for token in ("a", "b", "", "ab", "\udc80")}
     assert {key: value and value.client_id for key, value in found.items()} == {
         "a": "ann",

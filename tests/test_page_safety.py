@@ -323,7 +323,7 @@ class _Clock:
 
 def test_guesses_are_forgotten_and_sessions_end() -> None:
     clock, tokens = _Clock(), list[str]()
-    entrance = Entrance(clock, {}, tokens.append)
+    entrance = Entrance(clock, dict, tokens.append)
     entrance.new_token()
     for _ in range(MOST_FAILED):
         assert entrance.enter("guess", "", "10.0.0.1") is None
@@ -342,7 +342,7 @@ def test_guesses_are_forgotten_and_sessions_end() -> None:
 
 
 def test_without_one_who_is_told_there_are_no_one_time_tokens() -> None:
-    entrance = Entrance(_Clock(), {}, None)
+    entrance = Entrance(_Clock(), dict, None)
     entrance.new_token()
     assert entrance.enter("", "Eve", "") is None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import mcp_types as t
@@ -92,4 +93,6 @@ def take(
 
 def _user(opened: Opened, member: str) -> Member:
     """Who sits at the member's client: a person, with the member's rights."""
-    return replace(opened.member(member), name=f"user of {member}", policy=SELF)
+    refresh = partial(_user, opened, member)
+    own = opened.member(member)
+    return replace(own, name=f"user of {member}", policy=SELF, refresh=refresh)

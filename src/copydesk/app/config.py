@@ -7,21 +7,29 @@ the wrong kind is a `ConfigError` that names it.
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import re
+import threading
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from copydesk.app.usage import perhaps
 from copydesk.desk.policy import Approver, Policy
-from copydesk.errors import InvalidArgs, Refusal
+from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.globs import covers
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
+
+FILES = ("copydesk.toml", "pyproject.toml")
+"""Where settings are looked for; the first that has some is the one."""
 
 TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
 _LISTS = (
@@ -58,6 +66,8 @@ _FROM_ENVIRONMENT = (
     "registry_name",
     *_MOST,
 )
+
+_log = logging.getLogger("copydesk")
 
 _SCHEMES = ("redis://", "rediss://", "unix://")
 _NAME = re.compile(r"[\w.-]{1,100}")
@@ -149,6 +159,7 @@ class Config:
     registry_name: str = ""
     notes: NotesConfig = NotesConfig()
     source: str = "defaults"
+    reload: Callable[[], Config] | None = field(default=None, compare=False, repr=False)
 
     def of_member(self, name: str) -> MemberConfig:
         """A member's settings; one that is not listed has the defaults."""
@@ -164,7 +175,7 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
     """The configuration of the workspace at `root`; raises ConfigError."""
     environ = os.environ if environ is None else environ
     config = Config()
-    for name in ("copydesk.toml", "pyproject.toml"):
+    for name in FILES:
         data = _table(Path(root) / name)
         if data is not None:
             config = replace(_merged(config, data, name), source=name)
@@ -176,7 +187,95 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
             config = replace(config, **{key: found})  # type: ignore[arg-type]
     if config.registry == "redis" and not config.redis_url:
         raise ConfigError(f'{config.source}: registry = "redis" needs redis_url, its address')
-    return replace(config, notes=_notes_from(environ, config.notes))
+    notes = _notes_from(environ, config.notes)
+    return replace(config, notes=notes, reload=partial(load, root, environ))
+
+
+_SETTLED_NS = 3_000_000_000
+"""A file changed longer ago cannot change again with the same times; some disks count seconds."""
+
+_Stamp = tuple[int, int, int, int, int]
+
+
+class LiveConfig:
+    """A configuration whose members are those of its file *now*. Safe to use from many threads.
+
+    `now` looks at the file (a `stat`) and reads it when it changed. All other settings stay as
+    they were at the start. Invariant: while the file cannot be used, nobody has any rights.
+    """
+
+    def __init__(self, root: str, config: Config) -> None:
+        self._paths = [os.path.join(root, name) for name in FILES]
+        self._lock = threading.Lock()
+        self.last = config
+        """The configuration as it last could be used."""
+        self._loaded: Config | None = None
+        self._stamps: tuple[_Stamp | None, ...] = ()
+        self._digest = b""
+        self._error = ""
+
+    def now(self) -> Config:
+        """The configuration; raises ConfigInvalid while its file cannot be used."""
+        with self._lock:
+            if self.last.reload is not None:
+                self._look()
+            if self._error:
+                raise ConfigInvalid(reason=self._error)
+            return self.last
+
+    def _look(self) -> None:
+        stamps = tuple(map(_stamp, self._paths))  # before the reading: later writes differ
+        if stamps == self._stamps and all(map(_is_settled, stamps)):
+            return
+        digest = b"".join(map(_digest, self._paths))
+        self._stamps = stamps
+        if digest == self._digest and not self._error:
+            return
+        self._digest = digest
+        try:
+            assert self.last.reload is not None
+            self._take(self.last.reload())
+        except ConfigError as error:
+            self._error = str(error)
+
+    def _take(self, found: Config) -> None:
+        """Take the members as they are found; what else changed waits for the next start."""
+        if self.last.source not in ("defaults", found.source) and found.source != FILES[0]:
+            raise ConfigError(
+                f"{self.last.source}: the file, or what it says of copydesk, is gone; put it back, "
+                "or start copydesk again to go on without it"
+            )
+        live = ("members", "source", "reload")
+        fixed = [each.name for each in fields(Config) if each.name not in live]
+        before = self._loaded or found
+        changed = [name for name in fixed if getattr(found, name) != getattr(before, name)]
+        if changed:
+            names = ", ".join(changed)
+            _log.warning("%s: %s changed; restart copydesk to use it", found.source, names)
+        self._loaded, self._error = found, ""
+        self.last = replace(self.last, members=found.members, source=found.source)
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:  # the reading tells what is wrong
+        return (0, 0, 0, 0, time.time_ns())
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _is_settled(stamp: _Stamp | None) -> bool:
+    """Whether the stamp tells all changes: not where a clock may not have moved since."""
+    return stamp is None or time.time_ns() - max(stamp[3:]) > _SETTLED_NS
+
+
+def _digest(path: str) -> bytes:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).digest()
+    except OSError as error:
+        return str(error.errno).encode()
 
 
 def _notes_from(environ: Mapping[str, str], notes: NotesConfig) -> NotesConfig:
@@ -210,7 +309,7 @@ def _table(path: Path) -> Mapping[str, object] | None:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         if project and "copydesk" not in text:
             return None  # a project file that is broken, but says nothing of copydesk
-        raise ConfigError(f"{path.name}: is no TOML: {error}") from None
+        raise ConfigError(f"{path.name}: is not valid TOML: {error}") from None
     if not project:
         return data
     tool = data.get("tool")
@@ -262,7 +361,7 @@ def _value(key: str, value: object, source: str) -> object:
         return members
     if key == "notes":
         return _notes(value, source)
-    keys = [each.name for each in fields(Config) if each.name != "source"]
+    keys = [each.name for each in fields(Config) if each.name not in ("source", "reload")]
     raise ConfigError(f"{source}: there is no key {key!r}{perhaps(key, keys)}")
 
 

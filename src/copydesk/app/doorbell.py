@@ -81,7 +81,7 @@ class Doorbell:
     ) -> None:
         """By a link to the page; else by a form, which can decide; else by words alone."""
         asked: Question | None = None
-        if link is None and self._opened.config.elicitation == "decide":
+        if link is None and self._opened.settings.elicitation == "decide":
             asked = await to_thread(question, self._opened, member, hunk_id, self._lang)
         words = capped(
             say("bell", self._lang, {"id": hunk_id, "path": path}), self._lang, _MOST_BYTES

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from copydesk.app.config import Config, ConfigError
 from copydesk.app.opening import Opened
+from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 PATH: Final = "/mcp"
+
+
+def live_tokens(opened: Opened) -> dict[str, str]:
+    """The same as the configuration has them now.
+
+    While its file cannot be used, those that it had last: every call of theirs is refused.
+    """
+    with suppress(ConfigInvalid):
+        return tokens_of(opened.config)
+    return tokens_of(opened.settings)
 
 
 def tokens_of(config: Config) -> dict[str, str]:
@@ -37,7 +48,7 @@ def tokens_of(config: Config) -> dict[str, str]:
 
 def build_app(
     opened: Opened,
-    tokens: Mapping[str, str],
+    tokens: Mapping[str, str] | None,
     host: str,
     port: int,
     toolsets: Sequence[str],
@@ -51,8 +62,9 @@ def build_app(
 ) -> Starlette:
     """The ASGI application, for a server bound to `host` and `port`.
 
-    `tokens` gives the member of each bearer token. Without any, everyone is the
-    default member, which only a loopback host may offer: else ConfigError.
+    `tokens` gives the member of each bearer token; None for those of the configuration, as it is
+    now. Without any from the start, everyone is the default member, which only a loopback host
+    may offer: else ConfigError.
     `extra_routes` come first and are behind the check of hosts, not of tokens.
     `allowed_hosts` are more names that this server is reached by. A body of
     more than `body_bytes` (64 MiB) is answered 413. `announce` is told each one-time
@@ -74,7 +86,10 @@ def build_app(
     from copydesk.app.web.shield import Sealed
     from copydesk.app.web.site import Site
 
-    if not tokens and not http_guard.is_loopback(host):
+    def known() -> Mapping[str, str]:
+        return live_tokens(opened) if tokens is None else tokens
+
+    if not known() and not http_guard.is_loopback(host):
         raise ConfigError(f"a member needs a token before {host} can be served to others")
     most = MOST_BYTES if body_bytes is None else body_bytes
     default = opened.config.member
@@ -88,10 +103,8 @@ def build_app(
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     endpoint: ASGIApp = http_guard.bodies(StreamableHTTPASGIApp(manager), most)
-    if tokens:
-        endpoint = http_guard.with_tokens(endpoint, tokens)
-
-    site = Site(opened, tokens, most, announce)
+    endpoint = http_guard.TokenGuard(endpoint, known)
+    site = Site(opened, known, most, announce)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
@@ -138,7 +151,7 @@ def run_http(
 
     app = build_app(
         opened,
-        tokens_of(config),
+        None,
         host,
         port,
         config.toolsets if toolsets is None else toolsets,

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+import anyio
 import anyio.to_thread
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
@@ -26,6 +27,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.inbound import Admitted, Turned, admit
+
+LOOK_SECONDS: Final = 0.5
+"""So often is looked whether the token of a request that goes on is still valid."""
 
 LARGE_BYTES: Final = 1 << 20
 """A body of this size is parsed in a thread."""
@@ -81,25 +85,58 @@ class HostGuard:
 class MemberTokens:
     """Knows the member of a bearer token."""
 
-    def __init__(self, tokens: Mapping[str, str]) -> None:
-        self._members = tuple((_digest(token), member) for token, member in tokens.items())
+    def __init__(self, tokens: Callable[[], Mapping[str, str]]) -> None:
+        self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Who the token's bearer is; looks at all of them, so that time tells nothing."""
         given = _digest(token)
         found: str | None = None
-        for digest, member in self._members:
-            if hmac.compare_digest(digest, given):
+        for known, member in self._tokens().items():
+            if hmac.compare_digest(_digest(known), given):
                 found = member
         if found is None:
             return None
-        return AccessToken(token="", client_id=found, scopes=[])
+        return AccessToken(token=given.hex(), client_id=found, scopes=[])
+
+    def still(self, given: AccessToken) -> bool:
+        """Whether the token is still that of the member."""
+        tokens = self._tokens().items()
+        return any(
+            _digest(known).hex() == given.token and m == given.client_id for known, m in tokens
+        )
 
 
-def with_tokens(app: ASGIApp, tokens: Mapping[str, str]) -> ASGIApp:
-    """The app for the bearers of tokens only; `member_of` tells who each is."""
-    backend = BearerAuthBackend(MemberTokens(tokens))
-    return AuthenticationMiddleware(RequireAuthMiddleware(app, []), backend=backend)
+class TokenGuard:
+    """The app for the bearers of tokens only; `member_of` tells who each is.
+
+    Where there was no token ever, for everyone. What a token began ends with it.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Callable[[], Mapping[str, str]]) -> None:
+        self._open, self._tokens = app, tokens
+        self._members = MemberTokens(tokens)
+        guarded = RequireAuthMiddleware(self._while_valid, [])
+        backend = BearerAuthBackend(self._members)
+        self._guarded = AuthenticationMiddleware(guarded, backend=backend)
+        self._had_tokens = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._had_tokens = self._had_tokens or bool(self._tokens())
+        await (self._guarded if self._had_tokens else self._open)(scope, receive, send)
+
+    async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given: AccessToken = scope["user"].access_token
+
+        async def watch(own: anyio.CancelScope) -> None:
+            while self._members.still(given):
+                await anyio.sleep(LOOK_SECONDS)
+            own.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch, group.cancel_scope)
+            await self._open(scope, receive, send)
+            group.cancel_scope.cancel()
 
 
 def member_of(request: object, default: str) -> str:

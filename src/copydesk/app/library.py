@@ -14,6 +14,7 @@ from copydesk.app.config import load
 from copydesk.app.opening import open_workspace
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.history import Past
+from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -77,7 +78,12 @@ class Desk(Closing):
         if member is not None:
             config = replace(config, member=member)
         self._opened = open_workspace(os.fspath(root), config, shared=shared)
-        self._member = self._opened.member(config.member)
+        self._name = config.member
+
+    @property
+    def _member(self) -> Member:
+        """The member with the rights that it has now."""
+        return self._opened.member(self._name)
 
     def close(self) -> None:
         """Let go of all that is held; plans in memory end."""

@@ -164,12 +164,14 @@ class Hunks:
         """What waits, each plan with a sign that is another when it was planned anew."""
         try:
             return await anyio.to_thread.run_sync(self._read_waiting)
+        except Refusal:  # the next look tells
+            return known
         except Exception:  # news are a courtesy: without them the server goes on
             _log.exception("cannot list the plans that wait")
             return known
 
     def _read_waiting(self) -> dict[str, object]:
-        config = self._opened.config
+        config = self._opened.settings
         return {
             PREFIX + one.plan.id: (one.plan, one.decision)
             for member in (config.member, *config.members)

@@ -37,6 +37,8 @@ from copydesk.app.mcp_hunks import Hunks
 from copydesk.app.mcp_manuals import Manuals
 from copydesk.app.opening import Opened
 from copydesk.app.outgoing import capped, sendable, tool_result
+from copydesk.errors import Refusal
+from copydesk.tools import reports
 from copydesk.tools.catalog import Answer, Tool, crashed
 from copydesk.tools.report import Lang
 
@@ -141,6 +143,9 @@ def guarded(handler: Callable[[Ctx, P], Awaitable[R]]) -> Callable[[Ctx, P], Awa
             return await handler(ctx, params)
         except MCPError:
             raise
+        except Refusal as refusal:
+            words = sendable(reports.refusal_words(refusal, "en"))
+            raise MCPError(t.INTERNAL_ERROR, f"{refusal.code}: {words}") from None
         except Exception:  # a bug must not end the server, nor show its insides
             raise MCPError(t.INTERNAL_ERROR, f"Internal error, log id {logged(ctx)}") from None
 
@@ -167,7 +172,7 @@ def _lifespan(
 
 @dataclass
 class _Tools:
-    """The handlers of tools, and what they made once for each member."""
+    """The handlers of tools, and what they made once for each choice of them."""
 
     opened: Opened
     member_of: MemberOf
@@ -176,16 +181,17 @@ class _Tools:
     structured: bool
     bell: Doorbell
     limiter: anyio.CapacityLimiter = field(init=False)
-    offers: dict[str, _Offer] = field(default_factory=dict[str, "_Offer"])
+    offers: dict[frozenset[str], _Offer] = field(default_factory=dict[frozenset[str], "_Offer"])
 
     def __post_init__(self) -> None:
         self.limiter = anyio.CapacityLimiter(THREADS)
 
     def offer(self, member: str) -> _Offer:
-        if member not in self.offers:
-            tools = self.opened.tools(member, self.toolsets)
-            self.offers[member] = _Offer.of(tools, self.lang)
-        return self.offers[member]
+        tools = self.opened.tools(member, self.toolsets)
+        names = frozenset(tool.name for tool in tools)
+        if names not in self.offers:
+            self.offers[names] = _Offer.of(tools, self.lang)
+        return self.offers[names]
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """A tool's schema; the library looks it up at each call over HTTP."""

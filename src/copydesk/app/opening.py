@@ -12,9 +12,10 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from copydesk.app.config import TOOLSETS, Config, load
+from copydesk.app.config import TOOLSETS, Config, LiveConfig, load
 from copydesk.app.looking import WorkspaceLooking
 from copydesk.app.memory import of_process, shared_memory, words_of_loss
 from copydesk.app.notes import Opener
@@ -32,7 +33,14 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.turns import Turns
 from copydesk.desk.writing import Writer
 from copydesk.edit.plan import Plan
-from copydesk.errors import AccessDenied, Refusal, SchemaMismatch, StateFailed, cancelled_by
+from copydesk.errors import (
+    AccessDenied,
+    ConfigInvalid,
+    Refusal,
+    SchemaMismatch,
+    StateFailed,
+    cancelled_by,
+)
 from copydesk.store.access import Rules
 from copydesk.store.closing import Closing
 from copydesk.store.editorconfig import EditorConfig
@@ -113,7 +121,7 @@ class Opened(Closing):
         clock: Callable[[], int] = now_ms,
         home: Callable[[Permission], Home] | None = None,
     ) -> None:
-        self.config, self.clock = config, clock
+        self._live, self.clock = LiveConfig(root, config), clock
         self.files = Workspace(
             root,
             durability=config.durability,
@@ -137,7 +145,7 @@ class Opened(Closing):
         """What is another pair when another process has changed plans or decided."""
         self.seen = memory.seen
         """What is another value when any process has recorded something; None: see the files."""
-        self._members: dict[tuple[str, str], Member] = {}
+        self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
         self._lock = threading.Lock()
         self.lanes, bases = memory.lanes, memory.bases
         styles = EditorConfig(self.files)
@@ -193,14 +201,25 @@ class Opened(Closing):
             self._memory.close()
             self.files.close()
             raise
-        before_ms = self.clock() - self.config.journal_days * 86_400_000
+        settings = self.settings
+        before_ms = self.clock() - settings.journal_days * 86_400_000
         try:
             if recover:
                 self.recovered = self.recovery.run(self.clock())
-            self.journal.prune(before_ms, self.config.journal_bytes)
+            self.journal.prune(before_ms, settings.journal_bytes)
         except StateFailed as refusal:
             _log.warning("%s", reports.refusal_words(refusal, "en"))
         self.tally.forget(before_ms)
+
+    @property
+    def config(self) -> Config:
+        """The configuration with the members of its file now; raises ConfigInvalid."""
+        return self._live.now()
+
+    @property
+    def settings(self) -> Config:
+        """The configuration as it last could be used: for settings that are no rights."""
+        return self._live.last
 
     def close(self) -> None:
         """Let go of all that is held."""
@@ -221,7 +240,11 @@ class Opened(Closing):
     ) -> Answer:
         """A tool's answer; raises KeyError for a tool that there is not, and nothing else."""
         tool = self.catalog.tools[name]
-        if tool.toolset == "team_mgmt" and not self.config.of_member(member).team_mgmt:
+        try:
+            config = self.config
+        except ConfigInvalid as invalid:
+            return tool.refuse(name, arguments, None, invalid, lang)
+        if tool.toolset == "team_mgmt" and not config.of_member(member).team_mgmt:
             denied = AccessDenied("call", "team_mgmt is not granted")
             return reports.refused(name, None, denied, lang)
         caller = self.member(member, "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod")
@@ -251,23 +274,28 @@ class Opened(Closing):
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
         """The tools of some toolsets that the member has."""
-        granted = self.config.of_member(member).team_mgmt
+        granted = self.settings.of_member(member).team_mgmt
         return self.catalog.of(t for t in toolsets if t != "team_mgmt" or granted)
 
     def member(self, name: str, toolset: str = "ws_mod") -> Member:
-        """A member as it is seen by the tools of one toolset."""
-        key = (name, toolset)
-        if key not in self._members:
-            settings = self.config.of_member(name)
+        """A member as it is seen by the tools of one toolset, with the rights that it has now."""
+        config, key = self.config, (name, toolset)
+        kept = self._members
+        if kept[0] is not config:
+            kept = self._members = (config, {})
+        known = kept[1]
+        if key not in known:
+            settings = config.of_member(name)
             lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
-            rules = Rules(**lists, state_dir=self.config.state)
+            rules = Rules(**lists, state_dir=config.state)
             if toolset == "team_mgmt":
                 rules = rules.team_mgmt()
             policy = settings.policy
-            if not policy.asks_nobody and self.config.source == _PROJECT:  # it holds the policy
+            if not policy.asks_nobody and config.source == _PROJECT:  # it holds the policy
                 policy = policy.guarding(_is_project)
-            self._members[key] = Member(name, rules, toolset, settings.auto_lines, policy)
-        return self._members[key]
+            refresh = partial(self.member, name, toolset)
+            known[key] = Member(name, rules, toolset, settings.auto_lines, policy, refresh)
+        return known[key]
 
     def pending(self, member: str) -> tuple[Plan, ...]:
         """The plans that wait, on files that the member may read."""

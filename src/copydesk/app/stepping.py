@@ -23,6 +23,7 @@ from copydesk.app.printing import out
 from copydesk.app.reviewing import said
 from copydesk.desk.amending import regions_apart, text_of
 from copydesk.desk.decisions import Decision
+from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, NotUndone, Rejected
 from copydesk.desk.review import Seen, Shown
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
@@ -53,12 +54,16 @@ class _Stepping:
         self._opened = opened
         self._lang: Lang = opened.config.lang
         self._review = opened.desk.review
-        self._reviewer = opened.member(opened.config.member)
         self._coloured = terminal.colours(sys.stdout)
         self._done: list[_Done] = []
         waiting = self._review.pending(self._reviewer)
         self._queue = [one.plan.id for one in waiting if one.decision is None]
         self._at = 0
+
+    @property
+    def _reviewer(self) -> Member:
+        """The person at the terminal, with the rights that it has now."""
+        return self._opened.member(self._opened.settings.member)
 
     def run(self) -> int:
         """All steps."""

@@ -80,25 +80,33 @@ class Approving:
 
         `plan` is None for a tool that writes at once; `files`: so many are written
         together; `others`: the change is one of the texts of these files too.
-        ApprovalRequired: nobody has decided, or the bytes are not those that were
-        approved (which is then forgotten). HunkRejected: a person said no. Where nobody has
-        to be asked the change passes also if decisions cannot be read.
+        AccessDenied: the member may not write there any more. ApprovalRequired: nobody
+        has decided, or the bytes are not those that were approved (which is then
+        forgotten). HunkRejected: a person said no. Where nobody has to be asked the
+        change passes also if decisions cannot be read.
         """
-        policy = member.policy
+        now = member.now()  # rights and policy may have been taken away while it waited
+        now.permission.check("write", real, *others)
+        if not created:
+            now.permission.check("read", real, *others)  # every answer shows content
+        policies = [one.policy for one in (member, now) if not one.policy.asks_nobody]
         try:
             decision = None if plan is None else self._decisions.of(plan)
         except StateFailed:
-            if not policy.asks_nobody:
+            if policies:
                 raise
             decision = None
         if decision is not None and decision.verdict == "rejected":
             raise HunkRejected(decision.plan[0], decision.by, decision.reason)
-        if policy.asks_nobody:
+        if not policies:
             return None
-        lines = 0 if policy.most_lines is None else max(line_counts(made.base, made.change))
+        lines = 0
+        if any(policy.most_lines is not None for policy in policies):
+            lines = max(line_counts(made.base, made.change))
         why: Why | None = None
-        for path in (real, *others):
-            why = why or policy.why_human(path, lines, files)
+        for policy in policies:
+            for path in (real, *others):
+                why = why or policy.why_human(path, lines, files)
         if why is None:
             return None
         if plan is None:

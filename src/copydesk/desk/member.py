@@ -5,7 +5,8 @@ What lives here: the value. What must not: tokens, transports.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from copydesk.desk.policy import SELF, Policy
@@ -44,7 +45,7 @@ class Member:
 
     `auto_lines`: so many lines, old or new, may an edit have that it writes
     without showing it first; None for any number, 0 for none. `policy`: who
-    approves what it writes.
+    approves what it writes. `refresh` gives the member anew; None: it stays as it is.
     """
 
     name: str
@@ -52,3 +53,8 @@ class Member:
     toolset: str = "ws_mod"
     auto_lines: int | None = None
     policy: Policy = SELF
+    refresh: Callable[[], Member] | None = field(default=None, compare=False, repr=False)
+
+    def now(self) -> Member:
+        """The same member with the rights that it has at this moment."""
+        return self if self.refresh is None else self.refresh()

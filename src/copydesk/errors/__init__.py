@@ -17,7 +17,7 @@ them). Invariant: a refusal raised means that nothing was written, but for
     └── failure: Failed (what the operating system refused, in its own words),
         below it ServerFailed (the server that machines share), TurnLost (too late to write),
         StateFailed (a file of the state folder), below that StateDamaged and SchemaMismatch,
-        Cancelled (by the caller, before it wrote);
+        Cancelled (by the caller, before it wrote), ConfigInvalid (nobody's rights are known);
         Unsettled (it refused the way back too: the one that may have written),
         Crashed (a bug of ours, by the id of its log entry)
 
@@ -45,6 +45,7 @@ from copydesk.errors.cancelled import (
     poll_seconds,
 )
 from copydesk.errors.failure import (
+    ConfigInvalid,
     Crashed,
     Failed,
     SchemaMismatch,
@@ -86,6 +87,7 @@ __all__ = [
     "Cancelled",
     "Clash",
     "CollisionDetected",
+    "ConfigInvalid",
     "Conflict",
     "ContentChanged",
     "ContentRequired",

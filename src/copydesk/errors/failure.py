@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from copydesk.errors.refusal import Refusal
@@ -23,6 +23,14 @@ class Failed(Refusal):
     code: ClassVar[str] = "FAILED"
     operation: str
     reason: str
+
+
+@dataclass(eq=False)
+class ConfigInvalid(Failed):
+    """The configuration became unusable, so no rights are known; `reason` names file and key."""
+
+    operation: str = "read the configuration"
+    reason: str = field(default="")
 
 
 @dataclass(eq=False)

@@ -183,7 +183,6 @@ _ARGUMENTS: dict[str, _Both] = {
     ),
     "apply": _AUTO,
     "existing_hunk_id": ("Plan to redo.", "要重做的规划。"),
-    "include_anchors": ("Keep the anchor lines.", "保留锚点行。"),
     "require_unique": ("false: take the first.", "false：取首个。"),
     "strict": ("false: nested ones too.", "false：允许嵌套。"),
     "hunk_id": ("From a prepare tool.", "由 prepare 工具给出。"),
@@ -208,7 +207,17 @@ _ARGUMENTS: dict[str, _Both] = {
 }
 
 PLAIN = (
-    *("match", "report", "case", "mode", "fixed_strings", "include_hidden", "follow_symlinks"),
+    *(
+        "match",
+        "include_anchors",
+        "create",
+        "report",
+        "case",
+        "mode",
+        "fixed_strings",
+        "include_hidden",
+        "follow_symlinks",
+    ),
     *("max_lines", "max_files", "max_results", "context_before", "context_after", "show_linenos"),
 )
 """Arguments whose name, type and default say all: words on them would only cost."""
@@ -259,7 +268,6 @@ _SPECIAL: dict[tuple[str, str], _Both] = {
         'New lines; "" deletes the range.',
         '新的行；"" 删除该范围。',
     ),
-    ("prepare_file_append", "create"): ("Make a missing file.", "文件不存在时创建。"),
     **{(name, "version"): _AS_READ for name in _WITH_ANCHOR},
     ("prepare_file_append", "version"): ("As read; not needed.", "所读版本；可不给。"),
     ("prepare_file_append", "expected_old"): ("Leave out.", "省略。"),

@@ -19,6 +19,7 @@ from copydesk.edit.request import BatchEdit, BlockDiff
 from copydesk.errors import (
     ApprovalRequired,
     Cancelled,
+    ConfigInvalid,
     Conflict,
     Crashed,
     Fact,
@@ -271,6 +272,7 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
 
 _OWN_WORDS: dict[type[Refusal], str] = {
     Cancelled: "CANCELLED",
+    ConfigInvalid: "CONFIG_INVALID",
     Crashed: "CRASH",
     StateFailed: "STATE_FAILED",
     StateDamaged: "STATE_DAMAGED",

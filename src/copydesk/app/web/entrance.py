@@ -42,12 +42,14 @@ class Notice:
 
 @dataclass(slots=True)
 class Session:
-    """One browser of one person. `fixed`: the name is that of a member, by its token."""
+    """One browser of one person. `fixed`: the name is that of a member, by the
+    token whose digest `token` is; it ends with the token."""
 
     name: str
     fixed: bool
     csrf: str
     used_ms: int
+    token: bytes = b""
     notices: list[Notice] = field(default_factory=list[Notice])
 
     def tell(self, kind: str, words: str) -> None:
@@ -79,7 +81,7 @@ class NameTaken(Exception):
 class Entrance:
     """The sessions of one server. Safe to use from many threads.
 
-    `reviewers` gives the name that belongs to each lasting token; `clock` is
+    `reviewers` gives the name that belongs to each lasting token now; `clock` is
     milliseconds since 1970. `announce` is told each new one-time token; without it
     there are none.
     """
@@ -87,11 +89,11 @@ class Entrance:
     def __init__(
         self,
         clock: Callable[[], int],
-        reviewers: Mapping[str, str],
+        reviewers: Callable[[], Mapping[str, str]],
         announce: Callable[[str], None] | None,
     ) -> None:
         self._clock = clock
-        self._lasting = tuple((_digest(token), name) for token, name in reviewers.items())
+        self._reviewers = reviewers
         self._announce = announce
         self._once = b""
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
@@ -120,10 +122,7 @@ class Entrance:
         given = _digest(token)
         with self._lock:
             self._check_guesses(address, now_ms)
-            known: str | None = None
-            for digest, member in self._lasting:
-                if hmac.compare_digest(digest, given):
-                    known = member
+            known = self._owner(given)
             is_once = bool(self._once) and hmac.compare_digest(self._once, given)
             if known is None and not is_once:
                 self._failed.setdefault(address, []).append(now_ms)
@@ -138,6 +137,7 @@ class Entrance:
                 known is not None,
                 secrets.token_urlsafe(24),
                 now_ms,
+                given if known is not None else b"",
             )
             session_id = secrets.token_urlsafe(32)
             self._sessions[_digest(session_id)] = made
@@ -154,12 +154,24 @@ class Entrance:
             found = self._sessions.get(key)
             if found is None:
                 return None
-            if now_ms - found.used_ms > SESSION_MS:
+            if now_ms - found.used_ms > SESSION_MS or not self.is_valid(found):
                 del self._sessions[key]
                 return None
             found.used_ms = now_ms
             self._sessions.move_to_end(key)
             return found
+
+    def _owner(self, given: bytes) -> str | None:
+        """Whose lasting token it is, by its digest; looks at all, so that time tells nothing."""
+        found: str | None = None
+        for token, name in self._reviewers().items():
+            if hmac.compare_digest(_digest(token), given):
+                found = name
+        return found
+
+    def is_valid(self, session: Session) -> bool:
+        """Whether the session did not end with the token that it began with."""
+        return not session.fixed or self._owner(session.token) == session.name
 
     def leave(self, session_id: str) -> None:
         """End a session."""

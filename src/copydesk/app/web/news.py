@@ -56,16 +56,19 @@ class News:
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(self._rung.set)
 
-    async def listen(self, closing: anyio.Event) -> AsyncIterator[int]:
-        """A number each time that something changed, until it closes; several at once are one."""
+    async def listen(self, closing: anyio.Event, valid: Callable[[], bool]) -> AsyncIterator[int]:
+        """A number each time that something changed; several at once are one.
+
+        Ends when it closes, or when the listener is not `valid` any more.
+        """
         event = asyncio.Event()
         self._listeners.add(event)
         count = 0
         try:
-            while not closing.is_set():
+            while not closing.is_set() and valid():
                 with anyio.move_on_after(PERIOD_SECONDS):
                     await event.wait()
-                if event.is_set():
+                if event.is_set() and valid():
                     event.clear()
                     count += 1
                     yield count

@@ -62,16 +62,21 @@ class Person:
 
     def __init__(self, opened: Opened, counted: Counted, name: str, *, is_member: bool) -> None:
         self._opened, self._counted = opened, counted
-        self.name = name
-        if is_member:
-            own = opened.member(name)
-            permission: Permission = own.permission
-            if opened.config.of_member(name).team_mgmt:
-                permission = _Either(permission, opened.member(name, "team_mgmt").permission)
-            self._as = replace(own, permission=permission)
-        else:
-            rules = Rules(state_dir=opened.config.state)
-            self._as = Member(name, _Either(rules, rules.team_mgmt()))
+        self.name, self._is_member = name, is_member
+        self._as = self._member()
+
+    def _member(self) -> Member:
+        """The person as a member, with the rights that it has now."""
+        config = self._opened.config
+        if not self._is_member:
+            rules = Rules(state_dir=config.state)
+            return Member(self.name, _Either(rules, rules.team_mgmt()), refresh=self._member)
+        own = self._opened.member(self.name)
+        permission: Permission = own.permission
+        if config.of_member(self.name).team_mgmt:
+            minds = self._opened.member(self.name, "team_mgmt").permission
+            permission = _Either(permission, minds)
+        return replace(own, permission=permission, refresh=self._member)
 
     def items(self) -> tuple[Item, ...]:
         """The plans that wait, the newest first."""

@@ -56,14 +56,14 @@ View = Callable[[Visit], Response]
 class Site:
     """The review page of an open workspace.
 
-    `reviewers` gives the name that belongs to each lasting token, `announce` is told each
+    `reviewers` gives the name that belongs to each lasting token now, `announce` is told each
     one-time token; without it there are none. A body has at most `most_bytes`.
     """
 
     def __init__(
         self,
         opened: Opened,
-        reviewers: Mapping[str, str],
+        reviewers: Callable[[], Mapping[str, str]],
         most_bytes: int,
         announce: Callable[[str], None] | None,
     ) -> None:
@@ -72,7 +72,7 @@ class Site:
         self._counting = threading.Lock()
         self._plans_paths: tuple[RelPath, ...] = ()
         entrance = Entrance(opened.clock, reviewers, announce)
-        self.way_in = WayIn(entrance, frozenset(opened.config.members))
+        self.way_in = WayIn(entrance, lambda: opened.settings.members)
         self.news = News(opened, lambda: self._plans_paths)
         views: tuple[tuple[str, View], ...] = (
             ("/", self._pending),
@@ -180,7 +180,7 @@ class Site:
             page = past.history(self._frame(visit), (), (), wanted, 0, words_of(refusal))
             return _page(page)
         members = {edit.member for edit in found.edits}
-        members |= set(self._opened.config.members) | {self._opened.config.member}
+        members |= set(self._opened.settings.members) | {self._opened.settings.member}
         return _page(
             past.history(self._frame(visit), found.edits, members, wanted, found.go_on, "")
         )
@@ -192,7 +192,7 @@ class Site:
             page = hunk.gone(self._frame(visit), "This edit cannot be shown.", words_of(refusal))
             return _page(page, 404)
         undone_by = taken_back_by(self._opened.journal, entry.edit_id)
-        named = self._opened.config.encoding_of(str(entry.path))
+        named = self._opened.settings.encoding_of(str(entry.path))
         sides = of_diff(entry.diff, encoding_of_diff(entry.diff, named))
         return _page(past.edit(self._frame(visit), entry, undone_by, sides, _look(visit)))
 
@@ -220,7 +220,9 @@ class Site:
 
         async def events() -> AsyncIterator[dict[str, str | int]]:
             yield {"event": "hello", "data": "", "retry": 1_000}
-            async for count in self.news.listen(closing):
+            async for count in self.news.listen(
+                closing, lambda: self.way_in.entrance.is_valid(session)
+            ):
                 if self.way_in.session(request) is None:
                     return
                 yield {"event": "news", "data": str(count)}
@@ -237,9 +239,13 @@ class Site:
             if session is None:
                 return RedirectResponse(door.address_of(request.url.path), 303)
             many = tuple(request.query_params.getlist("hunk"))
+            try:
+                person = self._person(session)
+            except Refusal as refusal:
+                return PlainTextResponse(words_of(refusal), 503)
             visit = Visit(
                 session,
-                self._person(session),
+                person,
                 request.query_params,
                 _place(request),
                 many,
@@ -260,9 +266,11 @@ class Site:
                 return PlainTextResponse(str(bad), bad.status)
             if not session.is_form(one_of(form, "csrf")):
                 return forged()
-            visit = Visit(
-                session, self._person(session), request.query_params, _place(request), form=form
-            )
+            try:
+                person = self._person(session)
+            except Refusal as refusal:
+                return PlainTextResponse(words_of(refusal), 503)
+            visit = Visit(session, person, request.query_params, _place(request), form=form)
             done = await anyio.to_thread.run_sync(deed, visit)
             self.news.ring()
             return RedirectResponse(done, 303)

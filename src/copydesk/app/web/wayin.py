@@ -8,7 +8,7 @@ of other sites.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -27,7 +27,7 @@ _MOST_BYTES: Final = 16 << 10
 class WayIn:
     """The way in; `members` are the names that nobody takes without their token."""
 
-    def __init__(self, entrance: Entrance, members: Collection[str]) -> None:
+    def __init__(self, entrance: Entrance, members: Callable[[], Collection[str]]) -> None:
         self.entrance = entrance
         self._members = members
 
@@ -54,7 +54,7 @@ class WayIn:
         address = request.client.host if request.client else ""
         name, token = one_of(form, "name"), one_of(form, "token").strip()
         try:
-            entered = self.entrance.enter(token, name, address, self._members)
+            entered = self.entrance.enter(token, name, address, self._members())
         except TooManyGuesses as wait:
             words = f"Too many wrong tokens. Try again in {wait.seconds} s."
             response = self._page(request, words, status=429)

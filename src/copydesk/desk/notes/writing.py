@@ -89,6 +89,7 @@ class NotesWriting:
         reals = {self._set.files.resolve(path): path for path in paths}
         with self._set.turns.of_all(dict.fromkeys(reals, job.ticket)), ExitStack() as held:
             still()
+            self._notes.check(job.member.now(), "write", paths)
             self._approve(job, ready)
             if ready.documents and self._notes.home(job.member).in_files:
                 made = self._in_files(job, ready, held)

@@ -255,6 +255,10 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The call was cancelled before its write began. Nothing was written, and a plan waits on.",
         "此次调用在开始写入之前已被取消。未写入任何内容，规划仍保留。",
     ),
+    "CONFIG_INVALID": (
+        "The configuration cannot be used any more, so what you may do is not known: {reason}. Nothing was read or written. Have the file corrected and call again; no restart is needed.",
+        "配置已无法使用，因此不清楚你有哪些权限：{reason}。未读取也未写入任何内容。请让人改正该文件后重新调用，无需重启。",
+    ),
     "TURN_LOST": (
         "This process stood still, or was cut off, for too long: {reason}. Nothing was written and a plan waits on; call again.",
         "此进程停顿或断连过久：{reason}。未写入任何内容，规划仍保留；请重新调用。",
