@@ -9,13 +9,14 @@ from typing import cast
 
 import pytest
 
-from copydesk.store import _os
+from copydesk.store import _os, displaced
 
 WRITE_PATH = [
     *("open_dir_beneath", "open_file_beneath", "open_dir", "open_listing", "readlink"),
     *("mkdir", "rmdir", "lstat", "fstat", "open_read", "open_update", "open_new"),
     *("pread", "write", "write_many", "truncate", "seek_start", "copy_range", "sync", "close"),
     *("rename", "rename_no_replace", "rename_exchange", "link", "unlink", "chown", "chmod"),
+    *("open_unnamed", "give_name", "open_append", "duplicate"),
     *("list_attributes", "get_attribute", "set_attribute", "remove_attribute"),
 ]
 
@@ -33,6 +34,7 @@ class Faults:
         self.count = self.fail_at = self.number = 0
         self.lasting = False
         self.failed = ""
+        monkeypatch.setattr(displaced, "LATE_SECONDS", 3600.0)  # nothing is counted beside the work
         for name in WRITE_PATH:
             monkeypatch.setattr(_os, name, self._wrapped(name, getattr(_os, name)))
 
@@ -62,7 +64,10 @@ class Faults:
         return wrapped
 
 
-FILLING = ("write", "write_many", "copy_range", "open_new", "mkdir", "link", "sync", "truncate")
+FILLING = (
+    *("write", "write_many", "copy_range", "open_new", "open_unnamed", "give_name"),
+    *("mkdir", "link", "sync", "truncate"),
+)
 """Calls that need room on the disk."""
 
 

@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,6 +137,26 @@ def insert(opened: Opened, facts: Facts) -> None:
 
 
 @work
+def insert_for(opened: Opened, facts: Facts) -> None:
+    """Lines put in after the anchor for so many seconds, and then a moment to look back."""
+    end = time.monotonic() + facts["seconds"]
+    i = 0
+    while time.monotonic() < end:
+        i += 1
+        line = f"{facts['name']}-{i}"
+        arguments = {"path": facts["path"], "anchor": "anchor", "content": f"{line}\n"}
+        found = outcome(opened, "prepare_file_insert_after", **arguments)
+        told = [*found.get("foreign_writes", [])]
+        if "hunk_id" in found:
+            found = outcome(opened, "apply_file_modification", hunk_id=found["hunk_id"])
+            told += found.get("foreign_writes", [])
+        tell(line=line, code=code(found), foreign_writes=told)
+    time.sleep(0.5)
+    found = outcome(opened, "list_dir")
+    tell(line="", code="", foreign_writes=found.get("foreign_writes", []))
+
+
+@work
 def transact(opened: Opened, facts: Facts) -> None:
     """`count` lines, each put into several of the files at once."""
     chance = random.Random(facts["name"])
@@ -256,7 +277,7 @@ def main(root: str, name: str, facts: str, settings: str) -> None:
         from copydesk.desk.redis.leases import Leases
 
         Leases.__init__.__defaults__ = (lease_ms,)  # type: ignore[misc]
-    with open_workspace(root, Config(durability="fast", **chosen)) as opened:
+    with open_workspace(root, Config(**{"durability": "fast", **chosen})) as opened:
         tell(ready=True)
         sys.stdin.readline()
         WORKS[name](opened, json.loads(facts))

@@ -338,14 +338,14 @@ from copydesk.store import _os
 opened = open_workspace(sys.argv[1], Config())
 arguments = {"path": "a.txt", "content": "three", "apply": "auto"}
 assert not opened.call("local", "prepare_file_append", arguments).is_error
-rename = _os.rename
+rename = _os.rename_exchange
 
 def die(*names):
     if sys.argv[2] == "after":
         rename(*names)
     os.kill(os.getpid(), signal.SIGKILL)
 
-_os.rename = die
+_os.rename_exchange = die
 opened.call("local", "prepare_file_append", arguments)
 """
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -187,5 +188,6 @@ def test_the_sweep_is_of_our_own_leftovers(tmp_path: Path) -> None:
     with Workspace(str(tmp_path)) as files:
         from copydesk.text.relpath import RelPath
 
-        assert files.sweep(RelPath(()), 10**18) == 1
+        assert files.sweep(RelPath(()), time.time_ns() - 60 * 10**9) == 0  # somebody may need it
+        assert files.sweep(RelPath(()), time.time_ns() + 60 * 10**9) == 1
     assert not list(tmp_path.iterdir())

@@ -58,6 +58,8 @@ def new(workspace: Workspace) -> AbstractContextManager[Staged]:
 CASES = [
     pytest.param(change, 1, (), id="rename"),
     pytest.param(change, 1, ("rename_exchange",), id="without exchange"),
+    pytest.param(change, 1, ("open_unnamed",), id="without unnamed files"),
+    pytest.param(change, 1, ("lease",), id="without leases"),
     pytest.param(change, 2, (), id="in place"),
     pytest.param(new, 1, (), id="new"),
     pytest.param(new, 1, ("rename_no_replace",), id="new by a link"),
@@ -78,7 +80,7 @@ def prepare(
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     for name in lacking:
-        monkeypatch.setattr(_os, name, missing)
+        monkeypatch.setattr(_os, name, missing if name != "lease" else lambda fd, kind: None)
 
 
 def written(here: Path, stage: Stage) -> Path:
@@ -148,12 +150,22 @@ def test_what_is_put_back_is_as_it_was(
     assert ((here / "d" / "f").stat().st_ino == inode) == (lacking != ("rename_exchange",))
 
 
-def test_the_old_file_may_be_swept_away_meanwhile(here: Path) -> None:
+def test_the_old_file_is_not_swept_away_while_its_writer_lives(here: Path) -> None:
+    before = tree(here)
+    with Workspace(here, durability="fast") as workspace, change(workspace) as staged:
+        staged.commit()
+        assert workspace.sweep(F.parent, 1 << 62) == 0
+        staged.put_back(SHA)
+    assert tree(here) == before
+
+
+def test_the_old_file_may_be_removed_meanwhile(here: Path) -> None:
     """What is kept for the way back looks like a thing that was left; it is copied then."""
     before = tree(here)
     with Workspace(here, durability="fast") as workspace, change(workspace) as staged:
         staged.commit()
-        assert workspace.sweep(F.parent, 1 << 62) == 1
+        (left,) = (here / "d").glob(".copydesk-*.tmp")
+        left.unlink()
         staged.put_back(SHA)
     assert tree(here) == before
 
@@ -246,8 +258,9 @@ def test_the_digest_is_there_when_it_was_asked_for(here: Path, digested: bool) -
             workspace.digest(DEEP)
 
 
-def test_what_was_left_of_one_file_is_swept(here: Path) -> None:
+def test_what_was_left_of_one_file_is_swept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of another file in the folder stays: somebody may be writing it."""
+    prepare(here, 1, ("open_unnamed",), monkeypatch)
     (here / "d" / "other").write_bytes(OLD)
     with Workspace(here, durability="fast") as workspace, change(workspace):
         assert workspace.sweep_for(RelPath.parse("d/other")) == 0

@@ -27,6 +27,7 @@ from copydesk.errors import (
     StateFailed,
     Unsettled,
 )
+from copydesk.text.relpath import RelPath
 from copydesk.tools import words
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import refusal_words
@@ -403,6 +404,7 @@ def test_what_is_said_of_real_answers_has_no_gap(
 ) -> None:
     config = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
     with open_workspace(str(tmp_path), config, shared=False) as desk:
+        desk.desk.foreign.keep(RelPath.parse("theirs.txt"), b"theirs\n", b"ours\n")
         for said in story(desk, tmp_path, lang):
             assert said
             assert "?" not in said, said

@@ -23,6 +23,7 @@ from copydesk.app.telling import ToldDecisions
 from copydesk.desk.approving import Approving
 from copydesk.desk.batching import Batching
 from copydesk.desk.desk import Desk
+from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member, Permission
 from copydesk.desk.notes.later import Later
@@ -129,6 +130,7 @@ class Opened(Closing):
             whole_bytes=config.whole_bytes,
             may_write=lambda: memory.may_write(),
             may_return=lambda: memory.may_return(),
+            keep=lambda real, theirs, ours: foreign.keep(real, theirs, ours),
         )
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
@@ -153,6 +155,7 @@ class Opened(Closing):
         def encoding_of(path: RelPath) -> str | None:
             return config.encoding_of(str(path)) or styles.charset(path)
 
+        foreign = ForeignWrites(self.files, self.journal, clock, encoding_of)
         told = _Told(self.registry, self._tell)
         self.recovery = Recovery(
             self.files,
@@ -174,6 +177,7 @@ class Opened(Closing):
             turns=turns,
             decisions=ToldDecisions(self.decisions, self._tell, memory.decided_at),
             tally=self.tally,
+            foreign=foreign,
             members=self.member,
             clock=clock,
             ids=hunk_id,

@@ -215,6 +215,7 @@ class _Work:
                 ),
                 digested=each.in_parts,
                 expected_real=each.real,
+                digest="" if each.in_parts else last.after.digest,
             )
         self._ready[each.real] = held.enter_context(staged)
 

@@ -72,6 +72,7 @@ class Desk:
         approving = Approving(setting.decisions)
         self._transactions = Transactions(setting, self._drafting, self._applying, approving)
         self.history = History(setting)
+        self.foreign = setting.foreign
         self._undoing = Undoing(setting, self._drafting, self.history, writer, notes)
         self.review = Review(setting, self._drafting, self._applying, self._transactions)
 

@@ -59,7 +59,7 @@ class Journal(Protocol):
     """The entries of one workspace, in the order of their ids."""
 
     def open(self, entry: Entry) -> int:
-        """Record what is about to be written, durably; the new id."""
+        """Record what is about to be written, durably, or is done; the new id."""
         ...
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:

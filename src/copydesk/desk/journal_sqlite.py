@@ -279,7 +279,7 @@ class SqliteJournal:
 
 _INSERT = (
     "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id,"
-    " state, group_id, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?, ?)"
+    " state, group_id, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -295,6 +295,7 @@ def _row(entry: Entry) -> tuple[object, ...]:
         squeezed(packed(entry.inverse)),
         squeezed(entry.diff),
         entry.hunk_id,
+        entry.state,
         entry.group,
         entry.undoes,
     )

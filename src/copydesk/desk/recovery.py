@@ -58,7 +58,7 @@ class Recovery:
         groups: set[str] = set()
         for entry in self._journal.in_doubt():
             if not entry.group:
-                found.append(self._settle_alone(entry, now_ms))
+                found += self._settle_alone(entry, now_ms)
             elif entry.group not in groups:
                 groups.add(entry.group)
                 found += self.settle_group(entry.group, now_ms)
@@ -98,6 +98,7 @@ class Recovery:
                 self._rollback.put_back(found)
             except (Refusal, TargetMoved, NotPutBack):
                 return "open"  # the journal keeps the old bytes until it is closed
+        self._sweep([entry], how)
         self._journal.close_entry(entry.edit_id, state)
         self._end([entry], state, now_ms)
         return state
@@ -147,10 +148,13 @@ class Recovery:
         found = [self._rollback.look(chain, GROUP_TORN_MS) for chain in _by_path(entries)]
         known = _known(found)
         if not begun_back and all(how in _IN for how in known):
+            for each in found:
+                self._sweep(each.entries, each.how)
             self._close(entries, "done", now_ms)
             return tuple(Settled(entry, "done") for entry in entries)
         for each in reversed(found):
             self._rollback.put_back(each, inodes)
+            self._sweep(each.entries, each.how)
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
         self._close(unsure, "unsure", now_ms)
         self._close([entry for entry in entries if entry not in unsure], "failed", now_ms)
@@ -160,16 +164,26 @@ class Recovery:
         if entries:
             self._journal.close_all([entry.edit_id for entry in entries], state)
             self._end(entries, state, now_ms)
-        for path in {entry.path for entry in entries}:
-            with suppress(Refusal):
-                self._files.sweep_for(path)
 
-    def _settle_alone(self, entry: Entry, now_ms: int) -> Settled:
+    def _sweep(self, entries: Sequence[Entry], how: How) -> None:
+        """Remove what the write of a file left beside it; of another program's nothing is lost.
+
+        What was taken from the name stands there; only where nothing was written, or the
+        file was new, it is what was to be written, which may be half done.
+        """
+        first = entries[0]
+        known = {digest for entry in entries for digest in (entry.before, entry.after)}
+        ours = how == "not written" or first.kind == "create"
+        with suppress(Refusal):
+            self._files.sweep_for(first.path, None if ours else known)
+
+    def _settle_alone(self, entry: Entry, now_ms: int) -> tuple[Settled, ...]:
         with self._turns([entry]):
+            now = self._journal.get(entry.edit_id)
+            if now is None or now.state != "open":  # its writer was alive, and has recorded it
+                return ()
             state = self.settle(entry, now_ms)
-            with suppress(Refusal):
-                self._files.sweep_for(entry.path)
-        return Settled(entry, state, _TORN if state == "open" else "")
+        return (Settled(entry, state, _TORN if state == "open" else ""),)
 
     def _judged(self, entry: Entry) -> tuple[How, Found | None]:
         """What became of the write of one entry: what was written next, or stands there, tells."""

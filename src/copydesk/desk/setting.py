@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from copydesk.desk.bases import Bases
 from copydesk.desk.decisions import Decisions
+from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.journal import Journal
 from copydesk.desk.member import Member
 from copydesk.desk.recovery import Recovery
@@ -38,6 +39,7 @@ class Setting:
     turns: Turns
     decisions: Decisions
     tally: Tally
+    foreign: ForeignWrites
     members: Callable[[str, str], Member]
     clock: Callable[[], int]
     ids: Callable[[], str]

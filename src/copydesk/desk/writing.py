@@ -223,6 +223,7 @@ class Writer:
                 before_in_place=lambda old: self._journal.keep_whole(ids[0], old),
                 before_rename=before_rename,
                 expected_real=opened.real,
+                digest=digests[0] if digests else "",
             )
 
         try:
@@ -236,8 +237,7 @@ class Writer:
         except NotPutBack as left:
             raise Unsettled("write", str(left), (str(opened.real),)) from None
         except (Refusal, TargetMoved):
-            for edit_id in ids:
-                self._journal.close_entry(edit_id, "failed")
+            self._close_failed(ids)
             raise
         self._journal.close_entry(ids[0], "done")
         return Written(made, ids[0], digests[0])
@@ -253,7 +253,7 @@ class Writer:
         except NotPutBack as left:
             raise Unsettled("create", str(left), (str(real),)) from None
         except (Refusal, TargetMoved):
-            self._journal.close_entry(edit_id, "failed")
+            self._close_failed([edit_id])
             raise
         self._journal.close_entry(edit_id, "done")
         return Written(made, edit_id, after.digest)
@@ -274,10 +274,19 @@ class Writer:
             except NotPutBack as left:
                 raise Unsettled("remove", str(left), (str(real),)) from None
             except (Refusal, TargetMoved):
-                self._journal.close_entry(edit_id, "failed")
+                self._close_failed([edit_id])
                 raise
         self._journal.close_entry(edit_id, "done")
         return Written(made, edit_id, "")
+
+    def _close_failed(self, edit_ids: list[int]) -> None:
+        """Record at once that nothing was written, while the file is still ours.
+
+        Who comes to the file next could not tell it from its content, if that has changed.
+        """
+        if edit_ids:
+            with suppress(Refusal):  # it is recorded with the next entry then
+                self._journal.close_all(edit_ids, "failed")
 
     def _entry(self, job: Job, real: RelPath, made: Made, after: str, *, created: bool) -> Entry:
         return entry_of(job, real, made, after, self._clock(), created=created)

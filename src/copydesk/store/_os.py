@@ -14,9 +14,10 @@ import ctypes
 import errno
 import fcntl
 import os
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from threading import Thread
 
@@ -40,6 +41,8 @@ _SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UPDATE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNNAMED = os.O_RDWR | getattr(os, "O_TMPFILE", 0) | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 COPY_CHUNK = 1 << 20
 
@@ -105,7 +108,7 @@ def open_dir_beneath(root_fd: int, path: bytes) -> int:
 
 def open_file_beneath(root_fd: int, path: bytes) -> int:
     """A file below the root open for reading, no symlink on the way (needs openat2)."""
-    return _openat2(root_fd, path, _READ, _BENEATH)
+    return _unless_leased(lambda flags: _openat2(root_fd, path, flags, _BENEATH), _READ)
 
 
 def open_dir(dir_fd: int, name: bytes) -> int:
@@ -156,17 +159,90 @@ def fstat(fd: int) -> os.stat_result:
 
 def open_read(dir_fd: int, name: bytes) -> int:
     """Open for reading without waiting for a FIFO's writer; ELOOP for a symlink."""
-    return os.open(name, _READ, dir_fd=dir_fd)
+    return _unless_leased(lambda flags: os.open(name, flags, dir_fd=dir_fd), _READ)
+
+
+def _unless_leased(opened: Callable[[int], int], flags: int) -> int:
+    """Open at once, unless somebody holds a lease on the file: then when that is over."""
+    try:
+        return opened(flags)
+    except BlockingIOError:  # only a regular file can have one, and those never block for long
+        return opened(flags & ~os.O_NONBLOCK)
 
 
 def open_update(dir_fd: int, name: bytes) -> int:
     """Open for reading and writing in place; ELOOP for a symlink."""
-    return os.open(name, _UPDATE, dir_fd=dir_fd)
+    return _unless_leased(lambda flags: os.open(name, flags, dir_fd=dir_fd), _UPDATE)
 
 
 def open_new(dir_fd: int, name: bytes, mode: int) -> int:
     """A new file; EEXIST when anything has the name."""
     return os.open(name, _NEW, mode, dir_fd=dir_fd)
+
+
+def open_unnamed(dir_fd: int, mode: int) -> int:
+    """A new file that has no name yet; ENOTSUP where the system, or the file system, has none."""
+    if not _has_unnamed():
+        raise _os_error(errno.ENOTSUP)
+    return os.open(b".", _UNNAMED, mode, dir_fd=dir_fd)
+
+
+@cache
+def _has_unnamed() -> bool:
+    """Whether a file without a name could be given one later."""
+    return bool(getattr(os, "O_TMPFILE", 0)) and os.path.exists("/proc/self/fd")
+
+
+def give_name(fd: int, dir_fd: int, name: bytes) -> None:
+    """The first name of a file that has none; EEXIST when anything has it."""
+    os.link(b"/proc/self/fd/%d" % fd, name, dst_dir_fd=dir_fd, follow_symlinks=True)
+
+
+def open_append(dir_fd: int, name: bytes) -> int:
+    """Open for writing at the end, wherever that is then; ELOOP for a symlink."""
+    return os.open(name, _APPEND, dir_fd=dir_fd)
+
+
+def is_written_by_others(fd: int) -> bool | None:
+    """Whether anybody has the file of a handle that only reads open for writing.
+
+    None where the system does not tell: leases are Linux's, and the owner's.
+    """
+    return _lease_refused(fd, "F_RDLCK")
+
+
+def is_open_elsewhere(fd: int) -> bool | None:
+    """Whether anybody else has the file of a handle that only reads open at all, or None."""
+    return _lease_refused(fd, "F_WRLCK")
+
+
+def _lease_refused(fd: int, kind: str) -> bool | None:
+    given = lease(fd, kind)
+    if given:
+        lease(fd, "F_UNLCK")
+    return None if given is None else not given
+
+
+def lease(fd: int, kind: str) -> bool | None:
+    """Take a lease (F_RDLCK, F_WRLCK) or let it go (F_UNLCK); whether that was granted.
+
+    It is refused while somebody has the file open in a way that it excludes; while it
+    is held, whoever opens the file so has to wait. None where there are no leases.
+    """
+    if sys.platform != "linux":
+        return None
+    try:
+        if kind != "F_UNLCK":  # who waits is announced by a signal: by one that ends nobody
+            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, getattr(fcntl, kind))
+    except OSError as refused:
+        return False if refused.errno == errno.EAGAIN else None
+    return True
+
+
+def pause(seconds: float) -> None:
+    """Wait a little."""
+    time.sleep(seconds)
 
 
 def pread(fd: int, count: int, offset: int) -> bytes:
@@ -232,6 +308,11 @@ def sync(fd: int) -> None:
         else:
             return
     os.fsync(fd)
+
+
+def duplicate(fd: int) -> int:
+    """A second handle of the same open file."""
+    return os.dup(fd)
 
 
 def close(fd: int) -> None:

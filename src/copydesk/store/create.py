@@ -9,19 +9,22 @@ save on systems that have neither an exclusive rename nor links.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 
 from copydesk.errors import FileExists, NotAFile
 from copydesk.store import _os
+from copydesk.store.displaced import Known, awaited, opened, rescued
 from copydesk.store.flush import DirFlush
-from copydesk.store.pieces import write_all
+from copydesk.store.pieces import sha256_of, write_all
 from copydesk.store.place import Place
 from copydesk.store.protocol import Durability, Kept, TargetMoved
 from copydesk.store.refused import kind_of, putting_back
 from copydesk.store.replace import (
+    Hooks,
     check_target,
     copy_beside,
     holds,
@@ -29,34 +32,24 @@ from copydesk.store.replace import (
     stamp_of_ours,
 )
 from copydesk.store.stamp import Stamp
-from copydesk.store.temp import discard, open_temp
+from copydesk.store.temp import discard, move_away, open_temp
 
 _NO_SUCH_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
 _DEFAULT_MODE = 0o666
 
 
-def create(
-    place: Place, data: bytes, *, durability: Durability, may_write: Callable[[], None]
-) -> Stamp:
-    """A new file at the place with the default mode; its stamp.
-
-    `may_write` is the last to be asked, and raises what is raised then. Raises
-    FileExists, NotAFile, OSError; nothing is left behind then. NotPutBack.
-    """
-    with staged(place, data, durability=durability, may_write=may_write) as ready:
-        return ready.commit()
-
-
 @contextmanager
 def staged(
-    place: Place, data: bytes, *, durability: Durability, may_write: Callable[[], None]
+    place: Place, data: bytes, *, durability: Durability, hooks: Hooks
 ) -> Generator[Creation]:
-    """The new file, complete without its name; it is gone after unless it was committed."""
+    """The new file with the default mode, complete without its name; it is gone after
+    unless it was committed. Raises FileExists, NotAFile, OSError, with nothing left behind.
+    """
     refuse_existing(place)
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
         fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE, place.name)
         ours = _filled(place, fd, temp, data, durability)
-        ready = Creation(place, data, durability, flush, temp, ours, may_write)
+        ready = Creation(place, data, durability, flush, temp, ours, hooks)
         try:
             yield ready
         finally:
@@ -74,9 +67,9 @@ class Creation:
         flush: DirFlush,
         temp: bytes,
         ours: os.stat_result,
-        may_write: Callable[[], None],
+        hooks: Hooks,
     ) -> None:
-        self._place, self._data, self._may_write = place, data, may_write
+        self._place, self._data, self._hooks = place, data, hooks
         self._durability: Durability = durability
         self._flush, self._temp, self._ours = flush, temp, ours
         self.digest = ""
@@ -86,14 +79,13 @@ class Creation:
 
         NotPutBack when it may not be.
         """
-        self._may_write()
+        self._hooks.may_write()
         self._put()
         try:
             self._flush.now(self._place.name)
         except OSError:
             with putting_back():
-                if holds(self._place, self._ours):
-                    _os.unlink(self._place.dir_fd, self._place.name)
+                self._take_away()
             raise
         return stamp_of_ours(self._place, self._ours)
 
@@ -103,13 +95,19 @@ class Creation:
         Raises TargetMoved when it does not, OSError.
         """
         require_ours(self._place, self._ours, sha256)
-        _os.unlink(self._place.dir_fd, self._place.name)
+        if not self._take_away():
+            raise TargetMoved()
         self._flush.now(b".")
 
     def leave(self) -> None:
         """Remove what has no name yet."""
         if self._temp:
             discard(self._place.dir_fd, self._temp)
+
+    def _take_away(self) -> bool:
+        """Whether our file is gone again; what another program wrote to it stays."""
+        known = Known.as_written(self._ours, lambda: hashlib.sha256(self._data).hexdigest())
+        return holds(self._place, self._ours) and taken_away(self._place, known, self._hooks)
 
     def _put(self) -> None:
         temp, self._temp = self._temp, b""
@@ -134,23 +132,74 @@ def remove(
     expected_sha256: str,
     *,
     durability: Durability,
-    may_write: Callable[[], None] = lambda: None,
+    hooks: Hooks,
 ) -> None:
     """Remove the name of the file open as `old_fd`; raises TargetMoved, OSError, NotPutBack."""
     old = _os.fstat(old_fd)
     if not expected.stands_in(old):
         raise TargetMoved()
     with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
-        may_write()
+        hooks.may_write()
         check_target(place, old_fd, expected, expected_sha256)
-        _os.unlink(place.dir_fd, place.name)
+        if not taken_away(place, Known.as_read(expected, expected_sha256), hooks):
+            raise TargetMoved()
         try:
             flush.now(b".")
         except OSError:
             with putting_back():
-                temp, _ = copy_beside(place, old_fd, old, [Kept(0, old.st_size)], durability="fast")
-                _give_name(place, temp)
+                made = copy_beside(place, old_fd, old, [Kept(0, old.st_size)], durability="fast")
+                _give_name(place, made.named(place))
             raise
+
+
+def taken_away(place: Place, known: Known, hooks: Hooks) -> bool:
+    """Whether the file at the place is gone, as it is known; else it has its name again.
+
+    It gets a temporary name first, so that what is removed can be looked at; what was
+    written to it at that very moment stays. Raises OSError with the file in its place,
+    NotPutBack.
+    """
+    try:
+        temp = move_away(place.dir_fd, place.name)
+    except FileNotFoundError:
+        return False
+    with ExitStack() as held:
+        fd = -1
+        try:
+            fd = opened(place, temp, held)
+            if fd >= 0 and awaited(fd) and _is(known, fd):
+                if hooks.late is not None:
+                    hooks.late.take(_os.duplicate(fd), place.real, known)
+                discard(place.dir_fd, temp)
+                return True
+        except OSError:
+            with putting_back():
+                _give_back(place, temp)
+            raise
+        with putting_back():
+            try:
+                _give_back(place, temp)
+            except FileExistsError:  # another program has made a new one
+                if fd >= 0:
+                    rescued(place, temp, fd, known, hooks.keep)
+        return False
+
+
+def _is(known: Known, fd: int) -> bool:
+    """Whether the open file is as it is known, its content too, where its digest is known."""
+    digest = known.sha256()
+    return known.stands_in(_os.fstat(fd)) and digest in ("", sha256_of(fd, known.size))
+
+
+def _give_back(place: Place, temp: bytes) -> None:
+    """Give the name back unless something has it; raises OSError with the temporary one kept."""
+    try:
+        _os.rename_no_replace(place.dir_fd, temp, place.name)
+    except FileExistsError:
+        raise
+    except OSError:  # the system cannot, or not now
+        _os.link(place.dir_fd, temp, place.name)
+        discard(place.dir_fd, temp)
 
 
 def refuse_existing(place: Place) -> None:

@@ -58,31 +58,24 @@ class DirFlush:
 
 
 class FileFlush(Closing):
-    """A new file that is flushed and closed in a thread; a context, it ends when that has."""
+    """A new file that is flushed in a thread; a context, it ends when that has."""
 
     def __init__(self) -> None:
         self._done: Future[None] | None = None
 
     def close(self) -> None:
-        """Wait until it is flushed and closed."""
+        """Wait until it is flushed."""
         if self._done is not None:
             wait((self._done,))
 
     def take(self, fd: int) -> None:
-        """Begin; the handle is no longer the caller's."""
-        self._done = beside(_flushed_and_closed, fd)
+        """Begin; the handle stays the caller's."""
+        self._done = beside(_os.sync, fd)
 
     def wait(self) -> None:
         """Return when the file that was taken, if any was, is on the disk; raises OSError."""
         if self._done is not None:
             self._done.result()
-
-
-def _flushed_and_closed(fd: int) -> None:
-    try:
-        _os.sync(fd)
-    finally:
-        _os.close(fd)
 
 
 def _sync_if_possible(fd: int) -> None:

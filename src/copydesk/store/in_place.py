@@ -14,36 +14,11 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from copydesk.store import _os
-from copydesk.store.pieces import from_memory, read_at, write_pieces
+from copydesk.store.pieces import from_memory, read_at, write_all, write_pieces
 from copydesk.store.place import Place
 from copydesk.store.protocol import Durability, Piece, TargetMoved
 from copydesk.store.refused import putting_back
 from copydesk.store.stamp import Stamp
-
-
-def write_in_place(
-    place: Place,
-    expected: Stamp,
-    expected_sha256: str,
-    pieces: Iterable[Piece],
-    *,
-    before_in_place: Callable[[bytes], None],
-    durability: Durability,
-) -> Stamp:
-    """Overwrite the file at the place, keeping its inode; the new stamp.
-
-    Raises TargetMoved, OSError, what the callback raises, and NotPutBack when
-    the write broke off and the old bytes could not be put back.
-    """
-    with staged(
-        place,
-        expected,
-        expected_sha256,
-        pieces,
-        before_in_place=before_in_place,
-        durability=durability,
-    ) as ready:
-        return ready.commit()
 
 
 @contextmanager
@@ -93,9 +68,12 @@ class Overwriting:
     def commit(self) -> Stamp:
         """Write it; raises TargetMoved, OSError, what the callback raises, and NotPutBack."""
         self._before(self._old)
-        if _checked(self._fd, self._expected, self._expected_sha256) != self._old:
-            raise TargetMoved()
-        self._written = _overwrite(self._fd, self._old, self._new, self._expected, self._durability)
+        with _alone(self._fd):
+            if _checked(self._fd, self._expected, self._expected_sha256) != self._old:
+                raise TargetMoved()
+            self._written = _overwrite(
+                self._fd, self._old, self._new, self._expected, self._durability
+            )
         return self._written
 
     def put_back(self, sha256: str) -> None:
@@ -103,8 +81,30 @@ class Overwriting:
 
         Raises TargetMoved when it does not, OSError, NotPutBack.
         """
-        _checked(self._fd, self._written, sha256)
-        _restore(self._fd, self._old, self._expected.mode, self._durability)
+        with _alone(self._fd):
+            now = _checked(self._fd, self._written, sha256)
+            _restore(self._fd, self._old, len(now), self._expected.mode, self._durability)
+
+
+@contextmanager
+def _alone(fd: int) -> Generator[None]:
+    """Nobody else opens the file meanwhile, where the system has leases and nobody has it open.
+
+    Who wants to waits until it is written. Elsewhere, what is appended at that very
+    moment is seen by the size of the file and stays at its end; a lease closes the rest.
+    """
+    taken = False
+    for seconds in (0.0, 0.001, 0.002, 0.004, 0.008, 0.016):
+        if seconds:
+            _os.pause(seconds)
+        taken = bool(_os.lease(fd, "F_WRLCK"))
+        if taken:
+            break
+    try:
+        yield
+    finally:
+        if taken:
+            _os.lease(fd, "F_UNLCK")
 
 
 def _checked(fd: int, expected: Stamp, expected_sha256: str) -> bytes:
@@ -125,25 +125,33 @@ def _overwrite(
 ) -> Stamp:
     finished = False
     try:
-        stamp = _write_whole(fd, new, expected.mode, durability)
+        stamp = _write_whole(fd, new, len(old), expected.mode, durability)
         finished = True
     finally:
         if not finished:
-            _restore(fd, old, expected.mode, durability)
+            size = max(len(old), sum(map(len, new)))
+            _restore(fd, old, size, expected.mode, durability)
     return stamp
 
 
-def _restore(fd: int, old: bytes, mode: int, durability: Durability) -> None:
+def _restore(fd: int, old: bytes, size: int, mode: int, durability: Durability) -> None:
     with putting_back():
-        _write_whole(fd, [old], mode, durability)
+        _write_whole(fd, [old], size, mode, durability)
 
 
 def _write_whole(
-    fd: int, pieces: list[bytes | memoryview], mode: int, durability: Durability
+    fd: int, pieces: list[bytes | memoryview], old_size: int, mode: int, durability: Durability
 ) -> Stamp:
+    """Write all of a file that had at most `old_size` bytes; what was appended since stays."""
+    size = sum(map(len, pieces))
     _os.seek_start(fd)
     write_pieces(fd, pieces, fd)
-    _os.truncate(fd, sum(len(piece) for piece in pieces))
+    known = max(size, old_size)
+    tail = read_at(fd, max(_os.fstat(fd).st_size - known, 0), known) if size < known else b""
+    if tail:
+        write_all(fd, tail)
+    if size < known:
+        _os.truncate(fd, size + len(tail))
     if durability == "full":
         _os.sync(fd)
     now_ns = _os.now_ns()

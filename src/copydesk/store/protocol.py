@@ -13,7 +13,7 @@ reads again and tries again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -241,13 +241,15 @@ class Files(Protocol):
         before_in_place: Callable[[bytes], None],
         before_rename: Callable[[Callable[[], str]], None] | None = None,
         expected_real: RelPath | None = None,
+        digest: str = "",
     ) -> Stamp:
         """Put `pieces` in the place of the file's bytes; give the new stamp.
 
         `expected` and `expected_sha256` (64 lower-case hex digits, of the whole
         old content) are what was read; TargetMoved when that is not what stands
         there any more, or when the path does not lead to `expected_real`.
-        `pieces` is iterated at most once. `before_rename` is called before anything
+        `pieces` is iterated at most once; `digest` is the SHA-256 of them, where it is
+        known. `before_rename` is called before anything
         changes, with what gives the SHA-256 of the new content when it is ready
         (a TargetMoved may still follow the call; it is not called for a write in
         place). A file with several links is written in place, and
@@ -267,6 +269,7 @@ class Files(Protocol):
         before_in_place: Callable[[bytes], None],
         digested: bool = False,
         expected_real: RelPath | None = None,
+        digest: str = "",
     ) -> AbstractContextManager[Staged]:
         """The same as `replace`, ready and not yet done; what was not committed is gone after.
 
@@ -325,10 +328,11 @@ class Files(Protocol):
         """Remove copydesk's own temporary files in a directory that are older; how many."""
         ...
 
-    def sweep_for(self, path: RelPath) -> int:
+    def sweep_for(self, path: RelPath, known: Collection[str] | None = None) -> int:
         """Remove what writes of a file that were broken off have left beside it; how many.
 
-        Nobody may be writing it.
+        Nobody may be writing it. With `known`, the digests in hex of what copydesk has
+        recorded, any other content is recorded first, as another program's.
         """
         ...
 

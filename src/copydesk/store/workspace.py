@@ -19,6 +19,7 @@ from copydesk.store import _os, listing
 from copydesk.store.beneath import Root
 from copydesk.store.closing import Closing
 from copydesk.store.content import OpenContent
+from copydesk.store.displaced import Keep, keep_nothing
 from copydesk.store.hashing import States, digest_beside
 from copydesk.store.large import Known, LargeFile
 from copydesk.store.pieces import read_at, sha256_of
@@ -33,6 +34,7 @@ from copydesk.store.protocol import (
     Window,
 )
 from copydesk.store.refused import failed, kind_of
+from copydesk.store.replace import Hooks
 from copydesk.store.stamp import Stamp
 from copydesk.store.threads import all_let_go, let_go
 from copydesk.store.window import from_line, last_lines
@@ -55,7 +57,8 @@ class Workspace(Closing, Writing):
     until then. `limit_bytes` is the largest file that is edited, `whole_bytes`
     the largest that is loaded whole. `may_write` raises a refusal when a writer
     has lost the right to write; it is asked right before a file is changed, and
-    `may_return` right before that is taken back.
+    `may_return` right before that is taken back. `keep` records what another program
+    wrote to a file at the moment that it was replaced.
     """
 
     def __init__(
@@ -67,14 +70,17 @@ class Workspace(Closing, Writing):
         whole_bytes: int = sizes.WHOLE,
         may_write: Callable[[], None] = lambda: None,
         may_return: Callable[[], None] = lambda: None,
+        keep: Keep = keep_nothing,
     ) -> None:
         self._surveyed: dict[tuple[Stamp, str | None], Known] = {}
-        super().__init__(Root(os.fspath(root)), durability, self._states_of, may_write, may_return)
+        hooks = Hooks(may_write, may_return, keep)
+        super().__init__(Root(os.fspath(root)), durability, self._states_of, hooks)
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
 
     def close(self) -> None:
         """Let the root directory go."""
+        self._late.close()
         all_let_go()
         self._root.close()
 

@@ -8,21 +8,23 @@ no handle outlives the call or the context that opened it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace as replace_fields
 
 from copydesk.errors import InvalidPath
 from copydesk.store import _os, temp
 from copydesk.store.beneath import Root
-from copydesk.store.create import create, refuse_existing, remove
+from copydesk.store.create import refuse_existing, remove
 from copydesk.store.create import staged as staged_new
+from copydesk.store.displaced import LateLooks, opened
 from copydesk.store.hashing import States
 from copydesk.store.in_place import staged as staged_in_place
-from copydesk.store.in_place import write_in_place
+from copydesk.store.pieces import read_at, sha256_of
 from copydesk.store.place import MadeParents, Place
 from copydesk.store.protocol import Durability, Piece, Staged, TargetMoved
 from copydesk.store.refused import failed
-from copydesk.store.replace import replace, staged
+from copydesk.store.replace import Hooks, staged
 from copydesk.store.stamp import Stamp
 from copydesk.store.threads import let_go
 from copydesk.text.relpath import PATH_BYTES, RelPath
@@ -39,17 +41,16 @@ class Writing:
         root: Root,
         durability: Durability,
         states: Callable[[Stamp, str], States],
-        may_write: Callable[[], None],
-        may_return: Callable[[], None],
+        hooks: Hooks,
     ) -> None:
         """`states` gives those of a file's digest, where a pass over it has left any.
 
-        `may_write` raises a refusal when the right to write was lost; it is asked right
-        before each step that changes what a name leads to, or what stands in a file;
-        `may_return` before such a step is taken back.
+        The hook `may_write` raises a refusal when the right to write was lost; it is asked
+        right before each step that changes what a name leads to, or what stands in a file.
         """
         self._root, self._states = root, states
-        self._may_write, self._may_return = may_write, may_return
+        self._late = LateLooks(lambda real: root.place(real, follow=False), hooks.keep)
+        self._hooks = replace_fields(hooks, late=self._late)
         self._durability: Durability = durability
 
     def replace(
@@ -62,33 +63,23 @@ class Writing:
         before_in_place: Callable[[bytes], None],
         before_rename: Callable[[Callable[[], str]], None] | None = None,
         expected_real: RelPath | None = None,
+        digest: str = "",
     ) -> Stamp:
-        durability = self._durability
-        with (
-            _refusing("write"),
-            self._target(path, expected_real) as (place, old_fd),
-        ):
-            if expected.nlink == 1:
-                return replace(
-                    place,
-                    old_fd,
-                    expected,
-                    expected_sha256,
-                    pieces,
-                    durability=durability,
-                    before_rename=before_rename,
-                    states=self._states(expected, expected_sha256),
-                    may_write=self._may_write,
-                    may_return=self._may_return,
-                )
-            return write_in_place(
-                place,
-                expected,
-                expected_sha256,
-                pieces,
-                before_in_place=self._asking_after(before_in_place),
-                durability=durability,
-            )
+        ready = self.stage(
+            path,
+            expected,
+            expected_sha256,
+            pieces,
+            before_in_place=before_in_place,
+            digested=before_rename is not None,
+            expected_real=expected_real,
+            digest=digest,
+            revocable=False,
+        )
+        with ready as staged:
+            if before_rename is not None and expected.nlink == 1:
+                before_rename(lambda: staged.digest)
+            return staged.commit()
 
     @contextmanager
     def stage(
@@ -101,13 +92,16 @@ class Writing:
         before_in_place: Callable[[bytes], None],
         digested: bool = False,
         expected_real: RelPath | None = None,
+        digest: str = "",
+        revocable: bool = True,
     ) -> Generator[Staged]:
         durability = self._durability
+        is_alone = expected.nlink == 1
         with (
             _refusing("write"),
-            self._target(path, expected_real) as (place, old_fd),
+            self._target(path, expected_real, held=is_alone) as (place, old_fd),
         ):
-            if expected.nlink == 1:
+            if is_alone:
                 made = staged(
                     place,
                     old_fd,
@@ -115,14 +109,14 @@ class Writing:
                     expected_sha256,
                     pieces,
                     durability=durability,
+                    hooks=self._hooks,
                     digested=digested,
-                    revocable=True,
+                    digest=digest,
+                    revocable=revocable,
                     states=self._states(expected, expected_sha256),
-                    may_write=self._may_write,
-                    may_return=self._may_return,
                 )
                 with made as replacement:
-                    yield _Ready("write", replacement, self._may_return)
+                    yield _Ready("write", replacement, self._hooks.may_return)
                 return
             in_place = staged_in_place(
                 place,
@@ -133,7 +127,7 @@ class Writing:
                 durability=durability,
             )
             with in_place as overwriting:
-                yield _Ready("write", overwriting, self._may_return)
+                yield _Ready("write", overwriting, self._hooks.may_return)
 
     def create(
         self,
@@ -147,7 +141,9 @@ class Writing:
             if not make_parents:
                 place.require_parent()
             with MadeParents(place, flush=self._durability == "full") as parents:
-                stamp = create(place, data, durability=self._durability, may_write=self._may_write)
+                new = staged_new(place, data, durability=self._durability, hooks=self._hooks)
+                with new as creation:
+                    stamp = creation.commit()
                 parents.keep()
             return place.real, stamp
 
@@ -164,11 +160,9 @@ class Writing:
             _refusing("create"),
             self._new(path, expected_real) as place,
             MadeParents(place, flush=flush) as parents,
-            staged_new(
-                place, data, durability=self._durability, may_write=self._may_write
-            ) as creation,
+            staged_new(place, data, durability=self._durability, hooks=self._hooks) as creation,
         ):
-            yield _Ready("create", creation, self._may_return, parents)
+            yield _Ready("create", creation, self._hooks.may_return, parents)
 
     def remove(
         self,
@@ -188,7 +182,7 @@ class Writing:
                 expected,
                 expected_sha256,
                 durability=self._durability,
-                may_write=self._may_write,
+                hooks=self._hooks,
             )
 
     def sweep(self, path: RelPath, before_ns: int) -> int:
@@ -199,30 +193,49 @@ class Writing:
         with _refusing("sweep"), self._root.open_dir(path) as place:
             return temp.sweep(place.dir_fd, before_ns)
 
-    def sweep_for(self, path: RelPath) -> int:
+    def sweep_for(self, path: RelPath, known: Collection[str] | None = None) -> int:
         with _refusing("sweep"), self._root.place(path, follow=False) as place:
             if place.missing or place.blocked or not place.name:
                 return 0
-            return temp.sweep_for(place.dir_fd, place.name)
+            left = temp.temps_of(place.dir_fd, place.name)
+            for name in left:
+                if known is not None:
+                    self._keep_unless(place, name, known)
+                temp.discard(place.dir_fd, name)
+            return len(left)
+
+    def _keep_unless(self, place: Place, name: bytes, known: Collection[str]) -> None:
+        """Record the content of a temporary file, unless its digest is known."""
+        with ExitStack() as held:
+            fd = opened(place, name, held)
+            size = _os.fstat(fd).st_size if fd >= 0 else 0
+            if size and sha256_of(fd, size) not in known:
+                self._hooks.keep(place.real, read_at(fd, size, 0), None)
 
     def _asking_after(self, before_in_place: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """The callback, and after it whether one may write."""
 
         def before(old: bytes) -> None:
             before_in_place(old)
-            self._may_write()
+            self._hooks.may_write()
 
         return before
 
     @contextmanager
-    def _target(self, path: RelPath, expected_real: RelPath | None) -> Generator[tuple[Place, int]]:
-        """The place of a file and the file, open for reading."""
+    def _target(
+        self, path: RelPath, expected_real: RelPath | None, *, held: bool = True
+    ) -> Generator[tuple[Place, int]]:
+        """The place of a file and the file, open for reading; -1 unless it is to be `held` open."""
         place, fd = self._root.open_target(path)
         try:
+            if not held:  # a lease is given to who alone has the file open
+                _os.close_quietly(fd)
+                fd = -1
             _require_real(place, expected_real)
             yield place, fd
         finally:
-            let_go(fd)
+            if fd >= 0:
+                let_go(fd)
             place.close()
 
     @contextmanager

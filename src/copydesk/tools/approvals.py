@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from copydesk.desk.decisions import Decision
+from copydesk.desk.foreign import Saved
 from copydesk.edit.place import cut
 from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
@@ -70,6 +71,23 @@ def with_notices(
     if isinstance(answer, NoteAnswer):
         return replace(answer, fields=fields, text="\n\n".join((answer.text, *words)))
     return replace(answer, fields=fields, next_steps=(*words, *answer.next_steps))
+
+
+def with_saved(
+    answer: Report | Envelope | NoteAnswer, saved: Sequence[Saved], lang: Lang, undo: str
+) -> Report | Envelope | NoteAnswer:
+    """The answer, and what other programs wrote that is in the journal and not in its file.
+
+    A report has `foreign_writes` as its last field, an envelope among its data.
+    """
+    code = "FOREIGN_WRITE_SAVED"
+    rows: list[Value] = [
+        {"code": code, "path": str(one.path), "edit_id": one.edit_id} for one in saved
+    ]
+    words = [
+        say(code, lang, {"path": one.path, "edit_id": one.edit_id, "undo": undo}) for one in saved
+    ]
+    return with_notices(answer, "foreign_writes", rows, words)
 
 
 def with_decision(report: Report, decision: Decision | None) -> Report:

@@ -229,9 +229,16 @@ class Catalog:
 
 
 def _told(context: Context, answer: Answer) -> Answer:
-    """The answer with what people have decided on the member's plans since the last one."""
+    """The answer with what has to be told to whoever is answered next.
+
+    What people have decided on the member's plans, and what other programs wrote that is saved.
+    """
     if context.cancelled() or not isinstance(answer, Report | Envelope | NoteAnswer):
         return answer  # nobody hears what a cancelled call says
+    saved = context.desk.foreign.told(context.member)
+    if saved:
+        undo = context.tool("undo_file_modification")
+        answer = approvals.with_saved(answer, saved, context.lang, undo)
     try:
         news = context.desk.review.news(context.member, approvals.MOST_NEWS)
         if not news:

@@ -12,6 +12,10 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "Took edit {undone} back in {path}: {old:line|lines} became {new:line|lines}. The file had changed since that edit, and its lines were found where they are now. Look at the diff.",
         "已撤销 {path} 中的编辑 {undone}：{old} 行变为 {new} 行。该编辑之后文件有变动，已在对应的行上撤销，请核对 diff。",
     ),
+    "FOREIGN_WRITE_SAVED": (
+        'FOREIGN_WRITE_SAVED: another program wrote {path} at the moment that it was replaced. What it wrote may not be in the file; edit {edit_id} has it. Look at the file, and if it is missing: {undo}({{"edit_id": {edit_id}}}).',
+        'FOREIGN_WRITE_SAVED：在替换 {path} 的瞬间，另一个程序写入了它。其写入的内容可能不在文件中，已存为编辑 {edit_id}。请查看文件；如有缺失：{undo}({{"edit_id": {edit_id}}})。',
+    ),
     "undo.create": (
         "Took edit {undone} back: {path}, which it had created, is removed.",
         "已撤销编辑 {undone}：它所创建的 {path} 已移除。",

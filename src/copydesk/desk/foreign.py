@@ -1,0 +1,112 @@
+"""What another program wrote to a file at the moment that it was replaced: kept as an edit.
+
+What lives here: the journal's entry of such a write, and who has yet to be told of it.
+What must not: how it was noticed (the store does that). Invariant: the entry is that of an
+edit that took the other program's text away, so that to undo it brings that text back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+from copydesk.desk.journal import Entry, Journal
+from copydesk.desk.member import Member
+from copydesk.errors import FileNotFound
+from copydesk.store.protocol import Files, Named
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import unified
+
+TOOL = "foreign_write"
+"""What stands for the tool in such an entry."""
+
+MEMBER = "another program"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A write of another program that is not in the file; `edit_id` is the edit to undo."""
+
+    path: RelPath
+    edit_id: int
+
+
+class ForeignWrites:
+    """The saved writes of other programs in one workspace. Safe to use from many threads."""
+
+    def __init__(
+        self, files: Files, journal: Journal, clock: Callable[[], int], named: Named
+    ) -> None:
+        self._files, self._journal = files, journal
+        self._clock, self._named = clock, named
+        self._untold: list[Saved] = []
+        self._lock = Lock()
+
+    def keep(self, real: RelPath, theirs: bytes, ours: bytes | None) -> None:
+        """Record `theirs`, of which `ours`, or what stands at the path now, took the place.
+
+        Raises Refusal when it cannot be recorded.
+        """
+        if ours is None:
+            try:
+                ours = self._files.read(real).data
+            except FileNotFound:
+                ours = b""
+        if ours == theirs:
+            return
+        named = self._named(real)
+        before = Snapshot.of(theirs, named)
+        change = ChangeSet.of(len(theirs), [_difference(theirs, ours)])
+        entry = Entry(
+            time_ms=self._clock(),
+            member=MEMBER,
+            tool=TOOL,
+            path=real,
+            kind="edit",
+            before=hashlib.sha256(theirs).hexdigest(),
+            after=hashlib.sha256(ours).hexdigest(),
+            inverse=change.invert(theirs),
+            diff=unified(before, change, str(real)),
+            state="done",
+        )
+        saved = Saved(real, self._journal.open(entry))
+        self._journal.close_entry(saved.edit_id, "done")
+        with self._lock:
+            self._untold.append(saved)
+
+    def told(self, member: Member) -> tuple[Saved, ...]:
+        """Those that nobody was told of yet, of files that the member may read."""
+        if not self._untold:
+            return ()
+        with self._lock:
+            found = [one for one in self._untold if member.permission.allows_read(one.path)]
+            self._untold = [one for one in self._untold if one not in found]
+        return tuple(found)
+
+
+def _difference(old: bytes, new: bytes) -> Edit:
+    """The lines between those at the start and at the end that both texts have."""
+    most = min(len(old), len(new))
+    start = _same(old[:most], new[:most])
+    start = old.rfind(b"\n", 0, start) + 1
+    left = most - start
+    stop = _same(old[len(old) - left :][::-1], new[len(new) - left :][::-1])
+    at = old.find(b"\n", len(old) - stop - 1 if stop < len(old) else 0)
+    stop = len(old) - at - 1 if 0 <= at < len(old) else 0
+    return Edit(start, len(old) - stop, new[start : len(new) - stop])
+
+
+def _same(one: bytes, other: bytes) -> int:
+    """How many bytes at the start of two texts of one length are the same."""
+    low, high = 0, len(one)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,240 @@
+"""Files that lost their name to ours: what another program wrote to them is kept.
+
+What lives here: telling a file that stands as it is known from one that somebody wrote to,
+and what becomes of such bytes. What must not: the exchange of names (`replace`). Invariant:
+bytes of another program are in the file that has the name, or `keep` was given them, before
+the last name or handle goes; when neither could be done the file keeps its temporary name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from threading import Condition, Thread
+
+from copydesk.errors import FileNotFound, Refusal
+from copydesk.store import _os
+from copydesk.store.closing import Closing
+from copydesk.store.pieces import read_at, sha256_of
+from copydesk.store.place import Place
+from copydesk.store.protocol import NotPutBack
+from copydesk.store.stamp import Stamp
+from copydesk.store.temp import discard
+from copydesk.text.relpath import RelPath
+
+Keep = Callable[[RelPath, bytes, bytes | None], None]
+"""Records what another program wrote to a file, by its real path, before that is gone.
+
+The last argument is what took its place, None for what stands there now. Raises Refusal.
+"""
+
+_GRACE_SECONDS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016)
+LATE_SECONDS = 0.25
+"""So much later a file that lost its name is looked at for the last time."""
+
+_MOST_LATE = 32
+
+
+def keep_nothing(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
+    """Nobody records anything here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A state of a file whose bytes are ours or recorded; `sha256` gives their digest in hex.
+
+    The digest is empty where nobody has made it.
+    """
+
+    ino: int
+    size: int
+    mtime_ns: int
+    sha256: Callable[[], str]
+
+    @staticmethod
+    def as_read(expected: Stamp, sha256: str) -> Known:
+        """A file as it was read."""
+        return Known(expected.ino, expected.size, expected.mtime_ns, lambda: sha256)
+
+    @staticmethod
+    def as_written(ours: os.stat_result, sha256: Callable[[], str]) -> Known:
+        """A file as we wrote it."""
+        return Known(ours.st_ino, ours.st_size, ours.st_mtime_ns, sha256)
+
+    def stands_in(self, found: os.stat_result) -> bool:
+        """Whether that is the same file, and nobody wrote to it, as far as `stat` can tell."""
+        return (self.ino, self.size, self.mtime_ns) == (
+            found.st_ino,
+            found.st_size,
+            found.st_mtime_ns,
+        )
+
+    def extends_to(self, found: os.stat_result) -> bool:
+        """Whether that is the same file, with nothing taken from its end."""
+        return self.ino == found.st_ino and self.size <= found.st_size
+
+
+def awaited(fd: int) -> bool:
+    """Whether nobody has the file open for writing any more, after a short while at most."""
+    for seconds in _GRACE_SECONDS:
+        if seconds:
+            _os.pause(seconds)
+        if not _os.is_written_by_others(fd):
+            return True
+    return False
+
+
+def rescue(place: Place, fd: int, known: Known, keep: Keep) -> None:
+    """Keep what another program wrote to the open file, which has lost its name to another.
+
+    What was only appended to a `known` state is appended to the file that has the name.
+    Raises OSError, Refusal.
+    """
+    found = _os.fstat(fd)
+    if known.extends_to(found) and sha256_of(fd, known.size) == known.sha256():
+        tail = read_at(fd, found.st_size - known.size, known.size)
+        if not tail or _appended(place, tail):
+            return
+    keep(place.real, read_at(fd, found.st_size, 0), None)
+
+
+def rescued(place: Place, temp: bytes, fd: int, known: Known, keep: Keep) -> None:
+    """Remove the temporary name of the open file, when nothing of it is lost any more.
+
+    Raises OSError, and NotPutBack where `keep` refuses; the name stays then.
+    """
+    awaited(fd)
+    try:
+        rescue(place, fd, known, keep)
+    except Refusal as refused:
+        raise NotPutBack(f"{temp.decode()}: {refused.facts().get('reason')}") from refused
+    discard(place.dir_fd, temp)
+
+
+def opened(place: Place, name: bytes, held: ExitStack) -> int:
+    """The regular file of this name, open for reading; -1 for anything else. Raises OSError."""
+    try:
+        fd = _os.open_read(place.dir_fd, name)
+    except OSError as refused:
+        if refused.errno in _NO_FILE:
+            return -1
+        raise
+    held.callback(_os.close_quietly, fd)
+    return fd if stat.S_ISREG(_os.fstat(fd).st_mode) else -1
+
+
+_NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
+
+
+def _appended(place: Place, tail: bytes) -> bool:
+    """Whether the bytes are now at the end of the file that has the name."""
+    try:
+        fd = _os.open_append(place.dir_fd, place.name)
+    except OSError:
+        return False
+    try:
+        written = _os.write(fd, tail) == len(tail)
+        return written and _os.lstat(place.dir_fd, place.name).st_ino == _os.fstat(fd).st_ino
+    except OSError:
+        return False
+    finally:
+        _os.close_quietly(fd)
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    due: float
+    fd: int
+    real: RelPath
+    known: Known
+
+
+class LateLooks(Closing):
+    """Files without a name, looked at once more a moment later, for who had them open still.
+
+    `find` gives the place of a path. The handles taken are closed then, or by `close`.
+    """
+
+    def __init__(
+        self, find: Callable[[RelPath], AbstractContextManager[Place]], keep: Keep
+    ) -> None:
+        self._find, self._keep = find, keep
+        self._waiting: deque[_Late] = deque()
+        self._changed = Condition()
+        self._thread: Thread | None = None
+        self._pid = 0
+        self._closed = False
+
+    def take(self, fd: int, real: RelPath, known: Known) -> None:
+        """Look at the file in a moment, and close the handle."""
+        with self._changed:
+            if self._pid != os.getpid():  # the thread of a parent is not there in its child
+                self._thread, self._pid = None, os.getpid()
+            self._waiting.append(_Late(time.monotonic() + LATE_SECONDS, fd, real, known))
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="copydesk-late", daemon=True)
+                self._thread.start()
+            elif len(self._waiting) == 1:
+                self._changed.notify()
+            early = self._waiting.popleft() if len(self._waiting) > _MOST_LATE else None
+        if early is not None:
+            self._look(early)
+
+    def close(self) -> None:
+        """Look at all of them now."""
+        with self._changed:
+            self._closed = True
+            left, self._waiting = self._waiting, deque()
+            self._changed.notify()
+            thread = self._thread if self._pid == os.getpid() else None
+        for late in left:
+            self._look(late)
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                left = self._waiting[0].due - time.monotonic()
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                late = self._waiting.popleft()
+            self._look(late, again=True)
+
+    def _look(self, late: _Late, *, again: bool = False) -> None:
+        try:
+            found = _os.fstat(late.fd)
+            if not late.known.stands_in(found):
+                self._rescue(late)
+                late = replace(late, known=_as_found(late.fd))
+            if again and _os.is_written_by_others(late.fd) and not self._closed:
+                self.take(late.fd, late.real, late.known)  # it is kept open: look again
+                return
+        except (OSError, Refusal):
+            pass  # nobody is there who could be told
+        _os.close_quietly(late.fd)
+
+    def _rescue(self, late: _Late) -> None:
+        try:
+            with self._find(late.real) as place:
+                place.require_parent()
+                rescue(place, late.fd, late.known, self._keep)
+        except FileNotFound:
+            self._keep(late.real, read_at(late.fd, _os.fstat(late.fd).st_size, 0), None)
+
+
+def _as_found(fd: int) -> Known:
+    found = _os.fstat(fd)
+    digest = sha256_of(fd, found.st_size)
+    return Known(found.st_ino, found.st_size, found.st_mtime_ns, lambda: digest)

@@ -1,0 +1,291 @@
+"""Other programs write while copydesk does: each of their writes is in the file or in the journal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.foreign import TOOL
+from copydesk.store import _os, displaced
+from copydesk.store.protocol import Durability
+from copydesk.store.temp import is_temp
+from faults import WRITE_PATH
+from processes import Facts, code, outcome, results
+from test_faults import DEEDS, Deed, make
+
+TARGETS = {
+    "create": "n.txt",
+    "create deep": "n/e/w.txt",
+    "append creates": "n/w.txt",
+    "remove": "n.txt",
+    "in place": "h.txt",
+    "three files": "d/b.txt",
+}
+"""The file that the other program writes, where it is not a.txt."""
+
+
+class Between:
+    """Does something before the k-th system call of a write, and something else a few calls later."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.at: dict[int, Callable[[], None]] = {}
+        self._waiting: list[Callable[[], None]] | None = None
+        monkeypatch.setattr(_os, "lease", self._leasing(_os.lease))
+        monkeypatch.setattr(displaced, "LATE_SECONDS", 3600.0)
+        for name in WRITE_PATH:
+            monkeypatch.setattr(_os, name, self._wrapped(getattr(_os, name)))
+
+    def start(self, at: dict[int, Callable[[], None]]) -> None:
+        self.count, self.at = 0, at
+
+    def _wrapped(self, call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object) -> object:
+            self.count += 1
+            act = self.at.pop(self.count, None)
+            if act is not None and self._waiting is not None:
+                self._waiting.append(act)
+            elif act is not None:
+                act()
+            return call(*args)
+
+        return wrapped
+
+    def _leasing(self, lease: Callable[[int, str], bool | None]) -> Callable[..., bool | None]:
+        """While a file is leased whoever opens it waits; this thread would for ever."""
+
+        def leasing(fd: int, kind: str) -> bool | None:
+            given = lease(fd, kind)
+            if kind == "F_WRLCK" and given:
+                self._waiting = []
+            elif kind == "F_UNLCK" and self._waiting is not None:
+                waited, self._waiting = self._waiting, None
+                for act in waited:
+                    act()
+            return given
+
+        return leasing
+
+
+class Program:
+    """Another program that writes to a file, each of its `lines` once."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self.kind = path, kind
+        self.lines: list[bytes] = []
+        self._fd = -1
+
+    def act(self) -> None:
+        """Write a line, or begin to; what is begun is ended by the next call."""
+        line = b"foreign %d\n" % len(self.lines)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            {"append": self._append, "hold": self._hold, "save": self._save, "cut": self._cut}[
+                self.kind
+            ](line)
+
+    def _append(self, line: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(line)
+        self.lines.append(line)
+
+    def _hold(self, line: bytes) -> None:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+            return
+        os.write(self._fd, line)
+        os.close(self._fd)
+        self._fd = -1
+        self.lines.append(line)
+
+    def _save(self, line: bytes) -> None:
+        beside = self.path.with_name("saved")
+        beside.write_bytes(self.path.read_bytes() + line)
+        beside.replace(self.path)
+        self.lines.append(line)
+
+    def _cut(self, line: bytes) -> None:
+        self.path.read_bytes()  # it must be there
+        self.path.write_bytes(line)
+        self.lines[:] = [line]
+
+    def end(self) -> None:
+        """It writes what it has begun."""
+        if self._fd >= 0:
+            self.act()
+
+
+def kept(opened: Opened, *reports: Facts) -> bytes:
+    """All that was saved in the journal, if it was told."""
+    told = {
+        int(row["edit_id"])
+        for report in reports
+        for row in report.get("foreign_writes", [])
+        if row["code"] == "FOREIGN_WRITE_SAVED"
+    }
+    entries = [entry for entry in opened.journal.entries(most=100) if entry.tool == TOOL]
+    assert {entry.edit_id for entry in entries if entry.edit_id not in told} <= _told_before
+    _told_before.update(told)
+    return b"\n".join(edit.new for e in entries for edit in e.inverse.edits)
+
+
+_told_before: set[int] = set()
+
+
+def check(
+    root: Path, opened: Opened, deed: Deed, program: Program, report: Facts, more: Facts
+) -> None:
+    """What the program wrote is there, and the report says what became of our own."""
+    found = b"".join(
+        p.read_bytes() for p in root.rglob("*") if p.is_file() and ".copy" not in str(p)
+    )
+    saved = kept(opened, report, more)
+    for line in program.lines:
+        assert line in found or line in saved, (line, report)
+    entries = opened.journal.entries(most=20)
+    assert not [e for e in entries if e.state == "open"]
+    assert not [path for path in root.rglob("*") if is_temp(path.name.encode())]
+    if program.kind in ("append", "hold") and code(report) == "ok":
+        for name, data in deed.after.items():
+            assert set(data.split()) <= set((root / name).read_bytes().split())
+
+
+KINDS = ("append", "hold", "save", "cut")
+FAST = {(name, kind) for name in ("replace", "in place", "remove", "create") for kind in KINDS}
+
+
+def no_pause(seconds: float) -> None:
+    """The other program does nothing in it."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "laters"),
+    [
+        pytest.param(name, kind, laters, marks=[pytest.mark.slow] * slow)
+        for name in DEEDS
+        for kind in KINDS
+        for laters, slow in (((0, 2), (name, kind) not in FAST), ((1, 3, 4, 6), True))
+    ],
+)
+def test_another_program_writes_before_each_call(
+    tmp_path: Path, name: str, kind: str, laters: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once (0), and twice with so many calls in between."""
+    between = Between(monkeypatch)
+    monkeypatch.setattr(_os, "pause", no_pause)
+    deed = DEEDS[name]
+    _told_before.clear()
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        for later in laters:
+            for first in range(1, 500):
+                make(tmp_path)
+                tool, arguments = deed.ready(opened)
+                target = tmp_path / TARGETS.get(name, "a.txt")
+                program = Program(target, kind)
+                at = {first: program.act, **({first + later: program.act} if later else {})}
+                between.start(at)
+                report = outcome(opened, tool, **arguments)
+                is_over = bool(at)
+                between.start({})
+                program.end()
+                opened.files._late.close()  # type: ignore[attr-defined] # the late looks, now
+                opened.files._late._closed = False  # type: ignore[attr-defined]
+                more = outcome(opened, "list_dir", path="d")
+                check(tmp_path, opened, deed, program, report, more)
+                if is_over:
+                    break
+            else:
+                raise AssertionError("there is no end of calls")
+
+
+# Real programs
+
+SHELL = (
+    'i=0; until [ -e "$2" ]; do i=$((i+1)); echo "foreign $3 $i" >> "$1"; echo $i > "$2.$3"; done'
+)
+PYTHON = """
+import os, sys, time
+path, stop, name, how = sys.argv[1:]
+count = 0
+while not os.path.exists(stop):
+    count += 1
+    line = f"foreign {name} {count}\\n"
+    if how == "append":
+        with open(path, "a") as file:
+            time.sleep(0.001)  # it is open for longer than others
+            file.write(line)
+    else:
+        with open(path) as file:
+            old = file.read()
+        with open(path + ".saved", "w") as file:
+            file.write(old + line)
+        os.replace(path + ".saved", path)
+    with open(f"{stop}.{name}", "w") as file:
+        file.write(str(count))
+    time.sleep(0.004)
+"""
+PROGRAMS = {
+    "shell": ["sh", "-c", SHELL + "; :", "sh"],
+    "append": [sys.executable, "-c", PYTHON],
+    "save": [sys.executable, "-c", PYTHON],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("programs", "writers", "durability"),
+    [
+        (("append",), 2, "full"),
+        (("save",), 2, "full"),
+        (("append",), 4, "fast"),
+        (("save",), 4, "fast"),
+        (("shell", "append"), 2, "fast"),
+    ],
+)
+def test_real_programs_write_all_the_time(
+    tmp_path: Path, programs: tuple[str, ...], writers: int, durability: Durability
+) -> None:
+    """Thousands of their lines, and each is in the file or in an edit that was told."""
+    root, stop = tmp_path / "root", tmp_path / "stop"
+    root.mkdir()
+    path = root / "f.txt"
+    path.write_text("above\nanchor\nbelow\n")
+    running = [
+        subprocess.Popen([*PROGRAMS[name], str(path), str(stop), name, name]) for name in programs
+    ]
+    try:
+        works = [
+            ("insert_for", {"path": "f.txt", "name": f"p{i}", "seconds": 15})
+            for i in range(writers)
+        ]
+        told = results(root, *works, settings={"durability": durability})
+    finally:
+        stop.touch()
+        for each in running:
+            each.wait(30)
+    ids = {row["edit_id"] for facts in told for fact in facts for row in fact["foreign_writes"]}
+    with open_workspace(str(root), Config(durability="fast")) as opened:
+        saved = [entry for entry in opened.journal.entries(most=100_000) if entry.tool == TOOL]
+        assert {entry.edit_id for entry in saved} == ids
+        kept = {n for e in saved for d in e.inverse.edits for n in d.new.decode().split("\n")}
+    lines = Counter(path.read_text().split("\n"))
+    count = 0
+    for name in programs:
+        for i in range(1, int(Path(f"{stop}.{name}").read_text()) + 1):
+            count += 1
+            assert lines[f"foreign {name} {i}"] == 1 or f"foreign {name} {i}" in kept
+    ours = [fact["line"] for facts in told for fact in facts if fact["code"] == "ok"]
+    if "save" not in programs:  # it may save what it read before our edit
+        assert all(lines[line] == 1 for line in ours)
+        assert sum(line.startswith("p") for line in lines) == len(ours)
+    print(f"\n{programs}: {count} lines, {len(ids)} saved in the journal, {len(ours)} edits")
+    assert count > 500
+    assert ours
