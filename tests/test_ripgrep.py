@@ -14,22 +14,25 @@ import pytest
 from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store import rg_args as args_module
-from copydesk.store.rg_json import PACKET_BYTES, packets, read_line
-from copydesk.store.rg_links import links_to_leave_out
-from copydesk.store.ripgrep import (
-    MAX_ROWS,
+from copydesk.store.rg_args import glob_roots, parse_rg_args
+from copydesk.store.rg_process import find_rg
+from copydesk.store.rg_results import (
+    PACKET_BYTES,
     ContextLine,
     Counts,
     Files,
     Lines,
     Query,
     Raw,
-    Search,
     Snippets,
+    packets,
+    read_line,
+)
+from copydesk.store.ripgrep import (
+    MAX_ROWS,
+    Search,
     count_matches,
-    find_rg,
-    glob_roots,
-    parse_rg_args,
+    links_to_leave_out,
     search_files,
     search_raw,
     search_snippets,

@@ -94,7 +94,7 @@ def _python(root: str) -> Iterator[Finding]:
 
 
 def _ripgrep(root: str) -> Iterator[Finding]:
-    from copydesk.store.rg_find import RG_VARIABLE, find_rg
+    from copydesk.store.rg_process import RG_VARIABLE, find_rg
 
     try:
         rg = find_rg()

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from copydesk.desk.looking import Entry, Question, Watch
+from copydesk.desk.looking import Entry, Query, Watch
 from copydesk.desk.member import Member
 from copydesk.desk.seeing import check_look, is_dir
 from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
-from copydesk.store.ripgrep import Counts, Files, Query, Raw, Search, Snippets
+from copydesk.store.rg_args import parse_rg_args
+from copydesk.store.rg_process import Rg, find_rg
+from copydesk.store.rg_results import Counts, Files, Raw, Snippets
+from copydesk.store.ripgrep import Search
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
@@ -27,13 +30,13 @@ class WorkspaceLooking:
 
     def __init__(self, files: Workspace) -> None:
         self._files = files
-        self._found: ripgrep.Rg | None = None
+        self._found: Rg | None = None
 
     @property
-    def _rg(self) -> ripgrep.Rg | None:
+    def _rg(self) -> Rg | None:
         # It runs a program, which most commands need not wait for; one not found may be installed.
         if self._found is None:
-            self._found = ripgrep.find_rg()
+            self._found = find_rg()
         return self._found
 
     def list_dir(self, member: Member, path: RelPath) -> tuple[Entry, ...]:
@@ -48,21 +51,21 @@ class WorkspaceLooking:
         shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
         return tuple(entry for entry in shown if entry is not None)
 
-    def files(self, member: Member, question: Question, most: int, watch: Watch) -> Files:
+    def files(self, member: Member, query: Query, most: int, watch: Watch) -> Files:
         """The files with a match."""
-        query = self._query(member, question)
+        query = self._checked(member, query)
         return ripgrep.search_files(self._search(member, watch), query, most)
 
-    def counts(self, member: Member, question: Question, most: int, watch: Watch) -> Counts:
+    def counts(self, member: Member, query: Query, most: int, watch: Watch) -> Counts:
         """Lines and matches per file."""
-        query = self._query(member, question)
+        query = self._checked(member, query)
         return ripgrep.count_matches(self._search(member, watch), query, most)
 
     def snippets(
-        self, member: Member, question: Question, most: int, before: int, after: int, watch: Watch
+        self, member: Member, query: Query, most: int, before: int, after: int, watch: Watch
     ) -> Snippets:
         """The lines with a match, with lines around them."""
-        query = self._query(member, question)
+        query = self._checked(member, query)
         search = self._search(member, watch)
         return ripgrep.search_snippets(search, query, most, before, after)
 
@@ -76,7 +79,7 @@ class WorkspaceLooking:
         meant: Callable[[str], str],
     ) -> Raw:
         """What ripgrep finds with options of its own, those that are safe."""
-        args = ripgrep.parse_rg_args(rg_args, meant)
+        args = parse_rg_args(rg_args, meant)
         check_look(self._files, member, path)
         for glob in args.globs:
             member.permission.check_glob(glob, fold=args.folds)
@@ -100,20 +103,11 @@ class WorkspaceLooking:
         # A link that leads to itself was not found under this spelling of its name.
         return replace(entry, link_target=None) if real == standing else entry
 
-    def _query(self, member: Member, question: Question) -> Query:
-        check_look(self._files, member, question.path)
-        for glob in question.globs:
+    def _checked(self, member: Member, query: Query) -> Query:
+        check_look(self._files, member, query.path)
+        for glob in query.globs:
             member.permission.check_glob(glob)
-        return Query(
-            question.pattern,
-            question.path,
-            question.globs,
-            question.case,
-            question.fixed_strings,
-            question.include_hidden,
-            question.follow_symlinks,
-            question.pattern_argument,
-        )
+        return query
 
     def _search(self, member: Member, watch: Watch) -> Search:
         return Search(

@@ -1,17 +1,13 @@
-"""Looking around: directories and searches, as far as a member may read.
-
-What lives here: the protocol and its questions. What must not: processes,
-directories (`copydesk.app.looking` has the real one).
-"""
+"""What tools ask of directories and searches (`copydesk.app.looking` does it)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from copydesk.desk.member import Member
-from copydesk.store.protocol import Counts, Entry, Lines, Raw, Snippets
+from copydesk.store.protocol import Counts, Entry, Lines, Query, Raw, Snippets
 from copydesk.store.protocol import FoundFiles as Files
 from copydesk.text.relpath import RelPath
 
@@ -25,25 +21,11 @@ __all__ = [
     "Lines",
     "Looking",
     "Progress",
-    "Question",
+    "Query",
     "Raw",
     "Snippets",
     "Watch",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a search looks for, and where. `globs` are those of .gitignore."""
-
-    pattern: str
-    path: RelPath
-    globs: tuple[str, ...] = ()
-    case: Literal["smart", "sensitive", "insensitive"] = "smart"
-    fixed_strings: bool = False
-    include_hidden: bool = False
-    follow_symlinks: bool = False
-    pattern_argument: Literal["pattern", "literal"] = "pattern"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +43,16 @@ class Looking(Protocol):
         """The entries of a directory that the member may read."""
         ...
 
-    def files(self, member: Member, question: Question, most: int, watch: Watch) -> Files:
+    def files(self, member: Member, query: Query, most: int, watch: Watch) -> Files:
         """The files with a match."""
         ...
 
-    def counts(self, member: Member, question: Question, most: int, watch: Watch) -> Counts:
+    def counts(self, member: Member, query: Query, most: int, watch: Watch) -> Counts:
         """Lines and matches per file."""
         ...
 
     def snippets(
-        self, member: Member, question: Question, most: int, before: int, after: int, watch: Watch
+        self, member: Member, query: Query, most: int, before: int, after: int, watch: Watch
     ) -> Snippets:
         """The lines with a match, with lines around them."""
         ...

@@ -14,7 +14,7 @@ from typing import Literal
 
 from copydesk.errors import AccessDenied
 from copydesk.store.globs import alternatives, covers, literal_end, names, reaches
-from copydesk.store.rg_globs import glob_roots
+from copydesk.store.rg_args import glob_roots
 from copydesk.store.temp import GLOB
 from copydesk.text.relpath import RelPath
 

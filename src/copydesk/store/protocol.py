@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from copydesk.store.rg_found import Counts, Lines, Raw, Snippets
-from copydesk.store.rg_found import Files as FoundFiles
+from copydesk.store.rg_results import Counts, Lines, Query, Raw, Snippets
+from copydesk.store.rg_results import Files as FoundFiles
 from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.excerpt import Facts
@@ -44,6 +44,7 @@ __all__ = [
     "NotPutBack",
     "OpenFile",
     "Piece",
+    "Query",
     "Raw",
     "Snippets",
     "Staged",

@@ -1,6 +1,6 @@
 """The tools that look around: `list_dir` and the searches.
 
-What lives here: schemas, the step to the desk's questions, and their reports.
+What lives here: schemas, the step to the desk's searches, and their reports.
 What must not: how a search is run.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
-from copydesk.desk.looking import Counts, Files, Lines, Question, Snippets, Watch
+from copydesk.desk.looking import Counts, Files, Lines, Query, Snippets, Watch
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.report import Fields, Report
 from copydesk.tools.schema import Property, arguments, choice, flag, number, text, texts
@@ -60,31 +60,31 @@ def list_dir(context: Context, name: str, args: Args) -> Report:
 def ripgrep_files(context: Context, name: str, args: Args) -> Report:
     """The files with a match."""
     most = args.number("max_files", FILES)
-    question = _question(context, args)
-    found = context.looking.files(context.member, question, most, _watch(context))
-    return _files(context, name, question.pattern, found)
+    query = _query(context, args)
+    found = context.looking.files(context.member, query, most, _watch(context))
+    return _files(context, name, query.pattern, found)
 
 
 def ripgrep_count(context: Context, name: str, args: Args) -> Report:
     """Matches per file."""
     most = args.number("max_files", COUNTS)
-    question = _question(context, args)
-    found = context.looking.counts(context.member, question, most, _watch(context))
-    return _counts(context, name, question.pattern, found)
+    query = _query(context, args)
+    found = context.looking.counts(context.member, query, most, _watch(context))
+    return _counts(context, name, query.pattern, found)
 
 
 def ripgrep_snippets(context: Context, name: str, args: Args) -> Report:
     """Matches with the lines around them."""
-    question = _question(context, args)
+    query = _query(context, args)
     found = context.looking.snippets(
         context.member,
-        question,
+        query,
         args.number("max_results", RESULTS),
         args.number("context_before", 1),
         args.number("context_after", 1),
         _watch(context),
     )
-    return _snippets(context, name, question.pattern, found)
+    return _snippets(context, name, query.pattern, found)
 
 
 def ripgrep_fixed(context: Context, name: str, args: Args) -> Report:
@@ -139,10 +139,10 @@ def search_tools() -> tuple[Tool, ...]:
     )
 
 
-def _question(context: Context, args: Args) -> Question:
+def _query(context: Context, args: Args) -> Query:
     literal = args.text_or_none("literal")
     case = cast('Literal["smart", "sensitive", "insensitive"]', args.text("case", "smart"))
-    return Question(
+    return Query(
         args.text("pattern") if literal is None else literal,
         context.path(args.text("path", "."), folder=True),
         tuple(map(context.glob, args.texts("globs"))),

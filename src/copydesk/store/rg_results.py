@@ -1,9 +1,12 @@
-"""What `rg --json` says, as values.
+"""What `rg --json` says, and the results that searches make of it, as values.
 
-What lives here: the stream cut into packets, and packets read into `Begin`,
-`Line` and `End`. What must not: a process, a path of the workspace. Invariant:
-memory is bounded whatever the searched files hold: a packet above
-`PACKET_BYTES` is kept only as its head and the piece that names the line.
+Invariant: memory is bounded whatever the searched files hold, since a packet above
+`PACKET_BYTES` is kept only as its head and the piece that names the line; no text of a result
+holds a lone surrogate or NUL, and none is longer than the width it was cut to.
+
+Paths are relative to the workspace root and begin as the caller spelled them; a byte that is
+not UTF-8 stands as `\\xNN`. Lines and columns are 1-based; columns count characters of the line
+as shown, escapes included.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NotRequired, TypedDict, cast
+
+from copydesk.text.relpath import RelPath
 
 PACKET_BYTES = 1 << 20
 PIECE_BYTES = 1 << 16
@@ -214,3 +219,176 @@ def _beginning(cut: bytes, base64_coded: bool) -> bytes:
         return base64.b64decode(body[: len(body) // 4 * 4])
     text = body.decode("utf-8", "ignore")
     return cast(str, json.loads(f'"{text}"')).encode()
+
+
+LINE_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for and where.
+
+    `case` smart: insensitive unless the pattern has a capital. `globs` are those
+    of .gitignore, relative to the root; `!` excludes, the last that matches
+    decides. `pattern_argument` is the name a refusal of the pattern uses.
+    """
+
+    pattern: str
+    path: RelPath
+    globs: tuple[str, ...] = ()
+    case: Literal["smart", "sensitive", "insensitive"] = "smart"
+    fixed_strings: bool = False
+    include_hidden: bool = False
+    follow_symlinks: bool = False
+    pattern_argument: Literal["pattern", "literal"] = "pattern"
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A file that was not, or not wholly, searched.
+
+    `kind` is `unreadable`, with the system's word for it in `detail`, or `binary`:
+    a NUL byte was met, at the byte (from 0) that `detail` gives, and what stands
+    from there on is not shown.
+    """
+
+    path: str
+    kind: Literal["unreadable", "binary"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What every result has.
+
+    `truncated`: there is more than was asked for; exact unless `timed_out`, when
+    the time was up before all files were searched.
+    """
+
+    truncated: bool
+    timed_out: bool = False
+    warnings: tuple[Warned, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files(Found):
+    """The files with a match, in the order of their paths."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many lines of one file match, and how often."""
+
+    path: str
+    lines: int
+    matches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts(Found):
+    """The files with a match; the totals are of all files, also of those left out of `rows`."""
+
+    rows: tuple[Count, ...]
+    total_files: int
+    total_lines: int
+    total_matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """A line near a match; `cut` when only its first LINE_CHARACTERS are in `text`."""
+
+    line: int
+    text: str
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One line with a match, and the lines around it.
+
+    `column` and `match` are of the first match in the line. `text` begins at
+    `from_column`, 1 unless the line is long and its match far. `cut` when not
+    all of line or match is here; `column` is None when the line is so long that
+    it was not counted.
+    """
+
+    path: str
+    line: int
+    column: int | None
+    match: str
+    text: str
+    from_column: int = 1
+    cut: bool = False
+    before: tuple[ContextLine, ...] = ()
+    after: tuple[ContextLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippets(Found):
+    """The lines with a match, in the order of paths and lines."""
+
+    results: tuple[Snippet, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line as `rg` prints it: a match, or context of one.
+
+    With --only-matching `text` is the match. The other fields are as in Snippet;
+    `column` is None for context and for lines without a match of their own.
+    """
+
+    path: str
+    line: int
+    column: int | None
+    text: str
+    is_match: bool
+    from_column: int = 1
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines(Found):
+    """The rows, in rg's order."""
+
+    rows: tuple[Row, ...]
+
+
+Raw = Lines | Files | Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One line cut to a width, around its first match."""
+
+    text: str
+    from_column: int
+    column: int | None
+    match: str
+    cut: bool
+    match_cut: bool = False
+
+
+def sight(line: Line, width: int = LINE_CHARACTERS) -> Sight:
+    """The line as it can be shown; a far match is brought into view."""
+    text = shown(line.data)
+    span = line.spans[0] if line.spans else None
+    if span is None or span[0] > len(line.data):
+        return Sight(text[:width], 1, None, "", not line.whole or len(text) > width)
+    at = len(shown(line.data[: span[0]]))
+    match = shown(line.data[span[0] : span[1]])
+    is_whole = line.whole and len(text) <= width
+    fits = at + len(match) <= width
+    first = 0 if is_whole or fits else max(0, at - width // 5)
+    match_cut = len(match) > width or span[1] > len(line.data)
+    return Sight(
+        text=text[first : first + width],
+        from_column=first + 1,
+        column=at + 1,
+        match=match[:width],
+        cut=not is_whole or match_cut,
+        match_cut=match_cut,
+    )
