@@ -181,8 +181,8 @@ def _of_folder(root: str, config: Config) -> Memory:
     plans, decisions = SqliteRegistry(in_plans), SqliteDecisions(in_decisions)
 
     def may_write() -> None:
-        """A write whose journal entry went with its file is begun again."""
-        if not in_journal.is_current():
+        """A write whose lock or journal entry went with its file is begun again."""
+        if not (locks.are_held() and in_journal.is_current()):
             raise TargetMoved
 
     return Memory(

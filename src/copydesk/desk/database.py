@@ -38,6 +38,7 @@ _JOURNAL_BYTES = 1 << 20
 
 _OPERATION = "use the state folder"
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
+_DAMAGED_WORDS = ("no such table", "no such column", "Could not decode to UTF-8")
 _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT")
 """Refusals after which the connection is as good as before."""
 
@@ -81,9 +82,9 @@ class File(Protocol):
 
 
 class _Used(local):
-    """The file in which the thread at hand last began a transaction that writes."""
+    """The file in which the thread at hand last began a transaction that writes, by number."""
 
-    identity: Identity | None = None
+    file: int | None = None
 
 
 class Database:
@@ -118,6 +119,7 @@ class Database:
         self._inside = False
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
+        self._count = 0
         self._used = _Used()
         self._schema = ""
         self._on_new: Callable[[], None] = lambda: None
@@ -132,7 +134,7 @@ class Database:
         with self.reading() as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                self._used.identity = self._identity
+                self._used.file = self._count
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -177,8 +179,9 @@ class Database:
 
     def is_current(self) -> bool:
         """Whether what this thread last wrote is in the file that all processes use now."""
-        used = self._used.identity
-        return self._file is None or used is None or used == self._file.identity()
+        if self._file is None or self._used.file is None:
+            return True
+        return self._used.file == self._count and self._file.identity() == self._identity
 
     def check_schema(self) -> None:
         """Raise SchemaMismatch if another build wrote the file; nothing else is told."""
@@ -249,7 +252,8 @@ class Database:
         after = self._file.identity()
         self._connection = connection
         known, self._identity = self._identity, after
-        if known is not None and known != after:
+        if known is not None and known != before:  # the new one may have the same inode
+            self._count += 1
             self._on_new()
             self._on_loss("deleted" if before is None else "replaced")
         return connection
@@ -280,6 +284,7 @@ class Database:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         if is_empty and was_there:  # a file that was made and used is never empty
+            self._count += 1
             self._on_new()
             self._on_loss("emptied")
 
@@ -302,7 +307,7 @@ class Database:
     def _refused(self, error: sqlite3.Error) -> StateFailed:
         """What SQLite, or the disk below it, refused."""
         name, words = _name_of(error), f"SQLite: {error}"
-        if name.startswith(_DAMAGE) or str(error).startswith(("no such table", "no such column")):
+        if name.startswith(_DAMAGE) or str(error).startswith(_DAMAGED_WORDS):
             return StateDamaged(_OPERATION, words, self.path)
         if name == _MOVED:
             words = "it was deleted or replaced during this call"

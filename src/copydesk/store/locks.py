@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, local
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
 
@@ -100,6 +100,13 @@ def _wait(fd: int) -> None:
         raise failure[0]
 
 
+class _Held(local):
+    """What the thread at hand has locked: paths and handles."""
+
+    def __init__(self) -> None:
+        self.locks: list[tuple[str, int]] = []
+
+
 class FileLocks:
     """Locks by key, among all processes that use the folder, and all threads of this one.
 
@@ -111,17 +118,29 @@ class FileLocks:
         self._folder, self._make, self._made = folder, make, False
         self._kept: dict[str, int] = {}
         self._lock = Lock()
+        self._held = _Held()
 
     @contextmanager
     def hold(self, key: str) -> Generator[None, None, None]:
         """Wait until nobody else holds the key, and hold it."""
         fd = self._taken(key)
+        mine = (self._path(key), fd)
+        self._held.locks.append(mine)
         try:
             yield
         except BaseException:
             os.close(fd)
             raise
+        finally:
+            self._held.locks.remove(mine)
         self._keep(key, fd)
+
+    def are_held(self) -> bool:
+        """Whether all files that this thread has locked still have their paths.
+
+        Another process may hold the same key by a new file where they do not.
+        """
+        return all(_is_at(path, fd) for path, fd in self._held.locks)
 
     def close(self) -> None:
         """Let the handles go that are not in use."""

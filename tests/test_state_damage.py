@@ -1,0 +1,439 @@
+"""Each file of the state folder, damaged in each way: what needs it is refused, the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.doctor import examine, repair
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.desk.records import SCHEMA
+from copydesk.errors import SchemaMismatch
+from copydesk.tools.report import Report
+from mcp_wires import HELLO, request
+from test_mcp_stdio import Process
+
+FAST = Config(durability="fast")
+TEXT = "one\ntwo\nthree\n"
+
+NEEDED: dict[str, set[str]] = {
+    "plans.sqlite": {"plan", "apply"},
+    "decisions.sqlite": set(),
+    "tally.sqlite": set(),
+    "journal.sqlite": {"apply", "history", "undo", "write"},
+    "snapshots.sqlite": set(),
+}
+"""What cannot be done without a file."""
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with some edits, and a plan that waits; its files have several pages."""
+    root = tmp_path_factory.mktemp("used")
+    (root / "a.txt").write_text(TEXT)
+    (root / "big.txt").write_text("line\n" * 20_000)
+    people = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
+    with open_workspace(str(root), people) as opened:
+        for number in range(60):
+            content = f"{number} " + "x" * 200
+            name = f"n{number}.txt"
+            assert not refused(call(opened, "create_new_file", path=name, content=content))
+            plan = call(opened, "prepare_file_append", by="agent", path=name, content=content)
+            opened.desk.review.reject(opened.member("local"), plan["hunk_id"], "no " + "y" * 100)
+        for number in range(60):
+            waits = call(opened, "prepare_file_append", path="a.txt", content=f"end {number}\n")
+    (root / "hunk").write_text(waits["hunk_id"])
+    return root
+
+
+def call(opened: Opened, tool: str, /, by: str = "local", **arguments: object) -> dict[str, Any]:
+    """The fields of an answer."""
+    answer = opened.call(by, tool, arguments)
+    assert isinstance(answer, Report)
+    return dict(answer.fields)
+
+
+def refused(fields: dict[str, Any]) -> bool:
+    return fields["status"] == "error"
+
+
+def done(opened: Opened, root: Path) -> dict[str, dict[str, Any]]:
+    """What came of each thing that can be asked for."""
+    hunk = (root / "hunk").read_text()
+    return {
+        "read": call(opened, "read_file", path="a.txt"),
+        "plan": call(opened, "prepare_file_range_edit", path="a.txt", range="1", content="ONE"),
+        "apply": call(opened, "apply_file_modification", hunk_id=hunk),
+        "history": call(opened, "list_edits"),
+        "undo": call(opened, "undo_file_modification", edit_id=3),
+        "write": call(opened, "create_new_file", path="new.txt", content="new\n"),
+    }
+
+
+def change(at: Callable[[int], int], bytes_: bytes) -> Callable[[Path], None]:
+    def damage(file: Path) -> None:
+        with file.open("r+b") as opened:
+            opened.seek(at(file.stat().st_size))
+            opened.write(bytes_)
+
+    return damage
+
+
+def drop_tables(file: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        found = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        for (name,) in found:
+            if not name.startswith("sqlite_"):
+                db.execute(f"DROP TABLE {name}")
+
+
+def be_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def cut(share: float) -> Callable[[Path], None]:
+    return lambda file: os.truncate(file, int(file.stat().st_size * share))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "header": change(lambda size: 0, b"\xa5" * 100),
+    "first page": change(lambda size: 100, b"\xa5" * 3_000),
+    "middle": change(lambda size: size // 2, b"\xa5" * 8_192),
+    "one bit": change(lambda size: size - 300, b"\xa5"),
+    "half": cut(0.5),
+    "empty": cut(0),
+    "text": lambda file: file.write_text("this is not a database\n" * 1_000) and None,
+    "folder": be_a_folder,
+    "tables": drop_tables,
+}
+SURE = {"header", "text", "folder", "tables"}
+"""After these nothing can be read of the file."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_damaged_file_stops_only_what_needs_it(
+    used: Path, tmp_path: Path, name: str, damage: str
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(used, root)
+    file = root / ".copydesk" / name
+    DAMAGES[damage](file)
+    with open_workspace(str(root), FAST) as opened:
+        found = done(opened, root)
+        check(found, root, name, sure=damage in SURE)
+        bad = {one.what for one in examine(str(root)) if not one.ok}
+        if damage in SURE:  # remembered texts are begun anew by themselves
+            assert len(bad) == (name != "snapshots.sqlite" or damage == "folder")
+        done_ = repair(str(root))
+        assert {one.what for one in done_} == bad or name == "snapshots.sqlite"
+        assert [one for one in examine(str(root)) if not one.ok] == []
+        aside = [path for path in file.parent.iterdir() if ".damaged-" in path.name]
+        assert bool(aside) is bool(done_), "renamed, never deleted"
+        again = call(opened, "prepare_file_range_edit", path="a.txt", range="1", content="1")
+        assert not refused(again), again
+        last = call(opened, "apply_file_modification", hunk_id=again["hunk_id"])
+        assert not refused(last), last
+    assert (root / "a.txt").read_text().startswith("1\n")
+
+
+def check(found: dict[str, dict[str, Any]], root: Path, name: str, *, sure: bool) -> None:
+    file = str(root / ".copydesk" / name)
+    assert "one\n" in (root / "a.txt").read_text()
+    assert (root / "new.txt").exists() is not refused(found["write"])
+    for asked, fields in found.items():
+        assert "log_id" not in fields, (asked, fields)
+        if asked not in NEEDED[name]:
+            assert not refused(fields), (asked, fields)
+        elif refused(fields) and fields["error"] == "FAILED":
+            assert fields["file"] == file
+            assert file in fields["summary"]
+        else:
+            assert not sure, (asked, fields)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@contextmanager
+def denied(file: Path) -> Iterator[None]:
+    file.chmod(0)
+    yield
+    file.chmod(0o600)
+
+
+@contextmanager
+def read_only(file: Path) -> Iterator[None]:
+    file.parent.chmod(0o500)
+    yield
+    file.parent.chmod(0o700)
+
+
+NOBODY = 65_534
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for a user who is not root: one who runs the tests as root is nobody meanwhile."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+@contextmanager
+def as_nobody(root: Path) -> Iterator[None]:
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (root, *root.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("hindrance", [locked, denied, read_only])
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_file_that_cannot_be_used_for_now_is_left_alone(
+    used: Path,
+    folder: Path,
+    name: str,
+    hindrance: Callable[[Path], AbstractContextManager[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("copydesk.app.memory.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("copydesk.app.memory._NEWS_SECONDS", 0.05)
+    root = folder / "root"
+    shutil.copytree(used, root)
+    file = root / ".copydesk" / name
+    with as_nobody(root):
+        with hindrance(file), open_workspace(str(root), FAST) as opened:
+            found = done(opened, root)
+            if hindrance is not read_only:
+                check(found, root, name, sure=True)
+            assert not refused(found["read"])
+            assert all("log_id" not in fields for fields in found.values())
+            if hindrance is locked:
+                assert repair(str(root)) == []
+            if hindrance is denied:
+                assert [one.ok for one in repair(str(root))] == [True]
+                assert not refused(done(opened, root)["history"])
+        with open_workspace(str(root), FAST) as opened:
+            assert not refused(call(opened, "create_new_file", path="last.txt", content="x"))
+    assert not [path for path in file.parent.iterdir() if ".damaged-" in path.name]
+
+
+def test_without_decisions_nothing_passes_that_a_person_has_to_see(
+    used: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(used, root)
+    file = root / ".copydesk" / "decisions.sqlite"
+    people = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
+    DAMAGES["header"](file)
+    with open_workspace(str(root), people) as opened:
+        hunk = call(opened, "prepare_file_append", by="agent", path="a.txt", content="x")["hunk_id"]
+        found = call(opened, "apply_file_modification", by="agent", hunk_id=hunk)
+        assert (found["error"], found["file"]) == ("FAILED", str(file))
+        assert (root / "a.txt").read_text() == TEXT
+        assert [one.what for one in repair(str(root))] == ["decisions"]
+        found = call(opened, "apply_file_modification", by="agent", hunk_id=hunk)
+        assert found["status"] == "pending"
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_newer_build_is_refused_and_one_that_only_adds_is_not(
+    used: Path, tmp_path: Path, name: str
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(used, root)
+    file = root / ".copydesk" / name
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        table = next(each for (each,) in tables if not each.startswith("sqlite_"))
+        db.execute(f"ALTER TABLE {table} ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'")
+        db.execute("CREATE TABLE later (one INTEGER)")
+    with open_workspace(str(root), FAST) as opened:
+        assert not any(refused(fields) for fields in done(opened, root).values())
+        with closing(sqlite3.connect(file, isolation_level=None)) as db:
+            db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    with pytest.raises(SchemaMismatch) as mismatch:
+        open_workspace(str(root), FAST)
+    numbers = (mismatch.value.file, mismatch.value.found_schema, mismatch.value.own_schema)
+    assert numbers == (str(file), SCHEMA + 1, SCHEMA)
+
+
+# Deleted or replaced under a running server
+
+
+class Server:
+    """A running `copydesk mcp`."""
+
+    def __init__(self, root: Path) -> None:
+        self._process = Process(
+            root, sys.executable, "-m", "copydesk.app.cli", "mcp", "--root", str(root)
+        )
+        self._ids = count(2)
+        self._process.send(
+            request(1, "initialize", HELLO),
+            b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        )
+        assert self._process.answer()["id"] == 1
+
+    def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        number = next(self._ids)
+        self._process.send(request(number, "tools/call", {"name": tool, "arguments": arguments}))
+        while (answer := self._process.answer()).get("id") != number:
+            pass
+        fields: dict[str, Any] = answer["result"]["structuredContent"]
+        return fields
+
+    def close(self) -> None:
+        self._process.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], Server]]]:
+    """A workspace, and what starts one more server on it."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "copydesk.toml").write_text('durability = "fast"\n')
+    with ExitStack() as running:
+        yield tmp_path, lambda: running.enter_context(closing(Server(tmp_path)))
+
+
+def lost(fields: dict[str, Any]) -> set[str]:
+    """The files that an answer says were lost, and how."""
+    return {
+        f"{word} {Path(words.split()[3]).name}"
+        for words in fields.get("state_lost", ())
+        for word in ("deleted", "replaced", "empty")
+        if word in words
+    }
+
+
+def test_the_state_folder_is_deleted_between_calls(
+    served: tuple[Path, Callable[[], Server]],
+) -> None:
+    root, start = served
+    one, other = start(), start()
+    waits = one.call("prepare_file_append", path="a.txt", content="waits")["hunk_id"]
+    assert one.call("create_new_file", path="1.txt", content="1\n")["status"] == "ok"
+    assert other.call("create_new_file", path="2.txt", content="2\n")["status"] == "ok"
+    for turn in range(3):
+        while (root / ".copydesk").exists():  # texts are remembered beside the work
+            shutil.rmtree(root / ".copydesk", ignore_errors=True)
+        for server in (one, other):
+            name = f"{turn}{server is one}.txt"
+            made = server.call("create_new_file", path=name, content="x\n")
+            assert made["status"] == "ok", made
+            assert "deleted journal.sqlite" in lost(made) | {
+                word.replace("replaced", "deleted") for word in lost(made)
+            }
+            again = server.call("read_file", path=name)
+            twice = lost(again) & lost(made)  # texts may be begun anew while it is deleted
+            assert twice <= {"deleted snapshots.sqlite"}, "it is told once"
+    gone = one.call("apply_file_modification", hunk_id=waits)
+    assert gone["error"] == "HUNK_NOT_FOUND"
+    assert (root / "1.txt").read_text() == "1\n"
+    hunk = other.call("prepare_file_append", path="a.txt", content="four")["hunk_id"]
+    assert one.call("apply_file_modification", hunk_id=hunk)["status"] == "ok"
+    assert (root / "a.txt").read_text() == TEXT + "four\n"
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_one_file_is_deleted(served: tuple[Path, Callable[[], Server]], name: str) -> None:
+    root, start = served
+    one = start()
+    one.call("create_new_file", path="1.txt", content="1\n")
+    one.call("prepare_file_append", path="a.txt", content="x")
+    (root / ".copydesk" / name).unlink(missing_ok=True)
+    hunk = one.call("prepare_file_append", path="a.txt", content="x")
+    done_ = one.call("apply_file_modification", hunk_id=hunk["hunk_id"])
+    assert (hunk["status"], done_["status"]) == ("ok", "ok")
+    told = lost(hunk) | lost(done_)
+    if name in ("plans.sqlite", "journal.sqlite"):
+        assert told == {f"deleted {name}"}
+
+
+def test_a_backup_is_put_in_the_place_of_the_folder(
+    served: tuple[Path, Callable[[], Server]],
+) -> None:
+    root, start = served
+    one = start()
+    one.call("create_new_file", path="1.txt", content="1\n")
+    shutil.copytree(root / ".copydesk", root / "backup")
+    kept = one.call("list_edits")["edits"]
+    second = one.call("create_new_file", path="2.txt", content="2\n")
+    (root / ".copydesk").rename(root / "old")
+    (root / "backup").rename(root / ".copydesk")
+    listed = one.call("list_edits")
+    assert [row["edit_id"] for row in listed["edits"]] == [row["edit_id"] for row in kept]
+    assert "replaced journal.sqlite" in lost(listed)
+    third = one.call("create_new_file", path="3.txt", content="3\n")
+    assert third["status"] == "ok"
+    undone = one.call("undo_file_modification", edit_id=third["edit_id"])
+    assert undone["status"] == "ok"
+    assert [(root / f"{n}.txt").exists() for n in (1, 2, 3)] == [True, True, False], second
+
+
+@pytest.mark.slow
+def test_the_state_folder_is_deleted_during_calls(
+    served: tuple[Path, Callable[[], Server]],
+) -> None:
+    """Each edit that is reported is in the file, once and whole, however often the state goes."""
+    root, start = served
+    target = root / "log.txt"
+    target.write_text("")
+    told: list[str] = []
+    refusals: list[dict[str, Any]] = []
+    stop = threading.Event()
+
+    def work(server: Server, mark: str) -> None:
+        for number in range(40):
+            line = f"{mark}{number}"
+            found = server.call(
+                "prepare_file_append", path="log.txt", content=f"{line}\n", apply="auto"
+            )
+            if found.get("changed"):
+                told.append(line)
+            else:
+                refusals.append(found)  # or it was planned only, since it could not be written
+
+    def wipe() -> None:
+        while not stop.wait(0.05):
+            shutil.rmtree(root / ".copydesk", ignore_errors=True)
+
+    workers = [threading.Thread(target=work, args=(start(), mark)) for mark in "ab"]
+    wiper = threading.Thread(target=wipe)
+    for thread in (*workers, wiper):
+        thread.start()
+    for thread in workers:
+        thread.join()
+    stop.set()
+    wiper.join()
+    lines = target.read_text().split("\n")[:-1]
+    assert sorted(set(told) - set(lines)) == [], "reported, and lost from the file"
+    assert len(lines) == len(set(lines))
+    assert set(lines) <= {f"{mark}{number}" for mark in "ab" for number in range(40)}
+    assert all("log_id" not in one for one in refusals)
+    assert {one.get("error", "") for one in refusals} <= {"", "FAILED", "HUNK_NOT_FOUND"}
+    assert len(told) > 40
