@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from copydesk.app.config import TOOLSETS
-from copydesk.app.http import build_app
+from copydesk.app.http import build_app, server_of
 from copydesk.app.opening import Opened
 from mcp_calls import FILE, text_of
 
@@ -66,8 +65,9 @@ async def takes_20_megabytes(client: Client, root: Path) -> None:
 @contextmanager
 def served(opened: Opened, tokens: Mapping[str, str] | None, **options: Any) -> Iterator[str]:
     """The address of a server that runs in a thread of this process."""
+    trusted_proxies = options.pop("trusted_proxies", ())
     app = build_app(opened, tokens, "127.0.0.1", 0, TOOLSETS, "en", True, **options)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+    server = server_of(app, trusted_proxies, grace_seconds=1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -10,9 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from copydesk.app.config import MemberConfig
+from copydesk.app.http_limits import MOST_FAILED, WINDOW_MS, TooMany
 from copydesk.app.opening import open_workspace
 from copydesk.app.web.deeds import DEEDS
-from copydesk.app.web.entrance import MOST_FAILED, SESSION_MS, WINDOW_MS, Entrance, TooManyGuesses
+from copydesk.app.web.entrance import SESSION_MS, Entrance
 from copydesk.app.web.shield import HEADERS, MOST_FIELDS
 from mcp_calls import settings
 from page_calls import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
@@ -327,7 +328,7 @@ def test_guesses_are_forgotten_and_sessions_end() -> None:
     entrance.new_token()
     for _ in range(MOST_FAILED):
         assert entrance.enter("guess", "", "10.0.0.1") is None
-    with pytest.raises(TooManyGuesses):
+    with pytest.raises(TooMany):
         entrance.enter(tokens[-1], "", "10.0.0.1")
     assert entrance.enter(tokens[-1], "Bob", "10.0.0.2") is not None, "another address may"
     clock.now_ms += WINDOW_MS

@@ -8,6 +8,7 @@ the wrong kind is a `ConfigError` that names it.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import logging
 import os
 import re
@@ -138,6 +139,7 @@ class Config:
 
     `registry` is where plans, decisions and the journal are: in the state folder, or on
     the server at `redis_url` under `registry_name`, empty for a name made of the root's path.
+    `trusted_proxies` are addresses and networks whose X-Forwarded-For is believed.
     """
 
     member: str = "local"
@@ -157,6 +159,7 @@ class Config:
     registry: Literal["sqlite", "redis"] = "sqlite"
     redis_url: str = ""
     registry_name: str = ""
+    trusted_proxies: tuple[str, ...] = ()
     notes: NotesConfig = NotesConfig()
     source: str = "defaults"
     reload: Callable[[], Config] | None = field(default=None, compare=False, repr=False)
@@ -341,6 +344,8 @@ def _value(key: str, value: object, source: str) -> object:
         if not _NAME.fullmatch(_text(value, key, source)):
             raise ConfigError(f"{source}: {key} must be of letters, digits, and _ . -")
         return value
+    if key == "trusted_proxies":
+        return tuple(_network(each, key, source) for each in _texts(value, key, source))
     if key == "durability":
         return _one_of(value, ("full", "fast"), key, source)
     if key == "elicitation":
@@ -444,6 +449,14 @@ def _url(value: object, key: str, source: str) -> str:
     if not url.startswith(_SCHEMES):
         raise ConfigError(f"{source}: {key} must begin with one of {', '.join(_SCHEMES)}")
     return url
+
+
+def _network(text: str, key: str, source: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise ConfigError(f"{source}: {key} must name addresses or networks") from None
+    return text
 
 
 def _codec(value: object, key: str, source: str) -> str:

@@ -7,10 +7,11 @@ imported with this module.
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from copydesk.app.config import Config, ConfigError
 from copydesk.app.opening import Opened
@@ -18,10 +19,12 @@ from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
 
 PATH: Final = "/mcp"
+MOST_SESSIONS: Final = 1_000
 
 
 def live_tokens(opened: Opened) -> dict[str, str]:
@@ -99,6 +102,7 @@ def build_app(
     manager = StreamableHTTPSessionManager(
         app=server,
         max_request_body_size=most,
+        max_sessions=MOST_SESSIONS,
         # The guard in front knows more: addresses, other names, several headers.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
@@ -138,8 +142,6 @@ def run_http(
 
     Port 0 takes one that is free; the address is printed. Raises ConfigError.
     """
-    import uvicorn
-
     config = opened.config
     shown = f"[{host}]" if ":" in host else host
     at: list[int] = []
@@ -166,10 +168,34 @@ def run_http(
         at.append(listener.getsockname()[1])
         opened.page = f"http://{shown}:{at[0]}"
         print(f"copydesk: {opened.page}{PATH}", flush=True)
-        settings = uvicorn.Config(
-            app, log_level="warning", server_header=False, timeout_graceful_shutdown=5
-        )
-        uvicorn.Server(settings).run(sockets=[listener])
+        server_of(app, config.trusted_proxies).run(sockets=[listener])
+
+
+def server_of(
+    app: Starlette, trusted_proxies: Sequence[str] = (), *, grace_seconds: int = 5
+) -> uvicorn.Server:
+    """The server of the application, with its limits; X-Forwarded-For counts of these proxies."""
+    import uvicorn
+
+    from copydesk.app.http_limits import Connections
+
+    networks = tuple(ipaddress.ip_network(each) for each in trusted_proxies)
+
+    def trusted(address: str) -> bool:
+        return any(ipaddress.ip_address(address) in network for network in networks)
+
+    settings = uvicorn.Config(
+        app,
+        # uvicorn calls it for each connection; its annotation asks for a class
+        http=cast("Any", Connections(trusted)),
+        ws="none",
+        log_level="warning",
+        server_header=False,
+        proxy_headers=bool(networks),
+        forwarded_allow_ips=list(trusted_proxies),
+        timeout_graceful_shutdown=grace_seconds,
+    )
+    return uvicorn.Server(settings)
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,10 +27,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from copydesk.app.http_limits import Guesses, Streams, TooMany, network_of
 from copydesk.app.inbound import Admitted, Turned, admit
 
 LOOK_SECONDS: Final = 0.5
 """So often is looked whether the token of a request that goes on is still valid."""
+
+LISTEN: Final = "subscriptions/listen"
+"""The request of 2026-07-28 whose answer is a stream of news."""
 
 LARGE_BYTES: Final = 1 << 20
 """A body of this size is parsed in a thread."""
@@ -120,10 +125,39 @@ class TokenGuard:
         backend = BearerAuthBackend(self._members)
         self._guarded = AuthenticationMiddleware(guarded, backend=backend)
         self._had_tokens = False
+        self._guesses = Guesses()
+        self._right: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._had_tokens = self._had_tokens or bool(self._tokens())
-        await (self._guarded if self._had_tokens else self._open)(scope, receive, send)
+        if not self._had_tokens:
+            await self._open(scope, receive, send)
+            return
+        try:
+            await self._check_guesses(scope)
+        except TooMany as wait:
+            await _wait("Too many wrong tokens", wait)(scope, receive, send)
+        else:
+            await self._guarded(scope, receive, send)
+
+    async def _check_guesses(self, scope: Scope) -> None:
+        """Raise TooMany for who guesses; a token that was right before need not wait."""
+        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return
+        digest, address, now_ms = (
+            _digest(token),
+            address_of(scope),
+            time.monotonic_ns() // 1_000_000,
+        )
+        found = await self._members.verify_token(token)
+        if found is not None and digest in self._right:
+            return
+        self._guesses.check(address, now_ms)
+        if found is None:
+            self._guesses.failed(address, now_ms)
+        else:
+            self._right.add(digest)
 
     async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
         given: AccessToken = scope["user"].access_token
@@ -155,9 +189,12 @@ class Admission:
     """Mends or answers the messages that the protocol library cannot parse."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self._app, self._streams = app, Streams()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET":
+            await self._stream(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
@@ -168,12 +205,35 @@ class Admission:
             response = Response(found.reply, 400, media_type="application/json")
             await response(scope, receive, send)
             return
-        await self._app({**scope, **(found.mended or {})}, _again(found.body, receive), send)
+        scope = {**scope, **(found.mended or {})}
+        listens = getattr(found.message, "method", "") == LISTEN
+        await (self._stream if listens else self._app)(scope, _again(found.body, receive), send)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request whose answer goes on: so many of each holder."""
+        holder = member_of(Request(scope), "") or address_of(scope)
+        try:
+            with self._streams.one_of(holder):
+                await self._app(scope, receive, send)
+        except TooMany as wait:
+            await _wait("Too many event streams", wait)(scope, receive, send)
 
     async def _admitted(self, body: bytes) -> Admitted | Turned:
         if len(body) < LARGE_BYTES:
             return admit(body)
         return await anyio.to_thread.run_sync(admit, body)
+
+
+def address_of(scope: Scope) -> str:
+    """The address that the request comes from; behind a trusted proxy what that says."""
+    client = scope.get("client")
+    return network_of(client[0]) if client else ""
+
+
+def _wait(words: str, wait: TooMany) -> Response:
+    """The answer to who has to come again later."""
+    text = f"{words}: try again in {wait.seconds} s"
+    return PlainTextResponse(text, wait.status, {"Retry-After": str(wait.seconds)})
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -16,20 +16,14 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from copydesk.app.http_limits import Guesses
+
 SESSION_MS: Final = 12 * 3_600_000
 """A session ends so long after it was last used."""
 
 MOST_SESSIONS: Final = 200
-MOST_FAILED: Final = 8
-"""So many wrong tokens may come from one address within `WINDOW_MS`."""
-
-MOST_FAILED_ALL: Final = 100
-"""So many from all addresses together."""
-
-WINDOW_MS: Final = 60_000
 MOST_NAME: Final = 60
 _MOST_NOTICES: Final = 5
-_MOST_ADDRESSES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +60,6 @@ class Session:
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
 
-class TooManyGuesses(Exception):
-    """Too many wrong tokens came; `seconds` is how long to wait."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-
 class NameTaken(Exception):
     """The bearer of a one-time token gave the name of a member; the token is good still."""
 
@@ -97,7 +83,7 @@ class Entrance:
         self._announce = announce
         self._once = b""
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
-        self._failed: OrderedDict[str, list[int]] = OrderedDict()
+        self._guesses = Guesses()
         self._lock = Lock()
 
     def new_token(self) -> None:
@@ -115,18 +101,17 @@ class Entrance:
         """A new session for the bearer of the token, and its id; None for a wrong token.
 
         A one-time token is used up by it, and the next one is announced; its bearer
-        gives the `name`, which is none of those `taken`. Raises TooManyGuesses, NameTaken.
+        gives the `name`, which is none of those `taken`. Raises TooMany, NameTaken.
         """
         name = name.strip()[:MOST_NAME].strip()
         now_ms = self._clock()
         given = _digest(token)
         with self._lock:
-            self._check_guesses(address, now_ms)
+            self._guesses.check(address, now_ms)
             known = self._owner(given)
             is_once = bool(self._once) and hmac.compare_digest(self._once, given)
             if known is None and not is_once:
-                self._failed.setdefault(address, []).append(now_ms)
-                self._failed.setdefault("", []).append(now_ms)
+                self._guesses.failed(address, now_ms)
                 return None
             if known is None:
                 if name in taken:
@@ -177,18 +162,6 @@ class Entrance:
         """End a session."""
         with self._lock:
             self._sessions.pop(_digest(session_id), None)
-
-    def _check_guesses(self, address: str, now_ms: int) -> None:
-        for key, most in (("", MOST_FAILED_ALL), (address, MOST_FAILED)):
-            times = [at for at in self._failed.get(key, ()) if now_ms - at < WINDOW_MS]
-            if times:
-                self._failed[key] = times
-            else:
-                self._failed.pop(key, None)
-            if len(times) >= most:
-                raise TooManyGuesses(max(1, -(-(times[0] + WINDOW_MS - now_ms) // 1000)))
-        while len(self._failed) > _MOST_ADDRESSES:
-            self._failed.popitem(last=False)
 
 
 def _digest(text: str) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from copydesk.app.http_limits import Streams, TooMany
 from copydesk.app.opening import Opened
 from copydesk.app.web import door, hunk, past, pending, trends
 from copydesk.app.web.deeds import DEEDS, Done
@@ -73,6 +74,7 @@ class Site:
         self._plans_paths: tuple[RelPath, ...] = ()
         entrance = Entrance(opened.clock, reviewers, announce)
         self.way_in = WayIn(entrance, lambda: opened.settings.members)
+        self._streams = Streams()
         self.news = News(opened, lambda: self._plans_paths)
         views: tuple[tuple[str, View], ...] = (
             ("/", self._pending),
@@ -213,19 +215,23 @@ class Site:
         session = self.way_in.session(request)
         if session is None:
             return PlainTextResponse("Sign in first.", 401)
-        if self.news.full:
-            return PlainTextResponse("Too many pages are open.", 503)
+        try:
+            self._streams.check(session.csrf)
+        except TooMany as many:
+            retry = {"Retry-After": str(many.seconds)}
+            return PlainTextResponse("Too many pages are open.", many.status, retry)
 
         closing = anyio.Event()
 
         async def events() -> AsyncIterator[dict[str, str | int]]:
-            yield {"event": "hello", "data": "", "retry": 1_000}
-            async for count in self.news.listen(
-                closing, lambda: self.way_in.entrance.is_valid(session)
-            ):
-                if self.way_in.session(request) is None:
-                    return
-                yield {"event": "news", "data": str(count)}
+            with suppress(TooMany), self._streams.one_of(session.csrf):
+                yield {"event": "hello", "data": "", "retry": 1_000}
+                async for count in self.news.listen(
+                    closing, lambda: self.way_in.entrance.is_valid(session)
+                ):
+                    if self.way_in.session(request) is None:
+                        return
+                    yield {"event": "news", "data": str(count)}
 
         return EventSourceResponse(
             events(), ping=20, shutdown_event=closing, shutdown_grace_period=2

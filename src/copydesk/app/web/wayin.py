@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from copydesk.app.http_limits import TooMany
 from copydesk.app.web import door
-from copydesk.app.web.entrance import Entrance, NameTaken, Session, TooManyGuesses
+from copydesk.app.web.entrance import Entrance, NameTaken, Session
 from copydesk.app.web.shield import BadForm, form_of
 
 _MOST_BYTES: Final = 16 << 10
@@ -55,7 +56,7 @@ class WayIn:
         name, token = one_of(form, "name"), one_of(form, "token").strip()
         try:
             entered = self.entrance.enter(token, name, address, self._members())
-        except TooManyGuesses as wait:
+        except TooMany as wait:
             words = f"Too many wrong tokens. Try again in {wait.seconds} s."
             response = self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)

@@ -1,0 +1,244 @@
+"""Limits of the HTTP server: wrong tokens, event streams, connections, requests half sent.
+
+Invariants: nobody holds more than a share, by address and in total; a client that sends its
+request at once is served whatever others hold half sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MOST_FAILED: Final = 8
+"""So many wrong tokens may come from one address within `WINDOW_MS`."""
+
+MOST_FAILED_ALL: Final = 100
+"""So many from all addresses together."""
+
+WINDOW_MS: Final = 60_000
+MOST_STREAMS: Final = 32
+"""So many event streams may one member, or one address without tokens, have open."""
+
+MOST_STREAMS_ALL: Final = 100
+MOST_CONNECTIONS: Final = 256
+"""So many connections may come from one address, unless it is a trusted proxy."""
+
+MOST_CONNECTIONS_ALL: Final = 1_000
+MOST_HALF_SENT: Final = 32
+"""Of one address; of more the oldest is closed."""
+
+MOST_HALF_SENT_ALL: Final = 256
+IDLE_SECONDS: Final = 10.0
+"""How long a request that was begun may send nothing."""
+
+HEADERS_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 120.0
+RETRY_SECONDS: Final = 5
+_MOST_ADDRESSES: Final = 10_000
+
+
+def network_of(address: str) -> str:
+    """What counts as one address: of IPv6 the network of 64 bits that one customer has."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)
+
+
+class TooMany(Exception):
+    """More than the limit; `status` and `seconds` say for whom, and when to come again."""
+
+    def __init__(self, status: int, seconds: int) -> None:
+        super().__init__(status, seconds)
+        self.status, self.seconds = status, seconds
+
+
+class Guesses:
+    """Wrong tokens by address. Not safe for several threads at once."""
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[str, list[int]] = OrderedDict()
+
+    def check(self, address: str, now_ms: int) -> None:
+        """Raise TooMany for who has to wait before a further token is looked at."""
+        for key, most in (("", MOST_FAILED_ALL), (network_of(address), MOST_FAILED)):
+            times = [at for at in self._failed.get(key, ()) if now_ms - at < WINDOW_MS]
+            if times:
+                self._failed[key] = times
+            else:
+                self._failed.pop(key, None)
+            if len(times) >= most:
+                raise TooMany(429, max(1, -(-(times[0] + WINDOW_MS - now_ms) // 1000)))
+        while len(self._failed) > _MOST_ADDRESSES:
+            self._failed.popitem(last=False)
+
+    def failed(self, address: str, now_ms: int) -> None:
+        """A wrong token came."""
+        for key in ("", network_of(address)):
+            self._failed.setdefault(key, []).append(now_ms)
+
+
+class Streams:
+    """The event streams that are open, by who holds them."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def one_of(self, holder: str) -> Generator[None]:
+        """Count one more while it is open; raises TooMany."""
+        self.check(holder)
+        self._open[holder] += 1
+        try:
+            yield
+        finally:
+            self._open[holder] -= 1
+            self._open += Counter()  # forget who holds none
+
+    def check(self, holder: str) -> None:
+        """Raise TooMany where one more would be too many."""
+        if self._open[holder] >= MOST_STREAMS:
+            raise TooMany(429, RETRY_SECONDS)
+        if self._open.total() >= MOST_STREAMS_ALL:
+            raise TooMany(503, RETRY_SECONDS)
+
+
+class Connections:
+    """The connections of one server; makes the protocol of each."""
+
+    def __init__(self, trusted: Callable[[str], bool] = lambda address: False) -> None:
+        self._trusted = trusted
+        self._of: Counter[str] = Counter()
+        self._half_sent: OrderedDict[LimitedProtocol, str] = OrderedDict()
+
+    def __call__(self, *args: Any, **named: Any) -> LimitedProtocol:
+        """A protocol, as uvicorn asks for one."""
+        made = LimitedProtocol(*args, **named)
+        made.limits = self
+        return made
+
+    def enter(self, address: str) -> bool:
+        """Count a connection; False for one too many."""
+        key = network_of(address)
+        shared = self._trusted(address)
+        if self._of.total() >= MOST_CONNECTIONS_ALL:
+            return False
+        if not shared and self._of[key] >= MOST_CONNECTIONS:
+            return False
+        self._of[key] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """A counted connection has ended."""
+        self._of[network_of(address)] -= 1
+        self._of += Counter()
+
+    def half_sent(self, one: LimitedProtocol, address: str) -> None:
+        """A request is awaited or under way; the oldest makes room where there are too many."""
+        if one in self._half_sent:
+            return
+        key = network_of(address)
+        self._half_sent[one] = key
+        own = [each for each, whose in self._half_sent.items() if whose == key]
+        if len(own) > MOST_HALF_SENT and not self._trusted(address):
+            own[0].give_up()
+        elif len(self._half_sent) > MOST_HALF_SENT_ALL:
+            next(iter(self._half_sent)).give_up()
+
+    def sent(self, one: LimitedProtocol) -> None:
+        """The request has come whole, or never will."""
+        self._half_sent.pop(one, None)
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP/1.1 with a time for each request to come in."""
+
+    limits: Connections
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, or answer that there are too many."""
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._began = 0.0
+        self._counted = self.limits.enter(self._address)
+        if self._counted:
+            self._await_request()
+        else:
+            self._refuse(503, "Service Unavailable", "Too many connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is held any more."""
+        self._come()
+        if self._counted:
+            self._counted = False
+            self.limits.leave(self._address)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, and see whether the request is whole."""
+        if not self._counted:
+            return
+        super().data_received(data)
+        if self.transport.is_closing():
+            self._come()
+        elif self.conn.their_state is h11.SEND_BODY or (
+            self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
+        ):
+            self._await_request()
+        else:
+            self._come()
+
+    def give_up(self) -> None:
+        """Close: the request does not come."""
+        self._come()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            self._refuse(408, "Request Timeout", "The request did not come in time")
+        else:
+            self.transport.close()
+
+    def _await_request(self) -> None:
+        now = self.loop.time()
+        if self._timer is None:
+            self._began = now
+            self.limits.half_sent(self, self._address)
+        else:
+            self._timer.cancel()
+        in_body = self.conn.their_state is h11.SEND_BODY
+        most = REQUEST_SECONDS if in_body else HEADERS_SECONDS
+        left = min(IDLE_SECONDS, self._began + most - now)
+        self._timer = self.loop.call_later(max(0.0, left), self._late)
+
+    def _late(self) -> None:
+        if self.flow.read_paused:  # it is the server that does not read
+            self._began = self.loop.time()
+            self._await_request()
+        else:
+            self.give_up()
+
+    def _come(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.limits.sent(self)
+
+    def _refuse(self, status: int, reason: str, words: str) -> None:
+        head = (
+            f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            f"Content-Length: {len(words)}\r\nRetry-After: {RETRY_SECONDS}\r\n"
+            "Connection: close\r\n\r\n"
+        )
+        self.transport.write((head + words).encode())
+        self.transport.close()

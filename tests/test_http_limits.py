@@ -1,0 +1,225 @@
+"""What one client may hold of the HTTP server, by real sockets, with a real client beside it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from mcp import Client
+
+from copydesk.app import http_limits
+from copydesk.app.config import Config, ConfigError, MemberConfig, load
+from copydesk.app.http_limits import MOST_FAILED, MOST_HALF_SENT, MOST_STREAMS
+from copydesk.app.opening import Opened, open_workspace
+from mcp_wires import SECONDS, Raw, client_of, served
+
+TOKENS = {"right": "ann", "other": "bob"}
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(autouse=True)
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    (tmp_path / "a.txt").write_text("one\n")
+    members = {"ann": MemberConfig(token="right"), "bob": MemberConfig(token="other")}
+    with open_workspace(str(tmp_path), Config(members=members), shared=False) as found:
+        yield found
+
+
+def raw(address: str, sent: bytes) -> socket.socket:
+    place = urlsplit(address)
+    assert place.hostname
+    assert place.port
+    found = socket.create_connection((place.hostname, place.port), timeout=SECONDS)
+    found.sendall(sent)
+    return found
+
+
+def heard(one: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    found = b""
+    try:
+        while part := one.recv(65536):
+            found += part
+    except ConnectionError:  # it closed while we still sent
+        pass
+    return found
+
+
+async def works(client: Client) -> bool:
+    return not (await client.call_tool("read_file", {"path": "a.txt"})).is_error
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_wrong_tokens(opened: Opened, mode: str) -> None:
+    with served(opened, TOKENS) as address:
+        async with client_of(address, mode, "right") as client:
+            assert await works(client)
+            answers = [
+                httpx2.post(
+                    f"{address}/mcp",
+                    content=b"{}",
+                    headers={"Authorization": f"Bearer {i}", "X-Forwarded-For": f"10.0.0.{i}"},
+                )
+                for i in range(2 * MOST_FAILED)
+            ]
+            statuses = [one.status_code for one in answers]
+            assert statuses == [401] * MOST_FAILED + [429] * MOST_FAILED
+            assert 0 < int(answers[-1].headers["retry-after"]) <= 60
+            # Nobody learns now whether a token is right; who was in before works on.
+            guess = httpx2.post(f"{address}/mcp", headers={"Authorization": "Bearer other"})
+            assert guess.status_code == 429
+            assert await works(client)
+
+
+def test_forwarded_addresses_do_not_evade_the_limit_of_the_page(opened: Opened) -> None:
+    with served(opened, TOKENS, announce=lambda _: None) as address:
+        statuses = [
+            httpx2.post(
+                f"{address}/sign-in",
+                data={"token": f"{i}"},
+                headers={"X-Forwarded-For": f"10.0.0.{i}"},
+            ).status_code
+            for i in range(2 * MOST_FAILED)
+        ]
+    assert statuses == [403] * MOST_FAILED + [429] * MOST_FAILED
+
+
+def test_a_proxy_is_believed_when_it_is_named(opened: Opened) -> None:
+    with served(opened, TOKENS, trusted_proxies=["127.0.0.0/8"]) as address:
+        for i in range(2 * MOST_FAILED):
+            headers = {"Authorization": f"Bearer {i}", "X-Forwarded-For": f"10.0.0.{i}"}
+            assert httpx2.post(f"{address}/mcp", headers=headers).status_code == 401
+
+
+def test_the_setting_names_addresses(tmp_path: Path) -> None:
+    own = tmp_path / "copydesk.toml"
+    own.write_text('trusted_proxies = ["10.0.0.1", "fd00::/8"]\n')
+    assert load(str(tmp_path)).trusted_proxies == ("10.0.0.1", "fd00::/8")
+    for wrong in ('["proxy"]', '["*"]', '"10.0.0.1"', "[5]"):
+        own.write_text(f"trusted_proxies = {wrong}\n")
+        with pytest.raises(ConfigError, match="trusted_proxies"):
+            load(str(tmp_path))
+
+
+@pytest.mark.anyio
+async def test_event_streams(opened: Opened) -> None:
+    with served(opened, TOKENS) as address, ExitStack() as held:
+        statuses: list[int] = []
+        for _ in range(MOST_STREAMS + 3):
+            one = Raw(address, "legacy", Authorization="Bearer right")
+            held.callback(one.http.close)
+            headers = {**one.headers, "Accept": "text/event-stream"}
+            found = held.enter_context(one.http.stream("GET", "/mcp", headers=headers))
+            statuses.append(found.status_code)
+        assert statuses == [200] * MOST_STREAMS + [429] * 3
+        assert found.headers["retry-after"]
+        other = Raw(address, "legacy", Authorization="Bearer other")
+        with other.http.stream("GET", "/mcp", headers={**other.headers}) as own:
+            assert own.status_code == 200
+        async with client_of(address, "auto", "right") as client:
+            assert await works(client)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    "half",
+    [
+        b"",
+        b"POST /mcp HT",
+        HEAD,
+        HEAD + b"Content-Length: 100\r\n\r\n{",
+        b"GET / HTTP/1.1\r\nHost: ",
+    ],
+    ids=["nothing", "line", "headers", "body", "page"],
+)
+async def test_half_sent_requests_make_room(opened: Opened, mode: str, half: bytes) -> None:
+    with served(opened, {}) as address, ExitStack() as held:
+        async with client_of(address, mode) as before:
+            assert await works(before)
+            ones = [held.enter_context(closing(raw(address, half))) for _ in range(150)]
+            async with client_of(address, mode) as client:
+                assert await works(client)
+            assert await works(before)
+            for one in ones[: 150 - MOST_HALF_SENT - 8]:  # those that made room
+                assert b" 408 " in (heard(one) or b" 408 ")
+            ones[-1].setblocking(False)
+            with pytest.raises(BlockingIOError):  # the last ones may go on
+                ones[-1].recv(1)
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        b"",
+        HEAD,
+        HEAD + b"Content-Length: 100\r\n\r\n{",
+        b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET",
+    ],
+)
+def test_a_request_has_to_come_in_time(
+    opened: Opened, half: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_limits, "IDLE_SECONDS", 0.3)
+    with served(opened, {}) as address, closing(raw(address, half)) as one:
+        said = heard(one)  # it ends: the server has closed
+        # Behind an answer, or in a body, it just closes: nothing could be told apart there.
+        assert b" 408 " in said or b"Length" in half or half.endswith(b"GET")
+        assert httpx2.get(f"{address}/sign-in").status_code == 200
+
+
+def test_drops_of_a_request_do_not_keep_it_open(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_limits, "HEADERS_SECONDS", 0.5)
+    with served(opened, {}) as address, closing(raw(address, HEAD)) as one:
+        ended = threading.Event()
+
+        def drip() -> None:
+            while not ended.wait(0.05):
+                try:
+                    one.sendall(b"X: y\r\n")
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        assert b" 408 " in (heard(one) or b" 408 ")
+        ended.set()
+        thread.join(SECONDS)
+
+
+def test_connections(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_limits, "MOST_CONNECTIONS", 5)
+    with served(opened, {}) as address:
+        with ExitStack() as held:
+            for _ in range(5):
+                held.enter_context(closing(raw(address, b"")))
+            with closing(raw(address, b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")) as more:
+                said = heard(more)
+            assert said.startswith(b"HTTP/1.1 503 ")
+            assert b"Retry-After: " in said
+        for _ in range(200):  # the others have gone
+            answer: Any = httpx2.get(f"{address}/sign-in")
+            if answer.status_code == 200:
+                return
+        raise AssertionError("the closed connections still count")
+
+
+def test_an_address_is_a_network_of_ipv6() -> None:
+    same = http_limits.network_of("2001:db8::1"), http_limits.network_of("2001:db8::ffff:2")
+    assert same[0] == same[1] != http_limits.network_of("2001:db8:1::1")
+    assert http_limits.network_of("10.0.0.1") != http_limits.network_of("10.0.0.2")
