@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from threading import Event, Lock
 from typing import Protocol
 
@@ -28,6 +29,40 @@ LARGEST = sizes.LARGE
 
 MOST_SEEN = 1 << 15
 """Of how many pairs of a text and a path it is known that the text was seen there."""
+
+
+MOST_SHOWN = 4096
+"""Of how many members, files and versions it is known which lines were shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLines:
+    """Which lines of one version of a file a member was shown: runs [start, stop), 0-based.
+
+    Runs are in order and do not touch. `version` is empty, and the runs are, where only the
+    end of a large file was read, of which no version is known.
+    """
+
+    version: str
+    total: int
+    runs: tuple[tuple[int, int], ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of that version was shown."""
+        return bool(self.version) and sum(stop - start for start, stop in self.runs) == self.total
+
+    def joined(self, other: ShownLines | None) -> ShownLines:
+        """With what else was shown of this version."""
+        if other is None or other.version != self.version:
+            return self
+        runs: list[tuple[int, int]] = []
+        for start, stop in sorted((*self.runs, *other.runs)):
+            if runs and start <= runs[-1][1]:
+                runs[-1] = (runs[-1][0], max(stop, runs[-1][1]))
+            else:
+                runs.append((start, stop))
+        return replace(self, runs=tuple(runs[:_MOST_RUNS]))
 
 
 class Bases(Protocol):
@@ -52,11 +87,20 @@ class Bases(Protocol):
         """
         ...
 
+    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
+        """Remember that the member was shown lines of the file at the real path."""
+        ...
+
+    def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
+        """What the member was shown of a version; without one, of the version it saw last."""
+        ...
+
     def close(self) -> None:
         """Let go of what is held; what was to be kept is kept."""
         ...
 
 
+_MOST_RUNS = 1_000
 _RECENT = 64
 _PASSED_OVER = 16
 """A text that was kept a moment ago is kept anew only every so many times."""
@@ -119,6 +163,19 @@ class BasesBeside:
             self._hurry.set()
             large.result()
         return self._inner.find(digest, named, at)
+
+    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
+        """Remember soon that the member was shown lines of the file."""
+        with self._lock:
+            self._last = self._thread.submit(self._inner.note_shown, member, at, lines)
+
+    def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
+        """What the member was shown of a version; without one, of the version it saw last."""
+        with self._lock:
+            last = self._last
+        if last is not None:
+            last.result()
+        return self._inner.shown(member, at, version)
 
     def close(self) -> None:
         """Keep what is to be kept."""

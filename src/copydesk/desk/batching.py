@@ -13,7 +13,7 @@ from functools import cached_property
 
 from copydesk.desk.bases import LARGEST
 from copydesk.desk.member import Member
-from copydesk.desk.seeing import authorized
+from copydesk.desk.seeing import authorized, check_shown, note_whole
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
@@ -184,9 +184,10 @@ class Batching:
         A new file has the very content. One that is written over keeps its
         encoding, its byte order mark and the line ends that most of it has.
         Raises FileExists, FileNotFound when something was expected of a file
-        that is not there, InvalidArgs when nothing was of one that is.
+        that is not there, InvalidArgs when nothing was of one that is, IncompleteRead
+        for who was shown only a part of it, and EncodingRefused.
         """
-        authorized(self._set.files, member, path, "write", "read")
+        real = authorized(self._set.files, member, path, "write", "read")
         size = self._size(path)
         if size is None:
             if not expected.nothing:
@@ -198,10 +199,13 @@ class Batching:
             raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
         def made(base: Snapshot) -> Batch:
+            check_shown(self._set.bases, member, real)
             text = whole_text(base, content)
             return _whole(base, base.start(0), _styled(base, text))
 
-        return self._rewrite(member, tool, path, expected, made, dry=False)
+        done = self._rewrite(member, tool, path, expected, made, dry=False)
+        note_whole(self._set.bases, member, real, done.after)
+        return done
 
     def _size(self, path: RelPath) -> int | None:
         """The size of the file, in bytes; None when there is none."""
@@ -219,6 +223,7 @@ class Batching:
         written = self._writer.create(job, lambda: made)
         done = made.written(written.edit_id, written.digest)
         self._keep(done, real)
+        note_whole(self._set.bases, member, real, done.after)
         return done
 
     def _rewrite(

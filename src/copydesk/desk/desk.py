@@ -32,7 +32,7 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.seeing import authorized, check_look, may_read
+from copydesk.desk.seeing import authorized, check_look, check_shown, may_read, note_whole
 from copydesk.desk.setting import Setting
 from copydesk.desk.transaction import Transactions
 from copydesk.desk.undoing import Undoing
@@ -122,7 +122,7 @@ class Desk:
     def read(
         self, member: Member, path: RelPath, range_text: str = "", most_lines: int = MOST_LINES
     ) -> Reading:
-        """Some lines of a file; what was read is remembered as a base."""
+        """Some lines of a file; what was read is remembered as a base, and what was shown of it."""
         authorized(self._set.files, member, path, "read")
         try:
             real, stamp = self._set.files.stat(path)
@@ -133,6 +133,7 @@ class Desk:
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
+                self._set.bases.note_shown(member.name, real, seen.shown)
                 return seen
             document = self._set.files.read(path)
             member.permission.check("read", document.real)
@@ -141,7 +142,9 @@ class Desk:
         base = Snapshot.of(document.data, self._set.named(document.real))
         mtime_ms = document.stamp.mtime_ns // 1_000_000
         self._set.bases.keep(base, document.real)
-        return read_lines(path, base, mtime_ms, range_text, most_lines)
+        found = read_lines(path, base, mtime_ms, range_text, most_lines)
+        self._set.bases.note_shown(member.name, document.real, found.shown)
+        return found
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
         """Write the plan, on the file as it is now, once.
@@ -251,7 +254,9 @@ class Desk:
         now_ms = self._set.clock()
         job = Job(member, tool, path, (now_ms, tool))
         written = self._writer.create(job, lambda: made)
-        self._set.bases.keep(after, self._drafting.real(path))
+        real = self._drafting.real(path)
+        self._set.bases.keep(after, real)
+        note_whole(self._set.bases, member, real, after)
         return Created(path, after, added, written.edit_id, diff)
 
     def overwrite(
@@ -266,7 +271,8 @@ class Desk:
     ) -> Overwritten:
         """Replace the whole file, if it has `known` lines and bytes.
 
-        Raises SuspiciousDiff, FileNotFound, StatsMismatch, EncodingRefused.
+        Raises SuspiciousDiff, FileNotFound, StatsMismatch, EncodingRefused, and
+        IncompleteRead for who was shown only a part of it.
         """
         if not may_be_diff:
             suspicion.check(content)
@@ -275,6 +281,7 @@ class Desk:
         def make(now: Source) -> Revision:
             if (now.line_count, now.size) != known:
                 raise StatsMismatch(*known, now.line_count, now.size, now.version)
+            check_shown(self._set.bases, member, real)
             base = now.whole()
             text = whole_text(base, content + "\n" * added).replace("\r\n", "\n")
             newline = base.dominant_newline
@@ -283,13 +290,15 @@ class Desk:
             change = ChangeSet.of(base.size, [Edit(start, base.size, new)])
             return Revision(base, change, base.edited(change), unified(base, change, str(path)))
 
+        real = self._drafting.real(path)
         job = Job(member, tool, path, (self._set.clock(), tool))
         try:
             written = self._writer.write(job, make)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         made = written.made
-        self._set.bases.keep(made.after, self._drafting.real(path))
+        self._set.bases.keep(made.after, real)
+        note_whole(self._set.bases, member, real, made.after)
         return Overwritten(path, made.base, made.after, added, written.edit_id, made.diff)
 
     def _draft(self, member: Member, request: Request, terms: Terms) -> Draft:

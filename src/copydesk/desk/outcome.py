@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from copydesk.desk.bases import ShownLines
 from copydesk.desk.journal import Entry
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import ContextMatch, Plan
@@ -146,6 +147,16 @@ class Reading:
     last_wanted: int
     mtime_ms: int
     digest: str | None
+
+    @property
+    def shown(self) -> ShownLines:
+        """Which lines were shown whole."""
+        if self.version is None or self.first_line is None or self.total_lines is None:
+            return ShownLines("", self.total_lines or 1, ())
+        first = self.first_line - 1
+        last = first + len(self.lines) - self.cut_in_line
+        runs = ((first, last),) if first < last else ()
+        return ShownLines(self.version, self.total_lines, runs)
 
 
 @dataclass(frozen=True, slots=True)

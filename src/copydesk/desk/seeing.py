@@ -7,10 +7,14 @@ by what it leads to now.
 
 from __future__ import annotations
 
+from copydesk.desk.bases import Bases, ShownLines
 from copydesk.desk.member import Member, Operation
-from copydesk.errors import FileNotFound, NotAFile, Refusal
+from copydesk.errors import FileNotFound, IncompleteRead, NotAFile, Refusal
 from copydesk.store.protocol import Files
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+_SHOWN_RUNS = 10
 
 
 def may_read(files: Files, member: Member, path: RelPath) -> bool:
@@ -68,6 +72,24 @@ def is_dir(files: Files, path: RelPath) -> bool:
     except Refusal:
         return False
     return False
+
+
+def check_shown(bases: Bases, member: Member, real: RelPath) -> None:
+    """Raise IncompleteRead where the member, of what it last saw of a file, saw only a part.
+
+    What it would write as a whole file comes from there. Who was shown nothing knows so.
+    """
+    shown = bases.shown(member.name, real)
+    if shown is not None and not shown.complete:
+        runs = tuple(f"{start + 1}~{stop}" for start, stop in shown.runs[:_SHOWN_RUNS])
+        raise IncompleteRead(shown.version, runs or None, shown.total)
+
+
+def note_whole(bases: Bases, member: Member, real: RelPath, text: Snapshot) -> None:
+    """Remember that the member knows all of a text, which it has written."""
+    lines = text.line_count
+    runs = ((0, lines),) if lines else ()
+    bases.note_shown(member.name, real, ShownLines(text.version, lines, runs))
 
 
 def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:

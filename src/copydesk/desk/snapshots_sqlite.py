@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
-from copydesk.desk.bases import LARGEST, MEMORY_BYTES, MOST_SEEN
+from copydesk.desk.bases import LARGEST, MEMORY_BYTES, MOST_SEEN, MOST_SHOWN, ShownLines
 from copydesk.desk.database import Database
 from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.protocol import Content
@@ -32,6 +32,10 @@ CREATE TABLE IF NOT EXISTS content (id INTEGER PRIMARY KEY, packed BLOB NOT NULL
 CREATE TABLE IF NOT EXISTS seen (
     id INTEGER PRIMARY KEY AUTOINCREMENT, text INTEGER NOT NULL, path BLOB NOT NULL,
     UNIQUE (text, path)
+);
+CREATE TABLE IF NOT EXISTS shown (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, reader BLOB NOT NULL, version TEXT NOT NULL,
+    total INTEGER NOT NULL, runs TEXT NOT NULL, UNIQUE (reader, version)
 )
 """
 # The content stands apart: an update writes its whole row again.
@@ -108,6 +112,34 @@ class SqliteSnapshots:
         try:
             return Snapshot.of(data, named)
         except BinaryFile:  # kept for a file that has another encoding
+            return None
+
+    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
+        """Remember that the member was shown lines of the file."""
+        reader = _reader(member, at)
+        try:
+            with self._db.writing() as db:
+                known = _shown(db, reader, lines.version)
+                joined = lines.joined(known)
+                runs = " ".join(f"{start}-{stop}" for start, stop in joined.runs)
+                db.execute(
+                    "INSERT OR REPLACE INTO shown (reader, version, total, runs)"
+                    " VALUES (?, ?, ?, ?)",
+                    (reader, joined.version, joined.total, runs),
+                )
+                db.execute(
+                    "DELETE FROM shown WHERE id <= (SELECT max(id) FROM shown) - ?", (MOST_SHOWN,)
+                )
+        except Failed as failure:
+            self._recover(failure)
+
+    def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
+        """What the member was shown of a version; without one, of the version it saw last."""
+        try:
+            with self._db.reading() as db:
+                return _shown(db, _reader(member, at), version)
+        except Failed as failure:
+            self._recover(failure)
             return None
 
     def close(self) -> None:
@@ -210,6 +242,24 @@ class SqliteSnapshots:
 def _key(at: RelPath) -> bytes:
     """What stands for a path."""
     return hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).digest()[:8]
+
+
+def _reader(member: str, at: RelPath) -> bytes:
+    """What stands for a member who reads a path."""
+    name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(name).digest()[:16]
+
+
+def _shown(db: sqlite3.Connection, reader: bytes, version: str | None) -> ShownLines | None:
+    row = db.execute(
+        "SELECT version, total, runs FROM shown WHERE reader = ?1 AND (?2 IS NULL OR version = ?2)"
+        " ORDER BY id DESC LIMIT 1",
+        (reader, version),
+    ).fetchone()
+    if row is None:
+        return None
+    pairs = (run.split("-") for run in str(row[2]).split())
+    return ShownLines(row[0], row[1], tuple((int(start), int(stop)) for start, stop in pairs))
 
 
 def _insert(db: sqlite3.Connection, digest: bytes, packed: bytes) -> None:

@@ -8,8 +8,9 @@ them). Invariant: a refusal raised means that nothing was written, but for
     Refusal
     ├── argument: PathRequired, InvalidArgs, InvalidPath, InvalidRange, RangeOutOfBounds,
     │             ContentRequired, SuspiciousDiff
-    ├── file: FileNotFound, FileExists, NotAFile, BinaryFile, EncodingRefused, FileTooLarge,
-    │         StatsMismatch, StaleRead, AccessDenied
+    ├── file: FileNotFound, FileExists, NotAFile, BinaryFile, EncodingRefused,
+    │         IncompleteRead, FileTooLarge, StatsMismatch, StaleRead,
+    │         AccessDenied
     ├── place: AnchorNotFound, AnchorAmbiguous, OccurrenceOutOfRange, ContentChanged, AmbiguousMatch
     ├── hunk: InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, EditNotFound
     ├── batch: PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
@@ -62,6 +63,7 @@ from copydesk.errors.file import (
     FileExists,
     FileNotFound,
     FileTooLarge,
+    IncompleteRead,
     NotAFile,
     StaleRead,
     StatsMismatch,
@@ -103,6 +105,7 @@ __all__ = [
     "FileTooLarge",
     "HunkNotFound",
     "HunkRejected",
+    "IncompleteRead",
     "InvalidArgs",
     "InvalidHunkId",
     "InvalidPath",

@@ -56,6 +56,19 @@ class EncodingRefused(Refusal):
 
 
 @dataclass(eq=False)
+class IncompleteRead(Refusal):
+    """A whole file would be written by one who was shown only a part of it.
+
+    `shown_lines` are those of `version`, each `N~M`; None where none was shown whole.
+    """
+
+    code: ClassVar[str] = "INCOMPLETE_READ"
+    version: str
+    shown_lines: tuple[str, ...] | None
+    total_lines: int
+
+
+@dataclass(eq=False)
 class FileTooLarge(Refusal):
     """The file is above the limit; `setting` is the key of it, when that is not `limit_bytes`."""
 

@@ -14,7 +14,7 @@ import hashlib
 import zlib
 from contextlib import suppress
 
-from copydesk.desk.bases import LARGEST, MOST_SEEN
+from copydesk.desk.bases import LARGEST, MOST_SEEN, MOST_SHOWN, ShownLines
 from copydesk.desk.redis.server import Script, Server
 from copydesk.errors import BinaryFile, ServerFailed
 from copydesk.store.protocol import Content
@@ -60,6 +60,21 @@ if ARGV[2] ~= '' then redis.call('ZADD', p .. 'seen', now, ARGV[2]) end
 return text
 """
 )
+_NOTE_SHOWN = Script(
+    """
+redis.call('HSET', p .. 'shown', ARGV[1], ARGV[2])
+redis.call('ZADD', p .. 'readers', redis.call('INCR', p .. 'uses'), ARGV[1])
+local over = redis.call('ZCARD', p .. 'readers') - tonumber(ARGV[3])
+if over <= 0 then return end
+for _, one in ipairs(redis.call('ZRANGE', p .. 'readers', 0, over - 1)) do
+  redis.call('HDEL', p .. 'shown', one)
+  redis.call('ZREM', p .. 'readers', one)
+end
+"""
+)
+_SHOWN = Script("return redis.call('HGET', p .. 'shown', ARGV[1])")
+_VERSIONS = 4
+"""Of so many versions of a file it is known what a member was shown."""
 
 
 class RedisBases:
@@ -108,6 +123,29 @@ class RedisBases:
             return None
         return snapshot if snapshot.digest.startswith(digest) else None
 
+    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
+        """Remember that the member was shown lines of the file, if the server is there.
+
+        Of two that are noted at one moment one may be lost: less is known then, not more.
+        """
+        with suppress(ServerFailed):
+            known = self._all_shown(member, at)
+            same = next((one for one in known if one.version == lines.version), None)
+            others = (one for one in known if one.version != lines.version)
+            kept = [lines.joined(same), *others][:_VERSIONS]
+            rows = b"\n".join(map(_row, kept))
+            self._server.call(_NOTE_SHOWN, _reader(member, at), rows, MOST_SHOWN // _VERSIONS)
+
+    def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
+        """What the member was shown of a version; without one, of the version it saw last."""
+        known = self._all_shown(member, at)
+        return next((one for one in known if version in (None, one.version)), None)
+
+    def _all_shown(self, member: str, at: RelPath) -> list[ShownLines]:
+        """What is known of the last versions, the one seen last first; ServerFailed."""
+        found: bytes | None = self._server.call(_SHOWN, _reader(member, at))
+        return [_lines(row) for row in (found or b"").split(b"\n") if row]
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -119,6 +157,24 @@ class RedisBases:
     def _put(self, digest: str, data: bytes) -> None:
         text = digest.encode() + data
         self._server.call(_KEEP, digest[:VERSION_LENGTH], text, self._most)
+
+
+def _reader(member: str, at: RelPath) -> str:
+    """What stands for a member who reads a path."""
+    name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(name).hexdigest()[:32]
+
+
+def _row(lines: ShownLines) -> bytes:
+    """A version, its number of lines, and the runs that were shown, as words."""
+    runs = "".join(f" {start}-{stop}" for start, stop in lines.runs)
+    return f"{lines.version} {lines.total}{runs}".encode()
+
+
+def _lines(row: bytes) -> ShownLines:
+    version, total, *runs = row.decode().split(" ")
+    pairs = (run.split("-") for run in runs)
+    return ShownLines(version, int(total), tuple((int(a), int(b)) for a, b in pairs))
 
 
 def _mark(digest: str, at: RelPath) -> str:

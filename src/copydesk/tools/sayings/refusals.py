@@ -68,6 +68,14 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The content holds \\xNN, as bytes of the file were shown that are no text ({encoding}). Edit the lines that change, where \\xNN stands for such a byte, or name the encoding in the configuration; \\\\xNN says the text.",
         "正文含有 \\xNN：文件（{encoding}）中无法解码的字节就是这样显示的。请只编辑有变动的行，其中 \\xNN 代表该字节；或在配置中指明编码。要写这几个字符本身，用 \\\\xNN。",
     ),
+    "INCOMPLETE_READ": (
+        "You were shown only a part of this file (lines {shown_lines} of {total_lines}), and the rest would be lost. Read the rest first, or edit the lines that change.",
+        "你只读到此文件的一部分（共 {total_lines} 行中的第 {shown_lines} 行），其余内容会丢失。请先读完其余部分，或只编辑有变动的行。",
+    ),
+    "INCOMPLETE_READ.less": (
+        "You were shown only a part of this file, and the rest would be lost. Read all of it first, or edit what changes.",
+        "你只读到此文件的一部分，其余内容会丢失。请先读完全部内容，或只编辑有变动之处。",
+    ),
     "FILE_TOO_LARGE": (
         "The file has {size_bytes} bytes; the limit is {limit_bytes}, which limit_bytes in the configuration can raise.",
         "文件有 {size_bytes} 字节，上限为 {limit_bytes}，可在配置中用 limit_bytes 提高。",
