@@ -11,10 +11,10 @@ import ipaddress
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_FAILED: Final = 8
 """So many wrong tokens may come from one address within `WINDOW_MS`."""
@@ -204,7 +204,8 @@ class LimitedProtocol(H11Protocol):
         self._come()
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        if cycle is None or cycle.response_complete:
             self._refuse(408, "Request Timeout", "The request did not come in time")
         else:
             self.transport.close()

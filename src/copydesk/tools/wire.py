@@ -145,17 +145,19 @@ def _not_given(value: object, schema: Schema) -> bool:
 
 def _with_texts(schema: Schema, value: object) -> object:
     """The value, with numbers as texts wherever the schema asks for a text, at any depth."""
+    whole = value
     if isinstance(value, list) and "items" in schema:
         return [_with_texts(schema["items"], item) for item in cast("list[object]", value)]
     if isinstance(value, dict) and "properties" in schema:
         known: Mapping[str, Schema] = schema["properties"]
         items = cast("dict[str, object]", value).items()
         return {name: _with_texts(known.get(name, {}), item) for name, item in items}
-    if schema.get("type") != "string" or isinstance(value, bool):
-        return value
-    if isinstance(value, int) and value.bit_length() <= MOST_BITS:
-        return str(value)
-    return repr(value) if isinstance(value, float) and isfinite(value) else value
+    if schema.get("type") == "string" and not isinstance(value, bool):
+        if isinstance(value, int) and value.bit_length() <= MOST_BITS:
+            return str(value)
+        if isinstance(value, float) and isfinite(value):
+            return repr(value)
+    return whole
 
 
 def _are_rows(schema: Schema, value: object) -> bool:
