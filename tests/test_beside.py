@@ -21,6 +21,7 @@ from copydesk.edit.draft import compose
 from copydesk.edit.place import locate
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdit
+from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import Content
 from copydesk.store.state import StateFile
@@ -107,7 +108,9 @@ class Counting:
         self.most = self.times = 0
 
     @contextmanager
-    def hold(self, key: str) -> Iterator[None]:
+    def hold(
+        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+    ) -> Iterator[None]:
         self.held.append(key)
         self.most, self.times = max(self.most, len(self.held)), self.times + 1
         try:

@@ -32,6 +32,7 @@ def check_good(root: Path, text: str, name: str = FILE, **expected: Any) -> None
         ("ttl_seconds = 1", {"ttl_seconds": 1}),
         ("limit_bytes = 10\nbases_bytes = 11", {"limit_bytes": 10, "bases_bytes": 11}),
         ("journal_days = 1\njournal_bytes = 2", {"journal_days": 1, "journal_bytes": 2}),
+        ("lock_seconds = 3", {"lock_seconds": 3}),
         ('state = ".desk"', {"state": ".desk"}),
         ("", {"registry": "sqlite", "redis_url": "", "registry_name": ""}),
         (

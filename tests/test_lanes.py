@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from copydesk.desk.lanes import Exclusion, Lanes, Ticket
 from copydesk.errors import Failed
+from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
 
 SOON = 10.0
@@ -107,7 +108,9 @@ class Blocked:
         self.asked, self.open = threading.Event(), threading.Event()
 
     @contextmanager
-    def hold(self, key: str) -> Iterator[None]:
+    def hold(
+        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+    ) -> Iterator[None]:
         if key == self.key:
             self.asked.set()
             assert self.open.wait(SOON)
@@ -211,6 +214,7 @@ def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
 
 HOLDER = """
 import sys, time
+from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
 with FileLocks(sys.argv[1]).hold("file"):
     print("held", flush=True)

@@ -72,6 +72,7 @@ CODES_OF_ENVELOPE = {
     "FILE_NOT_FOUND": {"NOT_FOUND"},
     "NOT_A_FILE": {"IS_DIRECTORY", "EXECUTION_ERROR"},
     "FILE_TOO_LARGE": {"EXECUTION_ERROR"},
+    "BUSY": {"TIMEOUT"},
     "FAILED": {"PERMISSION_DENIED", "TIMEOUT", "EXECUTION_ERROR", "INTERNAL_ERROR"},
 }
 """What an envelope calls the refusals that have another name there."""

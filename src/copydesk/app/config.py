@@ -51,6 +51,7 @@ _MOST = {
     "whole_bytes": 1 << 50,
     "bases_bytes": 1 << 50,
     "journal_days": 36_600,
+    "lock_seconds": 3_600,
     "journal_bytes": 1 << 50,
 }
 """The settings that are numbers, and the highest of each."""
@@ -137,6 +138,8 @@ class Config:
     the root. `bases_bytes` bounds what is remembered of texts. `elicitation`: whether
     the user of an MCP client can decide on a plan in the client, or is only told of it.
 
+    `lock_seconds` is how long a call waits for a file that others work on.
+
     `registry` is where plans, decisions and the journal are: in the state folder, or on
     the server at `redis_url` under `registry_name`, empty for a name made of the root's path.
     `trusted_proxies` are addresses and networks whose X-Forwarded-For is believed.
@@ -154,6 +157,7 @@ class Config:
     bases_bytes: int = 64 << 20
     journal_days: int = 90
     journal_bytes: int = 512 << 20
+    lock_seconds: int = 10
     encodings: tuple[tuple[str, str], ...] = ()
     state: str = ".copydesk"
     registry: Literal["sqlite", "redis"] = "sqlite"

@@ -135,7 +135,7 @@ def of_process(config: Config) -> Memory:
         MemoryTally(),
         MemoryJournal(),
         BasesBeside(SqliteSnapshots(Database(), config.bases_bytes)),
-        Lanes(),
+        Lanes(seconds=config.lock_seconds),
     )
 
 
@@ -154,7 +154,7 @@ def _of_folder(root: str, config: Config) -> Memory:
     from copydesk.store.locks import FileLocks
 
     state = StateFolder(root, config.state)
-    locks = FileLocks(state.path("locks"), lambda: state.folder("locks"))
+    locks = FileLocks(state.path("locks"), lambda: state.folder("locks"), config.lock_seconds)
     losses = Losses()
 
     def database(
@@ -191,7 +191,7 @@ def _of_folder(root: str, config: Config) -> Memory:
         SqliteTally(in_tally),
         SqliteJournal(in_journal),
         BasesBeside(SqliteSnapshots(in_snapshots, config.bases_bytes)),
-        Lanes(locks),
+        Lanes(locks, config.lock_seconds),
         state,
         in_decisions.path,
         changes=lambda: (plans.changes(), decisions.changes()),
@@ -219,7 +219,7 @@ def _of_server(root: str, config: Config) -> Memory:
     from copydesk.desk.redis.registry import RedisRegistry
     from copydesk.desk.redis.tally import RedisTally
 
-    leases, counts = Leases(server, time.monotonic), Counts(server)
+    leases, counts = Leases(server, time.monotonic, seconds=config.lock_seconds), Counts(server)
 
     def let_go() -> None:
         leases.close()
@@ -231,7 +231,7 @@ def _of_server(root: str, config: Config) -> Memory:
         RedisTally(server),
         RedisJournal(server, leases),
         BasesBeside(RedisBases(server, config.bases_bytes)),
-        Lanes(leases),
+        Lanes(leases, config.lock_seconds),
         StateFolder(root, config.state),
         changes=counts.plans_and_decisions,
         seen=counts.all,

@@ -199,7 +199,7 @@ class Applying:
     def turn(self, plan: Plan) -> AbstractContextManager[None]:
         """The turn of the plan's file: within it no apply of the plan is under way."""
         real = self._drafting.real(plan.request.path)
-        return self._set.turns.of(real, (plan.created_ms, plan.id))
+        return self._set.turns.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
 
 
 def made(

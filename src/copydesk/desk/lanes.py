@@ -2,8 +2,8 @@
 
 What lives here: the queue inside of one process, and the seam for exclusion
 across processes. What must not: the document itself (a rename would swap its
-inode and the lock with it). Invariant: a turn is given to the smallest ticket
-that waits when the file falls free.
+inode and the lock with it). Invariants: a turn is given to the smallest ticket
+that waits when the file falls free; who waits for too long is told who works there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from threading import Condition, Lock
 from typing import Protocol
 
 from copydesk.errors import check_cancelled, poll_seconds
+from copydesk.store.holder import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
 
 Ticket = tuple[int, str]
 """Milliseconds since 1970 and a name: what decides who is first."""
@@ -29,15 +30,22 @@ def inode_key(dev: int, ino: int) -> str:
 class Exclusion(Protocol):
     """Exclusion across processes, by key."""
 
-    def hold(self, key: str) -> AbstractContextManager[None]:
-        """Wait until no other process holds the key, and hold it."""
+    def hold(
+        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+    ) -> AbstractContextManager[None]:
+        """Wait until no other process holds the key, and hold it for the caller.
+
+        Raises Busy after so many seconds, or as many as it was made for.
+        """
         ...
 
 
 class NoExclusion:
     """For one process alone."""
 
-    def hold(self, key: str) -> AbstractContextManager[None]:
+    def hold(
+        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+    ) -> AbstractContextManager[None]:
         """Nobody else is there."""
         return nullcontext()
 
@@ -46,22 +54,32 @@ class NoExclusion:
 class _Lane:
     free: Condition
     waiting: list[tuple[Ticket, int]] = field(default_factory=list[tuple[Ticket, int]])
-    busy: bool = False
+    holder: Holder | None = None
     users: int = 0
 
 
 class Lanes:
-    """The lanes of all files."""
+    """The lanes of all files. A turn is waited for so many `seconds`."""
 
-    def __init__(self, exclusion: Exclusion | None = None) -> None:
-        self._exclusion = exclusion or NoExclusion()
+    def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
+        self._exclusion, self._seconds = exclusion or NoExclusion(), seconds
         self._lock = Lock()
         self._lanes: dict[str, _Lane] = {}
         self._count = 0
 
+    def deadline(self) -> Deadline:
+        """Until when one waits who begins to wait now, for all the lanes that it wants."""
+        return Deadline(self._seconds)
+
     @contextmanager
-    def turn(self, key: str, ticket: Ticket) -> Generator[None, None, None]:
-        """Hold the lane of `key`; those that wait get it in the order of their tickets."""
+    def turn(
+        self, key: str, ticket: Ticket, caller: Caller = NOBODY, until: Deadline | None = None
+    ) -> Generator[None, None, None]:
+        """Hold the lane of `key`; those that wait get it in the order of their tickets.
+
+        Raises Busy, which names who holds it, after `until`, as `deadline` gives it.
+        """
+        deadline = self.deadline() if until is None else until
         with self._lock:
             lane = self._lanes.setdefault(key, _Lane(Condition(self._lock)))
             self._count += 1
@@ -69,8 +87,10 @@ class Lanes:
             heapq.heappush(lane.waiting, mine)
             lane.users += 1
             try:
-                while lane.busy or lane.waiting[0] != mine:
-                    lane.free.wait(poll_seconds())
+                while lane.holder or lane.waiting[0] != mine:
+                    if not deadline.left:
+                        raise (lane.holder or Holder()).busy(key, deadline.seconds)
+                    lane.free.wait(min(deadline.left, poll_seconds() or deadline.left))
                     check_cancelled()
             except BaseException:  # cancelled, Ctrl-C: nobody must wait for one who has gone
                 lane.waiting.remove(mine)
@@ -78,13 +98,13 @@ class Lanes:
                 self._leave(key, lane)
                 raise
             heapq.heappop(lane.waiting)
-            lane.busy = True
+            lane.holder = Holder.here(caller)
         try:
-            with self._exclusion.hold(key):
+            with self._exclusion.hold(key, deadline.left, caller):
                 yield
         finally:
             with self._lock:
-                lane.busy = False
+                lane.holder = None
                 self._leave(key, lane)
 
     def _leave(self, key: str, lane: _Lane) -> None:

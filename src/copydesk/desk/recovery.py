@@ -16,7 +16,7 @@ from copydesk.desk.journal import Entry, Journal, State
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.registry import Registry
 from copydesk.desk.rollback import TORN_MS, Found, How, Inode, Rollback
-from copydesk.errors import HunkNotFound, Refusal
+from copydesk.errors import Busy, HunkNotFound, Refusal
 from copydesk.store.protocol import Files, NotPutBack, TargetMoved
 
 LEFT_OVER_MS = 60_000
@@ -68,7 +68,7 @@ class Recovery:
         """The open entries that `run` would have something to do for; nothing is changed."""
         found: list[Entry] = []
         for entry in self._journal.in_doubt():
-            with self._turns([entry]):
+            with suppress(Busy), self._turns([entry]):
                 now = self._journal.get(entry.edit_id)
                 if now is None or now.state != "open":
                     continue
@@ -178,11 +178,14 @@ class Recovery:
             self._files.sweep_for(first.path, None if ours else known)
 
     def _settle_alone(self, entry: Entry, now_ms: int) -> tuple[Settled, ...]:
-        with self._turns([entry]):
-            now = self._journal.get(entry.edit_id)
-            if now is None or now.state != "open":  # its writer was alive, and has recorded it
-                return ()
-            state = self.settle(entry, now_ms)
+        try:
+            with self._turns([entry]):
+                now = self._journal.get(entry.edit_id)
+                if now is None or now.state != "open":  # its writer was alive, and has recorded it
+                    return ()
+                state = self.settle(entry, now_ms)
+        except Busy as busy:  # its writer may be alive
+            return (Settled(entry, "open", str(busy)),)
         return (Settled(entry, state, _TORN if state == "open" else ""),)
 
     def _judged(self, entry: Entry) -> tuple[How, Found | None]:
@@ -203,7 +206,7 @@ class Recovery:
         tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
         with ExitStack() as held:
             for key in sorted(tickets):
-                held.enter_context(self._lanes.turn(key, tickets[key]))
+                held.enter_context(self._lanes.turn(key, tickets[key], ("copydesk", "recover")))
             return held.pop_all()
 
     def _end(self, entries: Iterable[Entry], state: State, now_ms: int) -> None:

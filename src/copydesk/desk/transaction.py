@@ -156,7 +156,8 @@ class Transactions:
             else:
                 files.setdefault(real, _File(real, [])).plans.append(plan)
         tickets = {real: _age(file.plans[0]) for real, file in files.items()}
-        with self._set.turns.of_all(tickets), ExitStack() as held:
+        caller = owner(plans[0]).name, plans[0].tool
+        with self._set.turns.of_all(tickets, caller), ExitStack() as held:
             opened = self._opened(files.values(), held, refused)
             for file in opened:
                 self._draft(file, refused)
@@ -202,8 +203,10 @@ class Transactions:
             if one is not file:
                 one.plans = sorted([*one.plans, *file.plans], key=_created)
         for inode in sorted(inodes):
-            age = _age(inodes[inode].plans[0])
-            held.enter_context(self._set.turns.of_inode(inode, age))
+            one = inodes[inode]
+            first = one.plans[0]
+            caller = first.owner, first.tool
+            held.enter_context(self._set.turns.of_inode(inode, _age(first), caller))
         for inode, file in inodes.items():
             file.opened = self._open(file.real, held)
             if file.inode != inode:

@@ -17,6 +17,7 @@ from copydesk.desk.journal import Journal
 from copydesk.desk.lanes import Lanes, Ticket, inode_key
 from copydesk.desk.recovery import Recovery
 from copydesk.errors import Failed, Refusal
+from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.protocol import Files, TargetMoved
 from copydesk.text.relpath import RelPath
 
@@ -43,26 +44,29 @@ class Turns:
         self._recovery, self._clock = recovery, clock
         self._found = _Found()
 
-    def of(self, real: RelPath, ticket: Ticket) -> AbstractContextManager[None]:
-        """The turn of one file, by its real path; raises Failed."""
-        return self.of_all({real: ticket})
+    def of(
+        self, real: RelPath, ticket: Ticket, caller: Caller = NOBODY
+    ) -> AbstractContextManager[None]:
+        """The turn of one file, by its real path; raises Failed, Busy."""
+        return self.of_all({real: ticket}, caller)
 
     @contextmanager
-    def of_all(self, tickets: Mapping[RelPath, Ticket]) -> Generator[None]:
+    def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
         """The turns of several files at once.
 
         Who holds the lane of a file and finds a group open there knows that its
         writer is gone, for that one held all lanes of the group: it lets go, has
         the group settled, and waits for its turn anew. Raises Failed when the
-        group cannot be settled.
+        group cannot be settled, Busy when a turn is not to be had in time.
         """
+        until = self._lanes.deadline()
         while True:
             due, self._found.due = self._found.due, ()
             for group in due:
                 self._settle(group)
             with ExitStack() as held:
                 for real in sorted(tickets, key=str):
-                    held.enter_context(self._lanes.turn(str(real), tickets[real]))
+                    held.enter_context(self._lanes.turn(str(real), tickets[real], caller, until))
                 left = {group for real in tickets for group in self._journal.open_groups(real)}
                 if not left:
                     yield
@@ -71,14 +75,16 @@ class Turns:
                 self._settle(group)
 
     @contextmanager
-    def of_inode(self, inode: tuple[int, int], ticket: Ticket) -> Generator[None]:
+    def of_inode(
+        self, inode: tuple[int, int], ticket: Ticket, caller: Caller = NOBODY
+    ) -> Generator[None]:
         """The turn of a file with several names, by device and inode.
 
         It is taken within the turns of all paths that are wanted, the smallest first.
         Raises TargetMoved when a group is open there under another name of the file;
         it is settled before the next turn of this thread then, which holds no lane.
         """
-        with self._lanes.turn(inode_key(*inode), ticket):
+        with self._lanes.turn(inode_key(*inode), ticket, caller):
             left = {
                 entry.group
                 for entry in self._journal.in_doubt()

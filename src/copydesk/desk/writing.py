@@ -24,6 +24,7 @@ from copydesk.desk.pieces import kept_and_new
 from copydesk.desk.seeing import authorized
 from copydesk.desk.turns import Turns
 from copydesk.errors import Failed, FileNotFound, Refusal, Unsettled, check_cancelled
+from copydesk.store.holder import Caller
 from copydesk.store.protocol import Files, Named, NotPutBack, OpenText, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
@@ -90,6 +91,11 @@ class Job:
     undoes: int = 0
 
     @property
+    def caller(self) -> Caller:
+        """For whom the file is locked meanwhile."""
+        return self.member.name, self.tool
+
+    @property
     def plan(self) -> Version | None:
         """The plan that is written, as it was prepared; None for a tool that writes at once."""
         return (self.hunk_id, self.ticket[0]) if self.hunk_id else None
@@ -126,7 +132,7 @@ class Writer:
         for _ in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
-            with self._turns.of(real, job.ticket):
+            with self._turns.of(real, job.ticket, job.caller):
                 still()
                 try:
                     written = self._write_in_turn(job, real, make, make_new)
@@ -141,7 +147,7 @@ class Writer:
         """Write a file that does not exist; raises FileExists and NotAFile."""
         for _ in range(ATTEMPTS):
             real = authorized(self._files, job.member, job.path, "write", "read")
-            with self._turns.of(real, job.ticket):
+            with self._turns.of(real, job.ticket, job.caller):
                 try:
                     return self._create_in_turn(job, real, make_new())
                 except TargetMoved:
@@ -157,7 +163,7 @@ class Writer:
         """
         for _ in range(ATTEMPTS):
             real = authorized(self._files, job.member, job.path, "write", "read")
-            with self._turns.of(real, job.ticket):
+            with self._turns.of(real, job.ticket, job.caller):
                 still()
                 try:
                     return self._remove_in_turn(job, real, make)
@@ -189,7 +195,7 @@ class Writer:
         """A file with several names has a lane of its own besides that of the name."""
         lane = named.stamp
         with (
-            self._turns.of_inode((lane.dev, lane.ino), job.ticket),
+            self._turns.of_inode((lane.dev, lane.ino), job.ticket, job.caller),
             self._files.text(job.path, self._named) as opened,
         ):
             _require(opened.real == named.real)

@@ -16,7 +16,8 @@ them). Invariant: a refusal raised means that nothing was written, but for
     ├── batch: PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
     ├── approval: ApprovalRequired, HunkRejected, AlreadyDecided
     └── failure: Failed (what the operating system refused, in its own words),
-        below it ServerFailed (the server that machines share), TurnLost (too late to write),
+        Busy (somebody else works on it for too long), below Failed
+        ServerFailed (the server that machines share), TurnLost (too late to write),
         StateFailed (a file of the state folder), below that StateDamaged and SchemaMismatch,
         Cancelled (by the caller, before it wrote), ConfigInvalid (nobody's rights are known);
         Unsettled (it refused the way back too: the one that may have written),
@@ -46,6 +47,7 @@ from copydesk.errors.cancelled import (
     poll_seconds,
 )
 from copydesk.errors.failure import (
+    Busy,
     ConfigInvalid,
     Crashed,
     Failed,
@@ -86,6 +88,7 @@ __all__ = [
     "AnchorNotFound",
     "ApprovalRequired",
     "BinaryFile",
+    "Busy",
     "Cancelled",
     "Clash",
     "CollisionDetected",

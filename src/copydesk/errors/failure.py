@@ -67,6 +67,24 @@ class SchemaMismatch(StateFailed):
 
 
 @dataclass(eq=False)
+class Busy(Refusal):
+    """Somebody else worked on it for longer than one waits; nothing was written.
+
+    `target` is the file, or the database of copydesk. Who holds it is told as far as
+    it is known: the member and the tool, the process on its machine, since when (UTC).
+    """
+
+    code: ClassVar[str] = "BUSY"
+    target: str
+    waited_seconds: int
+    holder_member: str | None = None
+    holder_tool: str | None = None
+    holder_process: int | None = None
+    holder_machine: str | None = None
+    held_since: str | None = None
+
+
+@dataclass(eq=False)
 class ServerFailed(Failed):
     """The server that machines share did not answer, or refused; `reason` names it."""
 

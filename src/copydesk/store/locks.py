@@ -1,32 +1,35 @@
 """Exclusion across processes: one lock file for each key, in the state folder.
 
-What lives here: advisory locks of the operating system. What must not: the
-documents (a rename would swap the inode and the lock with it). Invariants: a
-process that dies lets go of its locks at that moment; who waits is woken, and
-does not look again and again.
+What lives here: advisory locks of the operating system, and the queue of those that
+wait for one. What must not: the documents (a rename would swap the inode and the
+lock with it). Invariants: a process that dies lets go of its locks at that moment,
+and a child that it forked never had them; who waits gets the lock in the order of
+arrival, is woken, and leaves nothing behind.
+
+Who waits has a named pipe in a folder beside the lock file, named so that the names
+sort by arrival. Who lets go writes into the first one. A pipe that nobody has open is
+of one who died, and is removed by whoever comes upon it.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import select
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from threading import Event, Lock, Thread, local
+from threading import Lock, local
+from typing import Any
+from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
+from copydesk.store.holder import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
 
 if sys.platform == "win32":
     import msvcrt
-
-    def _lock(fd: int) -> None:
-        while True:
-            try:
-                msvcrt.locking(fd, msvcrt.LK_LOCK, 1)
-            except OSError:  # it gives up after ten tries of a second; we do not
-                continue
-            return
 
     def _try_lock(fd: int) -> bool:
         try:
@@ -40,9 +43,6 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _lock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-
     def _try_lock(fd: int) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,50 +54,21 @@ else:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _KEPT = 64
 """So many handles are kept open, of the keys used last."""
 
+_LOOK_SECONDS = 0.1
+"""Who waits looks again after so long, should one who died have been the one to wake it."""
 
-def _wait(fd: int) -> None:
-    """Lock the handle as soon as it falls free; raises Cancelled, and closes it then.
+_UNQUEUED_SECONDS = 0.002
+"""The same where the system has no named pipes."""
 
-    A thread waits in the system's queue for it, since that wait cannot be ended from outside.
-    """
-    if poll_seconds() is None:
-        try:
-            _lock(fd)
-        except BaseException:
-            os.close(fd)
-            raise
-        return
-    deciding, locked = Lock(), Event()
-    failure: list[BaseException] = []
-    given_up = False
+DATABASE = "\0database "
+"""What the key of a database begins with; no path of a document holds a NUL."""
 
-    def wait() -> None:
-        try:
-            _lock(fd)
-        except OSError as error:
-            failure.append(error)
-        with deciding:
-            if given_up:
-                os.close(fd)
-            locked.set()
-
-    Thread(target=wait, name="copydesk lock", daemon=True).start()
-    try:
-        while not locked.wait(poll_seconds()):
-            check_cancelled()
-    except BaseException:
-        with deciding:
-            given_up = True
-            if locked.is_set():
-                os.close(fd)
-        raise
-    if failure:
-        os.close(fd)
-        raise failure[0]
+_LONG_NS = 50_000_000
+_RECORD_BYTES = 1_024
+_NO_PIPES = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EACCES)
 
 
 class _Held(local):
@@ -111,29 +82,49 @@ class FileLocks:
     """Locks by key, among all processes that use the folder, and all threads of this one.
 
     `make` makes the folder, or refuses; it is asked first, and when the folder was removed
-    while it was in use.
+    while it was in use. A lock is waited for so many `seconds`, unless other are given.
     """
 
-    def __init__(self, folder: str, make: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        make: Callable[[], object] = lambda: None,
+        seconds: float = WAIT_SECONDS,
+    ) -> None:
         self._folder, self._make, self._made = folder, make, False
+        self._seconds = seconds
         self._kept: dict[str, int] = {}
+        self._open: set[int] = set()
         self._lock = Lock()
         self._held = _Held()
+        self._count = 0
+        with _forking:
+            _all.add(self)
 
     @contextmanager
-    def hold(self, key: str) -> Generator[None, None, None]:
-        """Wait until nobody else holds the key, and hold it."""
-        fd = self._taken(key)
-        mine = (self._path(key), fd)
+    def hold(
+        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+    ) -> Generator[None, None, None]:
+        """Wait until nobody else holds the key, and hold it; raises Busy after so long."""
+        fd = self._taken(key, self._seconds if seconds is None else seconds)
+        process = os.getpid()
+        named = caller != NOBODY
+        mine = (os.path.join(self._folder, _name(key)), fd)
         self._held.locks.append(mine)
         try:
+            if named:
+                self._record(fd, caller)
             yield
         except BaseException:
-            os.close(fd)
+            if os.getpid() == process:
+                self._release(key, fd, named)
+                self._close(fd)
             raise
         finally:
             self._held.locks.remove(mine)
-        self._keep(key, fd)
+        if os.getpid() == process:  # a forked child has no handle any more
+            self._release(key, fd, named)
+            self._keep(key, fd)
 
     def are_held(self) -> bool:
         """Whether all files that this thread has locked still have their paths.
@@ -147,28 +138,109 @@ class FileLocks:
         with self._lock:
             kept, self._kept = self._kept, {}
         for fd in kept.values():
-            os.close(fd)
+            self._close(fd)
 
-    def _taken(self, key: str) -> int:
+    def _taken(self, key: str, seconds: float) -> int:
         """A handle of the key's file, locked; no other thread has the same one."""
-        path = self._path(key)
+        deadline = Deadline(seconds)
         while True:
             with self._lock:
                 fd = self._kept.pop(key, -1)
             if fd < 0:
-                fd = self._open(path)
-            if not _try_lock(fd):
-                _wait(fd)
+                fd = self._opened(key)
             try:
-                if _is_at(path, fd):
+                if not (_is_open_to_all(key, self._queue(key)) and _try_lock(fd)):
+                    self._wait(key, fd, deadline)
+                if _is_at(os.path.join(self._folder, _name(key)), fd):
                     return fd
             except BaseException:
-                os.close(fd)
+                self._close(fd)
                 raise
-            os.close(fd)  # somebody removed or replaced the file: others lock another one
+            self._close(fd)  # somebody removed or replaced the file: others lock another one
+
+    def _wait(self, key: str, fd: int, deadline: Deadline) -> None:
+        """Lock it when all have had it that came before; raises Busy."""
+        queue = self._queue(key)
+        own, pipe = self._enqueued(queue)
+        first, taken = own, False
+        try:
+            while True:
+                while own and (first := _first(queue, own)) != own:
+                    if not _drop_if_dead(os.path.join(queue, first)):
+                        break
+                if (not own or first == own) and _try_lock(fd):
+                    taken = True
+                    return
+                left = deadline.left
+                if not left:
+                    raise Holder.of(_recorded(fd)).busy(key, deadline.seconds)
+                look = _LOOK_SECONDS if own else _UNQUEUED_SECONDS
+                _sleep(pipe, min(left, look, poll_seconds() or look))
+                check_cancelled()
+        finally:
+            if own:
+                self._dequeue(queue, own, pipe)
+                if not taken:
+                    _wake(queue)  # it may have been this one's turn
+
+    def _enqueued(self, queue: str) -> tuple[str, int]:
+        """The name of an own pipe in the queue and its handle; empty where there are no pipes."""
+        if not hasattr(os, "mkfifo"):
+            return "", -1
+        with self._lock:
+            self._count += 1
+            name = f"{time.monotonic_ns():020d}-{os.getpid()}-{self._count}"
+        hidden, shown = os.path.join(queue, f"~{name}"), os.path.join(queue, name)
+        while True:
+            try:
+                os.mkdir(queue, 0o700)
+            except FileExistsError:
+                pass
+            except OSError as error:
+                raise StateFailed("lock", error.strerror or str(error), queue) from None
+            pipe = -1
+            try:
+                os.mkfifo(hidden, 0o600)
+                pipe = self._open_handle(hidden, os.O_RDWR | os.O_NONBLOCK)
+                os.rename(hidden, shown)  # it is seen only when it is open
+            except OSError as error:
+                if pipe >= 0:
+                    self._close(pipe)
+                if error.errno == errno.ENOENT:
+                    continue  # the last one of the queue has removed it
+                with suppress(OSError):
+                    os.unlink(hidden)
+                with suppress(OSError):
+                    os.rmdir(queue)
+                if error.errno in _NO_PIPES:
+                    return "", -1
+                raise StateFailed("lock", error.strerror or str(error), queue) from None
+            return name, pipe
+
+    def _dequeue(self, queue: str, own: str, pipe: int) -> None:
+        with suppress(OSError):
+            os.unlink(os.path.join(queue, own))
+        self._close(pipe)
+        with suppress(OSError):
+            for name in os.listdir(queue):
+                if name[0] == "~":  # of one who died, or is about to try again
+                    _drop_if_dead(os.path.join(queue, name))
+            os.rmdir(queue)  # unless others wait
+
+    def _release(self, key: str, fd: int, named: bool) -> None:
+        if named:
+            with suppress(OSError):
+                os.ftruncate(fd, 0)
+        _unlock(fd)
+        queue = self._queue(key)
+        if os.path.lexists(queue):
+            _wake(queue)
+
+    def _record(self, fd: int, caller: Caller) -> None:
+        with suppress(OSError):  # of a full disk: it only says who it is
+            os.pwrite(fd, Holder.here(caller).text.encode()[:_RECORD_BYTES], 0)
 
     def _keep(self, key: str, fd: int) -> None:
-        _unlock(fd)
         with self._lock:
             if key in self._kept:
                 gone = fd
@@ -176,21 +248,61 @@ class FileLocks:
                 self._kept[key] = fd
                 gone = self._kept.pop(next(iter(self._kept))) if len(self._kept) > _KEPT else -1
         if gone >= 0:
-            os.close(gone)
+            self._close(gone)
 
-    def _path(self, key: str) -> str:
-        return os.path.join(self._folder, hashlib.sha256(key.encode()).hexdigest()[:24])
-
-    def _open(self, path: str) -> int:
+    def _opened(self, key: str) -> int:
+        path, flags = os.path.join(self._folder, _name(key)), os.O_RDWR | os.O_CREAT
         try:
             if self._made:
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    return os.open(path, _FLAGS, 0o600)
+                    return self._open_handle(path, flags)
             self._make()
             self._made = True
-            return os.open(path, _FLAGS, 0o600)
+            return self._open_handle(path, flags)
         except OSError as error:
             raise StateFailed("lock", error.strerror or str(error), path) from None
+
+    def _open_handle(self, path: str, flags: int) -> int:
+        with _forking:
+            fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+            self._open.add(fd)
+            return fd
+
+    def _close(self, fd: int) -> None:
+        with _forking:
+            self._open.discard(fd)
+            os.close(fd)
+
+    def _queue(self, key: str) -> str:
+        return os.path.join(self._folder, f"{_name(key)}.wait")
+
+    def forget(self) -> None:
+        """Close all handles, in a child that was forked: what they lock is the parent's."""
+        for fd in self._open:
+            with suppress(OSError):
+                os.close(fd)
+        self._open, self._kept, self._lock = set(), {}, Lock()
+
+
+_all: WeakSet[FileLocks] = WeakSet()
+_forking = Lock()
+"""Held while a handle is opened or closed, so that a fork knows all of them."""
+
+
+def _after_fork() -> None:
+    for locks in list(_all):
+        locks.forget()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_after_fork
+    )
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def _is_at(path: str, fd: int) -> bool:
@@ -199,3 +311,71 @@ def _is_at(path: str, fd: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except FileNotFoundError:
         return False
+
+
+def _is_open_to_all(key: str, queue: str) -> bool:
+    """Whether one who comes now need not stand in the queue.
+
+    A database is used many times in one edit, for an instant each: if each of these
+    times were to wait for all others, nobody would get on. So the queue of one counts
+    only when somebody has waited in it for long.
+    """
+    if not os.path.lexists(queue):
+        return True
+    if not key.startswith(DATABASE):
+        return False
+    arrived, _, _ = _first(queue, "").partition("-")
+    return not arrived.isdecimal() or time.monotonic_ns() - int(arrived) < _LONG_NS
+
+
+def _first(queue: str, own: str) -> str:
+    """Who is first in the queue."""
+    try:
+        return min((name for name in os.listdir(queue) if name[0] != "~"), default=own)
+    except OSError:
+        return own
+
+
+def _wake(queue: str) -> None:
+    """Wake the first in the queue that is alive."""
+    while True:
+        first = _first(queue, "")
+        if not first or not _drop_if_dead(os.path.join(queue, first), wake=True):
+            return
+
+
+def _drop_if_dead(path: str, *, wake: bool = False) -> bool:
+    """Remove a pipe that nobody has open, or else perhaps wake who has; whether it was removed."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            with suppress(OSError):
+                os.unlink(path)
+        return error.errno in (errno.ENXIO, errno.ENOENT)
+    try:
+        if wake:
+            with suppress(OSError):  # it is full of such bytes, or its reader left just now
+                os.write(fd, b"\n")
+    finally:
+        os.close(fd)
+    return False
+
+
+def _sleep(pipe: int, seconds: float) -> None:
+    """Wait until somebody writes into the pipe, at most so long."""
+    if pipe < 0:
+        time.sleep(seconds)
+        return
+    poll: Any = select.poll()
+    poll.register(pipe, select.POLLIN)
+    if poll.poll(max(1, int(1_000 * seconds))):
+        with suppress(BlockingIOError):
+            os.read(pipe, 4_096)
+
+
+def _recorded(fd: int) -> bytes:
+    try:
+        return os.pread(fd, _RECORD_BYTES, 0)
+    except OSError:
+        return b""

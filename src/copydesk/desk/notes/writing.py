@@ -87,7 +87,10 @@ class NotesWriting:
         self._notes.check(job.member, "write", paths)
         self._notes.check(job.member, "read", paths)
         reals = {self._set.files.resolve(path): path for path in paths}
-        with self._set.turns.of_all(dict.fromkeys(reals, job.ticket)), ExitStack() as held:
+        with (
+            self._set.turns.of_all(dict.fromkeys(reals, job.ticket), job.caller),
+            ExitStack() as held,
+        ):
             still()
             self._notes.check(job.member.now(), "write", paths)
             self._approve(job, ready)
@@ -154,7 +157,7 @@ class NotesWriting:
                 raise Failed("write several documents", f"{real} and {inodes[inode]} are one file")
         linked = sorted(i for i, real in inodes.items() if opened[real].stamp.nlink > 1)
         for inode in linked:
-            held.enter_context(self._set.turns.of_inode(inode, job.ticket))
+            held.enter_context(self._set.turns.of_inode(inode, job.ticket, job.caller))
         for inode in linked:
             real = inodes[inode]
             opened[real] = self._open(real, held)

@@ -8,8 +8,9 @@ that no two are the same though the server forgets what it counted, and the epoc
 of the server that gave it. Who holds a lease names the journal entries that it
 has open, too: a server that has lost them lets nobody write.
 
-Who waits is woken by who lets go; only the lease of one who died is looked for
-again, when it runs out.
+Who waits stands in a queue on the server, in the order of arrival, and is woken by
+who lets go. It says again and again that it is there: of one who does not, the place
+in the queue runs out. The lease of one who died is looked for when it runs out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 from copydesk.desk.redis.server import EPOCH, Argument, Script, Server
 from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
+from copydesk.store.holder import NOBODY, WAIT_SECONDS, Caller, Holder
 
 LEASE_MS = 5_000
 """So long a lease lasts that nobody renews."""
@@ -33,29 +35,62 @@ _RENEWALS = 10 / 3
 _LONGEST_WAIT_SECONDS = 1.0
 """A wait is at most so long, should it be that nobody says that a lease fell free."""
 
+_WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
+"""Who waits and does not ask for so long has gone."""
+
+_QUEUE = f"""
+local key, queue = ARGV[1], p .. 'queue:' .. ARGV[1]
+local function waits(name) return p .. 'waits:' .. key .. ':' .. name end
+local function freed(name) return p .. 'freed:' .. key .. ':' .. name end
+local function first()
+  while true do
+    local name = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not name or redis.call('EXISTS', waits(name)) == 1 then return name end
+    redis.call('ZREM', queue, name)
+  end
+end
+local function leave(name)
+  redis.call('ZREM', queue, name)
+  redis.call('DEL', waits(name), freed(name))
+end
+local function wake()
+  local name = first()
+  if not name or redis.call('EXISTS', p .. 'lease:' .. key) == 1 then return end
+  redis.call('DEL', freed(name))
+  redis.call('RPUSH', freed(name), 1)
+  redis.call('PEXPIRE', freed(name), {_WAITS_MS})
+end
+"""
+"""The queue of a key: a set of names by arrival, and of each a sign that it still waits."""
+
 _TAKE = Script(
     EPOCH
-    + """
-local left = redis.call('PTTL', p .. 'lease:' .. ARGV[1])
-if left ~= -2 then
-  redis.call('SET', p .. 'wanted:' .. ARGV[1], 1, 'PX', 2 * ARGV[3])
-  return {0, left}
+    + _QUEUE
+    + f"""
+local left = redis.call('PTTL', p .. 'lease:' .. key)
+local before = first()
+if left ~= -2 or (before and before ~= ARGV[2]) then
+  if not redis.call('ZSCORE', queue, ARGV[2]) then
+    redis.call('ZADD', queue, redis.call('INCR', p .. 'arrivals'), ARGV[2])
+  end
+  redis.call('SET', waits(ARGV[2]), 1, 'PX', {_WAITS_MS})
+  return {{0, left, redis.call('GET', p .. 'holder:' .. key) or ''}}
 end
+leave(ARGV[2])
+redis.call('SET', p .. 'holder:' .. key, ARGV[4])
 redis.call('SET', p .. 'generation', ARGV[2], 'NX')
 local value = redis.call('INCR', p .. 'token') .. ':' .. ARGV[2] .. ':' .. epoch()
 redis.call('SET', p .. 'lease:' .. ARGV[1], value, 'PX', ARGV[3])
-return {value, 0}
+return {{value, 0, ''}}
 """
 )
+_LEAVE = Script(_QUEUE + "leave(ARGV[2]) wake()")
 _LET_GO = Script(
-    """
+    _QUEUE
+    + """
 if redis.call('GET', p .. 'lease:' .. ARGV[1]) ~= ARGV[2] then return 0 end
-redis.call('DEL', p .. 'lease:' .. ARGV[1])
-if redis.call('EXISTS', p .. 'wanted:' .. ARGV[1]) == 1 then
-  redis.call('DEL', p .. 'freed:' .. ARGV[1])
-  redis.call('RPUSH', p .. 'freed:' .. ARGV[1], 1)
-  redis.call('PEXPIRE', p .. 'freed:' .. ARGV[1], ARGV[3])
-end
+redis.call('DEL', p .. 'lease:' .. key, p .. 'holder:' .. key)
+wake()
 return 1
 """
 )
@@ -102,9 +137,15 @@ class Leases:
     """The leases that one process takes. `monotonic` gives seconds, never fewer than before."""
 
     def __init__(
-        self, server: Server, monotonic: Callable[[], float], lease_ms: int = LEASE_MS
+        self,
+        server: Server,
+        monotonic: Callable[[], float],
+        lease_ms: int = LEASE_MS,
+        *,
+        seconds: float = WAIT_SECONDS,
     ) -> None:
         self._server, self._monotonic, self._lease_ms = server, monotonic, lease_ms
+        self._seconds = seconds
         self._mine = _Mine()
         self._all: set[_Lease] = set()
         self._lock = Lock()
@@ -112,15 +153,19 @@ class Leases:
         self._thread: Thread | None = None
 
     @contextmanager
-    def hold(self, key: str) -> Generator[None]:
-        """Wait until nobody else holds the key, and hold it; raises ServerFailed.
+    def hold(
+        self, key: str, seconds: float | None = None, caller: Caller = NOBODY
+    ) -> Generator[None]:
+        """Wait until nobody else holds the key, and hold it; raises ServerFailed, Busy.
 
         Who holds it already holds it once more.
         """
         name, mine = _shared(key), self._mine.leases
         lease = mine.get(name)
         if lease is None:
-            lease = mine[name] = self._taken(name)
+            lease = mine[name] = self._taken(
+                name, self._seconds if seconds is None else seconds, Holder.here(caller)
+            )
         lease.depth += 1
         try:
             self._watch(lease)
@@ -182,17 +227,30 @@ class Leases:
         """Renew nothing any more."""
         self._closing.set()
 
-    def _taken(self, key: str) -> _Lease:
-        chance = secrets.token_hex(8)
-        while True:
-            until = self._until()
-            value, left_ms = self._server.call(_TAKE, key, chance, self._lease_ms)
-            if value:
-                return _Lease(key, value.decode(), until)
-            seconds = max(left_ms, 0) / 1_000 + 0.002
-            most = min(_LONGEST_WAIT_SECONDS, poll_seconds() or _LONGEST_WAIT_SECONDS)
-            self._server.wait(f"freed:{key}", min(seconds, most))
-            check_cancelled()
+    def _taken(self, key: str, seconds: float, holder: Holder) -> _Lease:
+        chance, deadline = secrets.token_hex(8), self._monotonic() + seconds
+        waits = False
+        try:
+            while True:
+                until = self._until()
+                asked = key, chance, self._lease_ms, holder.text
+                value, left_ms, held_by = self._server.call(_TAKE, *asked)
+                if value:
+                    waits = False
+                    return _Lease(key, value.decode(), until)
+                waits = True
+                left = deadline - self._monotonic()
+                if left <= 0:
+                    raise Holder.of(held_by).busy(key, seconds)
+                most = min(_LONGEST_WAIT_SECONDS, poll_seconds() or _LONGEST_WAIT_SECONDS, left)
+                self._server.wait(
+                    f"freed:{key}:{chance}", min(max(left_ms, 0) / 1_000 + 0.002, most)
+                )
+                check_cancelled()
+        finally:
+            if waits:
+                with suppress(ServerFailed):  # its place in the queue runs out
+                    self._server.call(_LEAVE, key, chance)
 
     def _until(self) -> float:
         """How long a lease lasts that the server gives or renews after this moment."""
@@ -214,7 +272,7 @@ class Leases:
         with self._lock:
             self._all.discard(lease)
         with suppress(ServerFailed):  # it ends by itself
-            self._server.call(_LET_GO, lease.key, lease.value, 2 * self._lease_ms)
+            self._server.call(_LET_GO, lease.key, lease.value)
 
     def _watch(self, lease: _Lease) -> None:
         """Have the lease renewed until it is let go."""

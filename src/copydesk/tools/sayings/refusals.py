@@ -255,6 +255,14 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "The state file {file} has schema {found_schema}, and this copydesk reads schema {own_schema}. No file was changed by this call. If a newer copydesk wrote it, use that version for all processes of this workspace, or give this one another folder with the setting state; if an older one did, end all copydesk processes of the workspace and have copydesk doctor --repair set the file aside.",
         "状态文件 {file} 的结构版本为 {found_schema}，而此 copydesk 读取的版本为 {own_schema}。此次调用未更改任何文件。若由较新的 copydesk 写入，请让此工作区的所有进程都使用该版本，或用 state 设置为此进程另设文件夹；若由较旧的写入，请结束此工作区的所有 copydesk 进程，再运行 copydesk doctor --repair 将其移开。",
     ),
+    "BUSY": (
+        "{target} is locked by another call since {held_since}: {holder_tool} of {holder_member}, process {holder_process} on {holder_machine}. It was waited for {waited_seconds} s and nothing was changed; call again. If it stays so, end that process.",
+        "{target} 自 {held_since} 起被另一调用锁定：{holder_member} 的 {holder_tool}，{holder_machine} 上的进程 {holder_process}。已等待 {waited_seconds} 秒，未作任何更改；请重新调用。若一直如此，请结束该进程。",
+    ),
+    "BUSY.less": (
+        "{target} is locked by another call. It was waited for {waited_seconds} s and nothing was changed; call again. If it stays so, end the process that holds it.",
+        "{target} 被另一调用锁定。已等待 {waited_seconds} 秒，未作任何更改；请重新调用。若一直如此，请结束占用它的进程。",
+    ),
     "SERVER_FAILED": (
         "The server that the machines share cannot be used ({operation}): {reason}. No file was changed by this call; call again when it answers.",
         "多台机器共用的服务器不可用（{operation}）：{reason}。此次调用未更改任何文件；待其恢复后请重新调用。",

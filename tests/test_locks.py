@@ -1,0 +1,317 @@
+"""Locks across processes: for a time, in the order of arrival, and never a dead one's."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.config import Config
+from copydesk.app.opening import Opened, open_workspace
+from copydesk.errors import Busy
+from copydesk.store.locks import FileLocks
+from processes import outcome
+from redis_servers import RedisServer
+from test_lanes import SOON, holder, until
+
+APPEND = {"path": "f", "content": "new\n", "apply": "auto"}
+
+
+def queue(folder: Path) -> list[str]:
+    """What stands in the folder besides lock files."""
+    return [str(p.relative_to(folder)) for p in folder.rglob("*") if ".wait" in str(p)]
+
+
+def waiting(folder: Path) -> int:
+    """How many wait there, whatever for."""
+    return sum("~" not in name for name in queue(folder) if "/" in name)
+
+
+def opened(root: Path, server: RedisServer | None, seconds: int = 1) -> Opened:
+    """The workspace, as one more process opens it."""
+    config = Config(durability="fast", lock_seconds=seconds)
+    if server is not None:
+        config = server.config("locks")
+        object.__setattr__(config, "lock_seconds", seconds)
+    return open_workspace(str(root), config)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def server(request: pytest.FixtureRequest) -> RedisServer | None:
+    if request.param == "sqlite":
+        return None
+    found: RedisServer = request.getfixturevalue("redis_server")
+    found.command("FLUSHALL")
+    return found
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["another process", "the same"])
+def test_who_waits_for_too_long_is_told_who_holds_the_file(
+    tmp_path: Path, server: RedisServer | None, inside: bool
+) -> None:
+    (tmp_path / "f").write_text("old\n")
+    with opened(tmp_path, server) as one, opened(tmp_path, server) as other:
+        plan = outcome(one, "prepare_file_append", path="f", content="new\n")
+        holds = one if inside else other
+        with holds.lanes.turn("f", (0, ""), ("ann", "overwrite_entire_file")):
+            found = outcome(one, "apply_file_modification", hunk_id=plan["hunk_id"])
+            assert found["error"] == "BUSY"
+            assert (found["target"], found["waited_seconds"]) == ("f", 1)
+            assert found["holder_member"] == "ann"
+            assert found["holder_tool"] == "overwrite_entire_file"
+            assert found["holder_process"] == os.getpid()
+            assert found["holder_machine"] == platform.node()
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["held_since"])
+            assert str(os.getpid()) in found["summary"]
+            assert "ann" in found["summary"]
+            assert (tmp_path / "f").read_text() == "old\n"
+            ids = [plan["hunk_id"]]
+            both = outcome(one, "apply_file_modifications", hunk_ids=ids)
+            assert both["error"] == "BUSY"
+        found = outcome(one, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert found["status"] == "ok", "the plan waited on, and nothing was left behind"
+    assert queue(tmp_path) == []
+
+
+def test_an_envelope_says_timeout(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("old\n")
+    with opened(tmp_path, None) as one, one.lanes.turn("f", (0, ""), ("ann", "Edit")):
+        arguments = {"path": "f", "old_string": "old", "new_string": "new"}
+        found = json.loads(json.dumps(dict(one.call("local", "Edit", arguments).data)))
+    assert found["error"]["code"] == "TIMEOUT"
+    assert found["data"]["holder_tool"] == "Edit"
+    assert found["data"]["applied"] is False
+
+
+def test_a_workspace_opens_though_a_file_is_held(tmp_path: Path) -> None:
+    """One who died left an entry open there, and somebody else has the turn for long."""
+    (tmp_path / "f").write_text("old\n")
+    with opened(tmp_path, None) as one:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(one.journal, "close_entry", lambda *_: None)
+            assert outcome(one, "prepare_file_append", **APPEND)["changed"]
+        assert len(one.journal.in_doubt()) == 1
+        with one.lanes.turn("f", (0, "")), opened(tmp_path, None) as other:
+            assert len(other.journal.in_doubt()) == 1
+        with opened(tmp_path, None) as other:
+            assert other.journal.in_doubt() == ()
+
+
+FORKING = """
+import multiprocessing, os, sys, time
+from copydesk.app.config import Config
+from copydesk.app.opening import open_workspace
+
+def sleep():
+    print("forked", os.getpid(), flush=True)
+    time.sleep(60)
+
+with open_workspace(sys.argv[1], Config(durability="fast")) as opened:
+    with opened.lanes.turn("f", (0, "")):
+        if sys.argv[2] == "fork":
+            if not os.fork():
+                sleep()
+        else:
+            multiprocessing.get_context("fork").Process(target=sleep).start()
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "multiprocessing"])
+def test_a_forked_child_holds_nothing(tmp_path: Path, how: str) -> None:
+    """It lives on when its parent is dead, and another process writes at once."""
+    (tmp_path / "f").write_text("old\n")
+    command = [sys.executable, "-c", FORKING, str(tmp_path), how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        forked, child = process.stdout.readline().split()
+        assert forked == "forked"
+        try:
+            process.kill()
+            process.wait()
+            os.kill(int(child), 0)  # it lives
+            with opened(tmp_path, None) as one:
+                assert outcome(one, "prepare_file_append", **APPEND)["changed"]
+            os.kill(int(child), 0)
+        finally:
+            os.kill(int(child), signal.SIGKILL)
+
+
+def test_a_child_may_use_locks_of_its_own(tmp_path: Path) -> None:
+    """What the parent holds is not the child's; what the child lets go of is not the parent's."""
+    locks = FileLocks(str(tmp_path), seconds=0.3)
+    with locks.hold("file"), locks.hold("other"):
+        process = multiprocessing.get_context("fork").Process(target=_child, args=(locks,))
+        process.start()
+        process.join(SOON)
+        assert process.exitcode == 0
+        with pytest.raises(Busy), FileLocks(str(tmp_path), seconds=0.1).hold("file"):
+            pass
+
+
+def _child(locks: FileLocks) -> None:
+    try:
+        with locks.hold("file"):
+            os._exit(1)
+    except Busy:
+        pass
+    with locks.hold("third"):
+        pass
+
+
+@contextmanager
+def waiter(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """Another process that waits for `file`."""
+    body = "import sys\nfrom copydesk.store.locks import FileLocks\n"
+    body += (
+        f"with FileLocks(sys.argv[1], seconds={seconds}).hold('file'): print('has it', flush=True)"
+    )
+    command = [sys.executable, "-c", body, str(folder)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("how", ["kill -9", "Ctrl-C", "time"])
+def test_who_stops_waiting_is_in_nobodys_way(tmp_path: Path, how: str) -> None:
+    seconds = 0.5 if how == "time" else 60.0
+    with holder(tmp_path) as first, waiter(tmp_path, seconds) as process:
+        until(lambda: waiting(tmp_path) == 1)
+        with waiter(tmp_path, 60.0) as second:
+            if how != "time":
+                until(lambda: waiting(tmp_path) == 2)
+                signals = {"kill -9": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
+                process.send_signal(signals[how])
+            process.wait(SOON)
+            until(lambda: waiting(tmp_path) == 1)
+            assert first.stdin is not None
+            first.stdin.close()
+            assert second.stdout is not None
+            assert second.stdout.readline() == "has it\n"
+            second.wait(SOON)
+    assert queue(tmp_path) == []
+
+
+def test_a_pipe_that_a_dead_one_has_not_shown_is_removed(tmp_path: Path) -> None:
+    locks = FileLocks(str(tmp_path))
+    with locks.hold("file"):
+        pass
+    (name,) = (p.name for p in tmp_path.iterdir())
+    folder = tmp_path / f"{name}.wait"
+    folder.mkdir()
+    os.mkfifo(folder / "~00000000000000000001-1-1")
+    os.mkfifo(folder / "00000000000000000001-1-1")
+    with locks.hold("file"):
+        pass
+    assert queue(tmp_path) == []
+
+
+def test_without_named_pipes_one_looks_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "mkfifo", refused)
+    one, other = FileLocks(str(tmp_path)), FileLocks(str(tmp_path), seconds=0.2)
+    with one.hold("file", caller=("ann", "Edit")):
+        with pytest.raises(Busy) as busy, other.hold("file"):
+            pass
+        assert busy.value.holder_member == "ann"
+        got = threading.Event()
+
+        def work() -> None:
+            with FileLocks(str(tmp_path)).hold("file"):
+                got.set()
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        assert not got.wait(0.05)
+    assert got.wait(SOON)
+    thread.join(SOON)
+    assert queue(tmp_path) == []
+
+
+def test_what_is_recorded_of_a_holder_may_be_anything(tmp_path: Path) -> None:
+    locks = FileLocks(str(tmp_path), seconds=0.05)
+    with locks.hold("file"):
+        (path,) = tmp_path.iterdir()
+        for text in (b"", b"\xff", b"[]", b'["a", "b", 1, "c", -5]', b"[1,2,3,4,1e400]", b"{}"):
+            path.write_bytes(text)
+            with pytest.raises(Busy) as busy, FileLocks(str(tmp_path), seconds=0.01).hold("file"):
+                pass
+            assert busy.value.held_since is None, text
+
+
+TURNS = """
+import sys, time
+from copydesk.app.config import Config
+from copydesk.app.opening import open_workspace
+import json
+config = Config(durability="fast", **json.loads(sys.argv[2]))
+with open_workspace(sys.argv[1], config) as opened:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    times = []
+    for i in range(int(sys.argv[3])):
+        asked = time.monotonic_ns()
+        with opened.lanes.turn("f", (i, "")):
+            got = time.monotonic_ns()
+            time.sleep(0.002)
+        times.append((asked, got))
+    print(json.dumps(times), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("processes", "count"),
+    [pytest.param(3, 40, id="few"), pytest.param(8, 300, id="many", marks=pytest.mark.slow)],
+)
+def test_nobody_starves(
+    tmp_path: Path, server: RedisServer | None, processes: int, count: int
+) -> None:
+    """Who asks again at once does not overtake who waits: the turns go round.
+
+    Between asking and standing in the queue each of the others may come by; not more.
+    """
+    settings: dict[str, object] = {}
+    if server is not None:
+        settings = {"registry": "redis", "redis_url": server.url, "registry_name": "locks"}
+    command = [sys.executable, "-c", TURNS, str(tmp_path), json.dumps(settings), str(count)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    started = [subprocess.Popen(command, text=True, **pipes) for _ in range(processes)]  # type: ignore[call-overload]
+    try:
+        for process in started:
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        times = [json.loads(process.stdout.readline()) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+    overtaken = [
+        sum(asked < got < own for other in times if other is not mine for _, got in other)
+        for mine in times
+        for asked, own in mine
+    ]
+    print("most overtaken:", max(overtaken), "of", len(overtaken))
+    late = sum(count > 2 * processes for count in overtaken)
+    assert max(overtaken) <= 4 * processes
+    assert late <= len(overtaken) // 50
+    assert queue(tmp_path) == []
