@@ -22,6 +22,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.database import Database
+from copydesk.errors import Failed
 from copydesk.store.protocol import Durability
 from faults import NUMBERS, Faults
 from processes import Facts, code, outcome
@@ -536,3 +537,130 @@ def attached(pid: int) -> None:
     """Wait until a process is traced."""
     while "TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text():
         os.sched_yield()
+
+
+# Each statement of the database, and each commit of it
+
+
+class Steps:
+    """Makes the k-th statement of any database fail, before it was done or after."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = self.fail_at = 0
+        self.after = False
+        self.failed = ""
+        steps = self
+
+        class Failing(sqlite3.Connection):
+            def execute(self, sql: str, /, *values: Any) -> sqlite3.Cursor:
+                return steps.step(sql, lambda: super(Failing, self).execute(sql, *values))
+
+            def executemany(self, sql: str, /, *values: Any) -> sqlite3.Cursor:
+                return steps.step(sql, lambda: super(Failing, self).executemany(sql, *values))
+
+        connect = sqlite3.connect
+
+        def connected(*arguments: Any, **named: Any) -> sqlite3.Connection:
+            return connect(*arguments, **{**named, "factory": Failing})
+
+        monkeypatch.setattr(sqlite3, "connect", connected)
+
+    def start(self, fail_at: int, *, after: bool) -> None:
+        """Count from now on."""
+        self.count, self.fail_at, self.after, self.failed = 0, fail_at, after, ""
+
+    def step(self, sql: str, do: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
+        """One statement; what takes a transaction back never fails."""
+        if sql == "ROLLBACK":
+            return do()
+        self.count += 1
+        if self.count != self.fail_at:
+            return do()
+        self.failed = sql
+        if self.after:
+            do()
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+MORE = {
+    **DEEDS,
+    "Edit": Deed(directly("Edit", path="a.txt", old_string="a2", new_string="A2"), {"a.txt": A2}),
+    "Write": Deed(directly("Write", path="n.txt", content="new\n"), {"n.txt": b"new\n"}),
+    "auto": Deed(
+        directly(
+            "prepare_file_range_edit",
+            path="a.txt",
+            range="2",
+            content="A2",
+            expected_old="a2",
+            apply="auto",
+        ),
+        {"a.txt": A2},
+    ),
+}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", MORE)
+def test_each_statement_of_the_database_fails_in_turn(
+    tmp_path: Path, name: str, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal means that nothing was changed, a report that it was, and the journal knows."""
+    steps = Steps(monkeypatch)
+    deed = MORE[name]
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        for turn in range(1, 500):
+            make(tmp_path)
+            tool, arguments = deed.ready(opened)
+            before = tree(tmp_path)
+            steps.start(turn, after=after)
+            report = outcome(opened, tool, **arguments)
+            failed = steps.failed
+            steps.start(0, after=False)
+            if report["status"] == "error" or "hunk_id" not in report or "edit_id" in report:
+                written = report["status"] in ("ok", "success")
+            else:
+                written = False  # a plan that waits
+            assert (tree(tmp_path) != before) == written, (failed, report)
+            opened.recovery.run(1)  # a commit that was done though it was refused is settled
+            assert not opened.journal.in_doubt(), (failed, report)
+            assert (tree(tmp_path) != before) == written, (failed, report)
+            edit_id = report.get("data", report).get("edit_id")
+            if written and edit_id:
+                entry = opened.journal.get(int(edit_id))
+                assert entry is not None
+                assert entry.state == "done", (failed, entry)
+            if not failed:
+                break
+        else:
+            raise AssertionError("there is no end of statements")
+
+
+@pytest.mark.parametrize("name", [name for name in MORE if "three" not in name])
+def test_what_was_written_though_it_was_refused_is_reported_as_written(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fails after the file has changed: a refusal says that nothing was changed."""
+    deed = MORE[name]
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        make(tmp_path)
+        tool, arguments = deed.ready(opened)
+        before = tree(tmp_path)
+        for step in ("replace", "create", "remove"):
+            monkeypatch.setattr(opened.files, step, refused_after(getattr(opened.files, step)))
+        report = outcome(opened, tool, **arguments)
+        assert report["status"] in ("ok", "success"), report
+        assert tree(tmp_path) != before
+        assert not opened.journal.in_doubt()
+        newest = opened.journal.entries(most=1)[0]
+        assert (newest.state, newest.edit_id) == ("done", report.get("data", report)["edit_id"])
+
+
+def refused_after(call: Callable[..., object]) -> Callable[..., object]:
+    """The call, and then a refusal."""
+
+    def refused(*arguments: Any, **named: Any) -> object:
+        call(*arguments, **named)
+        raise Failed("write", "ENOSPC: No space left on device")
+
+    return refused

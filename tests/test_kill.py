@@ -215,3 +215,44 @@ def come(opened: Opened) -> None:
         same = {"path": name, "range": "2", "content": f"{name} line 0\n", "apply": "auto"}
         done = outcome(opened, "prepare_file_range_edit", **same, expected_old=same["content"])
         assert done.get("changed") is False, done
+
+
+LARGE_LINES = 200_000
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(80, marks=pytest.mark.slow)])
+def test_killed_while_a_large_file_is_written(tmp_path: Path, kills: int) -> None:
+    """Its new content is made before the journal has the entry: a plain start finds nothing left."""
+    lines = [f"line {i} of a file that is held in parts only, not as a whole\n" for i in range(4)]
+    (tmp_path / "large.txt").write_text("".join(lines) * (LARGE_LINES // 4))
+    chance = random.Random(kills)
+    for _ in range(kills):
+        told, telling = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            write_large_without_end(tmp_path, telling)
+        os.close(telling)
+        assert os.read(told, 1) == b"b"
+        time.sleep(0.15 * chance.random())
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(told)
+        with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+            assert not opened.journal.in_doubt()
+        assert not [p for p in tmp_path.iterdir() if is_temp(p.name.encode())]
+        whole = (tmp_path / "large.txt").read_text()
+        assert whole.count("\n") == LARGE_LINES // 4 * 4
+
+
+def write_large_without_end(root: Path, told: int) -> None:
+    """Edit after edit of the large file."""
+    try:
+        with open_workspace(str(root), Config(durability="fast")) as opened:
+            os.write(told, b"b")
+            while True:
+                at = str(random.randrange(1, LARGE_LINES))
+                plan = {"path": "large.txt", "range": at, "content": f"{random.random()}\n"}
+                found = outcome(opened, "prepare_file_range_edit", **plan)
+                outcome(opened, "apply_file_modification", hunk_id=found["hunk_id"])
+    finally:
+        os._exit(1)

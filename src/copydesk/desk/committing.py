@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from copydesk.desk.journal import Entry, Journal, State
 from copydesk.desk.pieces import kept_and_new
 from copydesk.desk.recovery import Recovery
-from copydesk.desk.writing import Job, Made, entry_of
+from copydesk.desk.writing import Job, Made, digest_at, entry_of
 from copydesk.errors import (
     Failed,
     FileExists,
@@ -166,7 +166,7 @@ class _Work:
                 self._ready[each.real].commit()
                 self._committed.append(each)
         except BaseException as error:
-            self._take_back(known=isinstance(error, Refusal | TargetMoved))
+            self._take_back(known=self._is_not_written(error))
             raise
 
     def close_done(self) -> None:
@@ -237,6 +237,16 @@ class _Work:
         created = each.opened is None and index == 0
         entry = entry_of(job, each.real, made, after, now_ms, created=created)
         return replace(entry, group=self._group)
+
+    def _is_not_written(self, error: BaseException) -> bool:
+        """Whether the file at hand is surely without what was to be written to it."""
+        at = self._at
+        if not isinstance(error, Failed) or at is None or at.real not in self._ready:
+            return isinstance(error, Refusal | TargetMoved)
+        try:
+            return digest_at(self._files, at.real, error) != self._entries[at.real][-1].after
+        except Unsettled:
+            return False
 
     def _take_back(self, *, known: bool) -> None:
         """Put back what was committed, the last first; `known`: what failed was not written."""

@@ -242,9 +242,9 @@ class Writer:
                 replaced(made.change.pieces(memoryview(made.base.data)), record)
         except NotPutBack as left:
             raise Unsettled("write", str(left), (str(opened.real),)) from None
-        except (Refusal, TargetMoved):
-            self._close_failed(ids)
-            raise
+        except (Refusal, TargetMoved) as error:
+            if not self._is_written(error, ids, opened.real, digests[-1] if digests else ""):
+                raise
         self._journal.close_entry(ids[0], "done")
         return Written(made, ids[0], digests[0])
 
@@ -258,9 +258,9 @@ class Writer:
             self._files.create(job.path, after.data, expected_real=real)
         except NotPutBack as left:
             raise Unsettled("create", str(left), (str(real),)) from None
-        except (Refusal, TargetMoved):
-            self._close_failed([edit_id])
-            raise
+        except (Refusal, TargetMoved) as error:
+            if not self._is_written(error, [edit_id], real, after.digest):
+                raise
         self._journal.close_entry(edit_id, "done")
         return Written(made, edit_id, after.digest)
 
@@ -279,20 +279,26 @@ class Writer:
                 self._files.remove(job.path, opened.stamp, made.base.digest, expected_real=real)
             except NotPutBack as left:
                 raise Unsettled("remove", str(left), (str(real),)) from None
-            except (Refusal, TargetMoved):
-                self._close_failed([edit_id])
-                raise
+            except (Refusal, TargetMoved) as error:
+                if not self._is_written(error, [edit_id], real, ""):
+                    raise
         self._journal.close_entry(edit_id, "done")
         return Written(made, edit_id, "")
 
-    def _close_failed(self, edit_ids: list[int]) -> None:
-        """Record at once that nothing was written, while the file is still ours.
+    def _is_written(self, error: Exception, edit_ids: list[int], real: RelPath, after: str) -> bool:
+        """Whether the file is as it was to be, though the system refused something.
 
-        Who comes to the file next could not tell it from its content, if that has changed.
+        A refusal says that nothing was changed, so that is looked up. It is recorded at
+        once, while the file is still ours: who comes next could not tell it from a content
+        that has changed. Raises Unsettled when it cannot be looked up.
         """
-        if edit_ids:
-            with suppress(Refusal):  # it is recorded with the next entry then
-                self._journal.close_all(edit_ids, "failed")
+        if not edit_ids:
+            return False
+        if isinstance(error, Failed) and digest_at(self._files, real, error) == after:
+            return True
+        with suppress(Refusal):  # it is recorded with the next entry then
+            self._journal.close_all(edit_ids, "failed")
+        return False
 
     def _entry(self, job: Job, real: RelPath, made: Made, after: str, *, created: bool) -> Entry:
         return entry_of(job, real, made, after, self._clock(), created=created)
@@ -315,6 +321,16 @@ def entry_of(
         hunk_id=job.hunk_id,
         undoes=job.undoes,
     )
+
+
+def digest_at(files: Files, real: RelPath, error: Failed) -> str:
+    """The SHA-256 of what stands there, empty for nothing; Unsettled if that cannot be told."""
+    try:
+        return files.digest(real)[2]
+    except FileNotFound:
+        return ""
+    except Refusal:
+        raise Unsettled(error.operation, error.reason, (str(real),)) from None
 
 
 def _require(still: bool) -> None:
