@@ -16,6 +16,7 @@ from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
 from copydesk.desk.decisions_sqlite import SqliteDecisions
 from copydesk.desk.policy import Approver, Policy, Why
 from copydesk.desk.redis.decisions import RedisDecisions
+from copydesk.desk.retention import PLANS_KEPT
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from redis_calls import connections
@@ -93,10 +94,15 @@ def test_the_owner_hears_of_each_once(opener: Open) -> None:
     assert one.of(early.plan) == replace(early, told=True)
 
 
-def test_old_decisions_are_forgotten(opener: Open) -> None:
+def test_old_decisions_are_forgotten_but_the_last_ones_are_not(opener: Open) -> None:
     decisions = opener()
-    decisions.take(decision(time_ms=5))
+    old = decisions.take(decision(time_ms=5))
     kept = decisions.take(decision("bbbbbbbb", time_ms=6))
+    if not isinstance(decisions, MemoryDecisions):
+        decisions.forget(7)
+        assert (decisions.of(old.plan), decisions.of(kept.plan)) == (old, kept)
+        for number in range(PLANS_KEPT - 1):
+            decisions.take(decision(f"{number:08x}", time_ms=9))
     decisions.forget(6)
     assert (decisions.of(("aaaaaaaa", 1)), decisions.of(kept.plan)) == (None, kept)
 

@@ -16,6 +16,7 @@ from copydesk.app.config import Config, load
 from copydesk.app.doctor import Finding, examine, repair
 from copydesk.app.opening import open_workspace
 from copydesk.desk.records import SCHEMA
+from copydesk.desk.tally import Fared
 from copydesk.errors import SchemaMismatch
 from copydesk.tools.reports import refusal_words
 from fake_kernel import FakeKernel
@@ -44,8 +45,9 @@ def check_fault(root: Path, what: str, *words: str) -> None:
 
 
 def use(root: Path, config: Config = FAST) -> None:
-    """Leave an edit and a plan there."""
+    """Leave an edit, a plan and a number there."""
     with open_workspace(str(root), config) as opened:
+        opened.tally.note(Fared(1, "local", "a.txt", "fuzz"))
         opened.call("local", "create_new_file", {"path": "a.txt", "content": "one\n"})
         opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "two\n"})
 
@@ -56,7 +58,7 @@ def test_a_healthy_workspace(tmp_path: Path) -> None:
     assert all(finding.ok and not finding.mend for finding in found.values())
     assert str(tmp_path) in found["root"].found
     assert found["registry"].found.endswith(": 1")
-    assert found["journal"].found.endswith(": 1")
+    assert found["journal"].found.startswith("edits recorded: 1;")
     assert {"configuration", "Python", "MCP SDK", "SQLite", "ripgrep", "locks"} <= set(found)
 
 
@@ -89,7 +91,7 @@ def test_the_server_of_many_machines(
     assert redis_server.url in found["Redis"].found
     assert "appendonly yes, appendfsync always" in found["Redis"].found
     assert found["registry"].found.endswith(": 1")
-    assert found["journal"].found.endswith(": 1")
+    assert found["journal"].found.startswith("edits recorded: 1;")
     assert "locks" not in found
     monkeypatch.setenv("COPYDESK_REDIS_URL", "redis://eve:secret@127.0.0.1:1/0")
     check_fault(tmp_path, "Redis", "redis://127.0.0.1:1/0", "refused")

@@ -14,6 +14,7 @@ from copydesk.desk.redis.counts import Counts
 from copydesk.desk.redis.registry import RedisRegistry
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
+from copydesk.desk.retention import PLANS_KEPT
 from copydesk.edit.place import Place
 from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit
@@ -220,12 +221,18 @@ def test_plans_survive_the_process(opener: Open) -> None:
 
 
 @pytest.mark.parametrize("opener", KEPT, indirect=True)
-def test_an_end_is_forgotten_soon_after_a_day(registry: Registry) -> None:
+def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(
+    registry: Registry,
+) -> None:
     registry.add(A)
     registry.end(A.id, "applied", NOW)
     registry.add(plan("bbbbbbbb", NOW + REMEMBERED_MS))
     check(registry, A.id, "applied")
     registry.add(plan("cccccccc", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
+    check(registry, A.id, "applied")
+    for number in range(PLANS_KEPT):
+        registry.add(plan(f"{number:08x}", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
+    registry.add(plan("dddddddd", NOW + REMEMBERED_MS + 2 * FORGET_EVERY_MS + 2))
     check(registry, A.id, "unknown")
 
 

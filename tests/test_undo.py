@@ -442,7 +442,7 @@ def test_an_edit_that_failed_or_was_pruned(tmp_path: Path) -> None:
         room.opened.journal.close_entry(made, "failed")
         assert room.undo(made)["reason"] == "failed"
         room.edit(2, "y\n")
-        assert room.opened.journal.prune(1 << 60, 1 << 40) == 2
+        assert room.opened.journal.prune(1, 90, 0) == 1
         last = room.edit(3, "z\n")
         report = room.undo(made)
         assert (report["error"], report["reason"]) == ("EDIT_NOT_FOUND", "pruned")

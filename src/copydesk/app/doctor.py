@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from copydesk.app.config import VARIABLES, Config, ConfigError, load
 from copydesk.app.usage import perhaps
 from copydesk.desk.database import Database
+from copydesk.desk.retention import Outlook
 from copydesk.errors import (
     Failed,
     Refusal,
@@ -166,7 +167,7 @@ def _state(root: str) -> Iterator[Finding]:
     try:
         with open_workspace(root, config, recover=False) as opened:
             waiting = len(opened.pending(config.member))
-            entries = opened.journal.entries(most=_MOST_EDITS)
+            outlook = opened.journal.outlook(config.journal_days, config.journal_bytes)
             doubts = opened.recovery.doubts()
     except ServerFailed:
         return  # it was told above
@@ -175,8 +176,7 @@ def _state(root: str) -> Iterator[Finding]:
         yield Finding("state folder", False, reason, f"look at {path}")
         return
     yield Finding("registry", True, f"plans that wait: {waiting}")
-    more = " or more" if len(entries) == _MOST_EDITS else ""
-    yield Finding("journal", True, f"edits recorded: {len(entries)}{more}")
+    yield Finding("journal", True, _kept(outlook))
     if doubts:
         where = ", ".join(dict.fromkeys(str(entry.path) for entry in doubts))
         found = f"edits broken off in the middle: {len(doubts)} ({where})"
@@ -263,6 +263,16 @@ def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
         else:
             lost = words_of_content(database.path, "en")
             yield Finding(finding.what, True, f"{database.path} was set aside as {aside}: {lost}")
+
+
+def _kept(outlook: Outlook) -> str:
+    """What is recorded, what of it goes, and when."""
+    found = f"edits recorded: {outlook.entries}"
+    if outlook.due:
+        return f"{found}; {outlook.due} are to go, at most {outlook.at_once} at a time, by starts"
+    if outlook.days:
+        return f"{found}; the oldest may go after {outlook.days} more days of use"
+    return found
 
 
 def _locks(root: str) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.tally import MemoryTally, Tally
 from copydesk.errors import Failed
 from copydesk.store.protocol import TargetMoved
-from copydesk.store.state import StateFolder
+from copydesk.store.state import EditIds, StateFolder
 from copydesk.tools.report import Lang
 from copydesk.tools.words import say
 
@@ -189,7 +189,7 @@ def _of_folder(root: str, config: Config) -> Memory:
         plans,
         decisions,
         SqliteTally(in_tally),
-        SqliteJournal(in_journal),
+        SqliteJournal(in_journal, EditIds(state.path("edit-ids"), state.make)),
         BasesBeside(SqliteSnapshots(in_snapshots, config.bases_bytes)),
         Lanes(locks, config.lock_seconds),
         state,
@@ -219,6 +219,7 @@ def _of_server(root: str, config: Config) -> Memory:
     from copydesk.desk.redis.registry import RedisRegistry
     from copydesk.desk.redis.tally import RedisTally
 
+    state = StateFolder(root, config.state)
     leases, counts = Leases(server, time.monotonic, seconds=config.lock_seconds), Counts(server)
 
     def let_go() -> None:
@@ -229,10 +230,10 @@ def _of_server(root: str, config: Config) -> Memory:
         RedisRegistry(server, leases),
         RedisDecisions(server),
         RedisTally(server),
-        RedisJournal(server, leases),
+        RedisJournal(server, leases, EditIds(state.path("edit-ids"), state.make)),
         BasesBeside(RedisBases(server, config.bases_bytes)),
         Lanes(leases, config.lock_seconds),
-        StateFolder(root, config.state),
+        state,
         changes=counts.plans_and_decisions,
         seen=counts.all,
         may_write=leases.require,

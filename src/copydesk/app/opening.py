@@ -205,15 +205,14 @@ class Opened(Closing):
             self._memory.close()
             self.files.close()
             raise
+        if not recover:
+            return
         settings = self.settings
-        before_ms = self.clock() - settings.journal_days * 86_400_000
         try:
-            if recover:
-                self.recovered = self.recovery.run(self.clock())
-            self.journal.prune(before_ms, settings.journal_bytes)
+            self.recovered = self.recovery.run(self.clock())
+            self.journal.prune(self.clock(), settings.journal_days, settings.journal_bytes)
         except StateFailed as refusal:
             _log.warning("%s", reports.refusal_words(refusal, "en"))
-        self.tally.forget(before_ms)
 
     @property
     def config(self) -> Config:

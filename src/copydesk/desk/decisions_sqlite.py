@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.decisions import Decision, Verdict, Version
+from copydesk.desk.retention import PLANS_KEPT
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS decisions (
@@ -82,9 +83,13 @@ class SqliteDecisions:
             db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older."""
+        """Drop the decisions that are older, but never the last ones: the clock may be wrong."""
         with self._db.writing() as db:
-            db.execute("DELETE FROM decisions WHERE time_ms < ?", (before_ms,))
+            db.execute(
+                "DELETE FROM decisions WHERE time_ms < ? AND time_ms <"
+                " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?)",
+                (before_ms, PLANS_KEPT - 1),
+            )
 
     def changes(self) -> int:
         """A number that is another one when another process has decided or taken back."""

@@ -14,6 +14,7 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
+from copydesk.desk.retention import Outlook
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 State = Literal["open", "done", "failed", "unsure"]
 Kind = Literal["edit", "create", "remove", "notes"]
 """What was done to a file; or to notes that no file holds."""
+
+
+Missing = Literal["unknown", "pruned", "replaced"]
+"""Why there is no entry: it was never given, is too old, or was of a journal that was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,38 @@ class Entry:
     undo: tuple[Change, ...] = ()
 
 
+class HighWater(Protocol):
+    """The highest edit id that was ever given, kept apart from the journal that gave it.
+
+    Who writes holds the journal's lock. `history` is a token of the journal that gave the ids.
+    """
+
+    def read(self) -> tuple[int, str] | None:
+        """The id and the history; 0 and nothing when there is none yet, None when unreadable."""
+        ...
+
+    def write(self, highest: int, history: str) -> None:
+        """Keep both. What the disk refuses is not kept: the journal has it too."""
+        ...
+
+
+class MemoryHighWater:
+    """For a journal that ends with its process."""
+
+    def __init__(self) -> None:
+        self._kept = (0, "")
+
+    def read(self) -> tuple[int, str] | None:
+        """The id and the history."""
+        return self._kept
+
+    def write(self, highest: int, history: str) -> None:
+        """Keep both."""
+        self._kept = (highest, history)
+
+
 class Journal(Protocol):
-    """The entries of one workspace, in the order of their ids."""
+    """The entries of one workspace, in the order of their ids. No id is given twice."""
 
     def open(self, entry: Entry) -> int:
         """Record what is about to be written, durably, or is done; the new id."""
@@ -148,8 +183,19 @@ class Journal(Protocol):
         """All old bytes of a file that was written in place, while the entry is open."""
         ...
 
-    def prune(self, before_ms: int, most_bytes: int) -> int:
-        """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
+    def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
+        """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
+
+        `now_ms` is recorded as a day of use; see `retention` for what counts.
+        """
+        ...
+
+    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
+        """What there is, and what `prune` will drop of it."""
+        ...
+
+    def why_missing(self, edit_id: int) -> Missing:
+        """Why there is no entry of this id."""
         ...
 
     def close(self) -> None:
@@ -313,9 +359,18 @@ class MemoryJournal:
         """Nothing was kept."""
         return None
 
-    def prune(self, before_ms: int, most_bytes: int) -> int:
+    def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
         """It is bounded by itself."""
         return 0
+
+    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
+        """Nothing is dropped but beyond the bound."""
+        with self._lock:
+            return Outlook(len(self._entries), 0, 0, 0, None)
+
+    def why_missing(self, edit_id: int) -> Missing:
+        """Why there is no entry of this id."""
+        return "pruned" if 0 < edit_id <= self._count else "unknown"
 
     def close(self) -> None:
         """Nothing is held."""

@@ -12,12 +12,23 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from secrets import randbits, token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.desk.database import Database
-from copydesk.desk.journal import CHAIN_LENGTH, Entry, Kind, State, linked
+from copydesk.desk.journal import (
+    CHAIN_LENGTH,
+    Entry,
+    HighWater,
+    Kind,
+    MemoryHighWater,
+    Missing,
+    State,
+    linked,
+)
 from copydesk.desk.records import full, packed, squeezed, unpacked
+from copydesk.desk.retention import DAY_MS, Day, Outlook, days_left, due, share
 from copydesk.errors import Failed, StateFailed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -33,12 +44,21 @@ CREATE TABLE IF NOT EXISTS edits (
     hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB,
     group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0, undo BLOB
 );
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
 CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
 CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open';
 CREATE INDEX IF NOT EXISTS edits_by_group ON edits (group_id) WHERE group_id <> '';
 CREATE INDEX IF NOT EXISTS edits_undoing ON edits (undoes) WHERE undoes <> 0
 """
+
+_ROW_BYTES = 512
+"""What an entry takes besides its texts, about."""
+
+_LOOKS = 16
+"""The size is looked at when one part in so many of the bound was written."""
 
 _MOST_ID = (1 << 63) - 1
 """SQLite knows no larger integer."""
@@ -52,13 +72,20 @@ _COLUMNS = (
 class SqliteJournal:
     """The entries of all processes that work on the workspace."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, ids: HighWater | None = None) -> None:
+        self._db, self._ids = db, ids or MemoryHighWater()
         self._ended: dict[int, State] = {}
-        db.define(_SCHEMA, on_new=self._ended.clear)  # they are not of the new file
+        self._history, self._identified = "", False
+        self._day, self._written, self._most_bytes = -1, 0, 1 << 62
+        db.define(_SCHEMA, on_new=self._begin_anew)
         self._beside: ThreadPoolExecutor | None = None
         self._amended: list[Future[None]] = []
         self._lock = Lock()
+
+    def _begin_anew(self) -> None:
+        """What is known here is not of the new file."""
+        self._ended.clear()
+        self._identified, self._day = False, -1
 
     def open(self, entry: Entry) -> int:
         """Record what is about to be written; the new id."""
@@ -67,8 +94,18 @@ class SqliteJournal:
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record, durably, all of what is about to be written, or nothing; the new ids."""
         rows = [_row(entry) for entry in entries]
-        with self._flushing() as db:
-            return tuple(cast(int, db.execute(_INSERT, row).lastrowid) for row in rows)
+        with self._db.reading():  # the ids are kept apart before anybody else gives some
+            with self._flushing() as db:
+                first = self._identify(db) + 1
+                db.executemany(_INSERT, [(first + at, *row) for at, row in enumerate(rows)])
+                if entries and entries[0].time_ms // DAY_MS != self._day:
+                    self._day = _note_day(db, entries[0].time_ms)
+            last = first + len(rows) - 1
+            self._ids.write(last, self._history)
+            with suppress(Failed):  # the entries are recorded
+                parts = (part for row in rows for part in row if isinstance(part, bytes))
+                self._drop_beyond_size(sum(map(len, parts)))
+        return tuple(range(first, last + 1))
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """The same of what was lost, with the state folder."""
@@ -217,30 +254,85 @@ class SqliteJournal:
         with self._db.decoding():
             return None if row is None or row[0] is None else full(row[0])
 
-    def prune(self, before_ms: int, most_bytes: int) -> int:
-        """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
+    def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
+        """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
+
+        The former once a day. From now on the size is looked at while entries come, too.
+        """
+        self._settle()
+        self._most_bytes = most_bytes
+        today = now_ms // DAY_MS
+        with self._db.reading() as db:
+            if _fact(db, "pruned") == today and _size(db) <= most_bytes:
+                return 0  # the usual case, without a transaction that writes
+        with self._db.writing() as db:
+            self._day = _note_day(db, now_ms)
+            gone = 0
+            if _fact(db, "pruned") != today:
+                _set_fact(db, "pruned", today)
+                old = due(_days(db), keep_days)
+                if old is not None:
+                    gone = _drop(db, old.newest, share(_count(db)))
+                    db.execute("DELETE FROM days WHERE day < ?", (old.number,))
+        return gone + self._drop_beyond_size()
+
+    def _drop_beyond_size(self, written: int | None = None) -> int:
+        """Drop the oldest entries, a share at most, when the file is larger than it may be.
+
+        With `written` bytes now and then only.
+        """
+        if written is not None:
+            self._written += written
+            if self._written * _LOOKS <= self._most_bytes:
+                return 0
+        self._written = 0
+        with self._db.reading() as db:
+            if (excess := _size(db) - self._most_bytes) <= 0:
+                return 0
+        with self._db.writing() as db:
+            last = number = 0
+            oldest = db.execute(
+                "SELECT edit_id, length(inverse) + length(diff) + coalesce(length(whole), 0)"
+                " + coalesce(length(undo), 0) FROM edits WHERE state <> 'open'"
+                " ORDER BY edit_id LIMIT ?",
+                (share(_count(db)),),
+            )
+            while excess > 0 and (row := oldest.fetchone()) is not None:
+                last, number = row[0], number + 1
+                excess -= row[1] + _ROW_BYTES
+            oldest.close()
+            return _drop(db, last, number)
+
+    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
+        """What there is, and what `prune` will drop of it."""
         self._settle()
         with self._db.reading() as db:
-            pages = db.execute("SELECT page_count FROM pragma_page_count").fetchone()[0]
-            size = pages * db.execute("SELECT page_size FROM pragma_page_size").fetchone()[0]
-            oldest = db.execute(
-                "SELECT min(time_ms) FROM edits WHERE edit_id = (SELECT min(edit_id) FROM edits)"
+            count, size, days = _count(db), _size(db), _days(db)
+            old = due(days, keep_days)
+            aged = db.execute(
+                "SELECT count(*) FROM edits WHERE edit_id <= ?", (old.newest if old else 0,)
             ).fetchone()[0]
-        if size <= most_bytes and (oldest is None or oldest >= before_ms):
-            return 0  # the usual case, without a transaction that writes
-        with self._db.writing() as db:
-            gone = db.execute(
-                "DELETE FROM edits WHERE state <> 'open' AND (time_ms < ?1 OR edit_id <="
-                " (SELECT coalesce(max(edit_id), 0) FROM (SELECT edit_id, sum(length(inverse)"
-                " + length(diff) + coalesce(length(whole), 0)) OVER (ORDER BY edit_id DESC)"
-                " AS size FROM edits) WHERE size > ?2))",
-                (before_ms, most_bytes),
-            )
-            return gone.rowcount
+            oldest = db.execute("SELECT min(edit_id) FROM edits").fetchone()[0]
+        beyond = count * (size - most_bytes) // size if size > most_bytes else 0
+        left = None if oldest is None else days_left(days, keep_days, oldest)
+        return Outlook(count, size, max(aged, beyond), share(count), left)
+
+    def why_missing(self, edit_id: int) -> Missing:
+        """Why there is no entry of this id."""
+        self._settle()
+        found = self._ids.read()
+        with self._db.reading() as db:
+            given = _last_id(db)
+            lost = db.execute(
+                "SELECT 1 FROM lost WHERE ?1 BETWEEN first AND last", (min(edit_id, _MOST_ID),)
+            ).fetchone()
+        if lost is not None or given < edit_id <= (found or (0, ""))[0]:
+            return "replaced"
+        return "pruned" if 0 < edit_id <= given else "unknown"
 
     def close(self) -> None:
         """Record what has ended and close the file."""
-        self._settle()
+        self._flush()
         if self._beside is not None:
             self._beside.shutdown()
         self._db.close()
@@ -254,7 +346,45 @@ class SqliteJournal:
             found = [_entry(row) for row in rows]
         return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
 
+    def _identify(self, db: sqlite3.Connection) -> int:
+        """See that no id is given twice, whatever became of the file; the highest that was given.
+
+        Ids above those of this file were given by one that was lost. A file of another
+        history has ids that mean other edits here: they are moved out of the way.
+        """
+        found = self._ids.read()
+        highest, history = found or (0, "")
+        given, own = _last_id(db), _fact(db, "history")
+        self._history = history or str(own or token_hex(8))
+        if own != self._history:
+            _set_fact(db, "history", self._history)
+        if own is not None and own != self._history:
+            offset = max(highest, given)
+            db.execute(
+                "UPDATE edits SET edit_id = edit_id + ?1,"
+                " undoes = CASE undoes WHEN 0 THEN 0 ELSE undoes + ?1 END",
+                (offset,),
+            )
+            db.execute("UPDATE days SET newest = newest + ?", (offset,))
+            db.execute("DELETE FROM lost")
+            db.execute("INSERT INTO lost VALUES (1, ?)", (offset,))
+            given += offset
+        elif found is None and not given:  # nobody knows which were given; none of these was
+            highest = (1 << 40) + randbits(40)
+        if highest > given:
+            db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?)", (given + 1, highest))
+            given = highest
+        _set_last_id(db, given)
+        self._identified = True
+        return given
+
     def _settle(self) -> None:
+        self._flush()
+        if not self._identified:
+            with self._db.writing() as db:
+                self._identify(db)
+
+    def _flush(self) -> None:
         with self._lock:
             amended, self._amended = self._amended, []
         for each in amended:
@@ -278,9 +408,64 @@ class SqliteJournal:
 
 
 _INSERT = (
-    "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id,"
-    " state, group_id, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO edits (edit_id, time_ms, member, tool, path, kind, before, after, inverse, diff,"
+    " hunk_id, state, group_id, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+
+def _last_id(db: sqlite3.Connection) -> int:
+    """The highest id that this journal has given."""
+    found = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'edits'").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def _set_last_id(db: sqlite3.Connection, last: int) -> None:
+    changed = db.execute(
+        "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'edits' AND seq <> ?1", (last,)
+    ).rowcount
+    if not changed and _last_id(db) != last:
+        db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('edits', ?)", (last,))
+
+
+def _fact(db: sqlite3.Connection, name: str) -> int | str | None:
+    found = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return None if found is None else cast("int | str", found[0])
+
+
+def _set_fact(db: sqlite3.Connection, name: str, value: int | str) -> None:
+    db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+
+def _note_day(db: sqlite3.Connection, now_ms: int) -> int:
+    """Record a day of use, and strike those that a wrong clock saw ahead of it; the day."""
+    today = now_ms // DAY_MS
+    db.execute("DELETE FROM days WHERE day > ?", (today + 1,))
+    db.execute("INSERT OR IGNORE INTO days VALUES (?, ?)", (today, _last_id(db)))
+    return today
+
+
+def _days(db: sqlite3.Connection) -> list[Day]:
+    return [Day(*row) for row in db.execute("SELECT day, newest FROM days ORDER BY day")]
+
+
+def _count(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM edits").fetchone()[0])
+
+
+def _size(db: sqlite3.Connection) -> int:
+    """The bytes that are in use; a file keeps what it has once taken, and uses it again."""
+    names = ("page_count", "freelist_count", "page_size")
+    pages, free, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
+    return (pages - free) * size
+
+
+def _drop(db: sqlite3.Connection, last: int, most: int) -> int:
+    """Drop the oldest entries up to an id, at most so many; how many. What is open stays."""
+    return db.execute(
+        "DELETE FROM edits WHERE edit_id IN (SELECT edit_id FROM edits"
+        " WHERE edit_id <= ? AND state <> 'open' ORDER BY edit_id LIMIT ?)",
+        (last, most),
+    ).rowcount
 
 
 def _row(entry: Entry) -> tuple[object, ...]:

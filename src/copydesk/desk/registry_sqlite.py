@@ -12,6 +12,7 @@ from typing import cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.records import UnknownRecord, packed, unpacked
+from copydesk.desk.retention import PLANS_KEPT
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import HunkNotFound
 
@@ -120,10 +121,14 @@ class SqliteRegistry:
         self._db.close()
 
     def _forget(self, now_ms: int) -> None:
-        """Drop what ended or expired so long ago that nobody asks any more."""
+        """Drop what ended or expired so long ago that nobody asks any more.
+
+        The last ones stay whatever the clock says: it may be wrong.
+        """
         self._db.change(
-            "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ?",
-            (now_ms - REMEMBERED_MS,),
+            "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ? AND created_ms <"
+            " (SELECT created_ms FROM plans ORDER BY created_ms DESC LIMIT 1 OFFSET ?)",
+            (now_ms - REMEMBERED_MS, PLANS_KEPT - 1),
         )
 
 

@@ -17,7 +17,7 @@ How = Literal["fuzz", "rejected"]
 """`fuzz`: it was written where it stood by then; `rejected`: by the file, or by a person."""
 
 MOST = 5_000
-"""So many of the last ones are told."""
+"""So many of the last ones are kept."""
 
 _ANOTHERS = ("APPROVAL_REQUIRED", "HUNK_REJECTED", "ALREADY_DECIDED")
 """Refusals that say nothing of the file: what a person decides is noted when it is."""
@@ -44,10 +44,6 @@ class Tally(Protocol):
         """The last ones, at most `MOST`, the newest first."""
         ...
 
-    def forget(self, before_ms: int) -> None:
-        """Drop those that are older."""
-        ...
-
     def close(self) -> None:
         """Let go of what is held."""
         ...
@@ -66,9 +62,6 @@ class MemoryTally:
     def noted(self) -> tuple[Fared, ...]:
         """The last ones, the newest first."""
         return tuple(self._noted.copy())
-
-    def forget(self, before_ms: int) -> None:
-        """It is bounded by itself."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -30,11 +30,12 @@ class SqliteTally:
 
     def note(self, fared: Fared) -> None:
         """Remember it, if the file can be used."""
-        with suppress(StateFailed):
-            self._db.change(
+        with suppress(StateFailed), self._db.writing() as db:
+            last = db.execute(
                 "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
                 (fared.time_ms, fared.member, fared.path, fared.how),
-            )
+            ).lastrowid
+            db.execute("DELETE FROM fared WHERE id <= ?", ((last or 0) - MOST,))
 
     def noted(self) -> tuple[Fared, ...]:
         """The last ones, the newest first."""
@@ -43,11 +44,6 @@ class SqliteTally:
                 "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?", (MOST,)
             ).fetchall()
         return tuple(Fared(at, member, path, cast(How, how)) for at, member, path, how in rows)
-
-    def forget(self, before_ms: int) -> None:
-        """Drop those that are older."""
-        with suppress(StateFailed):
-            self._db.change("DELETE FROM fared WHERE time_ms < ?", (before_ms,))
 
     def close(self) -> None:
         """Close the file."""

@@ -118,9 +118,7 @@ class Undoing:
         )
 
     def _not_found(self, member: Member, edit_id: int) -> EditNotFound:
-        newest = self._set.journal.entries(most=1)
-        pruned = bool(newest) and 0 < edit_id < newest[0].edit_id
-        reason = "pruned" if pruned else "unknown"
+        reason = self._set.journal.why_missing(edit_id)
         return EditNotFound(edit_id, reason, self._history.newest(member))
 
     def _check_stands(self, member: Member, entry: Entry) -> None:

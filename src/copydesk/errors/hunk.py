@@ -45,7 +45,7 @@ class WrongMode(Refusal):
 
 @dataclass(eq=False)
 class EditNotFound(Refusal):
-    """There is no such edit to be taken back; `reason` is unknown, pruned or failed."""
+    """No such edit can be taken back; `reason` is unknown, pruned, replaced or failed."""
 
     code: ClassVar[str] = "EDIT_NOT_FOUND"
     edit_id: int

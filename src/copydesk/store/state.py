@@ -8,6 +8,7 @@ to others (a workspace may come from elsewhere, its state folder with it).
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,10 @@ from pathlib import Path
 from copydesk.errors import StateDamaged, StateFailed
 
 _OPERATION = "use the state folder"
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_EDIT_IDS = re.compile(rb"(\d{15}) ([0-9a-f]{16})\n")
+_MOST_LINE = 64
 
 
 class StateFolder:
@@ -140,3 +145,50 @@ def _make(path: Path) -> None:
 
 def _failed(path: Path | str, error: OSError) -> StateFailed:
     return StateFailed(_OPERATION, error.strerror or str(error), str(path))
+
+
+class EditIds:
+    """The highest edit id that was ever given, in a file beside the journal that gave it.
+
+    With it stands a token of the history that the ids belong to. What this process has
+    seen counts also when the file is gone.
+    """
+
+    def __init__(self, path: str, make_folder: Callable[[], None] = lambda: None) -> None:
+        self._path, self._make_folder = path, make_folder
+        self._known = (0, "")
+
+    def read(self) -> tuple[int, str] | None:
+        """The id and the history; 0 and nothing when there is none yet, None when unreadable."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | _NO_LINK)
+        except FileNotFoundError:
+            return self._known
+        except OSError:
+            return None
+        try:
+            found = _EDIT_IDS.fullmatch(os.read(fd, _MOST_LINE))
+        except OSError:
+            found = None
+        finally:
+            os.close(fd)
+        if found is None:
+            return self._known if self._known[0] else None
+        highest, history = int(found[1]), found[2].decode()
+        self._known = (max(highest, self._known[0]), history)
+        return self._known
+
+    def write(self, highest: int, history: str) -> None:
+        """Keep both. What the disk refuses is not kept: the journal has it too."""
+        self._known = (highest, history)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
+        with suppress(OSError, StateFailed):
+            try:
+                fd = os.open(self._path, flags, 0o600)
+            except FileNotFoundError:
+                self._make_folder()
+                fd = os.open(self._path, flags, 0o600)
+            try:
+                os.write(fd, f"{highest:015d} {history}\n".encode())
+            finally:
+                os.close(fd)

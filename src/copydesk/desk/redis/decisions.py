@@ -15,6 +15,7 @@ from typing import Any
 from copydesk.desk.decisions import Decision, Version
 from copydesk.desk.records import packed, unpacked
 from copydesk.desk.redis.server import Script, Server
+from copydesk.desk.retention import PLANS_KEPT
 
 _TAKE = Script(
     """
@@ -46,7 +47,9 @@ _WITHDRAW = Script(
 _FORGET = Script(
     _DROP
     + """
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', p .. 'decided', '-inf', '(' .. ARGV[1])) do
+local spare = redis.call('ZCARD', p .. 'decided') - ARGV[2]
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', p .. 'decided', '-inf', '(' .. ARGV[1],
+    'LIMIT', 0, math.max(spare, 0))) do
   drop(name)
 end
 """
@@ -101,8 +104,8 @@ class RedisDecisions:
         self._server.call(_TELL, _name(decision.plan))
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older."""
-        self._server.call(_FORGET, before_ms)
+        """Drop the decisions that are older, but never the last ones: the clock may be wrong."""
+        self._server.call(_FORGET, before_ms, PLANS_KEPT)
 
     def close(self) -> None:
         """Nothing is held."""

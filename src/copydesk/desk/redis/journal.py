@@ -16,11 +16,20 @@ from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from copydesk.desk.journal import CHAIN_LENGTH, Entry, State, linked
+from copydesk.desk.journal import (
+    CHAIN_LENGTH,
+    Entry,
+    HighWater,
+    MemoryHighWater,
+    Missing,
+    State,
+    linked,
+)
 from copydesk.desk.records import full, packed, squeezed, unpacked
 from copydesk.desk.redis import journal_scripts as scripts
 from copydesk.desk.redis.leases import Leases
 from copydesk.desk.redis.server import Script, Server
+from copydesk.desk.retention import DAY_MS, Day, Outlook, days_left, due, share
 from copydesk.errors import ServerFailed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -51,8 +60,10 @@ Named = tuple[int, str]
 class RedisJournal:
     """The entries of all machines that work on the workspace."""
 
-    def __init__(self, server: Server, leases: Leases) -> None:
+    def __init__(self, server: Server, leases: Leases, ids: HighWater | None = None) -> None:
         self._server, self._leases = server, leases
+        self._ids = ids or MemoryHighWater()
+        self._history, self._day = token_hex(8), -1
         self._marks: dict[int, str] = {}
         self._highest = 0
         self._ended: dict[Named, State] = {}
@@ -80,7 +91,15 @@ class RedisJournal:
         marks = [token_hex(8) for _ in entries]
         pairs = zip(entries, marks, strict=True)
         arguments = [part for entry, mark in pairs for part in (*_arguments(entry), mark)]
-        found = tuple(send(script, self._highest, *arguments))
+        least, history = self._least()
+        found = tuple(send(script, least, *arguments))
+        if max(found, default=0) > least:
+            self._ids.write(max(found), history)
+        day = entries[0].time_ms // DAY_MS if entries else self._day
+        if day != self._day:
+            with suppress(ServerFailed):  # the next entry says it again
+                self._server.call(scripts.DAYS, day, 0)
+                self._day = day
         opened = dict(zip(found, marks, strict=True))
         for named in opened.items():
             self._remember(*named)
@@ -208,16 +227,51 @@ class RedisJournal:
         whole = self._server.call(scripts.ONE, edit_id, "whole")[0]
         return None if whole is None else full(whole)
 
-    def prune(self, before_ms: int, most_bytes: int) -> int:
-        """Drop the entries older than `before_ms`, and the oldest beyond `most_bytes`; how many."""
+    def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
+        """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
+
+        The former once a day.
+        """
         self._settle()
-        at, count = "-inf", 0
-        while True:
-            gone, last = self._server.call(scripts.PRUNE, before_ms, most_bytes, at)
+        first, days = self._server.call(scripts.DAYS, now_ms // DAY_MS, 1)
+        old = due(_days(days), keep_days) if first else None
+        held = self._server.call(scripts.HELD, 0)
+        upto, at, count, left = old.newest if old else 0, "-inf", 0, share(int(held[0]))
+        while left > count:
+            gone, last = self._server.call(scripts.PRUNE, upto, most_bytes, left - count, at)
             count += int(gone)
             if not last:
-                return count
+                break
             at = f"({last}"
+        if old is not None:
+            self._server.call(scripts.SINCE, old.number)
+        return count
+
+    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
+        """What there is, and what `prune` will drop of it."""
+        self._settle()
+        days = _days(self._server.call(scripts.HELD, 0)[4])
+        old = due(days, keep_days)
+        held = self._server.call(scripts.HELD, old.newest if old else 0)
+        count, size, oldest, aged = (int(each) for each in held[:4])
+        beyond = count * (size - most_bytes) // size if size > most_bytes else 0
+        left = days_left(days, keep_days, oldest) if oldest else None
+        return Outlook(count, size, max(aged, beyond), share(count), left)
+
+    def why_missing(self, edit_id: int) -> Missing:
+        """Why there is no entry of this id."""
+        if not 0 < edit_id <= _EVERY:
+            return "unknown"
+        given, lost = self._server.call(scripts.GIVEN, edit_id)
+        if lost or int(given) < edit_id <= self._least()[0]:
+            return "replaced"
+        return "pruned" if edit_id <= int(given) else "unknown"
+
+    def _least(self) -> tuple[int, str]:
+        """The highest id that was given, by whomever, as far as is known here."""
+        highest, history = self._ids.read() or (0, "")
+        with self._lock:
+            return max(highest, self._highest), history or self._history
 
     def close(self) -> None:
         """Record what has ended, if the server is there; else its digests tell."""
@@ -307,6 +361,11 @@ class RedisJournal:
 def _name(edit_id: Any, mark: bytes | None) -> Named:
     """An entry as the server names it; those of earlier versions have no mark."""
     return int(edit_id), (mark or b"").decode()
+
+
+def _days(found: Sequence[bytes]) -> list[Day]:
+    """The days of use as the server has them."""
+    return [Day(*map(int, each.split(b":"))) for each in found]
 
 
 def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from copydesk.desk.redis.server import Script
 
+SLACK = 1_000
+"""After a server lost ids so many more are passed over: machines may have been given them."""
+
 _INDEXES = """
 local function indexes(path, hunk, group, undoes)
   local found = {'edits', 'at:' .. path}
@@ -39,10 +42,13 @@ local function changed() redis.call('HINCRBY', p .. 'changes', 'edits', 1) end
 
 _OPEN = (
     _INDEXES
+    + f"local SLACK = {SLACK}"
     + """
 local ids, least = {}, tonumber(ARGV[A + 1])
-if tonumber(redis.call('GET', p .. 'edit') or 0) < least then
-  redis.call('SET', p .. 'edit', least)
+local given = tonumber(redis.call('GET', p .. 'edit') or 0)
+if given < least then
+  redis.call('RPUSH', p .. 'lost', given + 1, least + SLACK)
+  redis.call('SET', p .. 'edit', least + SLACK)
 end
 for at = A + 2, #ARGV, 10 do
   local fixed, inverse, diff, path, hunk, group, undoes, time, member, mark =
@@ -138,18 +144,62 @@ Gives what the fields of the entries hold, each with its id before them, and the
 last id that was looked at, 0 when there is none after it.
 """
 
+DAYS = Script(
+    """
+local today, prunes = tonumber(ARGV[1]), ARGV[2]
+redis.call('ZREMRANGEBYSCORE', p .. 'days', '(' .. (today + 1), '+inf')
+if redis.call('ZCOUNT', p .. 'days', today, today) == 0 then
+  redis.call('ZADD', p .. 'days', today, today .. ':' .. (redis.call('GET', p .. 'edit') or 0))
+end
+local first = 0
+if prunes == '1' and redis.call('GET', p .. 'pruned') ~= ARGV[1] then
+  first = 1
+  redis.call('SET', p .. 'pruned', ARGV[1])
+end
+return {first, redis.call('ZRANGE', p .. 'days', 0, -1)}
+"""
+)
+"""Today, in days since 1970, and 1 for who prunes. Days ahead of it were seen by a wrong clock.
+
+Gives whether nobody has pruned today, and the days of use with the newest edit of each.
+"""
+
+SINCE = Script("redis.call('ZREMRANGEBYSCORE', p .. 'days', '-inf', '(' .. ARGV[1])")
+"""The day before which the days of use are dropped."""
+
+HELD = Script(
+    """
+local oldest = redis.call('ZRANGE', p .. 'edits', 0, 0)[1]
+return {redis.call('ZCARD', p .. 'edits'), redis.call('GET', p .. 'bytes') or 0, oldest or 0,
+  redis.call('ZCOUNT', p .. 'edits', '-inf', ARGV[1]), redis.call('ZRANGE', p .. 'days', 0, -1)}
+"""
+)
+"""An id: how many entries, their bytes, the oldest, how many up to the id, the days of use."""
+
+GIVEN = Script(
+    """
+local id, given = tonumber(ARGV[1]), tonumber(redis.call('GET', p .. 'edit') or 0)
+local lost = redis.call('LRANGE', p .. 'lost', 0, -1)
+for at = 1, #lost, 2 do
+  if id >= tonumber(lost[at]) and id <= tonumber(lost[at + 1]) then return {given, 1} end
+end
+return {given, 0}
+"""
+)
+"""An id: the highest that was given, and whether the server has lost the entry of this one."""
+
 PRUNE = Script(
     _INDEXES
     + """
-local before, most, from = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local upto, most, left, from = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local ids = redis.call('ZRANGEBYSCORE', p .. 'edits', from, '+inf', 'LIMIT', 0, 200)
 local gone, last = 0, 0
 for _, id in ipairs(ids) do
   local e = p .. 'e:' .. id
-  local state, time, path, hunk, group, undoes =
-    unpack(redis.call('HMGET', e, 'state', 'time', 'path', 'hunk', 'group', 'undoes'))
+  local state, path, hunk, group, undoes =
+    unpack(redis.call('HMGET', e, 'state', 'path', 'hunk', 'group', 'undoes'))
   local bytes = tonumber(redis.call('GET', p .. 'bytes') or 0)
-  if bytes <= most and tonumber(time) >= before then return {gone, 0} end
+  if gone == left or (bytes <= most and tonumber(id) > upto) then return {gone, 0} end
   if state ~= 'open' then
     for _, name in ipairs({'inverse', 'diff', 'whole', 'undo'}) do replaced(id, name, '') end
     for _, index in ipairs(indexes(path, hunk, group, undoes)) do
@@ -163,7 +213,7 @@ end
 return {gone, last}
 """
 )
-"""The time before which, and the bytes beyond which entries go, and from where to look.
+"""The id up to which, and the bytes beyond which entries go, how many at most, from where.
 
 Gives how many went, and the last id that was looked at, 0 when there is nothing left to do.
 """

@@ -15,6 +15,7 @@ from typing import cast
 from copydesk.desk.records import packed, unpacked
 from copydesk.desk.redis.leases import Leases
 from copydesk.desk.redis.server import Script, Server
+from copydesk.desk.retention import PLANS_KEPT
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import HunkNotFound
 
@@ -29,8 +30,9 @@ _CHANGED = "redis.call('HINCRBY', p .. 'changes', 'plans', 1)"
 _ADD = Script(
     f"""
 local id, created, expires, plan, forget = unpack(ARGV)
+local spare = redis.call('ZCARD', p .. 'fading') - {PLANS_KEPT}
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', p .. 'fading', '-inf', '(' .. forget,
-    'LIMIT', 0, 100)) do
+    'LIMIT', 0, math.max(math.min(spare, 100), 0))) do
   redis.call('DEL', p .. 'plan:' .. old)
   redis.call('ZREM', p .. 'waiting', old)
   redis.call('ZREM', p .. 'fading', old)

@@ -21,15 +21,6 @@ redis.call('HINCRBY', p .. 'changes', 'fared', 1)
 """
 )
 _NOTED = Script("return redis.call('LRANGE', p .. 'fared', 0, -1)")
-_FORGET = Script(
-    """
-local last = redis.call('LINDEX', p .. 'fared', -1)
-while last and tonumber(last:match('^%d+')) < tonumber(ARGV[1]) do
-  redis.call('RPOP', p .. 'fared')
-  last = redis.call('LINDEX', p .. 'fared', -1)
-end
-"""
-)
 
 
 class RedisTally:
@@ -47,10 +38,6 @@ class RedisTally:
     def noted(self) -> tuple[Fared, ...]:
         """The last ones, the newest first."""
         return tuple(_fared(each) for each in self._server.call(_NOTED))
-
-    def forget(self, before_ms: int) -> None:
-        """Drop those that are older."""
-        self._server.call(_FORGET, before_ms)
 
     def close(self) -> None:
         """Nothing is held."""

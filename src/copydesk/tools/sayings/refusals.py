@@ -203,6 +203,10 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "Edit {edit_id} is too old: it is no longer recorded, so it cannot be taken back. Edit the file as it is.",
         "编辑 {edit_id} 过旧，已不再保留记录，无法撤销。请直接编辑文件。",
     ),
+    "EDIT_NOT_FOUND.replaced": (
+        "The journal that recorded edit {edit_id} was lost or replaced, so the edit cannot be taken back. list_edits shows what is recorded now; edit the file as it is.",
+        "记录编辑 {edit_id} 的日志已丢失或被替换，因此该编辑无法撤销。可用 list_edits 查看现有记录；请直接编辑文件。",
+    ),
     "EDIT_NOT_FOUND.failed": (
         "Edit {edit_id} failed and wrote nothing, so there is nothing to take back.",
         "编辑 {edit_id} 未能写入，没有可撤销的内容。",
