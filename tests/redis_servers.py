@@ -85,7 +85,9 @@ class RedisServer:
         with redis.Redis.from_url(self.url) as client:
             client.flushall()
             for key, (value, left_ms) in known.items():
-                client.restore(key, left_ms, value)
+                client.restore(
+                    key, left_ms, value, replace=True
+                )  # another thread may write already
 
     def fresh_name(self) -> str:
         """The name of a workspace that nobody has used."""
