@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from copydesk.desk.database import Database
+from copydesk.desk.records import SCHEMA
 from copydesk.desk.redis.counts import Counts
 from copydesk.desk.redis.registry import RedisRegistry
+from copydesk.desk.redis.server import Script
 from copydesk.desk.registry import MemoryRegistry, Registry
 from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
 from copydesk.desk.retention import PLANS_KEPT
 from copydesk.edit.place import Place
 from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit
-from copydesk.errors import HunkNotFound
+from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from redis_calls import connections
@@ -263,3 +267,21 @@ def test_the_count_of_changes_grows_with_every_change(
     one.waiting(NOW)
     assert changes() == seen[-1]
     one.close()
+
+
+def test_a_plan_of_a_newer_build_on_the_server_is_refused_plainly(
+    request: pytest.FixtureRequest,
+) -> None:
+    server, leases = connections(request)()
+    registry, one = RedisRegistry(server, leases), plan("00000001")
+    registry.add(one)
+    pack: Callable[[object], bytes] = msgpack.packb
+    newer = pack([SCHEMA + 1, {}, None])
+    record = zlib.crc32(newer).to_bytes(4, "big") + newer
+    put = "redis.call('HSET', p .. 'plan:' .. ARGV[1], 'plan', ARGV[2])"
+    server.call(Script(put), one.id, record)
+    with pytest.raises(
+        ServerFailed, match=f"schema {SCHEMA + 1}; this build reads schema {SCHEMA}"
+    ):
+        registry.get(one.id, one.created_ms)
+    assert registry.waiting(one.created_ms) == ()

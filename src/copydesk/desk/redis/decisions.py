@@ -84,12 +84,14 @@ class RedisDecisions:
         """Keep the decision, unless one is there: the one that is there then."""
         facts = (decision.owner, decision.time_ms, int(decision.told))
         row = self._server.call(_TAKE, _name(decision.plan), *facts, _packed(decision))
-        return _decision(row)
+        with self._server.decoding():
+            return _decision(row)
 
     def of(self, plan: Version) -> Decision | None:
         """The decision on a plan, if it was decided on."""
         row = self._server.call(_OF, _name(plan))
-        return None if row[0] is None else _decision(row)
+        with self._server.decoding():
+            return None if row[0] is None else _decision(row)
 
     def withdraw(self, decision: Decision) -> None:
         """Forget a decision, so that the plan has to be shown anew; no other one."""
@@ -97,7 +99,9 @@ class RedisDecisions:
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """What the member has not heard of yet, the oldest first."""
-        return tuple(_decision(row) for row in self._server.call(_UNTOLD, owner))
+        rows = self._server.call(_UNTOLD, owner)
+        with self._server.decoding():
+            return tuple(_decision(row) for row in rows)
 
     def tell(self, decision: Decision) -> None:
         """The owner has heard of it."""

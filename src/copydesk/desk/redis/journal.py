@@ -318,16 +318,17 @@ class RedisJournal:
     def _entry(self, row: Row) -> Entry:
         edit_id, fixed, inverse, diff, state, mark, undo = row
         self._remember(*_name(edit_id, mark))
-        facts = unpacked(fixed)
-        return Entry(
-            **{name: facts[name] for name in _FIXED if name in facts},
-            path=RelPath.parse(facts["path"]),
-            inverse=unpacked(full(inverse)),
-            diff=full(diff),
-            edit_id=int(edit_id),
-            state=self._state(edit_id, state, mark),
-            undo=() if undo is None else unpacked(full(undo)),
-        )
+        with self._server.decoding():
+            facts = unpacked(fixed)
+            return Entry(
+                **{name: facts[name] for name in _FIXED if name in facts},
+                path=RelPath.parse(facts["path"]),
+                inverse=unpacked(full(inverse)),
+                diff=full(diff),
+                edit_id=int(edit_id),
+                state=self._state(edit_id, state, mark),
+                undo=() if undo is None else unpacked(full(undo)),
+            )
 
     def _state(self, edit_id: Any, recorded: bytes, mark: bytes | None) -> State:
         """How an entry ended, if that could not be recorded yet; else as it is recorded."""

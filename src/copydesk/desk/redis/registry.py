@@ -9,10 +9,11 @@ from which on nobody asks how they ended.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import cast
 
-from copydesk.desk.records import packed, unpacked
+from copydesk.desk.records import UnknownRecord, packed, unpacked
 from copydesk.desk.redis.leases import Leases
 from copydesk.desk.redis.server import Script, Server
 from copydesk.desk.retention import PLANS_KEPT
@@ -110,7 +111,8 @@ class RedisRegistry:
             raise HunkNotFound(hunk_id, "unknown")
         if ended is not None or int(expires_ms) <= now_ms:
             raise HunkNotFound(hunk_id, ended.decode() if ended else "expired")
-        return _plan(plan)
+        with self._server.decoding():
+            return _plan(plan)
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how; raises TurnLost."""
@@ -118,7 +120,11 @@ class RedisRegistry:
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         """All plans that have not ended or expired, the oldest first."""
-        return tuple(_plan(plan) for plan in self._server.call(_WAITING, now_ms))
+        found: list[Plan] = []
+        for plan in self._server.call(_WAITING, now_ms):
+            with self._server.decoding(), suppress(UnknownRecord):  # of a newer build
+                found.append(_plan(plan))
+        return tuple(found)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -11,7 +11,8 @@ another one than gave the leases; no refusal tells the password.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, cast
@@ -22,6 +23,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
+from copydesk.desk.records import RecordError
 from copydesk.errors import ServerFailed, TurnLost
 
 PATIENCE_SECONDS = 4.0
@@ -139,6 +141,14 @@ class Server:
             raise self._failed(error) from None
         pair = cast("list[bytes]", found)
         return pair[1].decode() if pair else ""
+
+    @contextmanager
+    def decoding(self) -> Generator[None, None, None]:
+        """Records that the server gave are decoded within: one that cannot be read is refused."""
+        try:
+            yield
+        except RecordError as error:
+            raise ServerFailed("read what Redis keeps", f"{self.address}: {error}") from error
 
     def close(self) -> None:
         """Let go of the connections."""

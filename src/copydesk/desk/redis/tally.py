@@ -37,7 +37,9 @@ class RedisTally:
 
     def noted(self) -> tuple[Fared, ...]:
         """The last ones, the newest first."""
-        return tuple(_fared(each) for each in self._server.call(_NOTED))
+        noted = self._server.call(_NOTED)
+        with self._server.decoding():
+            return tuple(_fared(each) for each in noted)
 
     def close(self) -> None:
         """Nothing is held."""
