@@ -151,7 +151,8 @@ def check(desk: Opened, file: Path, steps: str, expected: str) -> None:
         ("base x|y|; edit 1 x|n| ok; write x|n|y|; edit 2 y|m| ok", "x|n|y|m|"),
         ("base x|y|; write x|n|y|; edit 1 x|n| STALE_READ", "x|n|y|"),
         ("base x|n|y|; plan 1 1 x|n|; write x|n|y|z|; apply 1 ok", "x|n|n|y|z|"),
-        ("base x|y|; after 1 1 n; after 2 1 n; apply 1 ok; apply 2 ok", "x|n|n|y|"),
+        ("base x|y|; after 1 1 n; after 2 1 n; apply 1 ok; apply 2 CONTENT_CHANGED", "x|n|y|"),
+        ("base x|y|; after 1 1 n; after 2 1 m; apply 1 ok; apply 2 ok", "x|m|n|y|"),
         # others wrote as well
         ("base x|x|; plan 1 1 A; plan 2 2 B; write x|x|x|; apply 1 AMBIGUOUS_MATCH", "x|x|x|"),
         ("base a|x|b|; plan 1 2 A; write n|a|x|b|; plan 2 1 N; apply 2 ok; apply 1 ok", "N|a|A|b|"),

@@ -182,7 +182,7 @@ class Applying:
         if self._set.registry.get(plan.id, now_ms) != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime",
-                planned_lines=f"{plan.place.start + 1}~{plan.place.stop}",
+                planned_lines=plan.place.named,
             )
         entry = self._set.journal.of_hunk(plan.id)
         if entry is None or entry.state == "failed" or entry.time_ms < plan.created_ms:

@@ -119,8 +119,7 @@ class Drafting:
             known = self._set.journal.chain(real, base.digest, now.digest) if place.foot else None
             text = now.whole()
             moved = relocate(place, base, text, known)
-            if known is None:
-                check_not_there(request, (base, place), (text, moved))
+            check_not_there(request, (base, place), (text, moved))
             return moved
         except (ContentChanged, AmbiguousMatch) as refusal:
             reason = refusal.reason if isinstance(refusal, ContentChanged) else "ambiguous"

@@ -245,7 +245,7 @@ def check_expected(expected_old: str, base: Text, place: Place) -> None:
     if tuple(expected) != found and not _reads_as(expected, base, place):
         raise ContentChanged(
             "expected_old is not what stands there",
-            planned_lines=f"{place.start + 1}~{place.stop}",
+            planned_lines=place.named,
             expected_old=expected_old,
             found="".join(f"{line}\n" for line in found),
         )

@@ -56,6 +56,13 @@ class Place:
     first_taken: bool = False
     parts: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def named(self) -> str:
+        """The lines as they are told, from 1; of an insertion, the two that it stands between."""
+        if self.start == self.stop:
+            return f"{max(self.start, 1)}~{self.start + 1}"
+        return f"{self.start + 1}~{self.stop}"
+
     def moved(self, by: int) -> Place:
         """The same place `by` lines further down."""
         foot = self.foot and (self.foot[0] + by, self.foot[1] + by)

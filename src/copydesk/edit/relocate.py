@@ -12,7 +12,7 @@ from functools import cached_property, reduce
 from itertools import pairwise
 
 from copydesk.edit.draft import compose
-from copydesk.edit.place import Place, end_of, of_parts, span_of
+from copydesk.edit.place import Place, end_of, of_parts, span_of, text_for
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import Request
 from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
@@ -52,7 +52,7 @@ def relocate(
         if place.parts[one][1] <= place.parts[other][0] and (
             moved.parts[one][1] > moved.parts[other][0]
         ):
-            raise ContentChanged("parted", _lines(place.start, place.stop))
+            raise ContentChanged("parted", place.named)
     return moved
 
 
@@ -76,8 +76,9 @@ def place_of(
     if base is None and followed is None:
         followed = _followed(plan, now, known)
     if followed is not None:
+        _check_not_put(plan, now, followed, known or ())
         return followed
-    lines = _lines(plan.place.start, plan.place.stop)
+    lines = plan.place.named
     if not comparable(now):
         raise ContentChanged("the file changed, and is too large to be compared", lines)
     if base is None:
@@ -85,8 +86,7 @@ def place_of(
         raise ContentChanged(reason, lines)
     text = now.whole()
     place = relocate(plan.place, base, text, known)
-    if known is None:
-        check_not_there(plan.request, (base, plan.place), (text, place))
+    check_not_there(plan.request, (base, plan.place), (text, place))
     return place
 
 
@@ -101,23 +101,44 @@ def check_not_there(
     was, will = compose(request, *planned), compose(request, *found)
     for one, other in zip(was.regions, will.regions, strict=False):
         if _stands(other, will.base) and not _stands(one, was.base):
-            place = planned[1]
-            lines = _lines(place.start, place.stop)
-            raise ContentChanged("what it writes stands there already", lines)
+            raise ContentChanged("what it writes stands there already", planned[1].named)
+
+
+def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[ChangeSet]) -> None:
+    """As `check_not_there`, where all changes since are known and the base is not at hand."""
+    will = compose(plan.request, text_for(plan.request, now, place), place)
+    there = [(region, _standing(region, will.base)) for region in will.regions]
+    if not any(at is not None for _, at in there):
+        return
+    back = reduce(ChangeSet.then, reversed(known))
+    for region, at in there:
+        if at is not None:
+            start, stop = will.base.start(at), will.base.start(at + len(region.new))
+            if any(edit.start < stop and start < edit.stop for edit in back.edits):
+                raise ContentChanged("what it writes stands there already", plan.place.named)
 
 
 def _stands(region: Region, text: Text) -> bool:
     """Whether the new lines, more than they replace, stand at the region, and go beyond it."""
+    return _standing(region, text) is not None
+
+
+def _standing(region: Region, text: Text) -> int | None:
+    """The line from which the new lines of the region stand there, and go beyond it."""
     size = len(region.new)
     if size <= region.stop - region.start:
-        return False
+        return None
     old, lf, cr = text.unmarked(), text.encoding.encode("\n"), text.encoding.encode("\r")
     new = [line.removesuffix(lf).removesuffix(cr) for line in region.new]
-    return any(
-        first >= 0
-        and first + size <= old.line_count
-        and [old.key(line) for line in range(first, first + size)] == new
-        for first in (region.start, region.stop - size)
+    return next(
+        (
+            first
+            for first in (region.start, region.stop - size)
+            if first >= 0
+            and first + size <= old.line_count
+            and [old.key(line) for line in range(first, first + size)] == new
+        ),
+        None,
     )
 
 
@@ -197,7 +218,7 @@ class Drift:
         if isinstance(found, Ambiguous):
             lines = tuple(line + 1 for line in found.candidates)
             raise AmbiguousMatch(self._planned(foot), lines)
-        raise self._changed(foot, found.reason)
+        raise self._changed(foot, found.reason, found.at)
 
     @cached_property
     def _relocation(self) -> Relocation | None:
@@ -247,10 +268,17 @@ class Drift:
             return start, 0
         return start, span_of(base, last - 1, last)[1]
 
-    def _changed(self, foot: tuple[int, int], reason: Reason) -> ContentChanged:
+    def _changed(
+        self, foot: tuple[int, int], reason: Reason, at: int | None = None
+    ) -> ContentChanged:
+        """The refusal; `at` is the line of now where the footprint stands, changed."""
         old = self.base.texts(max(foot[0], 0), min(foot[1], self.base.line_count))
         expected = "".join(f"{line}\n" for line in old)
-        return ContentChanged(reason, self._planned(foot), expected_old=expected)
+        found = None
+        if at is not None:
+            stop = min(at + foot[1] - foot[0], self.now.line_count)
+            found = "".join(f"{line}\n" for line in self.now.texts(max(at, 0), stop))
+        return ContentChanged(reason, self._planned(foot), expected_old=expected, found=found)
 
     def _planned(self, foot: tuple[int, int]) -> str:
         return f"{max(foot[0] + 1, 1)}~{min(foot[1], self.base.line_count)}"

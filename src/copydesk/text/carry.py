@@ -6,26 +6,30 @@ and what is then written. Invariant: a footprint is carried only to lines equal
 to its own, and only where nothing speaks for another place; when in doubt it
 is not carried.
 
-The rule needs equality of lines only, so digests serve as well as texts.
+Equality of lines may be told by digests; the lines themselves are looked at only
+where something changed: for their indentation, and for what encloses them.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import eq
 from typing import Literal, overload
 
-from copydesk.text.certainty import Pair
+from copydesk.text.certainty import Foot, Pair
+from copydesk.text.enclosing import Owners, bare
 from copydesk.text.snapshot import Snapshot
 
 _SHOWN = 20
 """Most candidates named."""
 
-Reason = Literal["gone", "parted", "blanks", "uncertain"]
+Reason = Literal["gone", "parted", "blanks", "uncertain", "indented", "owner"]
 """Why not: some lines were changed or deleted; other lines stand between them; they differ
-in trailing blanks; equal lines stand in one place, but may be others."""
+in trailing blanks; equal lines stand in one place, but may be others; they were indented
+anew, and equal lines elsewhere are others; equal lines stand in another function or section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,13 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What the edit relies on is no longer there, or not surely."""
+    """What the edit relies on is no longer there, or not surely.
+
+    `at` is the line of now, from 0, where it stands as it is now, if that is known.
+    """
 
     reason: Reason
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +62,13 @@ Verdict = Carried | Changed | Ambiguous
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The lines of one text as the rule sees them: strict keys, and keys blind to trailing blanks.
+    """The lines of one text as the rule sees them, and keys that are blind to trailing blanks.
 
-    Two lines of a pair of texts have equal keys when they are equal, and equal
-    loose keys when they differ in trailing blanks at most. `blank` is the loose
-    key of a blank line.
+    Two lines of a pair of texts have equal loose keys when they differ in trailing
+    blanks at most. `blank` is the loose key of a blank line.
     """
 
-    strict: Sequence[Hashable]
+    strict: Sequence[bytes]
     loose: Sequence[Hashable]
     blank: Hashable = b""
 
@@ -132,8 +139,13 @@ class Relocation:
         - in that place in every longest alignment; no line around them on their
           wrong side; no look-alike, in now or in base, that agrees with the lines
           around further than the carried place does, unless it is known where
-          that look-alike came from or went; and no line that moved from beside
-          them, the first or the last of them to beside a look-alike.
+          that look-alike came from or went, and none that nobody knows and that
+          agrees as far; and no line that moved from beside them, the first or the
+          last of them to beside a look-alike.
+        Blank lines at the ends of a footprint of unique lines go with these. What
+        holds so must hold without indentation too, where some lines were indented
+        anew and the footprint may be one of them; and the place must have the
+        owner that it had (`copydesk.text.enclosing`).
         Raises ValueError for a range that is empty or outside base and its ends.
         """
         if not -1 <= start < stop <= len(self._strict_base) + 1:
@@ -141,15 +153,92 @@ class Relocation:
         line, size = start + 1, stop - start
         at = self._pair.alignment.now_of(line, size)
         if at is None:
-            return self._lost(line, size)
+            return self._indented(line, size) or self._lost(line, size)
         if not self._strictly_equal(line, at, size):
             return Changed("blanks")
-        if self._pair.is_certain(self._pair.foot(line, at, size)):
+        foot = self._pair.foot(line, at, size)
+        if self._is_certain(foot):
+            if self._owners.differ(foot):
+                return Changed("owner")
+            if not self._holds_unindented(foot):
+                return self._indented(line, size) or Changed("uncertain")
             return Carried(at - 1)
+        if (indented := self._indented(line, size)) is not None:
+            return indented
         places = [place for place in self._pair.twins_in_now(line, size) if place != at]
         if not places:
             return Changed("uncertain")
         return _ambiguous([at, *sorted(places, key=lambda place: abs(place - at))])
+
+    def _is_certain(self, foot: Foot) -> bool:
+        pair = self._pair
+        if pair.is_certain(foot):
+            return True
+        start, stop = pair.without_blank_ends(foot.base, foot.size)
+        if stop - start == foot.size or not pair.all_unique(start, stop):
+            return False
+        return pair.is_certain(pair.foot(start, start - foot.base + foot.now, stop - start))
+
+    def _holds_unindented(self, foot: Foot) -> bool:
+        """Whether the place holds when indentation is left aside.
+
+        That is asked where the footprint may have been indented anew: where such
+        lines stand in now that are not known to be others, and of blank lines.
+        """
+        pair, line, size = self._unindented, foot.base, foot.size
+        if pair is None:
+            return True
+        start, stop = self._pair.without_blank_ends(line, size)
+        if start < stop and not any(map(self._is_unknown, self._indented_places(line, size))):
+            return True
+        if pair.alignment.now_of(line, size) != foot.now:
+            return False
+        return pair.is_certain(pair.foot(line, foot.now, size))
+
+    def _indented_places(self, line: int, size: int) -> Iterator[tuple[int, int]]:
+        """Where in now the footprint stands with other indentation; the size with each."""
+        if self._unindented is not None:
+            lines = self._pair.base[line : line + size]
+            for place in self._unindented.twins_in_now(line, size):
+                if self._pair.now[place : place + size] != lines:
+                    yield place, size
+
+    def _is_unknown(self, place: tuple[int, int]) -> bool:
+        """Whether these lines of now are not those of base that both alignments give them."""
+        origin = self._pair.alignment.base_of(*place)
+        pair = self._unindented
+        return origin is None or pair is None or origin != pair.alignment.base_of(*place)
+
+    def _indented(self, line: int, size: int) -> Changed | None:
+        """Where the footprint stands with other indentation, if it surely does."""
+        pair = self._unindented
+        at = None if pair is None else pair.alignment.now_of(line, size)
+        if at is None or (at, size) not in self._indented_places(line, size):
+            return None
+        return Changed("indented", at - 1)
+
+    @cached_property
+    def _owners(self) -> Owners:
+        return Owners(self._pair, self._strict_base, self._strict_now)
+
+    @cached_property
+    def _unindented(self) -> Pair | None:
+        """The two texts without indentation; None where no line was indented anew."""
+        went: set[bytes] = set()
+        came: set[bytes] = set()
+        for gap in self._pair.alignment.gaps():
+            old = self._strict_base[max(0, gap.base_start - 1) : max(0, gap.base_stop - 1)]
+            new = self._strict_now[max(0, gap.now_start - 1) : max(0, gap.now_stop - 1)]
+            went.update(map(bare, old))
+            came.update(map(bare, new))
+        if not went & came - {b""}:
+            return None
+        numbers: dict[Hashable, int] = {}
+        ours, theirs = (
+            _numbered(_bare_digests(lines), numbers)
+            for lines in (self._strict_base, self._strict_now)
+        )
+        return Pair(ours, theirs, numbers.get(hash(b"")))
 
     def _lost(self, line: int, size: int) -> Verdict:
         """Why the footprint does not stand in now in one piece."""
@@ -176,6 +265,10 @@ def _ambiguous(places: list[int]) -> Ambiguous:
     return Ambiguous(tuple(sorted(place - 1 for place in places[:_SHOWN])))
 
 
-def _numbered(lines: Sequence[Hashable], numbers: dict[Hashable, int]) -> list[int]:
+def _bare_digests(lines: Sequence[bytes]) -> Iterator[Hashable]:
+    return (hash(bare(line)) for line in lines)
+
+
+def _numbered(lines: Iterable[Hashable], numbers: dict[Hashable, int]) -> list[int]:
     """A small number for each line, equal for equal lines, between those of the file's ends."""
     return [-1, *(numbers.setdefault(line, len(numbers)) for line in lines), -2]

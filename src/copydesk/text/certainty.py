@@ -46,15 +46,15 @@ class Pair:
     """Two texts as numbered lines, with all that is known of how they go together."""
 
     def __init__(self, base: list[int], now: list[int], blank: int | None) -> None:
-        self._a = base
-        self._b = now
+        self.base = base
+        self.now = now
         self._blank = blank
         self.alignment = align(base, now)
 
     def foot(self, line: int, at: int, size: int) -> Foot:
         """The footprint of `size` lines at base line `line`, placed at now line `at`."""
-        above = same_before(self._a, self._b, line, at)
-        below = same_after(self._a, self._b, line + size, at + size)
+        above = same_before(self.base, self.now, line, at)
+        below = same_after(self.base, self.now, line + size, at + size)
         return Foot(line, at, size, above, below)
 
     def is_certain(self, foot: Foot) -> bool:
@@ -66,10 +66,10 @@ class Pair:
             return False
         end = foot.base + foot.size
         weighed = weigh(
-            self._a[region.base_start : foot.base],
-            self._a[foot.base : end],
-            self._a[end : region.base_stop],
-            self._b[region.now_start : region.now_stop],
+            self.base[region.base_start : foot.base],
+            self.base[foot.base : end],
+            self.base[end : region.base_stop],
+            self.now[region.now_start : region.now_stop],
             foot.now - region.now_start,
         )
         if weighed.best > weighed.here:
@@ -82,19 +82,50 @@ class Pair:
             return False
         return not self._has_rival(foot) and not self._may_have_moved(foot)
 
+    def without_blank_ends(self, line: int, size: int) -> tuple[int, int]:
+        """The base lines [start, stop) of the footprint without blank ones at its ends."""
+        start, stop = line, line + size
+        while start < stop and self.base[start] == self._blank:
+            start += 1
+        while start < stop and self.base[stop - 1] == self._blank:
+            stop -= 1
+        return start, stop
+
+    def all_unique(self, start: int, stop: int) -> bool:
+        """Whether the base lines [start, stop), at least one, are unique but for blank ones."""
+        return start < stop and all(
+            self.base[k] == self._blank or self._unique_in(k, k + 1) for k in range(start, stop)
+        )
+
+    def still_stands(self, line: int) -> bool:
+        """Whether the base line is still somewhere in now."""
+        if self.alignment.now_of(line) is not None:
+            return True
+        was, now = self._places
+        text = self.base[line]
+        return len(was[text]) == 1 and text in now
+
+    def stood_before(self, line: int) -> bool:
+        """Whether the line of now stood somewhere in base."""
+        if self.alignment.base_of(line) is not None:
+            return True
+        was, now = self._places
+        text = self.now[line]
+        return len(now[text]) == 1 and text in was
+
     def twins_in_now(self, line: int, size: int) -> list[int]:
         """Every place in now of base lines [line, line + size), trailing blanks aside."""
-        return self._twins(self._b, self._places[1], line, size)
+        return self._twins(self.now, self._places[1], line, size)
 
     @cached_property
-    def _unique(self) -> list[int]:
+    def unique(self) -> list[int]:
         """Base lines that stand once in base and once in now."""
-        ours, theirs = Counter(self._a), Counter(self._b)
-        return [k for k, line in enumerate(self._a) if ours[line] == 1 == theirs[line]]
+        ours, theirs = Counter(self.base), Counter(self.now)
+        return [k for k, line in enumerate(self.base) if ours[line] == 1 == theirs[line]]
 
     def _unique_in(self, low: int, high: int) -> int:
         """How many of base lines [low, high) are unique."""
-        return bisect_left(self._unique, high) - bisect_left(self._unique, low)
+        return bisect_left(self.unique, high) - bisect_left(self.unique, low)
 
     def _is_pinned(self, foot: Foot) -> bool:
         """Whether the footprint is joined to unique lines on both sides."""
@@ -114,26 +145,26 @@ class Pair:
         and without it.
         """
         runs, matched = self.alignment.runs, self.alignment.matched
-        lost = min(len(self._a) - matched, len(self._b) - matched + foot.size)
+        lost = min(len(self.base) - matched, len(self.now) - matched + foot.size)
         own = bisect_right(runs, foot.base, key=lambda run: run.base_start) - 1
         end = foot.base + foot.size
 
         def firm(low: int, high: int) -> bool:
             count = self._unique_in(low, high)
-            return count > 2 * lost or (count > 0 and (low == 0 or high == len(self._a)))
+            return count > 2 * lost or (count > 0 and (low == 0 or high == len(self.base)))
 
         base_start = now_start = 0
         for run in runs[own::-1]:
             stop = min(run.base_start + run.length, foot.base)
             if firm(run.base_start, stop):
-                base_start = self._unique[bisect_left(self._unique, stop) - 1] + 1
+                base_start = self.unique[bisect_left(self.unique, stop) - 1] + 1
                 now_start = base_start - run.base_start + run.now_start
                 break
-        base_stop, now_stop = len(self._a), len(self._b)
+        base_stop, now_stop = len(self.base), len(self.now)
         for run in runs[own:]:
             start = max(run.base_start, end)
             if firm(start, run.base_start + run.length):
-                base_stop = self._unique[bisect_left(self._unique, start)]
+                base_stop = self.unique[bisect_left(self.unique, start)]
                 now_stop = base_stop - run.base_start + run.now_start
                 break
         return Gap(base_start, base_stop, now_start, now_stop)
@@ -142,8 +173,8 @@ class Pair:
         """Whether nothing changed within the region."""
         if foot.base - region.base_start != foot.now - region.now_start:
             return False
-        ours = self._a[region.base_start : region.base_stop]
-        return ours == self._b[region.now_start : region.now_stop]
+        ours = self.base[region.base_start : region.base_stop]
+        return ours == self.now[region.now_start : region.now_stop]
 
     def _is_spacing(self, foot: Foot) -> bool:
         """Whether the footprint is several blank lines that follow or precede a unique line.
@@ -151,13 +182,13 @@ class Pair:
         So do as many blank lines in now, or one of them may be gone. Of a single one
         that is not said: when a paragraph went, it may have gone with it.
         """
-        lines = self._a[foot.base : foot.base + foot.size]
+        lines = self.base[foot.base : foot.base + foot.size]
         return (
             foot.size > 1
             and all(line == self._blank for line in lines)
             and any(self._next_to_unique(foot))
-            and self._blank_around(self._a, foot.base, foot.size)
-            == self._blank_around(self._b, foot.now, foot.size)
+            and self._blank_around(self.base, foot.base, foot.size)
+            == self._blank_around(self.now, foot.now, foot.size)
         )
 
     def _blank_around(self, text: list[int], line: int, size: int) -> tuple[int, int]:
@@ -181,7 +212,7 @@ class Pair:
         above, below = self._next_to_unique(foot)
         end = foot.base + foot.size
         for j in range(region.now_start, region.now_stop):
-            if self._b[j] != self._blank:
+            if self.now[j] != self._blank:
                 continue
             is_last, is_first = j + 1 == foot.now + foot.size, j == foot.now
             if above and not is_last and self._agree_below(end, j + 1, foot.below + 1):
@@ -194,24 +225,48 @@ class Pair:
         """Whether a look-alike agrees with the surroundings further than the carried place.
 
         It is no rival when it is known to be another thing: when it is matched
-        itself, and agrees still further there.
+        itself, and agrees still further there. One that is not matched is a rival
+        when it agrees as far, with no unique line between it and the carried place.
         """
         steps, size = _STEPS, foot.size
         for (i, j), known in self._look_alikes(foot):
             steps -= foot.above + foot.below + 1
             if steps < 0:
                 return True
+            if (
+                known is None
+                and self._agree_above(i, j, foot.above)
+                and self._agree_below(i + size, j + size, foot.below)
+                and self._is_between_unique(foot, i, j)
+            ):
+                return True
             if self._agree_above(i, j, foot.above + 1):
-                reach = same_before(self._a, self._b, i, j)
+                reach = same_before(self.base, self.now, i, j)
                 if not (known and self._agree_above(*known, reach + 1)):
                     return True
                 steps -= reach
             if self._agree_below(i + size, j + size, foot.below + 1):
-                reach = same_after(self._a, self._b, i + size, j + size)
+                reach = same_after(self.base, self.now, i + size, j + size)
                 if not (known and self._agree_below(known[0] + size, known[1] + size, reach + 1)):
                     return True
                 steps -= reach
         return False
+
+    def _is_between_unique(self, foot: Foot, i: int, j: int) -> bool:
+        """Whether base line i and now line j stand between the unique lines around the foot."""
+        unique, now_of = self.unique, self.alignment.now_of
+        low, high = (0, 0), (len(self.base), len(self.now))
+        for k in range(bisect_left(unique, foot.base) - 1, -1, -1):
+            at = now_of(unique[k])
+            if at is not None and at < foot.now:
+                low = unique[k], at
+                break
+        for k in range(bisect_left(unique, foot.base + foot.size), len(unique)):
+            at = now_of(unique[k])
+            if at is not None and at >= foot.now + foot.size:
+                high = unique[k], at
+                break
+        return low[0] <= i < high[0] and low[1] <= j < high[1]
 
     def _may_have_moved(self, foot: Foot) -> bool:
         """Whether a line that moved may have taken some of the footprint along, or brought it.
@@ -220,7 +275,7 @@ class Pair:
         from where the line is now as it has itself from where the line was, and
         most lines between the two agree there.
         """
-        a, b, size, steps = self._a, self._b, foot.size, _STEPS
+        a, b, size, steps = self.base, self.now, foot.size, _STEPS
         parts = {(0, size), (0, 1), (size - 1, 1)}
         for i, j in self._moved:
             for skip, count in parts:
@@ -245,9 +300,9 @@ class Pair:
         came: defaultdict[int, list[int]] = defaultdict(list)
         for gap in self.alignment.gaps():
             for i in range(gap.base_start, gap.base_stop):
-                went[self._a[i]].append(i)
+                went[self.base[i]].append(i)
             for j in range(gap.now_start, gap.now_stop):
-                came[self._b[j]].append(j)
+                came[self.now[j]].append(j)
         return [
             (places[0], came[line][0])
             for line, places in went.items()
@@ -264,7 +319,7 @@ class Pair:
             if place != foot.now:
                 origin = self.alignment.base_of(place, foot.size)
                 yield (foot.base, place), None if origin is None else (origin, place)
-        for origin in self._twins(self._a, self._places[0], foot.base, foot.size):
+        for origin in self._twins(self.base, self._places[0], foot.base, foot.size):
             if origin != foot.base:
                 to = self.alignment.now_of(origin, foot.size)
                 yield (origin, foot.now), None if to is None else (origin, to)
@@ -273,7 +328,7 @@ class Pair:
         self, text: list[int], places: dict[int, list[int]], line: int, size: int
     ) -> list[int]:
         """Every place in `text` of base lines [line, line + size)."""
-        lines = self._a[line : line + size]
+        lines = self.base[line : line + size]
         rarest = min(range(size), key=lambda k: len(places.get(lines[k], ())))
         starts = (place - rarest for place in places.get(lines[rarest], ()))
         return [at for at in starts if at >= 0 and text[at : at + size] == lines]
@@ -282,21 +337,25 @@ class Pair:
     def _places(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
         """Where each line stands in base and in now, in order."""
         found: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
-        for text, places in zip((self._a, self._b), found, strict=True):
+        for text, places in zip((self.base, self.now), found, strict=True):
             for at, line in enumerate(text):
                 places.setdefault(line, []).append(at)
         return found
 
     def _agree_above(self, i: int, j: int, count: int) -> bool:
         """Whether `count` lines before base line i are those before now line j."""
-        a, b = self._a, self._b
+        if not count:
+            return True
+        a, b = self.base, self.now
         if min(i, j) < count or a[i - count] != b[j - count]:
             return False
         return a[i - count : i] == b[j - count : j]
 
     def _agree_below(self, i: int, j: int, count: int) -> bool:
         """Whether `count` lines from base line i on are those from now line j on."""
-        a, b = self._a, self._b
+        if not count:
+            return True
+        a, b = self.base, self.now
         if min(len(a) - i, len(b) - j) < count or a[i + count - 1] != b[j + count - 1]:
             return False
         return a[i : i + count] == b[j : j + count]

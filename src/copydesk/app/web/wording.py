@@ -25,6 +25,8 @@ _GONE = {
 }
 _CHANGED = {
     "gone": "the lines that it relies on are not there any more.",
+    "indented": "the lines that it relies on were indented anew.",
+    "owner": "equal lines stand there, but in another function or section.",
     "parted": "something was put between the lines that it relies on.",
 }
 
