@@ -142,13 +142,14 @@ def test_an_auto_edit_never_takes_the_id_of_a_waiting_plan(
 ) -> None:
     (tmp_path / "f.txt").write_text(BEFORE)
     hunk = plan(tmp_path)
-    ids = iter([hunk, "0badcafe"])
+    ids = [hunk, "abadcafe"]  # the first one is taken
     real = secrets.token_hex
-    monkeypatch.setattr(secrets, "token_hex", lambda n: next(ids) if n == 4 else real(n))
+    monkeypatch.setattr(secrets, "choice", lambda letters: ids[0][0])
+    monkeypatch.setattr(secrets, "token_hex", lambda n: ids.pop(0) if n == 4 else real(n))
     with open_workspace(str(tmp_path)) as opened:
         arguments = {"path": "f.txt", "content": "end", "apply": "auto"}
         report = opened.call("local", "prepare_file_append", arguments)
-        assert report.fields["hunk_id"] == "0badcafe"
+        assert report.fields["hunk_id"] == "abadcafe"
         kept = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
         assert not kept.is_error
 

@@ -1066,7 +1066,8 @@ def test_a_line_ending_that_came_with_an_append_stays_while_lines_follow(room: R
 def test_a_mark_that_the_edit_wrote_goes_with_it(room: Room) -> None:
     room.write(b"")
     content = "\ufeffone\ntwo\n"
-    arguments = {"path": "a.txt", "content": content, "overwrite": True, "expected_size_bytes": 0}
+    arguments = {"path": "a.txt", "content": content, "overwrite": True}
+    arguments["expected_sha256"] = hashlib.sha256(b"").hexdigest()
     written = room.call("Write", **arguments)["edit_id"]
     assert room.read() == content.encode()
     room.write(room.read() + b"three\n")
