@@ -187,3 +187,60 @@ def test_without_a_name_a_plan_or_an_edit_there_is_a_page_that_says_so(room: Roo
     for path in ("/hunk/01234567", "/hunk/nonsense", "/edit/99"):
         assert reader.get(path).status_code == 404, path
     assert "No such path" in reader.page("/history?path=../x")
+
+
+CHANGED = (
+    ({"path": "big.txt", "content": "line\n" * 2_500}, "many lines"),
+    ({"path": "long.txt", "content": "x" * 5_000_000}, "a line of five megabytes"),
+    ({"path": "long.txt", "content": "x" * 1_100}, "a line that is a little too long"),
+    ({"path": "long.txt", "content": "; ".join(f"w{i}" for i in range(900))}, "many words"),
+)
+
+
+@pytest.mark.parametrize(("given", "what"), CHANGED)
+def test_nothing_is_approved_that_was_not_shown(
+    room: Room, given: dict[str, str], what: str
+) -> None:
+    """Neither by the page nor by a form that somebody makes of it; all is shown on demand."""
+    hunk = prepared(room.desk, **given)
+    reader = room.reader()
+    page = reader.page(f"/hunk/{hunk}")
+    (sign,) = re.findall(r'data-sign="\d+\.([0-9a-f]*\.[0-9a-f]{64})"', page)
+    before, after = sign.split(".")
+    csrf = fields_of(page, "/sign-out")["csrf"]
+    bound = {"csrf": csrf, "before": before, "after": after, "seen": f"{hunk}.{sign}"}
+    for address in (f"/hunk/{hunk}/approve", f"/hunk/{hunk}/apply", "/apply"):
+        assert f'action="{address}"' not in page
+        assert f'action="{address}"' not in reader.page(f"/together?hunk={hunk}")
+        assert reader.post(address, bound).status_code == 303
+        assert "not all of this change was shown" in reader.page(f"/hunk/{hunk}"), what
+        assert not (room.root / given["path"]).exists()
+    assert room.desk.desk.review.pending(room.desk.member("fixer"))[0].decision is None
+    stranger = room.reader("Eve")  # what Ada opens, Eve has not seen
+    reader.page(f"/hunk/{hunk}?all=1")
+    bound["csrf"] = fields_of(stranger.page("/"), "/sign-out")["csrf"]
+    stranger.post(f"/hunk/{hunk}/approve", bound)
+    assert room.desk.desk.review.pending(room.desk.member("fixer"))[0].decision is None
+    reader.send(f"/hunk/{hunk}?all=1", f"/hunk/{hunk}/apply")
+    assert (room.root / given["path"]).read_text().startswith(given["content"])
+
+
+def test_what_is_short_may_be_sent_by_who_has_not_opened_it(room: Room) -> None:
+    """Its form says the digests of what the page shows; no page shows it otherwise."""
+    hunk = prepared(room.desk, path="new.txt", content="x")
+    form = fields_of(room.reader().page(f"/hunk/{hunk}"), f"/hunk/{hunk}/apply")
+    other = room.reader("Bob")
+    form["csrf"] = fields_of(other.page("/"), "/sign-out")["csrf"]
+    other.post(f"/hunk/{hunk}/apply", form)
+    assert (room.root / "new.txt").read_text() == "x\n"
+
+
+def test_a_long_line_of_which_a_word_changes_is_approved_at_once(room: Room) -> None:
+    (room.root / "long.txt").write_text("y" * 2_000 + " two\n")
+    content = "y" * 2_000 + " one"
+    hunk = prepared(
+        room.desk, "prepare_file_range_edit", path="long.txt", range="1", content=content
+    )
+    reader = room.reader()
+    reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/apply")
+    assert (room.root / "long.txt").read_text() == f"{content}\n"

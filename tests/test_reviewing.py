@@ -299,3 +299,31 @@ def test_the_end_of_input_ends_it(agent: Opened, run: Run) -> None:
     for typed in ("", "n\n", "?\n"):
         assert run("review", stdin=typed)[0] == 0
     assert agent.desk.review.pending(agent.member("eve"))[0].decision is None
+
+
+def test_nothing_is_approved_on_the_terminal_that_was_not_shown(
+    agent: Opened, run: Run, tmp_path: Path
+) -> None:
+    """A diff that is cut: `y` is offered when all was shown, `approve` wants the digest."""
+    content = "".join(f"{number} {'x' * 90}\n" for number in range(2_000))
+    hunk = plan(agent, 3, content)
+    status, out, _ = run("review", stdin="y\nw\nq\n")
+    assert status == 0
+    assert "1999 x" not in out
+    assert "[a,n" in out
+    assert apply(agent, hunk)["status"] == "pending"
+    status, _, err = run("approve", hunk)
+    assert status == 1
+    assert "not all of the change was shown" in err or "show" in err
+    assert apply(agent, hunk)["status"] == "pending"
+    assert run("--json", "approve", hunk)[0] == 1
+    status, out, _ = run("show", hunk)
+    assert status == 0
+    assert f"+1999 {'x' * 90}" in out
+    status, out, _ = run("review", stdin="a\ny\n")
+    assert f"+1999 {'x' * 90}" in out
+    assert apply(agent, hunk)["status"] == "ok"
+    again = plan(agent, 1, content)
+    shown = agent.desk.review.show(agent.member("local"), again)
+    assert run("approve", again, "--after", shown.after[:12])[0] == 0
+    assert apply(agent, again)["status"] == "ok"

@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes import notes
 from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.notes_parts import Kept
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.report import Lang, Report, shown_diff
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 if TYPE_CHECKING:
@@ -308,6 +309,9 @@ class Opened(Closing):
         """A plan as it was shown, and what was decided on it; raises Refusal."""
         shown = self.desk.show(self.member(member), hunk_id)
         report = reports.planned(shown.plan.tool, shown, lang)
+        if report.fields.pop("diff_truncated", False):  # a person is shown all of it
+            diff, _ = shown_diff(shown.draft.diff, shown.draft.base.encoding, whole=True)
+            report = replace(report, diff=diff)
         return approvals.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(

@@ -32,10 +32,16 @@ def approving(opened: Opened, after: str, *, as_json: bool) -> Act:
         shown = review.show(reviewer, hunk_id)
         if shown.refusal is not None:
             raise shown.refusal
+        _, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
         known = shown.after.startswith(after) if after else shown.state == "exact"
+        if known and was_cut and not after:
+            if not as_json:
+                facts = {"id": hunk_id, "after": shown.after}
+                out(say("cli.approve_long", lang, facts) + "\n")
+            raise ContentChanged("not all of the change was shown")
         if not known:
             if not as_json:
-                text, _ = shown_diff(shown.diff, shown.draft.base.encoding)
+                text, _ = shown_diff(shown.diff, shown.draft.base.encoding, whole=True)
                 out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n")
                 out(say("cli.approve_after", lang, {"id": hunk_id, "after": shown.after}) + "\n")
             raise ContentChanged("the file or the plan changed since it was shown")

@@ -59,6 +59,7 @@ class _Stepping:
         waiting = self._review.pending(self._reviewer)
         self._queue = [one.plan.id for one in waiting if one.decision is None]
         self._at = 0
+        self._whole = ""  # the plan of which all is to be shown, or was
 
     @property
     def _reviewer(self) -> Member:
@@ -119,7 +120,9 @@ class _Stepping:
     def _act(self, key: str, shown: Shown) -> bool:
         """What a key asks for; whether to go on to what is to be shown now."""
         hunk_id = shown.plan.id
-        if key == "y":
+        if key == "a":
+            self._whole = hunk_id
+        elif key == "y":
             decision = self._review.approve(self._reviewer, hunk_id, shown.before, shown.after)
             self._took(_Done(hunk_id, "approved"), said(decision, self._lang))
         elif key == "w":
@@ -183,7 +186,10 @@ class _Stepping:
         """What can be answered."""
         whole = isinstance(shown.draft.base, Snapshot) and not shown.draft.created
         can = shown.refusal is None
-        keys = "yw" if can else ""
+        _, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
+        was_cut = was_cut and self._whole != shown.plan.id
+        keys = "yw" if can and not was_cut else ""
+        keys += "a" if was_cut else ""
         keys += "n"
         keys += "e" if can and text_of(shown.plan.request) is not None else ""
         keys += "s" if can and whole and len(regions_apart(shown.draft)) > 1 else ""
@@ -216,7 +222,8 @@ class _Stepping:
             self._complain(plan.id, shown.refusal)
         elif shown.state == "drifted":
             self._say("cli.drifted")
-        text, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
+        whole = self._whole == plan.id
+        text, was_cut = shown_diff(shown.diff, shown.draft.base.encoding, whole=whole)
         out(terminal.diff(text, self._coloured))
         if was_cut:
             self._say("cli.diff_cut")
@@ -243,6 +250,7 @@ class _Stepping:
 _KEYS = {
     "y": "cli.key.approve",
     "w": "cli.key.write",
+    "a": "cli.key.all",
     "n": "cli.key.reject",
     "e": "cli.key.edit",
     "s": "cli.key.split",

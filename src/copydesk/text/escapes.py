@@ -41,8 +41,8 @@ class Escapes:
         """All of them together."""
         every = tuple(each)
         return Escapes(
-            frozenset().union(*(one.meant for one in every)),
-            frozenset().union(*(one.kept for one in every)),
+            frozenset(escape for one in every for escape in one.meant),
+            frozenset(escape for one in every for escape in one.kept),
         )
 
 

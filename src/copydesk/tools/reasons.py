@@ -9,6 +9,7 @@ from __future__ import annotations
 from copydesk.tools.report import Lang
 
 _REASONS_ZH = {
+    "not all of the change was shown": "该改动未全部显示",
     "neither version nor expected_old says what is replaced": "未给出 version 或 expected_old，不能确定被替换的内容",
     "several places match the anchor; give version to be certain of one": "有多处与锚点匹配；给出 version 方可确定",
     "path leaves the workspace": "路径超出工作区",

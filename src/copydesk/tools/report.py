@@ -57,12 +57,15 @@ class Report:
         return {**self.fields, **self.content}
 
 
-def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
-    """The diff as text, and whether it was cut. Paths are UTF-8, lines in the file's encoding."""
+def shown_diff(diff: bytes, encoding: Encoding, *, whole: bool = False) -> tuple[str, bool]:
+    """The diff as text, and whether it was cut. Paths are UTF-8, lines in the file's encoding.
+
+    `whole`: nothing is cut.
+    """
     head, mark, body = diff.partition(b"\n@@ ")
     own = encoding if encoding.unit == 1 else UTF8  # wide ones are in UTF-8 there
     text = head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
-    if len(text) <= MOST_DIFF_CHARACTERS:
+    if whole or len(text) <= MOST_DIFF_CHARACTERS:
         return text, False
     kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1] or text[:MOST_DIFF_CHARACTERS]
     return kept, True

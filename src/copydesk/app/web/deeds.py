@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from copydesk.app.web import hunk
 from copydesk.app.web.html import named
 from copydesk.app.web.layout import address
 from copydesk.app.web.visit import Visit
@@ -25,6 +26,8 @@ Done = str
 def approve(visit: Visit) -> Done:
     """Approve the plan for the bytes that were shown."""
     seen = _seen(visit)
+    if not _was_shown(visit, seen):
+        return _here(visit)
     try:
         decision = visit.person.approve(seen)
     except Refusal as refusal:
@@ -37,8 +40,11 @@ def approve(visit: Visit) -> Done:
 
 def apply(visit: Visit) -> Done:
     """Approve the plan and write it at once."""
+    seen = _seen(visit)
+    if not _was_shown(visit, seen):
+        return _here(visit)
     try:
-        outcome = visit.person.apply([_seen(visit)])
+        outcome = visit.person.apply([seen])
     except Refusal as refusal:
         return _refused(visit, refusal)
     if isinstance(outcome, Rejected):
@@ -98,6 +104,8 @@ def apply_all(visit: Visit) -> Done:
     """Approve several plans as they were shown, and write all or none."""
     seen = [Seen(*text.split(".")) for text in visit.form.get("seen", []) if text.count(".") == 2]
     back = "/together?" + "&".join(f"hunk={one.hunk_id}" for one in seen if one.hunk_id.isalnum())
+    if not _was_shown(visit, *seen):
+        return back
     try:
         outcome = visit.person.apply(seen)
     except Refusal as refusal:
@@ -148,6 +156,28 @@ DEEDS: Final[Mapping[str, Callable[[Visit], Done]]] = {
 
 def _seen(visit: Visit) -> Seen:
     return Seen(visit.place["hunk_id"], _field(visit, "before"), _field(visit, "after"))
+
+
+def _was_shown(visit: Visit, *seen: Seen) -> bool:
+    """Whether all of the plans was shown; the next page says so if not.
+
+    What the page shows in part was opened in this very session; else nobody saw it there.
+    """
+    if all(one in visit.session.seen or _is_short(visit, one) for one in seen):
+        return True
+    visit.session.tell(
+        "bad", "Nothing was decided: not all of this change was shown to you. Look at all of it."
+    )
+    return False
+
+
+def _is_short(visit: Visit, one: Seen) -> bool:
+    """Whether the page shows all of a plan at once; what cannot be shown is refused later."""
+    try:
+        shown = visit.person.show(one.hunk_id)
+    except Refusal:
+        return True
+    return (shown.before, shown.after) != one[1:] or hunk.shows_all(shown, hunk.Look())
 
 
 def _field(visit: Visit, name: str) -> str:

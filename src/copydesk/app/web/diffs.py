@@ -87,7 +87,7 @@ def table(
 
 def left_out(sides: Sides, every: str) -> Html:
     """Words for a change that is not shown whole, as lines are too long; `every` shows it."""
-    if not _cuts_changes(sides):
+    if not cuts_changes(sides):
         return NOTHING
     return tag(
         "p",
@@ -97,14 +97,16 @@ def left_out(sides: Sides, every: str) -> Html:
     )
 
 
-def _cuts_changes(sides: Sides) -> bool:
+def cuts_changes(sides: Sides) -> bool:
     """Whether long lines are shown without something that changes in them."""
     rows = ((block, row) for hunk in sides.hunks for block in hunk.blocks for row in block.rows)
     for block, row in rows:
         if block.kept or (row.old and row.new and row.old.text == row.new.text):
             continue
-        for line, marked in zip((row.old, row.new), _marks(block, row), strict=True):
-            if line is not None and is_cut(line.text, marked):
+        both = _marks(block, row)
+        for line, marked in zip((row.old, row.new), both, strict=True):
+            unmarked = not marked and any(both)  # nothing of this side changes
+            if line is not None and not unmarked and is_cut(line.text, marked):
                 return True
     return False
 

@@ -12,11 +12,13 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
 from copydesk.app.http_limits import Guesses
+from copydesk.desk.review import Seen
 
 SESSION_MS: Final = 12 * 3_600_000
 """A session ends so long after it was last used."""
@@ -24,6 +26,7 @@ SESSION_MS: Final = 12 * 3_600_000
 MOST_SESSIONS: Final = 200
 MOST_NAME: Final = 60
 _MOST_NOTICES: Final = 5
+_MOST_SEEN: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,14 @@ class Session:
     used_ms: int
     token: bytes = b""
     notices: list[Notice] = field(default_factory=list[Notice])
+    seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
+
+    def saw(self, one: Seen) -> None:
+        """Remember that all of a plan was shown here."""
+        self.seen[one] = None
+        while len(self.seen) > _MOST_SEEN:
+            with suppress(KeyError):  # another thread did it
+                self.seen.popitem(last=False)
 
     def tell(self, kind: str, words: str) -> None:
         """Have the next page say it."""

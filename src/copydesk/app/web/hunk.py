@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from copydesk.app.web.diffs import Colours, View, colours_of, left_out, summary, table
+from copydesk.app.web.diffs import (
+    Colours,
+    View,
+    colours_of,
+    cuts_changes,
+    left_out,
+    summary,
+    table,
+)
 from copydesk.app.web.html import NOTHING, Html, joined, named, odd_in, shown, tag, verbatim
 from copydesk.app.web.layout import Frame, address, empty, form, hidden, moment, page, path_shown
 from copydesk.app.web.pending import described, state_badge
@@ -51,6 +59,14 @@ class Beside:
     onward: str = ""
 
 
+def shows_all(one: Shown, look: Look) -> bool:
+    """Whether all that changes is shown when it is looked at so."""
+    if look.everything:
+        return True
+    sides = of_change(one.draft.base, one.draft.change, look.context)
+    return sides.rows <= MOST_ROWS and not cuts_changes(sides)
+
+
 def review(frame: Frame, one: Shown, why: str, look: Look, beside: Beside) -> Html:
     """The page of one plan. `why` are the words for a plan that cannot be made now."""
     plan = one.plan
@@ -79,10 +95,9 @@ def review(frame: Frame, one: Shown, why: str, look: Look, beside: Beside) -> Ht
         id="diff",
         aria_label="Diff",
     )
-    if whole:
+    if look.everything or (whole and not cuts_changes(sides)):
         decide = tag(
             "section",
-            _cut(one, sides, look),
             _decide(frame, one, beside),
             id="decide",
             class_="decide",
@@ -90,9 +105,11 @@ def review(frame: Frame, one: Shown, why: str, look: Look, beside: Beside) -> Ht
         )
     else:
         every = address("hunk", plan.id, view=look.view, all="1")
-        link = tag("a", f"Show all {named(sides.rows, 'line')}", href=every, class_="button")
+        lines = f"Show all {named(sides.rows, 'line')}" if not whole else "Show all of it"
+        link = tag("a", lines, href=every, class_="button")
         words = tag("p", "To decide on this change, look at all of it first.")
-        decide = tag("section", words, link, id="decide", class_="decide", aria_label="Decide")
+        cut = _cut(one, sides, look) if whole else NOTHING
+        decide = tag("section", cut, words, link, id="decide", class_="decide", aria_label="Decide")
     return page(
         frame,
         path.rpartition("/")[2],
@@ -123,7 +140,7 @@ def together(
     complete = True
     for one in all_:
         sides = of_change(one.draft.base, one.draft.change, look.context)
-        complete = complete and (look.everything or sides.rows <= MOST_ROWS)
+        complete = complete and shows_all(one, look)
         path = str(one.plan.request.path)
         title = tag("h2", tag("a", path_shown(path), href=address("hunk", one.plan.id)))
         diff = diff_of(one.draft, sides, address("hunk", one.plan.id), look, True)

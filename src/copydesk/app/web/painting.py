@@ -56,10 +56,11 @@ def painted(
 
 def is_cut(text: str, marked: Sequence[Span]) -> bool:
     """Whether something of a changed line is left out that is not the same on the other side."""
-    if len(text) <= LONG:
-        return False
-    longest = max((stop - start for start, stop in marked), default=len(text))
-    return len(marked) > _MOST_MARKS or longest > 2 * _MOST_MARKED
+    shown = tuple(_windows(text, marked))
+    return any(
+        not any(low <= start and stop <= high for low, high in shown)
+        for start, stop in marked or ((0, len(text)),)
+    )
 
 
 def _windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:

@@ -38,7 +38,7 @@ from copydesk.app.web.visit import Visit
 from copydesk.app.web.wayin import WayIn, forged, one_of
 from copydesk.app.web.wording import words_of
 from copydesk.desk.history import taken_back_by
-from copydesk.desk.review import Shown
+from copydesk.desk.review import Seen, Shown
 from copydesk.errors import HunkNotFound, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
@@ -124,6 +124,7 @@ class Site:
             return self._no_hunk(visit, hunk_id, refusal, len(items))
         why = words_of(shown.refusal) if shown.refusal else ""
         frame = self._frame(visit, len(items))
+        _note_shown(visit, shown)
         beside = _beside(items, hunk_id)
         return _page(hunk.review(frame, shown, why, _look(visit), beside))
 
@@ -161,6 +162,7 @@ class Site:
                 refused.append((path, words_of(shown.refusal)))
             elif shown.decision is not None and shown.decision.verdict != "approved":
                 refused.append((path, f"{shown.decision.verdict} by {shown.decision.by}"))
+            _note_shown(visit, shown)
             found.append(shown)
         refused += [
             (hunk_id, f"at most {MOST_TOGETHER} plans are applied together")
@@ -317,6 +319,12 @@ class Site:
         notices = () if visit.in_part else session.told()
         name = self._opened.root.rstrip("/").rpartition("/")[2] or "/"
         return Frame(session.name, session.csrf, name, waiting, notices)
+
+
+def _note_shown(visit: Visit, shown: Shown) -> None:
+    """Remember what the person sees all of now, which it may approve."""
+    if hunk.shows_all(shown, _look(visit)):
+        visit.session.saw(Seen(shown.plan.id, shown.before, shown.after))
 
 
 def _look(visit: Visit) -> hunk.Look:

@@ -35,6 +35,10 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "Approved and wrote {id} ({path}), edit {edit}.",
         "已批准并写入 {id}（{path}），编辑 {edit}。",
     ),
+    "cli.approve_long": (
+        "This change is too long to be approved without a look. copydesk show {id} shows all of it; then: copydesk approve {id} --after {after}",
+        "此改动过长，不能未看即批准。copydesk show {id} 显示其全部内容；之后：copydesk approve {id} --after {after}",
+    ),
     "cli.approve_after": (
         "This is not what copydesk show {id} shows: the file has changed since it was planned. To approve what is shown here: copydesk approve {id} --after {after}",
         "这与 copydesk show {id} 所示不同：规划之后文件有变动。批准此处所示：copydesk approve {id} --after {after}",
@@ -49,8 +53,8 @@ SAYINGS: dict[str, tuple[str, str]] = {
         "规划之后文件有变动；以下为该编辑在当前文件上的样子。",
     ),
     "cli.diff_cut": (
-        "The diff is cut here: approve it only if you know the rest.",
-        "diff 在此截断：仅在了解其余部分时批准。",
+        "The diff is cut here: it can be approved when all of it was shown (a).",
+        "diff 在此截断：显示全部（a）之后方可批准。",
     ),
     "cli.approve_this": ("Approve this edit?", "批准此编辑？"),
     "cli.reason": ("Reason (empty: do not reject):", "理由（留空则不拒绝）："),
@@ -71,6 +75,7 @@ SAYINGS: dict[str, tuple[str, str]] = {
     "cli.key.edit": ("edit the new text in your editor", "在编辑器中修改新文本"),
     "cli.key.split": ("split this edit into its regions", "将此编辑按区域拆分"),
     "cli.key.undo": ("take the last answer back", "收回上一个回答"),
+    "cli.key.all": ("show all of this edit", "显示此编辑的全部内容"),
     "cli.key.later": ("leave this edit for later", "暂不决定此编辑"),
     "cli.key.quit": ("quit", "退出"),
     "cli.key.help": ("this help", "显示此帮助"),
