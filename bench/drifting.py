@@ -35,7 +35,8 @@ def data_set(environ: dict[str, str] | None = None) -> Path | None:
 
 def cases(folder: Path, name: str, step: int) -> Iterator[Case]:
     """The cases of one of the data set's files, one in `step` of them."""
-    texts = {row["id"]: row["latin1"].encode("latin-1") for row in _rows(folder, "texts")}
+    part = "texts" if name in ("real", "traps") else "texts-more"
+    texts = {row["id"]: row["latin1"].encode("latin-1") for row in _rows(folder, part)}
     for index, row in enumerate(_rows(folder, name)):
         if index % step:
             continue

@@ -16,7 +16,7 @@ from bench.traps import Case, made_cases
 
 RULE, WHOLE = "copydesk, the rule in process", "copydesk, apply of a plan made before"
 FIVE_MB = 5_000_000
-ASKED = {"real": 1117, "traps": 580}
+ASKED = {"real": 1117, "traps": 580, "long": 5400, "reindent": 0}
 """Of the whole sets: cases with one right place that are carried."""
 
 Way = Callable[[Case], tuple[float, bytes | None] | None]
@@ -50,12 +50,16 @@ def run(bench: Setting) -> Section:
     sets: dict[str, Iterable[Case]] = {}
     if bench.drift is None:
         section.notes.append(
-            "Skipped: the sets `real` and `traps`; COPYDESK_DRIFT names the folder they are in, "
-            "and it was not found. The set `made` is from the project's own text."
+            "Skipped: the sets `real`, `traps`, `long` and `reindent`; COPYDESK_DRIFT names the "
+            "folder they are in, and it was not found. The set `made` is from the project's own "
+            "text."
         )
     else:
         step = bench.scale.drift_step
-        sets = {name: drifting.cases(bench.drift, name, step) for name in ASKED}
+        there = [name for name in ASKED if (bench.drift / f"{name}.jsonl.xz").exists()]
+        sets = {name: drifting.cases(bench.drift, name, step) for name in there}
+        if missing := sorted(ASKED.keys() - set(there)):
+            section.notes.append(f"Skipped, as the folder has them not: {', '.join(missing)}.")
     sets["made"] = made_cases(PROJECT, bench.scale.traps_each)
     for name, cases in sets.items():
         cells, counts = score(ways, cases)
