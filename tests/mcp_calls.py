@@ -17,7 +17,7 @@ from mcp import Client
 from ruamel.yaml import YAML
 
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
-from copydesk.app.mcp_server import CopydeskServer, build
+from copydesk.app.mcp.server import CopydeskServer, build
 from copydesk.app.opening import Opened, open_workspace
 
 MODES = ("2026-07-28", "auto", "legacy")

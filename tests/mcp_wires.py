@@ -19,7 +19,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from copydesk.app.config import TOOLSETS
-from copydesk.app.http import build_app, server_of
+from copydesk.app.mcp.http import build_app, server_of
 from copydesk.app.opening import Opened
 from mcp_calls import FILE, text_of
 

@@ -14,9 +14,9 @@ import httpx2
 import pytest
 from mcp import Client
 
-from copydesk.app import http_limits
 from copydesk.app.config import Config, ConfigError, MemberConfig, load
-from copydesk.app.http_limits import MOST_FAILED, MOST_HALF_SENT, MOST_STREAMS
+from copydesk.app.mcp import limits
+from copydesk.app.mcp.limits import MOST_FAILED, MOST_HALF_SENT, MOST_STREAMS, network_of
 from copydesk.app.opening import Opened, open_workspace
 from mcp_wires import SECONDS, Raw, client_of, served
 
@@ -173,7 +173,7 @@ async def test_half_sent_requests_make_room(opened: Opened, mode: str, half: byt
 def test_a_request_has_to_come_in_time(
     opened: Opened, half: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_limits, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "IDLE_SECONDS", 0.3)
     with served(opened, {}) as address, closing(raw(address, half)) as one:
         said = heard(one)  # it ends: the server has closed
         # Behind an answer, or in a body, it just closes: nothing could be told apart there.
@@ -184,7 +184,7 @@ def test_a_request_has_to_come_in_time(
 def test_drops_of_a_request_do_not_keep_it_open(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_limits, "HEADERS_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "HEADERS_SECONDS", 0.5)
     with served(opened, {}) as address, closing(raw(address, HEAD)) as one:
         ended = threading.Event()
 
@@ -203,7 +203,7 @@ def test_drops_of_a_request_do_not_keep_it_open(
 
 
 def test_connections(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_limits, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(limits, "MOST_CONNECTIONS", 5)
     with served(opened, {}) as address:
         with ExitStack() as held:
             for _ in range(5):
@@ -220,6 +220,6 @@ def test_connections(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_address_is_a_network_of_ipv6() -> None:
-    same = http_limits.network_of("2001:db8::1"), http_limits.network_of("2001:db8::ffff:2")
-    assert same[0] == same[1] != http_limits.network_of("2001:db8:1::1")
-    assert http_limits.network_of("10.0.0.1") != http_limits.network_of("10.0.0.2")
+    same = network_of("2001:db8::1"), network_of("2001:db8::ffff:2")
+    assert same[0] == same[1] != network_of("2001:db8:1::1")
+    assert network_of("10.0.0.1") != network_of("10.0.0.2")

@@ -17,7 +17,7 @@ from mcp import Client
 
 from copydesk import Desk
 from copydesk.app.config import Config, LiveConfig, load
-from copydesk.app.http import live_tokens
+from copydesk.app.mcp.http import live_tokens
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AccessDenied, ApprovalRequired, ConfigInvalid

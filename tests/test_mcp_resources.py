@@ -14,9 +14,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from copydesk.app.asking import question
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp_hunks import Hunks
+from copydesk.app.mcp.elicitation import question
+from copydesk.app.mcp.resources import Hunks
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools import manuals
 from mcp_calls import (

@@ -205,7 +205,7 @@ def test_stdio_ends_when_nobody_reads(tmp_path: Path) -> None:
 
 HANGS = """
 import sys, threading
-from copydesk.app import stdio
+from copydesk.app.mcp import stdio
 from copydesk.app.opening import open_workspace
 
 def hang(*given, **options):
@@ -232,7 +232,7 @@ def test_stdio_ends_when_a_call_does_not(tmp_path: Path) -> None:
 
 LIGHT = """
 import sys
-import copydesk.app.cli, copydesk.app.commands, copydesk.app.stdio, copydesk.app.http
+import copydesk.app.cli, copydesk.app.commands
 heavy = {"mcp", "mcp_types", "pydantic", "starlette", "uvicorn", "anyio", "jsonschema"}
 print(sorted(heavy & sys.modules.keys()))
 """

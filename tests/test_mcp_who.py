@@ -12,8 +12,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from copydesk.app.config import TOOLSETS, ConfigError, MemberConfig
-from copydesk.app.http import build_app, tokens_of
-from copydesk.app.http_guard import HostGuard, MemberTokens, is_loopback
+from copydesk.app.mcp.http import HostGuard, MemberTokens, build_app, is_loopback, tokens_of
 from copydesk.app.opening import Opened
 from mcp_calls import CALLS, fields_of, opened_at
 from mcp_wires import (

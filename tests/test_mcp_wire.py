@@ -8,8 +8,16 @@ from typing import Any
 import mcp_types as t
 import pytest
 
-from copydesk.app.inbound import ARGUMENTS, Admitted, Turned, admit, too_large
-from copydesk.app.outgoing import MOST_BYTES, capped, tool_result
+from copydesk.app.mcp.messages import (
+    ARGUMENTS,
+    MOST_RESULT_BYTES,
+    Admitted,
+    Turned,
+    admit,
+    capped,
+    too_large,
+    tool_result,
+)
 from copydesk.tools.report import Report
 from mcp_calls import text_of
 
@@ -17,11 +25,11 @@ from mcp_calls import text_of
 
 
 def test_a_text_is_cut_at_the_cap() -> None:
-    most = MOST_BYTES - 2  # the quotes
+    most = MOST_RESULT_BYTES - 2  # the quotes
     assert capped("a" * most, "en") == "a" * most
     for character in "aé中😀\n\1":
         size = len(json.dumps(character, ensure_ascii=False).encode()) - 2
-        text = capped(character * (MOST_BYTES // size + 1), "zh")
+        text = capped(character * (MOST_RESULT_BYTES // size + 1), "zh")
         kept = text.rpartition("\n\n[")[0]
         assert set(kept) == {character}
         assert most - 20 < len(kept) * size <= most
@@ -36,10 +44,10 @@ def test_no_lone_surrogate_goes_out() -> None:
 
 
 def test_what_is_above_the_cap_goes_out_as_text_only() -> None:
-    report = Report({"status": "ok", "big": "x" * (MOST_BYTES + 1)})
+    report = Report({"status": "ok", "big": "x" * (MOST_RESULT_BYTES + 1)})
     result = tool_result(report, "en", structured=True)
     assert result.structured_content is None
-    assert len(text_of(result)) < MOST_BYTES + 200
+    assert len(text_of(result)) < MOST_RESULT_BYTES + 200
 
 
 # What comes in

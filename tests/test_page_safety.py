@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.http_limits import MOST_FAILED, WINDOW_MS, TooMany
+from copydesk.app.mcp.limits import MOST_FAILED, WINDOW_MS, TooMany
 from copydesk.app.opening import open_workspace
 from copydesk.app.web.deeds import DEEDS
 from copydesk.app.web.entrance import SESSION_MS, Entrance

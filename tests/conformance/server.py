@@ -29,14 +29,14 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPDeprecationWarning
 from rounds import CONTEXT, TOOLS
 
-from copydesk.app import mcp_server
-from copydesk.app.http import build_app
+from copydesk.app.mcp import http
+from copydesk.app.mcp.server import CopydeskServer
 from copydesk.app.opening import open_workspace
 
-real_build = mcp_server.build
+real_build = http.build
 
 
-def build(*args: Any) -> mcp_server.CopydeskServer:
+def build(*args: Any) -> CopydeskServer:
     """copydesk's server, with the fixtures behind its handlers."""
     server = real_build(*args)
     bus = InMemorySubscriptionBus()
@@ -163,9 +163,9 @@ async def _set_level(ctx: Ctx, params: t.SetLevelRequestParams) -> t.EmptyResult
 def main() -> None:
     warnings.simplefilter("ignore", MCPDeprecationWarning)
     root, port = sys.argv[1], int(sys.argv[2])
-    mcp_server.build = build  # type: ignore[assignment]
+    http.build = build  # type: ignore[assignment]
     with open_workspace(root, shared=False) as opened:
-        app = build_app(opened, {}, "127.0.0.1", port, opened.config.toolsets, "en", True)
+        app = http.build_app(opened, {}, "127.0.0.1", port, opened.config.toolsets, "en", True)
         print("ready", flush=True)
         uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
 

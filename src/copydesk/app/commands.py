@@ -338,7 +338,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _mcp(options: argparse.Namespace) -> int:
-    from copydesk.app.stdio import run_stdio
+    from copydesk.app.mcp.stdio import run_stdio
 
     _refuse_json(options)
     with _open(options) as opened:
@@ -348,7 +348,7 @@ def _mcp(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from copydesk.app.http import run_http
+    from copydesk.app.mcp.http import run_http
 
     _refuse_json(options)
     with _open(options) as opened:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from copydesk.app.http_limits import Guesses
+from copydesk.app.mcp.limits import Guesses
 from copydesk.desk.review import Seen
 
 SESSION_MS: Final = 12 * 3_600_000

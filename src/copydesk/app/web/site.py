@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from copydesk.app.http_limits import Streams, TooMany
+from copydesk.app.mcp.limits import Streams, TooMany
 from copydesk.app.opening import Opened
 from copydesk.app.web import door, hunk, past, pending, trends
 from copydesk.app.web.deeds import DEEDS, Done

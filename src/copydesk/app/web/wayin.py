@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from copydesk.app.http_limits import TooMany
+from copydesk.app.mcp.limits import TooMany
 from copydesk.app.web import door
 from copydesk.app.web.entrance import Entrance, NameTaken, Session
 from copydesk.app.web.shield import BadForm, form_of

@@ -1,17 +1,16 @@
-"""Messages over two file descriptors, one JSON text a line.
+"""The MCP server on standard input and output: one JSON message a line.
 
-What lives here: the claim of the standard descriptors, the reading of lines and
-the writing of messages. What must not: what a message means. Invariants: every
-line that expects an answer gets one; a message is written whole or not at all.
+Every line that expects an answer gets one; a message is written whole or not at all.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
@@ -24,7 +23,18 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INTERNAL_ERROR
 from mcp_types.jsonrpc import JSONRPCResponse
 
-from copydesk.app.inbound import MOST_BYTES, Admitted, Carrier, Turned, admit, too_large, turned
+from copydesk.app.mcp.messages import (
+    MOST_MESSAGE_BYTES,
+    Admitted,
+    Carrier,
+    Turned,
+    admit,
+    too_large,
+    turned,
+)
+from copydesk.app.mcp.server import build
+from copydesk.app.opening import Opened
+from copydesk.tools.report import Lang
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -55,7 +65,7 @@ def claimed() -> Generator[tuple[int, int], None, None]:
 
 @asynccontextmanager
 async def wire(
-    source: int, sink: int, *, at_end: Callable[[], None], most: int = MOST_BYTES
+    source: int, sink: int, *, at_end: Callable[[], None], most: int = MOST_MESSAGE_BYTES
 ) -> AsyncGenerator[tuple[Incoming, Outgoing], None]:
     """The streams that the protocol library serves, over two descriptors.
 
@@ -164,3 +174,64 @@ def _read(source: int) -> bytes:
         return os.read(source, _CHUNK)
     except OSError:
         return b""
+
+
+GRACE_SECONDS: Final = 5.0
+"""How long calls that still run may take once the client has gone."""
+
+
+def run_stdio(
+    opened: Opened,
+    member: str,
+    toolsets: Sequence[str],
+    lang: Lang,
+    structured: bool,
+) -> None:
+    """Serve one client on standard input and output, as `member`, until it leaves.
+
+    Ends at the end of the input, or at SIGTERM or SIGINT. Standard output
+    carries protocol messages and nothing else; what anything else prints there
+    goes to standard error. Searches that run are stopped, and a write that has
+    begun is finished; what does not end within the grace is abandoned.
+    """
+    server = build(opened, lambda _: member, toolsets, lang, structured)
+    ending = _Ending(GRACE_SECONDS)
+
+    async def end_on_signal(scope: anyio.CancelScope) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                ending.begin()
+                scope.cancel()
+                return
+
+    async def main() -> None:
+        with claimed() as (source, sink):
+            async with anyio.create_task_group() as group:
+                group.start_soon(end_on_signal, group.cancel_scope)
+                async with wire(source, sink, at_end=ending.begin) as (incoming, outgoing):
+                    options = server.create_initialization_options()
+                    await server.run(incoming, outgoing, options)
+                group.cancel_scope.cancel()
+
+    try:
+        anyio.run(main)
+    finally:
+        ending.done()
+
+
+class _Ending:
+    """The time that an end may take: when it is over, the process ends as it is."""
+
+    def __init__(self, seconds: float) -> None:
+        self._late = threading.Timer(seconds, os._exit, (1,))
+        self._late.daemon = True
+        self._first = threading.Lock()
+
+    def begin(self) -> None:
+        """The end has begun; said again, from any thread, it is the same end."""
+        if self._first.acquire(blocking=False):
+            self._late.start()
+
+    def done(self) -> None:
+        """The end was in time."""
+        self._late.cancel()

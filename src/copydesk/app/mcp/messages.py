@@ -1,20 +1,21 @@
-"""What comes in over a wire, before the protocol library sees it.
+"""JSON-RPC messages as they come in, and results as they go out.
 
-What lives here: the one door for raw JSON-RPC messages, of both transports.
-What must not: what a message means. Law: every message that expects an answer
-either passes in a form that the library can parse, or is answered here; the
-library leaves what it cannot parse (a lone surrogate, bytes that are not UTF-8)
-without an answer, and its client waiting.
+Every message that expects an answer either passes in a form that the protocol library can
+parse, or is answered here: the library leaves what it cannot parse (a lone surrogate, bytes
+that are not UTF-8) without an answer, and its client waiting. Every text that leaves here is
+valid UTF-8 and below the size limit: one lone surrogate ends the library's stdio server.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+import mcp_types as t
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from mcp_types.jsonrpc import (
     JSONRPCError,
@@ -26,7 +27,10 @@ from mcp_types.jsonrpc import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-MOST_BYTES: Final = 64 << 20
+from copydesk.tools.catalog import Answer
+from copydesk.tools.report import Lang
+
+MOST_MESSAGE_BYTES: Final = 64 << 20
 """The largest message that is read, in bytes."""
 
 ARGUMENTS: Final = "copydesk.arguments"
@@ -165,3 +169,65 @@ def _id_within(raw: bytes) -> object:
 def _shown_id(request_id: object) -> object:
     usable = isinstance(request_id, str | int) and not isinstance(request_id, bool)
     return request_id if usable else None
+
+
+MOST_RESULT_BYTES: Final = 1_000_000
+"""The most bytes of JSON that a result may have: clients read no event above 1 MiB."""
+
+_CUT: Final[Mapping[Lang, str]] = {
+    "en": "\n\n[Cut here: {shown} of {size} bytes are shown. Ask for less at once.]\n",
+    "zh": "\n\n[在此截断:共 {size} 字节,仅显示 {shown} 字节。请缩小一次请求的范围。]\n",
+}
+
+
+def sendable(text: str) -> str:
+    """The text, with what UTF-8 cannot hold as escapes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
+    """The text, sendable, and cut with a remark when its JSON is above `most` bytes."""
+    whole = kept = sendable(text)
+    while (size := _size(kept)) > most:
+        kept = kept[: len(kept) * most // size]
+    if kept is whole:
+        return whole
+    shown, size = len(kept.encode()), len(whole.encode())
+    return kept + _CUT[lang].format(shown=shown, size=size)
+
+
+def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolResult:
+    """An answer as the result of a tool call.
+
+    The structured part is left out when both would be above the cap: half of it
+    would be another statement than the text's.
+    """
+    text = capped(answer.text, lang)
+    result = t.CallToolResult(content=[t.TextContent(text=text)], is_error=answer.is_error)
+    if structured:
+        data = _plain(answer.data)
+        if _size(text) + _size(data) <= MOST_RESULT_BYTES:
+            result.structured_content = data
+    return result
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+def _plain(value: object) -> Any:
+    """The value in JSON's own types."""
+    if isinstance(value, str):
+        return sendable(value)
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, object]", value).items()
+        return {sendable(key): _plain(item) for key, item in pairs}
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

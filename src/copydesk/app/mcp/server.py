@@ -31,12 +31,10 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from copydesk import __version__
-from copydesk.app.doorbell import Doorbell
-from copydesk.app.inbound import original_arguments
-from copydesk.app.mcp_hunks import Hunks
-from copydesk.app.mcp_manuals import Manuals
+from copydesk.app.mcp.elicitation import Doorbell
+from copydesk.app.mcp.messages import capped, original_arguments, sendable, tool_result
+from copydesk.app.mcp.resources import Hunks, Manuals
 from copydesk.app.opening import Opened
-from copydesk.app.outgoing import capped, sendable, tool_result
 from copydesk.errors import Refusal
 from copydesk.tools import reports
 from copydesk.tools.catalog import Answer, Tool, crashed
