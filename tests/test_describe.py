@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
-from copydesk.tools import describe, dialects, reference
+from copydesk.tools import dialects, reference
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool
 from copydesk.tools.compat import compat
+from copydesk.tools.messages import texts
 from copydesk.tools.notes import notes
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
@@ -20,26 +23,60 @@ from copydesk.tools.ws_mod import team_mgmt, ws_mod
 LANGS: tuple[Lang, ...] = get_args(Lang)
 PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
 ALL = (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat())
+PLAIN = {
+    *("match", "include_anchors", "create", "report", "case", "mode", "fixed_strings"),
+    *("include_hidden", "follow_symlinks", "max_lines", "max_files", "max_results"),
+    *("context_before", "context_after", "show_linenos"),
+}
+"""Arguments whose name, type and default say all: a text would only cost."""
 OF_ALL = pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 
 
+def missing(name: str, schema: Mapping[str, Any], known: Container[str]) -> list[str]:
+    """The arguments that have no text, and would need one."""
+    found: list[str] = []
+    for argument, form in schema["properties"].items():
+        if argument not in known and argument not in PLAIN:
+            found.append(f"{name}.{argument}")
+        if "properties" in form.get("items", {}):
+            found += missing(name, form["items"], known)
+    return found
+
+
 @OF_ALL
-def test_no_word_is_missing(tool: Tool) -> None:
-    assert describe.missing(tool.plain_name, tool.schema) == []
+def test_no_text_is_missing(tool: Tool) -> None:
+    every = texts("en")
+    own = every.tools[tool.plain_name]
+    assert missing(tool.plain_name, tool.schema, {*every.arguments, *own.arguments}) == []
+    assert own.arguments.keys() <= names_of(tool.schema)
 
 
-def test_a_missing_word_is_seen() -> None:
+def names_of(schema: Mapping[str, Any]) -> set[str]:
+    """The arguments in a schema, and those of the objects in its lists."""
+    found = set(schema.get("properties", {}))
+    return found.union(
+        *(names_of(f.get("items", {})) for f in schema.get("properties", {}).values())
+    )
+
+
+def test_every_text_is_of_a_tool_and_an_argument() -> None:
+    assert set(texts("en").tools) == {tool.plain_name for tool in ALL}
+    assert set(texts("en").arguments) <= {name for tool in ALL for name in names_of(tool.schema)}
+
+
+def test_a_missing_text_is_seen() -> None:
     inner = {"properties": {"old_string": {}, "other": {}}}
     schema = {"properties": {"path": {}, "colour": {}, "edits": {"items": inner}}}
-    assert describe.missing("paint", schema) == ["paint", "paint.colour", "paint.other"]
+    assert missing("paint", schema, texts("en").arguments) == ["paint.colour", "paint.other"]
 
 
-def test_a_tool_without_words_has_its_name() -> None:
+def test_a_tool_without_texts_has_its_name() -> None:
     """A tool that is new is called by its name; it must not end the server."""
     schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": []}
-    assert describe.title("paint", "zh") == "paint"
-    assert describe.tool("paint", "zh", mirror=False) == "paint"
-    assert describe.schema("paint", schema, "en") == schema
+    paint = replace(ALL[0], name="paint", schema=schema)
+    assert paint.title("zh") == "paint"
+    assert paint.description("zh") == "paint"
+    assert paint.described_schema("en") == schema
 
 
 @OF_ALL
@@ -50,7 +87,7 @@ def test_the_two_languages_differ(tool: Tool) -> None:
     assert not tool.description("zh").isascii()
     for lang in LANGS:
         form = tool.described_schema(lang)["properties"]
-        words = [form[name]["description"] for name in form if name not in describe.PLAIN]
+        words = [form[name]["description"] for name in form if name not in PLAIN]
         assert all(words)
         assert all(word.isascii() == (lang == "en") for word in words)
 
@@ -64,7 +101,7 @@ def test_a_description_is_an_addition(tool: Tool, lang: Lang) -> None:
     assert tool.schema == before
     for name, form in described["properties"].items():
         assert described["properties"][name] is not tool.schema["properties"][name]
-        assert form.pop("description", None) or name in describe.PLAIN
+        assert form.pop("description", None) or name in PLAIN
         for inner in form.get("items", {}).get("properties", {}).values():
             inner.pop("description")
     assert described == before

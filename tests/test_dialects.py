@@ -23,11 +23,11 @@ from copydesk.app import helping
 from copydesk.app.cli import DIALECTS as CLI_DIALECTS
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
-from copydesk.tools import describe
 from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
 from copydesk.tools.report import Lang
 from copydesk.tools.schema import listed, with_null
+from test_describe import PLAIN
 
 Schema = Mapping[str, Any]
 
@@ -101,7 +101,7 @@ def test_what_all_dialects_have(tool: Tool, lang: str, dialect: str) -> None:
     (form,) = set(found) & set(forms)
     check_well_formed(found[form])
     for name, part in found[form]["properties"].items():
-        assert part.get("description") or name in describe.PLAIN, f"{tool.name}.{name}"
+        assert part.get("description") or name in PLAIN, f"{tool.name}.{name}"
     assert json.loads(json.dumps(found)) == found
 
 

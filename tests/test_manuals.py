@@ -341,7 +341,8 @@ def test_every_call_signature_has_the_arguments_of_the_tool(toolset: str, lang: 
 def test_the_pages_are_where_they_are_said_to_be() -> None:
     folder = Path(str(manuals.__file__)).parent
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.md")}
-    assert found == {f"{toolset}/{lang}/{topic}.md" for toolset, topic in PAGES for lang in LANGS}
+    pages = (*PAGES, *((toolset, "instructions") for toolset in manuals.toolsets()))
+    assert found == {f"{toolset}/{lang}/{topic}.md" for toolset, topic in pages for lang in LANGS}
 
 
 @pytest.mark.parametrize(

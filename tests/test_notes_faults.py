@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from copydesk.store.notes.protocol import ChangesDone, Prepared, Update
-from copydesk.tools.sayings.notes import SAYINGS
+from copydesk.tools import messages
 from fake_kernel.habits import FAULTS, Fault
 from notes_stages import Stage, stage_at
 from test_notes_tools import TEN, edit
@@ -114,7 +114,7 @@ def test_a_kernel_that_is_gone_is_told(stage: Stage) -> None:
         answer = stage.call(tool, **arguments)
         assert answer.data["error"] == "NOTES_UNAVAILABLE"
         assert "doctor" in answer.text
-    assert all(code in SAYINGS for code in ("ROLLED_BACK", TORN, "NOTES_UNAVAILABLE"))
+    assert all(messages.has(code) for code in ("ROLLED_BACK", TORN, "NOTES_UNAVAILABLE"))
 
 
 def test_attributes_survive_an_update_4_5_13(stage: Stage) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from typing import get_args
 
 import pytest
@@ -29,30 +28,25 @@ from copydesk.store.notes.errors import (
     NotInvertible,
     WrongBlockKind,
 )
-from copydesk.tools.notes_words import notes_refusal_words, problem_words
+from copydesk.tools.messages import say_notes_refusal, say_problem, texts
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import refusal_words
-from copydesk.tools.sayings import notes
 from test_notes_grammar import ERRORS
 from test_notes_working import REFUSED, planned
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 REASONS: tuple[SliceReason, ...] = get_args(SliceReason)
 LANGS: tuple[Lang, Lang] = ("en", "zh")
-SAYINGS = {
-    **notes.PROBLEMS,
-    **notes.SLICES,
-    **{name: getattr(notes, name) for name in ("REFUSED", "LINE", "SIMILAR", "SLICE")},
-}
 
 
-def placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+def below(prefix: str) -> set[str]:
+    """What follows the prefix in the keys of messages."""
+    return {key.removeprefix(prefix) for key in texts("en").messages if key.startswith(prefix)}
 
 
-def test_every_kind_has_its_saying() -> None:
-    assert set(notes.PROBLEMS) == set(KINDS)
-    assert set(notes.SLICES) == set(REASONS)
+def test_every_kind_has_its_message() -> None:
+    assert below("block_diff.") - {"line", "similar"} == set(KINDS)
+    assert below("slice.") == set(REASONS)
 
 
 def found_problems() -> list[Problem]:
@@ -75,20 +69,13 @@ def test_every_kind_is_found_and_said_with_what_is_known_of_it(lang: Lang) -> No
     assert kinds == set(KINDS)
 
 
-@pytest.mark.parametrize("name", sorted(SAYINGS))
-def test_both_languages_say_the_same(name: str) -> None:
-    english, chinese = SAYINGS[name]  # type: ignore[index]
-    assert placeholders(english) == placeholders(chinese)
-    assert any(ord(character) > 0x2E80 for character in chinese)
-    assert not any(ord(character) > 0x2E80 for character in english)
-
-
 def check(found: Problem, lang: Lang) -> None:
     """The problem is said with its line and its code, and without a gap."""
-    said = problem_words(found, lang)
+    said = say_problem(found, lang)
     assert str(found.line) in said
     assert f"[{found.code}]" in said
     assert "None" not in said
+    assert "?" not in said.split("\n")[0]
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -97,8 +84,8 @@ def test_a_difference_is_shown(lang: Lang) -> None:
         "CONTENT_MISMATCH.text", 4, block_id="a", similarity=87, difference=("- a", "+ {b}")
     )
     check(found, lang)
-    assert problem_words(found, lang).endswith("\n- a\n+ {b}")
-    assert "87%" in problem_words(found, lang)
+    assert say_problem(found, lang).endswith("\n- a\n+ {b}")
+    assert "87%" in say_problem(found, lang)
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -111,11 +98,11 @@ def test_all_problems_of_a_diff_are_said(lang: Lang) -> None:
     with pytest.raises(BlockDiffRefused) as refused:
         parse_block_diff(diff)
     assert len({one.code for one in refused.value.problems}) == 7
-    said = notes_refusal_words(refused.value, lang)
+    said = say_notes_refusal(refused.value, lang)
     assert "{text} %s" in said
     for found in refused.value.problems:
         check(found, lang)
-        assert problem_words(found, lang) in said
+        assert say_problem(found, lang) in said
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -125,9 +112,10 @@ def test_all_problems_of_a_diff_are_said(lang: Lang) -> None:
 def test_slices_are_said(text: str, lang: Lang) -> None:
     with pytest.raises(InvalidSlice) as refused:
         select(text, ["id0", "id1"])
-    said = notes_refusal_words(refused.value, lang)
+    said = say_notes_refusal(refused.value, lang)
     assert "2" in said
     assert "None" not in said
+    assert "?" not in said.split("\n")[0]
     assert len(said) < 600
     assert refused.value.facts()["total"] == 2
 
@@ -153,4 +141,5 @@ def test_what_a_store_refuses_has_words_without_a_gap(refusal: Refusal, lang: La
     said = refusal_words(refusal, lang, ("notes",))
     assert "?" not in said
     assert "None" not in said
+    assert "?" not in said.split("\n")[0]
     assert any(ord(character) > 0x2E80 for character in said) is (lang == "zh")

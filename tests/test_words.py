@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import string
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
@@ -28,10 +32,9 @@ from copydesk.errors import (
     Unsettled,
 )
 from copydesk.text.relpath import RelPath
-from copydesk.tools import words
+from copydesk.tools import messages
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import refusal_words
-from copydesk.tools.sayings.notes import SAYINGS as OF_NOTES
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
 SAMPLES: dict[object, object] = {
@@ -42,7 +45,15 @@ SAMPLES: dict[object, object] = {
     FailedEdit: FailedEdit(0, "none", 0, ()),
     Clash: Clash(0, 1, "1~2", "2~3"),
 }
-SAYINGS: Mapping[str, tuple[str, str]] = vars(words)["SAYINGS"]
+DATA = {
+    lang: tomllib.loads(Path(messages.__file__).with_name(f"{lang}.toml").read_text("utf-8"))
+    for lang in LANGS
+}
+SAYINGS: Mapping[str, tuple[str, str]] = {
+    name: (text, messages.texts("zh").messages[name])
+    for name, text in messages.texts("en").messages.items()
+}
+OF_NOTES = DATA["en"]["messages"]["notes"]
 
 
 def placeholders(text: str) -> set[str]:
@@ -107,6 +118,41 @@ def test_every_code_is_one_refusal() -> None:
     assert all(code in SAYINGS or f"{code}.unknown" in SAYINGS for code in codes)
 
 
+def keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a table and of those in it, in their order; texts are left out."""
+    return {k: keys(v) if isinstance(v, dict) else None for k, v in table.items()}
+
+
+def test_both_languages_have_the_same_keys_in_the_same_order() -> None:
+    english, chinese = (json.dumps(keys(DATA[lang]), indent=1) for lang in LANGS)
+    reasons = json.dumps({"reasons": keys(DATA["zh"]["reasons"])}, indent=1)[1:-2]
+    assert chinese.replace(reasons + ",", "") == english
+
+
+def test_a_key_is_of_one_group() -> None:
+    assert len(SAYINGS) == sum(map(len, DATA["en"]["messages"].values()))
+
+
+def test_the_reasons_are_translated() -> None:
+    for reason, said in DATA["zh"]["reasons"].items():
+        assert messages.say_reason(reason, "zh") == said
+        assert messages.say_reason(reason, "en") == reason
+        assert placeholders(said) == placeholders(reason) == set()
+        assert reason.isascii()
+        assert not said.isascii()
+    assert messages.say_reason("ENOSPC", "zh") == "ENOSPC"
+
+
+def test_a_language_is_read_when_it_is_needed() -> None:
+    code = (
+        "from copydesk.tools import messages; before = messages.texts.cache_info().currsize; "
+        "messages.say('edits.none', 'en'); "
+        "print(before, messages.texts.cache_info().currsize)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stdout.split() == ["0", "1"]
+
+
 @pytest.mark.parametrize("name", sorted(SAYINGS))
 def test_both_languages_say_the_same(name: str) -> None:
     english, chinese = SAYINGS[name]
@@ -123,7 +169,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
     """All calls of `say` in the package."""
     for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or path.name == "words.py":
+            if not isinstance(node, ast.Call) or path.parent.name == "messages":
                 continue
             if isinstance(node.func, ast.Name) and node.func.id == "say":
                 yield path.name, node
@@ -154,7 +200,7 @@ def test_every_saying_is_used() -> None:
     known = {kind.code for kind in all_refusals()}
     for path in sorted(Path(copydesk.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.expr) and path.parent.name != "sayings":
+            if isinstance(node, ast.expr):
                 known |= set(strings(node))
     for name in SAYINGS:
         head = name.partition(".")[0]
@@ -178,24 +224,29 @@ def test_facts_that_are_written_at_the_call() -> None:
     assert checked > 5
 
 
-class Spoken(dict[str, tuple[str, str]]):
-    """The sayings, and which of them were said."""
+class Recorded(dict[str, str]):
+    """The messages of a language; the keys of those that were said go into `said`."""
 
-    def __init__(self, sayings: Mapping[str, tuple[str, str]]) -> None:
-        super().__init__(sayings)
-        self.said: set[str] = set()
+    def __init__(self, texts: Mapping[str, str], said: set[str]) -> None:
+        super().__init__(texts)
+        self.said = said
 
-    def __getitem__(self, name: str) -> tuple[str, str]:
-        self.said.add(name)
-        return super().__getitem__(name)
+    def __getitem__(self, key: str) -> str:
+        self.said.add(key)
+        return super().__getitem__(key)
 
 
 @pytest.fixture
-def spoken(monkeypatch: pytest.MonkeyPatch) -> Spoken:
-    """From now on a fact that is missing is an error, where no shorter saying is there."""
-    found = Spoken(SAYINGS)
-    monkeypatch.setattr(words, "SAYINGS", found)
-    return found
+def said_keys(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The keys of the messages that are said from now on."""
+    said: set[str] = set()
+    found = {
+        lang: replace(texts, messages=Recorded(texts.messages, said))
+        for lang in LANGS
+        for texts in [messages.texts(lang)]
+    }
+    monkeypatch.setattr(messages, "texts", found.__getitem__)
+    return said
 
 
 def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
@@ -400,7 +451,7 @@ def past(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_what_is_said_of_real_answers_has_no_gap(
-    tmp_path: Path, spoken: Spoken, lang: Lang
+    tmp_path: Path, said_keys: set[str], lang: Lang
 ) -> None:
     config = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
     with open_workspace(str(tmp_path), config, shared=False) as desk:
@@ -412,10 +463,10 @@ def test_what_is_said_of_real_answers_has_no_gap(
     codes |= {"SERVER_FAILED", "TURN_LOST"}  # of a registry that this one is not
     codes |= {"STATE_FAILED", "STATE_DAMAGED", "STATE_SCHEMA", "state"}
     codes.add("CONFIG_INVALID")  # of a file that was damaged while it was used
-    elsewhere = {"cli", "bell", "ask"}  # said by the command line, by a server
+    elsewhere = {"cli", "bell", "ask", "tool"}  # said by the command line, by a server, in a schema
     heads = {name: name.partition(".")[0] for name in SAYINGS if name not in OF_NOTES}
     facing = {n for n in heads if heads[n] not in codes | elsewhere and placeholders(SAYINGS[n][0])}
-    assert facing - spoken.said == set()
+    assert facing - said_keys == set()
 
 
 @pytest.mark.parametrize(
@@ -431,10 +482,10 @@ def test_what_is_said_of_real_answers_has_no_gap(
     ],
 )
 def test_numbers_agree_with_their_nouns(saying: str, facts: dict[str, object], said: str) -> None:
-    assert words.say(saying, "en", facts).startswith(said)
+    assert messages.say(saying, "en", facts).startswith(said)
 
 
 def test_a_fact_is_never_a_template() -> None:
     hostile = "{path} {0} {} %s"
-    said = words.say("INVALID_ARGS", "en", {"argument": hostile, "reason": hostile})
+    said = messages.say("INVALID_ARGS", "en", {"argument": hostile, "reason": hostile})
     assert said.count(hostile) == 2

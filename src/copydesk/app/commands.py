@@ -23,9 +23,9 @@ from copydesk.app.usage import UsageError, unknown
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer, Catalog
+from copydesk.tools.messages import say
 from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Lang
-from copydesk.tools.words import say
 from copydesk.tools.ws_mod import APPLY
 
 

@@ -1,7 +1,7 @@
 """How a command that failed tells it, in words or in JSON, and its exit status.
 
 What lives here: which failures are known, and their report. What must not: the
-words of refusals (`copydesk.tools.words`). Anything else is a bug and keeps its
+words of refusals (`copydesk.tools.messages`). Anything else is a bug and keeps its
 traceback.
 """
 
@@ -15,8 +15,8 @@ from copydesk.app.config import ConfigError
 from copydesk.app.usage import UsageError
 from copydesk.errors import Refusal
 from copydesk.tools import reports
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
-from copydesk.tools.words import say
 
 _SEE = {
     "HUNK_NOT_FOUND": "cli.see_pending",

@@ -1,7 +1,7 @@
 """What the shell shows of the tools: which there are, and what each takes.
 
 What lives here: the catalog's rows as a person reads them. What must not: words
-of its own on what a tool does (`copydesk.tools.describe` has them).
+of its own on what a tool does (`copydesk.tools.messages` has them).
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from copydesk.desk.history import Past
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
 from copydesk.tools.history import UNDO
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
-from copydesk.tools.words import say
 
 _HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE")
 

@@ -28,8 +28,8 @@ from copydesk.desk.tally import MemoryTally, Tally
 from copydesk.errors import Failed
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import EditIds, StateFolder
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
-from copydesk.tools.words import say
 
 if TYPE_CHECKING:
     from copydesk.desk.redis.server import Server

@@ -16,10 +16,10 @@ from copydesk.app.printing import data_of, dump, out
 from copydesk.app.usage import UsageError
 from copydesk.desk.notes.outcome import NoteBlock
 from copydesk.tools.catalog import Answer
+from copydesk.tools.messages import say
 from copydesk.tools.notes_calls import block_fields, label
 from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Lang
-from copydesk.tools.words import say
 
 _LINE = 100
 

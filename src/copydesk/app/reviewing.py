@@ -16,8 +16,8 @@ from copydesk.app.opening import Opened
 from copydesk.app.printing import out
 from copydesk.desk.decisions import Decision
 from copydesk.errors import ContentChanged, Refusal
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang, shown_diff
-from copydesk.tools.words import say
 
 Act = Callable[[str], tuple[dict[str, object], bool]]
 """What is done with one plan: its data, and whether it was done."""

@@ -15,9 +15,9 @@ from copydesk.app import failing, terminal
 from copydesk.app.opening import Opened
 from copydesk.app.printing import data_of, dump, is_refused, out, short
 from copydesk.desk.recovery import Settled
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 from copydesk.tools.transactions import APPLY_ALL
-from copydesk.tools.words import say
 
 
 def apply_all(opened: Opened, hunk_ids: Sequence[str], lang: Lang, *, as_json: bool) -> int:

@@ -29,8 +29,8 @@ from copydesk.desk.review import Seen, Shown
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.history import UNDO
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang, shown_diff
-from copydesk.tools.words import say
 
 
 @dataclass(frozen=True, slots=True)

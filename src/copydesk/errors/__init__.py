@@ -1,7 +1,7 @@
 """Every refusal of copydesk: a stable code and typed facts.
 
 What lives here: the one tree of errors that a caller may meet, in one file for
-each noun. What must not: words for people or models (`copydesk.tools.words` has
+each noun. What must not: words for people or models (`copydesk.tools.messages` has
 them). Invariant: a refusal raised means that nothing was written, but for
 `Unsettled`, which says so.
 

@@ -16,9 +16,9 @@ from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
 from copydesk.tools import reports
 from copydesk.tools.envelope import Envelope
+from copydesk.tools.messages import say
 from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.report import Fields, Lang, Report
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 MOST_NEWS = 20

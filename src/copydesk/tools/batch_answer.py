@@ -13,9 +13,9 @@ from copydesk.desk.outcome import Reading
 from copydesk.tools import envelope, parts
 from copydesk.tools.catalog import Context
 from copydesk.tools.envelope import Envelope
+from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, shown_diff
 from copydesk.tools.wire import Args
-from copydesk.tools.words import say
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 10 << 10

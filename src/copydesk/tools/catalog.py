@@ -20,14 +20,14 @@ from copydesk.desk.looking import Looking, Progress
 from copydesk.desk.member import Member
 from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
-from copydesk.tools import approvals, describe, reports
+from copydesk.tools import approvals, reports
 from copydesk.tools.envelope import Envelope
+from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Fields, Lang, Report
-from copydesk.tools.schema import listed, with_null
+from copydesk.tools.schema import described, listed, with_null
 from copydesk.tools.wire import Args, Schema, checked
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 MINDS = ".minds"
@@ -172,19 +172,26 @@ class Tool:
 
     def description(self, lang: Lang) -> str:
         """What the tool promises, in one or two sentences."""
-        return describe.tool(self.plain_name, lang, mirror=self.name != self.plain_name)
+        mirror = say("tool.mirror", lang) if self.name != self.plain_name else ""
+        return self._texts(lang).description + mirror
 
     def title(self, lang: Lang) -> str:
         """A short name for people."""
-        return describe.title(self.plain_name, lang)
+        return self._texts(lang).title
 
     def described_schema(self, lang: Lang) -> dict[str, Any]:
         """The schema with what each argument is."""
-        return describe.schema(self.plain_name, self.schema, lang)
+        special = self._texts(lang).arguments
+        return described(self.schema, {**texts(lang).arguments, **special})
 
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
         """The same as clients are sent it."""
         return listed(with_null(self.described_schema(lang)))
+
+    def _texts(self, lang: Lang) -> ToolTexts:
+        """Its texts; its name for those of a new tool that has none."""
+        none = ToolTexts(self.plain_name, self.plain_name)
+        return texts(lang).tools.get(self.plain_name, none)
 
 
 class Catalog:

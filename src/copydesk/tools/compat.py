@@ -34,10 +34,10 @@ from copydesk.tools.batch import MANY, made
 from copydesk.tools.batch_answer import content_of, reading, written
 from copydesk.tools.catalog import Answer, Context, Tool
 from copydesk.tools.envelope import Envelope, Status
+from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang
 from copydesk.tools.schema import arguments, flag, number, numbers, text, word
 from copydesk.tools.wire import Args
-from copydesk.tools.words import say
 
 EDITOR = "str_replace_based_edit_tool"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from copydesk.tools.catalog import Tool
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 from copydesk.tools.schema import with_null, within
 
@@ -21,8 +22,6 @@ _STRUCTURE = ("type", "properties", "required", "additionalProperties", "items",
 _BOUNDS = ("minimum", "maximum", "minItems", "maxItems")
 _KEPT = frozenset((*_STRUCTURE, *_BOUNDS))
 """The keywords that OpenAI's strict mode and Gemini take, `description` besides."""
-
-_DEFAULT = ("Default: {}.", "默认：{}。")
 
 
 def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definition]:
@@ -83,7 +82,7 @@ def _reduced(schema: Mapping[str, Any], lang: Lang) -> Definition:
     found = {key: value for key, value in schema.items() if key in _KEPT}
     words = [schema["description"]] if "description" in schema else []
     if "default" in schema:
-        words.append(_DEFAULT[lang == "zh"].format(json.dumps(schema["default"])))
+        words.append(say("tool.default", lang, {"value": json.dumps(schema["default"])}))
     if words:
         found["description"] = " ".join(words)
     return within(found, lambda part: _reduced(part, lang))

@@ -17,10 +17,10 @@ from copydesk.edit.request import BatchEdit
 from copydesk.text.unified import counts
 from copydesk.tools import undone
 from copydesk.tools.catalog import Context, Tool
+from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Report
 from copydesk.tools.schema import arguments, choice, number, text
 from copydesk.tools.wire import Args
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 UNDO = "undo_file_modification"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from copydesk.errors import Refusal
 from copydesk.tools import reports
+from copydesk.tools.messages import say
 from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Fields, Lang
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 _NOT_FOUND = ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND")

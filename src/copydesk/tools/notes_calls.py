@@ -12,6 +12,7 @@ from copydesk.errors import InvalidArgs
 from copydesk.tools import notes_answer
 from copydesk.tools.catalog import Answer, Context
 from copydesk.tools.history import UNDO
+from copydesk.tools.messages import has, say
 from copydesk.tools.notes_answer import shown, told
 from copydesk.tools.notes_parts import (
     FOUND,
@@ -24,39 +25,7 @@ from copydesk.tools.notes_parts import (
 )
 from copydesk.tools.report import Fields, Lang, shown_diff
 from copydesk.tools.wire import Args
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value, fenced
-
-_LABELS: dict[str, tuple[str, str]] = {
-    "d": ("Document", "文档"),
-    "h": ("Heading", "标题"),
-    "p": ("Paragraph", "段落"),
-    "l": ("List", "列表"),
-    "i": ("List item", "列表项"),
-    "c": ("Code", "代码"),
-    "m": ("Math", "数学公式"),
-    "t": ("Table", "表格"),
-    "b": ("Quote", "引述"),
-    "s": ("Super block", "超级块"),
-    "callout": ("Callout", "提示"),
-    "html": ("HTML", "HTML块"),
-    "query_embed": ("Embed", "嵌入块"),
-    "av": ("Database", "属性视图"),
-    "widget": ("Widget", "挂件"),
-    "iframe": ("IFrame", "内嵌块"),
-    "tb": ("Divider", "分隔线"),
-    "video": ("Video", "视频"),
-    "audio": ("Audio", "音频"),
-}
-
-_SHEET: tuple[tuple[str, tuple[str, str]], ...] = (
-    ("id", ("Block ID", "块ID")),
-    ("box", ("Notebook ID(box)", "笔记本ID(box)")),
-    ("root_id", ("Document ID(root_id)", "文档ID(root_id)")),
-    ("parent_id", ("Parent block ID(parent_id)", "父块ID(parent_id)")),
-    ("type", ("Block type(type)", "块类型(type)")),
-)
-"""The attributes that have a name of their own in a sheet; the others stand as they are."""
 
 _PREVIEW = 10
 _LONGEST = 200
@@ -64,7 +33,8 @@ _LONGEST = 200
 
 def label(kind: str, lang: Lang) -> str:
     """The name of a kind of blocks, empty for one that has none."""
-    return _LABELS.get(kind, ("", ""))[lang == "zh"]
+    key = f"notes.kind.{kind}"
+    return say(key, lang) if has(key) else ""
 
 
 def content_text(content: Content, slice_text: str | None, lang: Lang, *, ids: bool) -> str:
@@ -156,13 +126,13 @@ def _shown(block: NoteBlock, lang: Lang) -> str:
 
 
 def _sheet(info: Info, lang: Lang) -> str:
-    block, zh = info.block, lang == "zh"
-    names = {key: words[zh] for key, words in _SHEET}
+    block = info.block
     lines = [f"=== Block [{block.id}] attributes ==="]
     for key, value in block_fields(block).items():
         if key != "content":
+            name = say(f"notes.sheet.{key}", lang) if has(f"notes.sheet.{key}") else key
             said = one_line(cut(str(value), _LONGEST))
-            lines.append(f"  {names.get(key, key)}: {said}".rstrip())
+            lines.append(f"  {name}: {said}".rstrip())
     lines.append("")
     if block.kind == "d":
         lines.append(f"content: {one_line(block.content)}")

@@ -15,8 +15,8 @@ from copydesk.edit.request import Append, BatchEdit, BlockDiff, BlockReplace, In
 from copydesk.text.escapes import NONE, Escapes
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import evidence, notes_parts
+from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 _MOST_REGIONS = 50

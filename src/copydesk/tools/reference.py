@@ -1,7 +1,7 @@
 """The reference of all tools as one Markdown page, made from the catalog.
 
 What lives here: the layout of `docs/tools.md`. What must not: words about a
-tool (`copydesk.tools.describe` has them). The page is written anew with
+tool (`copydesk.tools.messages` has them). The page is written anew with
 
     python -c "from copydesk.tools import reference; print(reference.page(), end='')"
 """

@@ -1,7 +1,7 @@
 """The reports of ws_mod: which fields each answer has, in which order.
 
 What lives here: outcomes and refusals made into `Report`. What must not: the
-words (`words`), the form (`report`).
+words (`messages`), the form (`report`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ from copydesk.errors import (
     Unsettled,
 )
 from copydesk.tools import evidence, parts
-from copydesk.tools.reasons import why
+from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
-from copydesk.tools.words import names, say
 from copydesk.tools.yaml import Value
 
 LONGEST = 2_000
@@ -67,7 +66,9 @@ def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> 
         fields |= parts.plan_evidence(draft)
     summary = say(_planned_saying(draft), lang, parts.numbers(draft))
     if outcome.declined is not None:
-        summary = say("auto.declined", lang, {"why": why(outcome.declined, lang)}) + " " + summary
+        summary = (
+            say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}) + " " + summary
+        )
     fields["summary"] = summary
     apply = f"{mode.removesuffix(_base_name(mode))}apply_file_modification"
     steps = (
@@ -248,26 +249,24 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
     (`batch`), those of a tool that makes one edit (`edit`).
     """
     if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
-        from copydesk.tools.notes_words import notes_refusal_words  # few have a use for it
-
-        return notes_refusal_words(refusal, lang)
+        return say_notes_refusal(refusal, lang)
     given = refusal.facts().items()
     facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
     facts |= _in_words(refusal, lang, voices)
     name = _OWN_WORDS.get(type(refusal), refusal.code)
     for kind in (facts.get("reason"), facts.get("setting")):
-        if f"{name}.{kind}" in names():
+        if has(f"{name}.{kind}"):
             name = f"{name}.{kind}"
     for special in ("nested", "before_start"):
         if facts.get(special):
             name = f"{name}.{special}"
     for voice in voices:
-        if f"{name}.{voice}" in names():
+        if has(f"{name}.{voice}"):
             name = f"{name}.{voice}"
     reason = f"reason.{facts.get('reason')}"
-    if reason in names():
+    if has(reason):
         return say(name, lang, {**facts, "reason": say(reason, lang)})
-    return say(name, lang, {**facts, "reason": why(str(facts.get("reason")), lang)})
+    return say(name, lang, {**facts, "reason": say_reason(str(facts.get("reason")), lang)})
 
 
 _OWN_WORDS: dict[type[Refusal], str] = {
@@ -307,7 +306,7 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
     """Facts of a refusal that words alone need."""
     if isinstance(refusal, ApprovalRequired):
         saying = f"approval.{refusal.why}"
-        return {"reason": say(saying, lang) if saying in names() else refusal.why}
+        return {"reason": say(saying, lang) if has(saying) else refusal.why}
     if isinstance(refusal, Conflict):
         told = [
             {"expectation": name, **{key: _short(value) for key, value in one.items()}}

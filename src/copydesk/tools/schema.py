@@ -71,6 +71,15 @@ def arguments(properties: dict[str, Property], *required: str) -> dict[str, Any]
     }
 
 
+def described(schema: Schema, texts: Mapping[str, str]) -> Property:
+    """A copy of the schema with the text of each argument as its `description`."""
+    found = within(schema, lambda part: described(part, texts))
+    for name, form in found.get("properties", {}).items():
+        if name in texts:
+            form["description"] = texts[name]
+    return found
+
+
 def with_null(schema: Schema) -> Property:
     """The schema, with every optional argument null too."""
     found = within(schema, with_null)

@@ -1,7 +1,7 @@
 """Several plans written all or none: the tool, and its reports.
 
 What lives here: the outcomes of a transaction made into `Report`. What must not:
-the words (`sayings`), the form (`report`), what is written together (the desk).
+the texts (`messages`), the form (`report`), what is written together (the desk).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from copydesk.errors import ApprovalRequired
 from copydesk.text.encoding import Encoding
 from copydesk.tools import parts, reports
 from copydesk.tools.catalog import Context
+from copydesk.tools.messages import say
 from copydesk.tools.report import MOST_DIFF_CHARACTERS, Fields, Lang, Report, shown_diff
 from copydesk.tools.wire import Args
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 APPLY_ALL = "apply_file_modifications"

@@ -1,7 +1,7 @@
 """The reports of an edit that was taken back, or could not be.
 
 What lives here: these outcomes made into `Report`. What must not: the words
-(`sayings`), the form (`report`).
+(`messages`), the form (`report`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from copydesk.errors import ContentChanged
 from copydesk.text.snapshot import Text
 from copydesk.text.unified import Region, regions
 from copydesk.tools import evidence, reports
+from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Report, shown_diff
-from copydesk.tools.words import say
 from copydesk.tools.yaml import Value
 
 _MOST_REGIONS = 50

@@ -31,8 +31,8 @@ from copydesk.desk.member import Member
 from copydesk.desk.policy import SELF
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang, shown_diff
-from copydesk.tools.words import say
 
 MOST_BYTES: Final = 8_000
 """A longer diff is not shown in a form, and so not decided on there."""

@@ -1,7 +1,7 @@
 """Why a block diff or a slice is refused: codes and facts.
 
 What lives here: the refusals of this package, and the one list of what can be
-wrong in a block diff. What must not: words (`copydesk.tools.notes_words` has
+wrong in a block diff. What must not: words (`copydesk.tools.messages` has
 them, in two languages). Invariant: a refusal names everything that is wrong at
 once, and nothing was written.
 """

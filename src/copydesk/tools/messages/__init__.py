@@ -1,0 +1,146 @@
+"""The texts that users and models read, in English and Chinese: `en.toml` and `zh.toml`.
+
+Invariant: a language is read from its file when it is first needed, and not otherwise.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, cast
+
+from copydesk.errors import Refusal
+from copydesk.tools.report import Lang
+
+if TYPE_CHECKING:
+    from copydesk.edit.notes.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTexts:
+    """What a model reads of one tool; `arguments` are those that it describes in its own way."""
+
+    title: str
+    description: str
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """All texts of one language, by key."""
+
+    messages: Mapping[str, str]
+    arguments: Mapping[str, str]
+    tools: Mapping[str, ToolTexts]
+    reasons: Mapping[str, str]
+
+
+@cache
+def texts(lang: Lang) -> Texts:
+    """The texts of a language."""
+    source = (files(__name__) / f"{lang}.toml").read_text("utf-8")
+    data: dict[str, Any] = tomllib.loads(source)
+    return Texts(
+        {key: text for group in data["messages"].values() for key, text in group.items()},
+        data["arguments"],
+        {name: ToolTexts(**tool) for name, tool in data["tools"].items()},
+        data.get("reasons", {}),
+    )
+
+
+def has(key: str) -> bool:
+    """Whether there is a message of this key."""
+    return key in texts("en").messages
+
+
+def say(key: str, lang: Lang, facts: Mapping[str, object] | None = None) -> str:
+    """The message `key` in `lang`, filled with the facts.
+
+    `key.less` is used where there is such a message and a fact is not known.
+    """
+    known = _Facts({name: fact for name, fact in (facts or {}).items() if fact is not None})
+    messages = texts(lang).messages
+    said = messages[key].format_map(known)
+    if known.lacked and f"{key}.less" in messages:
+        return say(f"{key}.less", lang, facts)
+    return said
+
+
+def say_reason(reason: str, lang: Lang) -> str:
+    """The reason of a refusal in `lang`; unchanged where there is no text for it.
+
+    Reasons are written in English in the code; those of the operating system stay as they are.
+    """
+    return texts(lang).reasons.get(reason, reason)
+
+
+def say_problem(problem: Problem, lang: Lang) -> str:
+    """One problem of a block diff: its line, code, what to do, and the diff of a mismatch."""
+    facts = asdict(problem)
+    kind = f"{problem.code}.{problem.reason}" if problem.reason else problem.code
+    said = say(f"block_diff.{kind}", lang, facts)
+    lines = [say("block_diff.line", lang, {**facts, "said": said})]
+    if problem.difference is not None:
+        lines += [say("block_diff.similar", lang, facts), *problem.difference]
+    return "\n".join(lines)
+
+
+def say_notes_refusal(refusal: Refusal, lang: Lang) -> str:
+    """The message of a refused block diff, with all its problems, or of a refused slice."""
+    from copydesk.edit.notes.errors import BlockDiffRefused, InvalidSlice  # few have a use for it
+
+    if isinstance(refusal, InvalidSlice):
+        why = say(f"slice.{refusal.reason}", lang, {"part": refusal.part})
+        return say("INVALID_SLICE", lang, {**refusal.facts(), "why": why})
+    assert isinstance(refusal, BlockDiffRefused), "no other refusal has a message here"
+    problems = [say_problem(problem, lang) for problem in refusal.problems]
+    return "\n".join([say("BLOCK_DIFF_REFUSED", lang), *problems])
+
+
+class _Facts(dict[str, object]):
+    """The facts by name, ready to be formatted; one that is not there is a question mark.
+
+    `span` are the lines from `start` to `end`.
+    """
+
+    lacked = False
+
+    def __getitem__(self, key: str) -> object:
+        fact = super().__getitem__(key)
+        if isinstance(fact, tuple):
+            return ", ".join(map(str, cast("tuple[object, ...]", fact)))
+        if isinstance(fact, str):
+            return _Text(fact)
+        return _Number(fact) if isinstance(fact, int) else fact
+
+    def __missing__(self, key: str) -> object:
+        if key == "span" and "start" in self and "end" in self:
+            return f"{super().__getitem__('start')}~{super().__getitem__('end')}"
+        self.lacked = True
+        return "?"
+
+
+class _Number(int):
+    """A number with its noun: `{new:line|lines}`."""
+
+    def __format__(self, spec: str) -> str:
+        if "|" not in spec:
+            return super().__format__(spec)
+        one, many = spec.split("|")
+        return f"{int(self)} {one if self == 1 else many}"
+
+
+class _Text(str):
+    """A text; lines `N~M` have their noun: `{where:line|lines}`."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        if "|" not in spec:
+            return super().__format__(spec)
+        one, many = spec.split("|")
+        first, _, last = self.partition("~")
+        return f"{one} {first}" if last in ("", first) else f"{many} {first}~{last}"
