@@ -15,7 +15,7 @@ from copydesk.app.opening import Opened, open_workspace
 from copydesk.text.relpath import RelPath
 from processes import Facts, code, outcome
 
-Resolve = Callable[[RelPath], RelPath]
+Resolve = Callable[..., RelPath]
 
 THREADS = 20
 BASE = "".join(f"line {i}\n" for i in range(1, 101))
@@ -167,11 +167,11 @@ def test_what_was_made_anew_is_not_written_by_an_apply_of_the_old(
     old = outcome(desk, "prepare_file_append", path="f", content="old\n")
     hunk, resolve = old["hunk_id"], desk.files.resolve
 
-    def meanwhile(path: RelPath) -> RelPath:
+    def meanwhile(path: RelPath, *via: object) -> RelPath:
         monkeypatch.undo()
         anew = {"path": "f", "content": "new\n", "existing_hunk_id": hunk}
         assert code(outcome(desk, "prepare_file_append", **anew)) == "ok"
-        return resolve(path)
+        return resolve(path, *via)
 
     monkeypatch.setattr(desk.files, "resolve", meanwhile)
     refused = outcome(desk, "apply_file_modification", hunk_id=hunk)
@@ -189,10 +189,12 @@ def test_what_was_applied_is_not_made_anew(
         plan = outcome(desk, "prepare_file_append", path="f", content="old\n")
         hunk, resolve = plan["hunk_id"], desk.files.resolve
 
-        def meanwhile(path: RelPath, hunk: str = hunk, resolve: Resolve = resolve) -> RelPath:
+        def meanwhile(
+            path: RelPath, *via: object, hunk: str = hunk, resolve: Resolve = resolve
+        ) -> RelPath:
             monkeypatch.undo()
             assert code(outcome(desk, "apply_file_modification", hunk_id=hunk)) == "ok"
-            return resolve(path)
+            return resolve(path, *via)
 
         monkeypatch.setattr(desk.files, "resolve", meanwhile)
         anew = {"path": "f", "content": "new\n", "existing_hunk_id": hunk, "apply": apply}

@@ -253,13 +253,13 @@ def dies_when_recorded(opened: Opened, server: RedisServer, patched: pytest.Monk
 
 def dies_when_written(opened: Opened, server: RedisServer, patched: pytest.MonkeyPatch) -> None:
     """The server dies when the file has its new bytes, before anybody was told."""
-    rename = _os.rename
+    exchange = _os.rename_exchange
 
-    def renamed(dir_fd: int, old: bytes, new: bytes) -> None:
-        rename(dir_fd, old, new)
+    def exchanged(dir_fd: int, one: bytes, other: bytes) -> None:
+        exchange(dir_fd, one, other)
         server.kill()
 
-    patched.setattr(_os, "rename", renamed)
+    patched.setattr(_os, "rename_exchange", exchanged)
 
 
 @pytest.mark.parametrize("dies", [dies_when_recorded, dies_when_written])

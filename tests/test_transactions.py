@@ -423,7 +423,8 @@ def test_each_that_cannot_be_written_is_told_with_its_facts(room: Room) -> None:
         (["{a}", "x"], "INVALID_HUNK_ID"),
         (["{a}", "{a} "], "INVALID_HUNK_ID"),
         (["{a}", "deadbeef"], "HUNK_NOT_FOUND unknown"),
-        (["{a}", 7], "INVALID_ARGS"),
+        (["{a}", 7], "INVALID_HUNK_ID"),  # a number is taken for its digits
+        (["{a}", True], "INVALID_ARGS"),
         ("{a}", "INVALID_ARGS"),
         (None, "INVALID_ARGS"),
         (["{a}", "{theirs}"], "WRONG_OWNER"),
@@ -458,11 +459,11 @@ def test_a_plan_made_anew_meanwhile_is_not_written(
     ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n")]
     resolve = room.opened.files.resolve
 
-    def meanwhile(path: Any) -> Any:
+    def meanwhile(path: Any, *via: Any) -> Any:
         monkeypatch.undo()
         anew = {"path": "b", "range": "3", "content": "x\n", "existing_hunk_id": ids[1]}
         assert room.plan("prepare_file_range_edit", **anew) == ids[1]
-        return resolve(path)
+        return resolve(path, *via)
 
     monkeypatch.setattr(room.opened.files, "resolve", meanwhile)
     check_untouched(room, room.together(*ids), ids, ids[1], "CONTENT_CHANGED")

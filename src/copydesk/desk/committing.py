@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from copydesk.desk.journal import Entry, Journal, State
 from copydesk.desk.pieces import kept_and_new
 from copydesk.desk.recovery import Recovery
-from copydesk.desk.writing import Job, Made, digest_at, entry_of
+from copydesk.desk.writing import Job, Made, digest_at, entry_of, may_be_written
 from copydesk.errors import (
     Failed,
     FileExists,
@@ -241,7 +241,7 @@ class _Work:
     def _is_not_written(self, error: BaseException) -> bool:
         """Whether the file at hand is surely without what was to be written to it."""
         at = self._at
-        if not isinstance(error, Failed) or at is None or at.real not in self._ready:
+        if not may_be_written(error) or at is None or at.real not in self._ready:
             return isinstance(error, Refusal | TargetMoved)
         try:
             return digest_at(self._files, at.real, error) != self._entries[at.real][-1].after

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from copydesk.desk.approving import Approving
 from copydesk.desk.decisions import Version
@@ -23,7 +23,14 @@ from copydesk.desk.member import Member
 from copydesk.desk.pieces import kept_and_new
 from copydesk.desk.seeing import authorized
 from copydesk.desk.turns import Turns
-from copydesk.errors import Failed, FileNotFound, Refusal, Unsettled, check_cancelled
+from copydesk.errors import (
+    Failed,
+    FileNotFound,
+    Refusal,
+    TurnLost,
+    Unsettled,
+    check_cancelled,
+)
 from copydesk.store.holder import Caller
 from copydesk.store.protocol import Files, Named, NotPutBack, OpenText, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
@@ -294,7 +301,7 @@ class Writer:
         """
         if not edit_ids:
             return False
-        if isinstance(error, Failed) and digest_at(self._files, real, error) == after:
+        if may_be_written(error) and digest_at(self._files, real, error) == after:
             return True
         with suppress(Refusal):  # it is recorded with the next entry then
             self._journal.close_all(edit_ids, "failed")
@@ -321,6 +328,15 @@ def entry_of(
         hunk_id=job.hunk_id,
         undoes=job.undoes,
     )
+
+
+def may_be_written(error: BaseException) -> TypeGuard[Failed]:
+    """Whether a refusal may have come after the write.
+
+    A lost turn is found before it: what stands there then is of whoever had the turn since,
+    though it be the same plan.
+    """
+    return isinstance(error, Failed) and not isinstance(error, TurnLost)
 
 
 def digest_at(files: Files, real: RelPath, error: Failed) -> str:
