@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sqlite3
 import threading
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.desk import database as database_module
 from copydesk.desk.bases import MOST_WAITING, BasesBeside
 from copydesk.desk.collecting import put_off
 from copydesk.desk.database import Database
@@ -21,6 +23,7 @@ from copydesk.edit.draft import compose
 from copydesk.edit.place import locate
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdit
+from copydesk.errors import StateFailed
 from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import Content
@@ -136,6 +139,41 @@ def test_each_use_of_a_database_is_one_turn(tmp_path: Path) -> None:
         assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
     assert (turns.times, turns.most, turns.held) == (3, 1, [])
     database.close()
+
+
+def test_two_that_open_a_new_file_at_once_both_find_it_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one makes the tables while this one looks whether they are there."""
+    path, shape_of = str(tmp_path / "x.sqlite"), database_module._shape_of
+    one, other = (Database(StateFile(path)) for _ in range(2))
+    for each in (one, other):
+        each.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
+    failures: list[BaseException] = []
+
+    def open_other() -> None:
+        try:
+            other.change("INSERT INTO t VALUES (1)", ())
+        except StateFailed as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=open_other)
+
+    def look(connection: sqlite3.Connection) -> object:
+        if threading.current_thread() is not thread and not thread.ident:
+            thread.start()
+            thread.join(0.3)  # it is done, or waits until this one has looked
+        return shape_of(connection)
+
+    monkeypatch.setattr(database_module, "_shape_of", look)
+    with one.reading() as db:
+        pass
+    thread.join()
+    assert failures == []
+    with one.reading() as db:
+        assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
+    one.close()
+    other.close()
 
 
 @pytest.mark.parametrize("synchronous", ["FULL", "OFF"])

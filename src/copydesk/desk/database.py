@@ -122,11 +122,16 @@ class Database:
         self._count = 0
         self._used = _Used()
         self._schema = ""
-        self._on_new: Callable[[], None] = lambda: None
+        self._on_new: list[Callable[[], None]] = []
 
-    def define(self, schema: str, on_new: Callable[[], None] = lambda: None) -> None:
-        """The statements that make its tables; `on_new` is called when another file is used."""
-        self._schema, self._on_new = schema, on_new
+    def define(self, schema: str, on_new: Callable[[], None] | None = None) -> None:
+        """Add the statements that make some tables; `on_new` is called when another file is used.
+
+        Each store of the file does so before the file is used.
+        """
+        self._schema = f"{self._schema};\n{schema}" if self._schema else schema
+        if on_new is not None:
+            self._on_new.append(on_new)
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection, None, None]:
@@ -253,9 +258,7 @@ class Database:
         self._connection = connection
         known, self._identity = self._identity, after
         if known is not None and known != before:  # the new one may have the same inode
-            self._count += 1
-            self._on_new()
-            self._on_loss("deleted" if before is None else "replaced")
+            self._begin_anew("deleted" if before is None else "replaced")
         return connection
 
     def _open(self, *, was_there: bool) -> sqlite3.Connection:
@@ -268,7 +271,10 @@ class Database:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute(f"PRAGMA journal_size_limit = {self._journal_bytes}")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-            if not self._is_ready(connection):
+            connection.execute("BEGIN")  # tables and their number are of one moment
+            is_ready = self._is_ready(connection)
+            connection.execute("COMMIT")
+            if not is_ready:
                 connection.execute("BEGIN IMMEDIATE")
                 if not self._is_ready(connection):  # nobody else made it meanwhile
                     self._make(connection, was_there=was_there)
@@ -284,9 +290,13 @@ class Database:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         if is_empty and was_there:  # a file that was made and used is never empty
-            self._count += 1
-            self._on_new()
-            self._on_loss("emptied")
+            self._begin_anew("emptied")
+
+    def _begin_anew(self, loss: Loss) -> None:
+        self._count += 1
+        for on_new in self._on_new:
+            on_new()
+        self._on_loss(loss)
 
     def _is_ready(self, connection: sqlite3.Connection) -> bool:
         """Whether the file has all that it needs; False when that is to be made."""
