@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.app.telling import ToldDecisions
 from copydesk.desk.database import Database
-from copydesk.desk.decisions import Decision, Decisions, MemoryDecisions
+from copydesk.desk.decisions import Decision, Decisions
 from copydesk.desk.decisions_sqlite import SqliteDecisions
 from copydesk.desk.policy import Approver, Policy, Why
 from copydesk.desk.redis.decisions import RedisDecisions
@@ -34,7 +34,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         if connection is not None:
             made: Decisions = RedisDecisions(connection()[0])
         elif request.param == "memory":
-            made = opened[0] if opened else MemoryDecisions()
+            made = opened[0] if opened else SqliteDecisions(Database())
         else:
             made = SqliteDecisions(Database(StateFile(str(tmp_path / "decisions.sqlite"))))
         opened.append(made)
@@ -98,11 +98,10 @@ def test_old_decisions_are_forgotten_but_the_last_ones_are_not(opener: Open) -> 
     decisions = opener()
     old = decisions.take(decision(time_ms=5))
     kept = decisions.take(decision("bbbbbbbb", time_ms=6))
-    if not isinstance(decisions, MemoryDecisions):
-        decisions.forget(7)
-        assert (decisions.of(old.plan), decisions.of(kept.plan)) == (old, kept)
-        for number in range(PLANS_KEPT - 1):
-            decisions.take(decision(f"{number:08x}", time_ms=9))
+    decisions.forget(7)
+    assert (decisions.of(old.plan), decisions.of(kept.plan)) == (old, kept)
+    for number in range(PLANS_KEPT - 1):
+        decisions.take(decision(f"{number:08x}", time_ms=9))
     decisions.forget(6)
     assert (decisions.of(("aaaaaaaa", 1)), decisions.of(kept.plan)) == (None, kept)
 

@@ -15,7 +15,6 @@ import pytest
 from copydesk import Desk
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
-from copydesk.desk.journal import MemoryJournal
 from copydesk.edit.request import Append, RangeEdit
 from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, FileNotFound
 from copydesk.tools.history import HISTORY, when
@@ -167,9 +166,7 @@ def test_a_link_shows_the_edits_of_what_it_leads_to(opened: Opened, tmp_path: Pa
 
 def test_a_failed_edit_is_listed_as_such(opened: Opened) -> None:
     edit = create(opened, "a.txt")
-    journal = opened.journal
-    assert isinstance(journal, MemoryJournal)
-    journal.close_entry(edit, "failed")
+    opened.journal.close_entry(edit, "failed")
     assert call(opened, "list_edits")["edits"][0]["state"] == "failed"
 
 

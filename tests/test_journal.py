@@ -17,7 +17,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.database import Database
-from copydesk.desk.journal import Entry, Journal, MemoryJournal, State
+from copydesk.desk.journal import Entry, Journal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
 from copydesk.store.notes.protocol import Delete
@@ -40,7 +40,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         if connection is not None:
             made: Journal = RedisJournal(*connection())
         elif request.param == "memory":
-            made = opened[0] if opened else MemoryJournal()
+            made = opened[0] if opened else SqliteJournal(Database())
         else:
             made = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
         opened.append(made)
@@ -158,11 +158,14 @@ def test_two_connections_see_each_other(opener: Open) -> None:
     check(other, (second, "open"), (first, "done"))
 
 
-def test_memory_keeps_the_last_entries() -> None:
-    journal = MemoryJournal(most=3)
-    ids = [journal.open(entry()) for _ in range(5)]
-    journal.close_entry(ids[0], "done")
-    check(journal, (ids[4], "open"), (ids[3], "open"), (ids[2], "open"))
+def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
+    journal = SqliteJournal(Database(), most_bytes=1 << 20)
+    for _ in range(100):
+        journal.close_entry(journal.open(entry(size=50_000)), "done")
+    kept = [each.edit_id for each in journal.entries(most=1_000)]
+    assert kept == list(range(100, 100 - len(kept), -1))
+    assert 5 < len(kept) < 25
+    journal.close()
 
 
 @KEPT

@@ -16,7 +16,7 @@ from copydesk.desk.records import SCHEMA
 from copydesk.desk.redis.counts import Counts
 from copydesk.desk.redis.registry import RedisRegistry
 from copydesk.desk.redis.server import Script
-from copydesk.desk.registry import MemoryRegistry, Registry
+from copydesk.desk.registry import Registry
 from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
 from copydesk.desk.retention import PLANS_KEPT
 from copydesk.edit.place import Place
@@ -43,7 +43,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         if connection is not None:
             made: Registry = RedisRegistry(*connection())
         elif request.param == "memory":
-            made = opened[0] if opened else MemoryRegistry()
+            made = opened[0] if opened else SqliteRegistry(Database())
         else:
             made = SqliteRegistry(Database(StateFile(str(tmp_path / "plans.sqlite"))))
         opened.append(made)

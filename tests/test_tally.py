@@ -11,7 +11,7 @@ from copydesk.app.config import Config
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.database import Database
 from copydesk.desk.redis.tally import RedisTally
-from copydesk.desk.tally import Fared, MemoryTally, Tally
+from copydesk.desk.tally import Fared, Tally
 from copydesk.desk.tally_sqlite import SqliteTally
 from copydesk.store.state import StateFile
 from page_calls import Elements, desk_at, prepared, room_at
@@ -28,7 +28,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
         return lambda: RedisTally(connection()[0])
     if request.param == "sqlite":
         return lambda: SqliteTally(Database(StateFile(str(tmp_path / "tally.sqlite"))))
-    memory = MemoryTally()
+    memory = SqliteTally(Database())
     return lambda: memory
 
 

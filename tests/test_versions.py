@@ -20,7 +20,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.bases import Bases
 from copydesk.desk.database import Database
-from copydesk.desk.journal import CHAIN_LENGTH, Entry, Journal, MemoryJournal, State
+from copydesk.desk.journal import CHAIN_LENGTH, Entry, Journal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
 from copydesk.desk.redis.bases import RedisBases
 from copydesk.desk.redis.journal import RedisJournal
@@ -250,7 +250,7 @@ def test_where_a_text_was_seen_goes_with_it() -> None:
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
     """All journals."""
-    made: Journal = MemoryJournal(most=3_000)
+    made: Journal = SqliteJournal(Database())
     if request.param == "sqlite":
         made = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
     elif request.param == "redis":

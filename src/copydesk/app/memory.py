@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Literal
 from copydesk.app.config import Config
 from copydesk.desk.bases import Bases, BasesBeside
 from copydesk.desk.database import BUSY_SECONDS, Database, Loss
-from copydesk.desk.decisions import Decisions, MemoryDecisions
-from copydesk.desk.journal import Journal, MemoryJournal
+from copydesk.desk.decisions import Decisions
+from copydesk.desk.journal import Journal
 from copydesk.desk.lanes import Lanes
-from copydesk.desk.registry import MemoryRegistry, Registry
-from copydesk.desk.tally import MemoryTally, Tally
+from copydesk.desk.registry import Registry
+from copydesk.desk.tally import Tally
 from copydesk.errors import Failed
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import EditIds, StateFolder
@@ -39,6 +39,9 @@ _log = logging.getLogger("copydesk")
 
 _NEWS_SECONDS = 1.0
 """How long another program that locks the decisions is waited for: each answer asks for news."""
+
+_JOURNAL_BYTES = 64 << 20
+"""A journal that ends with the process takes no more memory."""
 
 _COUNT_SECONDS = 0.1
 """How long for the statistics and the remembered texts, which may be left out."""
@@ -127,13 +130,18 @@ class Memory:
 
 def of_process(config: Config) -> Memory:
     """The memory of this process, which ends with it."""
+    from copydesk.desk.decisions_sqlite import SqliteDecisions
+    from copydesk.desk.journal_sqlite import SqliteJournal
+    from copydesk.desk.registry_sqlite import SqliteRegistry
     from copydesk.desk.snapshots_sqlite import SqliteSnapshots
+    from copydesk.desk.tally_sqlite import SqliteTally
 
+    plans = Database()
     return Memory(
-        MemoryRegistry(),
-        MemoryDecisions(),
-        MemoryTally(),
-        MemoryJournal(),
+        SqliteRegistry(plans),
+        SqliteDecisions(plans),
+        SqliteTally(plans),
+        SqliteJournal(Database(), most_bytes=min(config.journal_bytes, _JOURNAL_BYTES)),
         BasesBeside(SqliteSnapshots(Database(), config.bases_bytes)),
         Lanes(seconds=config.lock_seconds),
     )

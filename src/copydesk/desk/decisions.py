@@ -1,15 +1,11 @@
 """What people decided on plans: approved for these very bytes, or rejected with a reason.
 
-What lives here: decisions, their protocol, and those of one process. What must
-not: who has to ask (`policy`), the plans themselves. Invariants: a plan as it
-was prepared is decided on once; an approval is for the bytes that were shown.
+A plan as it was prepared is decided on once; an approval is for the bytes that were shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from threading import Lock
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from copydesk.edit.plan import Plan
@@ -78,51 +74,3 @@ class Decisions(Protocol):
     def close(self) -> None:
         """Let go of what is held."""
         ...
-
-
-class MemoryDecisions:
-    """The decisions of one process."""
-
-    def __init__(self) -> None:
-        self._taken: dict[Version, Decision] = {}
-        self._lock = Lock()
-
-    def take(self, decision: Decision) -> Decision:
-        """Keep the decision, unless one is there: the one that is there then."""
-        with self._lock:
-            return self._taken.setdefault(decision.plan, decision)
-
-    def of(self, plan: Version) -> Decision | None:
-        """The decision on a plan, if it was decided on."""
-        with self._lock:
-            return self._taken.get(plan)
-
-    def withdraw(self, decision: Decision) -> None:
-        """Forget a decision, so that the plan has to be shown anew; no other one."""
-        with self._lock:
-            found = self._taken.get(decision.plan)
-            if found is not None and found.time_ms == decision.time_ms:
-                del self._taken[decision.plan]
-
-    def untold(self, owner: str) -> tuple[Decision, ...]:
-        """What the member has not heard of yet, the oldest first."""
-        return self._found(lambda decision: decision.owner == owner and not decision.told)
-
-    def tell(self, decision: Decision) -> None:
-        """The owner has heard of it."""
-        with self._lock:
-            if decision.plan in self._taken:
-                self._taken[decision.plan] = replace(self._taken[decision.plan], told=True)
-
-    def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older."""
-        for decision in self._found(lambda decision: decision.time_ms < before_ms):
-            self.withdraw(decision)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _found(self, wanted: Callable[[Decision], bool]) -> tuple[Decision, ...]:
-        with self._lock:
-            found = [decision for decision in self._taken.values() if wanted(decision)]
-        return tuple(sorted(found, key=lambda decision: (decision.time_ms, decision.plan)))

@@ -1,17 +1,14 @@
 """The record of every write: who, when, where, from what to what, and the way back.
 
-What lives here: the entry, the protocol, and a journal in memory. What must
-not: the writing of documents. Invariant: an entry is safe before the file is
-touched, and it is closed after; what is open after a crash is in doubt and is
-settled by comparing digests.
+An entry is safe before the file is touched and closed after; what is open after a crash is in
+doubt, and is settled by comparing digests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from copydesk.desk.retention import Outlook
@@ -228,149 +225,3 @@ def linked(
         elif found and state == "done":
             return None  # another program wrote in between
     return None
-
-
-class MemoryJournal:
-    """The journal of one process, of the last `most` writes."""
-
-    def __init__(self, most: int = 1_000) -> None:
-        self._entries: dict[int, Entry] = {}
-        self._open_in_groups: dict[int, Entry] = {}
-        self._most = most
-        self._count = 0
-        self._lock = Lock()
-
-    def open(self, entry: Entry) -> int:
-        """Record what is about to be written; the new id."""
-        with self._lock:
-            self._count += 1
-            self._entries[self._count] = replace(entry, edit_id=self._count)
-            if entry.group:
-                self._open_in_groups[self._count] = self._entries[self._count]
-            if len(self._entries) > self._most:
-                oldest = min(self._entries)
-                del self._entries[oldest]
-                self._open_in_groups.pop(oldest, None)
-            return self._count
-
-    def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Record all of what is about to be written; the new ids."""
-        return tuple(self.open(entry) for entry in entries)
-
-    def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """The same."""
-        return self.open_all(entries)
-
-    def keep_whole(self, edit_id: int, old: bytes) -> None:
-        """A journal in memory cannot outlive a crash, so there is nothing to keep it for."""
-
-    def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        """Record the diff of an entry that was opened with the start of it only."""
-        made = diff()
-        with self._lock:
-            if edit_id in self._entries:
-                self._entries[edit_id] = replace(self._entries[edit_id], diff=made)
-
-    def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Record the way back of what a store of notes has written."""
-        with self._lock:
-            if edit_id in self._entries:
-                self._entries[edit_id] = replace(self._entries[edit_id], undo=undo)
-
-    def close_entry(self, edit_id: int, state: State) -> None:
-        """Record how the write ended."""
-        with self._lock:
-            self._open_in_groups.pop(edit_id, None)
-            if edit_id in self._entries:
-                self._entries[edit_id] = replace(self._entries[edit_id], state=state)
-
-    def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        """Record how the writes of a group ended."""
-        for edit_id in edit_ids:
-            self.close_entry(edit_id, state)
-
-    def entries(
-        self,
-        path: RelPath | None = None,
-        member: str | None = None,
-        most: int = 50,
-        before: int | None = None,
-    ) -> tuple[Entry, ...]:
-        """The last entries, the newest first; with `before` those of lower ids."""
-        with self._lock:
-            found = [
-                e
-                for e in reversed(self._entries.values())
-                if (path is None or path.covers(e.path))
-                and member in (None, e.member)
-                and (before is None or e.edit_id < before)
-            ]
-        return tuple(found[:most])
-
-    def get(self, edit_id: int) -> Entry | None:
-        """One entry."""
-        with self._lock:
-            return self._entries.get(edit_id)
-
-    def of_hunk(self, hunk_id: str) -> Entry | None:
-        """The newest entry that was written for a plan."""
-        with self._lock:
-            found = (e for e in reversed(self._entries.values()) if e.hunk_id == hunk_id)
-            return next(found, None)
-
-    def chain(
-        self, path: RelPath, base_digest: str, now_digest: str
-    ) -> tuple[ChangeSet, ...] | None:
-        """The inverses of the writes that made one text of another, the first write first."""
-        with self._lock:
-            own = (e for e in reversed(self._entries.values()) if e.path == path)
-            links = ((e.before, e.after, e.state, e.inverse) for e in own)
-            return linked(links, base_digest, now_digest)
-
-    def next_of(self, entry: Entry) -> Entry | None:
-        """The next entry of the same path."""
-        with self._lock:
-            later = (e for e in self._entries.values() if e.edit_id > entry.edit_id)
-            return next((e for e in later if e.path == entry.path), None)
-
-    def of_group(self, group: str) -> tuple[Entry, ...]:
-        """The entries of a group, the oldest first."""
-        with self._lock:
-            return tuple(e for e in self._entries.values() if group and e.group == group)
-
-    def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        """The groups that have open entries at the path, the oldest first."""
-        with self._lock:
-            open_ = self._open_in_groups.values()
-            return tuple(dict.fromkeys(e.group for e in open_ if e.path == path))
-
-    def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        """The entries that take the edit back and have not failed, the oldest first."""
-        with self._lock:
-            found = (e for e in self._entries.values() if edit_id and e.undoes == edit_id)
-            return tuple(e.edit_id for e in found if e.state != "failed")
-
-    def in_doubt(self) -> tuple[Entry, ...]:
-        """The open entries, the oldest first."""
-        with self._lock:
-            return tuple(e for e in self._entries.values() if e.state == "open")
-
-    def whole_of(self, edit_id: int) -> bytes | None:
-        """Nothing was kept."""
-        return None
-
-    def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
-        """It is bounded by itself."""
-        return 0
-
-    def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
-        """Nothing is dropped but beyond the bound."""
-        with self._lock:
-            return Outlook(len(self._entries), 0, 0, 0, None)
-
-    def why_missing(self, edit_id: int) -> Missing:
-        """Why there is no entry of this id."""
-        return "pruned" if 0 < edit_id <= self._count else "unknown"
-
-    def close(self) -> None:
-        """Nothing is held."""

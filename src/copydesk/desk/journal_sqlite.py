@@ -70,13 +70,18 @@ _COLUMNS = (
 
 
 class SqliteJournal:
-    """The entries of all processes that work on the workspace."""
+    """The entries of all processes that work on the workspace, or of one, in memory.
 
-    def __init__(self, db: Database, ids: HighWater | None = None) -> None:
+    Beyond `most_bytes` the oldest entries go.
+    """
+
+    def __init__(
+        self, db: Database, ids: HighWater | None = None, most_bytes: int = 1 << 62
+    ) -> None:
         self._db, self._ids = db, ids or MemoryHighWater()
         self._ended: dict[int, State] = {}
         self._history, self._identified = "", False
-        self._day, self._written, self._most_bytes = -1, 0, 1 << 62
+        self._day, self._written, self._most_bytes = -1, 0, most_bytes
         db.define(_SCHEMA, on_new=self._begin_anew)
         self._beside: ThreadPoolExecutor | None = None
         self._amended: list[Future[None]] = []

@@ -1,13 +1,10 @@
-"""How plans fared that were not written as they were shown: carried elsewhere, or refused.
+"""Statistics of plans that were not written as they were shown: carried elsewhere, or refused.
 
-What lives here: the record of it, its protocol, and that of one process. What must
-not: plans, the journal (what was written stands there), words. Invariant: what is
-noted here changes nothing that is decided or written.
+What is noted here changes nothing that is decided or written.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -47,24 +44,6 @@ class Tally(Protocol):
     def close(self) -> None:
         """Let go of what is held."""
         ...
-
-
-class MemoryTally:
-    """The record of one process."""
-
-    def __init__(self) -> None:
-        self._noted: deque[Fared] = deque(maxlen=MOST)
-
-    def note(self, fared: Fared) -> None:
-        """Remember it."""
-        self._noted.appendleft(fared)
-
-    def noted(self) -> tuple[Fared, ...]:
-        """The last ones, the newest first."""
-        return tuple(self._noted.copy())
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def counts(refusal: Refusal) -> bool:
