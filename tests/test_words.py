@@ -31,6 +31,7 @@ from copydesk.errors import (
     StateFailed,
     Unsettled,
 )
+from copydesk.text.carry import Reason
 from copydesk.text.relpath import RelPath
 from copydesk.tools import messages
 from copydesk.tools.report import Lang
@@ -108,6 +109,14 @@ def test_every_refusal_has_words_without_a_gap(kind: type[Refusal], lang: Lang) 
         assert "None" not in said
         assert not set("()[]'") & set(said.replace("(s)", "")) or "(" in said, said
         assert ("已" in said or any(ord(c) > 0x2E80 for c in said)) is (lang == "zh"), said
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("reason", get_args(Reason))
+def test_why_a_place_is_not_found_again_is_said_in_words(reason: str, lang: Lang) -> None:
+    said = refusal_words(errors.ContentChanged(reason, "2~3"), lang)
+    assert f": {reason}." not in said
+    assert f"：{reason}。" not in said
 
 
 def test_every_code_is_one_refusal() -> None:
