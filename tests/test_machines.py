@@ -19,7 +19,7 @@ import pytest
 
 import test_group_recovery
 from copydesk.app.opening import Opened
-from copydesk.app.web.news import News
+from copydesk.app.web.events import ChangeEvents
 from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
 from processes import Facts, Worker, outcome, results, workers
@@ -79,10 +79,10 @@ def test_a_plan_is_applied_by_another_machine(
     (tmp_path / "f").write_text(f"top\n{BASE}")
     with redis_server.open(tmp_path, name) as opened, redis_server.open(tmp_path, name) as other:
         assert [each.id for each in other.pending("local")] == [plan["hunk_id"]]
-        before = other.changes(), News(other, tuple)._records()
+        before = other.changes(), ChangeEvents(other, tuple)._records()
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert done["context_match"] == "fuzz"
-        now = other.changes(), News(other, tuple)._records()
+        now = other.changes(), ChangeEvents(other, tuple)._records()
         assert now[0] != before[0]
         assert now[1] != before[1]
         assert (tmp_path / "f").read_text() == f"top\n{BEFORE}new\n{AFTER}"

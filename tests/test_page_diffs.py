@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.app.web.colours import coloured
-from copydesk.app.web.diffs import table
+from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change, of_diff
+from copydesk.app.web.diff_view import table
 from copydesk.app.web.html import odd_in, plain, shown, tag, verbatim
-from copydesk.app.web.painting import LONG, painted
-from copydesk.app.web.pairing import marks, paired
-from copydesk.app.web.sides import Line, Sides, of_change, of_diff
+from copydesk.app.web.intraline import intraline, pair_lines
+from copydesk.app.web.render_line import LONG, highlight, render_line
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
@@ -46,7 +45,7 @@ def _overlap(pairs: list[tuple[int, int]]) -> bool:
     return any(b > c for (_, b), (c, _) in pairwise(pairs))
 
 
-def told(line: Line) -> bytes:
+def told(line: DiffLine) -> bytes:
     return line.text.encode() + {"lf": b"\n", "crlf": b"\r\n", "none": b""}[line.ending]
 
 
@@ -86,7 +85,7 @@ def test_a_recorded_diff_shows_what_the_change_shows(made: tuple[bytes, ChangeSe
     st.lists(st.sampled_from(["one two!", "2 one", "x", "y z"]), max_size=8),
 )
 def test_every_line_is_in_one_pair_in_its_order(old: list[str], new: list[str]) -> None:
-    pairs = paired(old, new)
+    pairs = pair_lines(old, new)
     assert [i for i, _ in pairs if i is not None] == list(range(len(old)))
     assert [j for _, j in pairs if j is not None] == list(range(len(new)))
     assert (None, None) not in pairs
@@ -104,7 +103,7 @@ def test_every_line_is_in_one_pair_in_its_order(old: list[str], new: list[str]) 
 def test_lines_stand_beside_what_is_like_them(
     old: list[str], new: list[str], pairs: object
 ) -> None:
-    assert paired(old, new) == pairs
+    assert pair_lines(old, new) == pairs
 
 
 def without(text: str, spans: list[tuple[int, int]]) -> str:
@@ -118,7 +117,7 @@ LINES = st.text(st.sampled_from("ab _=.é\u202e"), max_size=40)
 
 @given(LINES, LINES)
 def test_what_is_not_marked_is_the_same_on_both_sides(old: str, new: str) -> None:
-    gone, come = marks(old, new)
+    gone, come = intraline(old, new)
     if gone or come or old == new:
         assert re.sub(r"\s", "", without(old, gone)) == re.sub(r"\s", "", without(new, come))
 
@@ -137,7 +136,7 @@ def test_what_is_not_marked_is_the_same_on_both_sides(old: str, new: str) -> Non
     ],
 )
 def test_words_are_marked(old: str, new: str, gone: list[str], come: list[str]) -> None:
-    spans = marks(old, new)
+    spans = intraline(old, new)
     assert [old[a:b] for a, b in spans[0]] == gone
     assert [new[a:b] for a, b in spans[1]] == come
 
@@ -150,13 +149,13 @@ def text_of(markup: str) -> str:
 def test_a_painted_line_says_its_text(text: str, cuts: list[int]) -> None:
     ends = sorted({cut for cut in cuts if cut <= len(text)})
     spans = list(zip(ends[::2], ends[1::2], strict=False))
-    colours = coloured("a.py", [text]) if "\n" not in text else None
-    assert text_of(painted(text, colours[0] if colours else (), spans)) == plain(text)
+    colours = highlight("a.py", [text]) if "\n" not in text else None
+    assert text_of(render_line(text, colours[0] if colours else (), spans)) == plain(text)
 
 
 def test_a_long_line_is_shown_where_it_differs() -> None:
     text = "a" * LONG + "b" * 10 + "c" * LONG
-    made = text_of(painted(text, (), [(LONG, LONG + 10)]))
+    made = text_of(render_line(text, (), [(LONG, LONG + 10)]))
     assert "a" + "b" * 10 + "c" in made
     shown_ = sum(map(made.count, "bc")) + made.count("aa")
     left_out = sum(int(n.replace(",", "")) for n in re.findall(r"… ([\d,]+) character", made))
@@ -173,7 +172,7 @@ def test_a_long_line_is_shown_where_it_differs() -> None:
     ],
 )
 def test_colours_are_those_of_the_file(name: str, lines: list[str], kind: str, word: str) -> None:
-    found = coloured(name, lines)
+    found = highlight(name, lines)
     assert found is not None
     words = {(lines[at][a:b].strip(), k) for at, row in enumerate(found) for a, b, k in row}
     assert (word, kind) in words
@@ -181,7 +180,7 @@ def test_colours_are_those_of_the_file(name: str, lines: list[str], kind: str, w
 
 @pytest.mark.parametrize("name", ["a.unknown-kind", "noname", "x"])
 def test_what_nobody_knows_has_no_colours(name: str) -> None:
-    assert coloured(name, ["x = 1"]) is None
+    assert highlight(name, ["x = 1"]) is None
 
 
 def test_how_a_line_ends_is_told_where_that_is_what_changes() -> None:
@@ -210,7 +209,7 @@ def test_a_part_of_a_large_change_is_its_first_rows() -> None:
     sides = of_change(base, ChangeSet.of(100, [Edit(0, 100, b"y\n" * 50)]))
     assert sides.rows == 50
     assert sides.first(10).rows == 10
-    assert Sides(()).first(3).rows == 0
+    assert DiffModel(()).first(3).rows == 0
 
 
 def test_markup_is_escaped_by_construction() -> None:

@@ -12,9 +12,9 @@ import pytest
 from copydesk.app.config import MemberConfig
 from copydesk.app.mcp.limits import MOST_FAILED, WINDOW_MS, TooMany
 from copydesk.app.opening import open_workspace
-from copydesk.app.web.deeds import DEEDS
-from copydesk.app.web.entrance import SESSION_MS, Entrance
-from copydesk.app.web.shield import HEADERS, MOST_FIELDS
+from copydesk.app.web.actions import ACTIONS
+from copydesk.app.web.security import HEADERS, MOST_FIELDS
+from copydesk.app.web.sessions import SESSION_MS, SessionStore
 from mcp_calls import settings
 from page_calls import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
@@ -44,7 +44,7 @@ def test_nothing_is_shown_to_who_has_not_come_in(room: Room) -> None:
         assert response.status_code == 303, path
         assert response.headers["location"].startswith("/sign-in"), path
     assert stranger.get("/events").status_code == 401
-    for path in DEEDS:
+    for path in ACTIONS:
         filled = path.replace("{hunk_id}", "01234567").replace("{edit_id}", "1")
         assert stranger.post(filled, {"csrf": ""}).status_code == 401, path
 
@@ -91,7 +91,7 @@ def test_a_form_without_the_token_of_the_session_does_nothing(room: Room) -> Non
     edit_id = room.desk.call("fixer", "prepare_file_append", given).fields["edit_id"]
     fields = {"reason": "no", "content": "y", "before": "", "after": "", "seen": f"{hunk}.."}
     other = fields_of(room.reader("Eve").page("/"), "/sign-out")["csrf"]
-    for path in DEEDS:
+    for path in ACTIONS:
         filled = path.replace("{hunk_id}", hunk).replace("{edit_id}", str(edit_id))
         for csrf in ({}, {"csrf": ""}, {"csrf": other}):
             assert reader.post(filled, {**fields, **csrf}).status_code == 403, path
@@ -210,7 +210,7 @@ def test_no_address_and_no_form_breaks_the_page(tmp_path: Path, shared: bool) ->
             csrf = fields_of(reader.page("/history"), "/sign-out")["csrf"]
             names = ("before", "after", "content", "reason", "onward", "seen", "hunk", "next")
             fields = {"csrf": csrf, **dict.fromkeys(names, one)}
-            for path in DEEDS:
+            for path in ACTIONS:
                 filled = path.replace("{hunk_id}", part).replace("{edit_id}", part)
                 found["POST", filled[:80]] = reader.post(filled, fields).status_code
             fields["seen"] = f"{one}.{one}.{one}"
@@ -324,28 +324,28 @@ class _Clock:
 
 def test_guesses_are_forgotten_and_sessions_end() -> None:
     clock, tokens = _Clock(), list[str]()
-    entrance = Entrance(clock, dict, tokens.append)
-    entrance.new_token()
+    store = SessionStore(clock, dict, tokens.append)
+    store.new_token()
     for _ in range(MOST_FAILED):
-        assert entrance.enter("guess", "", "10.0.0.1") is None
+        assert store.enter("guess", "", "10.0.0.1") is None
     with pytest.raises(TooMany):
-        entrance.enter(tokens[-1], "", "10.0.0.1")
-    assert entrance.enter(tokens[-1], "Bob", "10.0.0.2") is not None, "another address may"
+        store.enter(tokens[-1], "", "10.0.0.1")
+    assert store.enter(tokens[-1], "Bob", "10.0.0.2") is not None, "another address may"
     clock.now_ms += WINDOW_MS
-    entered = entrance.enter(tokens[-1], "", "10.0.0.1")
+    entered = store.enter(tokens[-1], "", "10.0.0.1")
     assert entered is not None
     clock.now_ms += SESSION_MS
-    assert entrance.session(entered[0]) is entered[1]
+    assert store.session(entered[0]) is entered[1]
     clock.now_ms += SESSION_MS
-    assert entrance.session(entered[0]) is not None, "it was used meanwhile"
+    assert store.session(entered[0]) is not None, "it was used meanwhile"
     clock.now_ms += SESSION_MS + 1
-    assert entrance.session(entered[0]) is None
+    assert store.session(entered[0]) is None
 
 
 def test_without_one_who_is_told_there_are_no_one_time_tokens() -> None:
-    entrance = Entrance(_Clock(), dict, None)
-    entrance.new_token()
-    assert entrance.enter("", "Eve", "") is None
+    store = SessionStore(_Clock(), dict, None)
+    store.new_token()
+    assert store.enter("", "Eve", "") is None
 
 
 HOSTILE = (

@@ -40,8 +40,8 @@ from copydesk.app.mcp.limits import Connections, Guesses, Streams, TooMany, netw
 from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, Admitted, Turned, admit
 from copydesk.app.mcp.server import build
 from copydesk.app.opening import Opened
-from copydesk.app.web.shield import Sealed
-from copydesk.app.web.site import Site
+from copydesk.app.web.app import ReviewApp
+from copydesk.app.web.security import SecurityHeaders
 from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
@@ -344,7 +344,7 @@ def build_app(
     )
     endpoint: ASGIApp = bodies(StreamableHTTPASGIApp(manager), most)
     endpoint = TokenGuard(endpoint, known)
-    site = Site(opened, known, most, announce)
+    site = ReviewApp(opened, known, most, announce)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
@@ -355,7 +355,7 @@ def build_app(
     return Starlette(
         routes=[*extra_routes, Route(PATH, endpoint), Mount("/", site.app)],
         middleware=[
-            Middleware(Sealed),
+            Middleware(SecurityHeaders),
             Middleware(HostGuard, host=host, names=names),
         ],
         lifespan=lifespan,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from copydesk.app.web.entrance import Notice
 from copydesk.app.web.html import NOTHING, Html, joined, named, tag
+from copydesk.app.web.sessions import Notice
 
 STATIC: Final = "/static/"
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from copydesk.app.web.diffs import summary
+from copydesk.app.web.diff_view import summary
 from copydesk.app.web.html import NOTHING, Html, joined, named, shown, tag
 from copydesk.app.web.layout import Frame, address, badge, empty, moment, page, path_shown
-from copydesk.app.web.reviewing import Item
+from copydesk.app.web.reviewer import Item
 from copydesk.desk.decisions import Decision
 from copydesk.desk.standing import State
 from copydesk.edit.plan import Plan

@@ -29,7 +29,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 800, 200, 32, 36, 24, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class PlanResult:
     """How one plan fared: written as shown, carried elsewhere (`fuzz`), or not (`rejected`)."""
 
     member: str
@@ -48,7 +48,9 @@ class _Tally:
         return self.exact + self.fuzz + self.rejected
 
 
-def trends(frame: Frame, entries: Sequence[Entry], fates: Sequence[Fate], now_ms: int) -> Html:
+def trends(
+    frame: Frame, entries: Sequence[Entry], fates: Sequence[PlanResult], now_ms: int
+) -> Html:
     """The page."""
     title = tag("div", tag("h1", "Trends"), class_="top")
     if not entries and not fates:
@@ -159,7 +161,9 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Html:
     return joined((plot, _legend([(f"e{at}", name) for at, name in enumerate(series)]), numbers))
 
 
-def _bars(what: str, fates: Sequence[Fate], key: Callable[[Fate], str], most: int) -> Html:
+def _bars(
+    what: str, fates: Sequence[PlanResult], key: Callable[[PlanResult], str], most: int
+) -> Html:
     """A table with a bar in each row."""
     tallies: dict[str, _Tally] = {}
     for fate in fates:

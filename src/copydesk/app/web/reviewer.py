@@ -1,9 +1,4 @@
-"""What a person at the page sees of the desk, and does there.
-
-What lives here: the person as a member, and the desk's sentences said in its
-name. What must not: markup, requests. Invariant: nothing here decides or writes
-by itself; the desk does, and refuses.
-"""
+"""What a person at the page sees of the desk and does there; the desk decides and writes."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from threading import Lock
 from typing import Final
 
 from copydesk.app.opening import Opened
-from copydesk.app.web.trends import Fate
+from copydesk.app.web.trends import PlanResult
 from copydesk.desk.decisions import Decision, Version, version_of
 from copydesk.desk.history import Page
 from copydesk.desk.journal import Entry
@@ -26,11 +21,23 @@ from copydesk.desk.standing import State
 from copydesk.edit.draft import content_lines
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BatchEdit
-from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, Refusal, StateFailed
+from copydesk.errors import (
+    AccessDenied,
+    AlreadyDecided,
+    AmbiguousMatch,
+    ContentChanged,
+    EditNotFound,
+    FileNotFound,
+    HunkNotFound,
+    InvalidHunkId,
+    Refusal,
+    StateFailed,
+)
 from copydesk.store.access import Rules
 from copydesk.text.relpath import RelPath
 from copydesk.text.unified import line_counts
 from copydesk.tools.history import UNDO
+from copydesk.tools.reports import refusal_words
 
 _MOST_PAST: Final = 2_000
 _MOST_COUNTED: Final = 20_000
@@ -57,7 +64,7 @@ class Item:
         return str(self.plan.request.path)
 
 
-class Person:
+class Reviewer:
     """One person at the page of one workspace."""
 
     def __init__(self, opened: Opened, counted: Counted, name: str, *, is_member: bool) -> None:
@@ -143,7 +150,7 @@ class Person:
             return False
         return True
 
-    def past(self) -> tuple[tuple[Entry, ...], tuple[Fate, ...]]:
+    def past(self) -> tuple[tuple[Entry, ...], tuple[PlanResult, ...]]:
         """The last edits, and how plans fared."""
         entries = self._opened.journal.entries(most=_MOST_PAST)
         may = self._as.permission.allows_read
@@ -154,7 +161,7 @@ class Person:
             noted = ()
         odd = [one for one in noted if may(RelPath(tuple(one.path.split("/"))))]
         carried = Counter((one.member, one.path) for one in odd if one.how == "fuzz")
-        fates = [Fate(one.member, one.path, one.how) for one in odd]
+        fates = [PlanResult(one.member, one.path, one.how) for one in odd]
         for entry in found:
             key = entry.member, str(entry.path)
             if not entry.hunk_id:
@@ -162,7 +169,7 @@ class Person:
             if carried[key]:  # it is told already
                 carried[key] -= 1
             else:
-                fates.append(Fate(*key, "exact"))
+                fates.append(PlanResult(*key, "exact"))
         return found, tuple(fates)
 
     def edits(self, path: str | None, by: str | None, most: int, before: int | None = None) -> Page:
@@ -262,3 +269,34 @@ def estimate(plan: Plan) -> Counts:
         pairs = [(len(content_lines(e.new)), len(content_lines(e.old))) for e in request.edits]
         return sum(new for new, _ in pairs), sum(old for _, old in pairs)
     return len(content_lines(request.content)), plan.place.stop - plan.place.start
+
+
+_GONE = {
+    "applied": "It was applied.",
+    "discarded": "It was discarded.",
+    "expired": "It expired.",
+    "unknown": "There is no such plan, or it ended long ago.",
+}
+_CHANGED = {
+    "gone": "the lines that it relies on are not there any more.",
+    "indented": "the lines that it relies on were indented anew.",
+    "owner": "equal lines stand there, but in another function or section.",
+    "parted": "something was put between the lines that it relies on.",
+}
+
+
+def words_of(refusal: Refusal) -> str:
+    """What happened, in a sentence or two."""
+    if isinstance(refusal, AlreadyDecided):
+        return f"{refusal.by} was first: this plan is {refusal.verdict}."
+    if isinstance(refusal, HunkNotFound):
+        return _GONE.get(refusal.reason, _GONE["unknown"])
+    if isinstance(refusal, InvalidHunkId):
+        return _GONE["unknown"]
+    if isinstance(refusal, ContentChanged):
+        return _CHANGED.get(refusal.reason, f"{refusal.reason}.")
+    if isinstance(refusal, AmbiguousMatch):
+        return "its lines could now be in more than one place."
+    if isinstance(refusal, FileNotFound):
+        return "the file is not there any more."
+    return refusal_words(refusal, "en")

@@ -1,8 +1,7 @@
-"""Who may look at the page: tokens, sessions, and how often one may guess.
+"""Sign-in tokens, sessions, and the limit on wrong guesses.
 
-What lives here: the values and the rules. What must not: requests, pages.
-Invariants: a one-time token opens one session; tokens and sessions are compared
-by digest, in constant time, and never logged; whoever guesses too often waits.
+Invariant: a one-time token opens one session; tokens and session ids are compared by
+digest, in constant time, and never logged.
 """
 
 from __future__ import annotations
@@ -50,18 +49,18 @@ class Session:
     notices: list[Notice] = field(default_factory=list[Notice])
     seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
 
-    def saw(self, one: Seen) -> None:
+    def remember(self, one: Seen) -> None:
         """Remember that all of a plan was shown here."""
         self.seen[one] = None
         while len(self.seen) > _MOST_SEEN:
             with suppress(KeyError):  # another thread did it
                 self.seen.popitem(last=False)
 
-    def tell(self, kind: str, words: str) -> None:
+    def notify(self, kind: str, words: str) -> None:
         """Have the next page say it."""
         self.notices = [*self.notices, Notice(kind, words)][-_MOST_NOTICES:]
 
-    def told(self) -> tuple[Notice, ...]:
+    def take_notices(self) -> tuple[Notice, ...]:
         """What was not said yet; it is then."""
         notices, self.notices = self.notices, []
         return tuple(notices)
@@ -75,7 +74,7 @@ class NameTaken(Exception):
     """The bearer of a one-time token gave the name of a member; the token is good still."""
 
 
-class Entrance:
+class SessionStore:
     """The sessions of one server. Safe to use from many threads.
 
     `reviewers` gives the name that belongs to each lasting token now; `clock` is

@@ -1,8 +1,6 @@
-"""The page as a web application: addresses, sessions, and what is seen at each address.
+"""The review page as a web application: routes, views, and the event stream.
 
-What lives here: the views and the way in. What must not: markup, what a form does
-(`deeds`). Invariant: nothing but the way in and the static files is given to who
-has no session.
+Invariant: without a session only the sign-in page and the static files are served.
 """
 
 from __future__ import annotations
@@ -25,18 +23,16 @@ from starlette.staticfiles import StaticFiles
 
 from copydesk.app.mcp.limits import Streams, TooMany
 from copydesk.app.opening import Opened
-from copydesk.app.web import door, hunk, past, pending, trends
-from copydesk.app.web.deeds import DEEDS, Done
-from copydesk.app.web.entrance import Entrance, Session
+from copydesk.app.web import history, pending, review, trends
+from copydesk.app.web.actions import ACTIONS, Location, RequestContext
+from copydesk.app.web.diff_model import of_diff
+from copydesk.app.web.events import ChangeEvents
 from copydesk.app.web.html import Html
 from copydesk.app.web.layout import Frame
-from copydesk.app.web.news import News
-from copydesk.app.web.reviewing import Counted, Item, Person
-from copydesk.app.web.shield import BadForm, Shield, form_of
-from copydesk.app.web.sides import of_diff
-from copydesk.app.web.visit import Visit
-from copydesk.app.web.wayin import WayIn, forged, one_of
-from copydesk.app.web.wording import words_of
+from copydesk.app.web.login import Login, address_of, forged, one_of
+from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
+from copydesk.app.web.security import BadForm, RequestGuard, form_of
+from copydesk.app.web.sessions import Session, SessionStore
 from copydesk.desk.history import taken_back_by
 from copydesk.desk.review import Seen, Shown
 from copydesk.errors import HunkNotFound, Refusal
@@ -51,10 +47,10 @@ _EDIT: Final = "/edit/{edit_id}"
 _log = logging.getLogger("copydesk")
 
 
-View = Callable[[Visit], Response]
+View = Callable[[RequestContext], Response]
 
 
-class Site:
+class ReviewApp:
     """The review page of an open workspace.
 
     `reviewers` gives the name that belongs to each lasting token now, `announce` is told each
@@ -72,10 +68,10 @@ class Site:
         self._counted = Counted()
         self._counting = threading.Lock()
         self._plans_paths: tuple[RelPath, ...] = ()
-        entrance = Entrance(opened.clock, reviewers, announce)
-        self.way_in = WayIn(entrance, lambda: opened.settings.members)
+        sessions = SessionStore(opened.clock, reviewers, announce)
+        self.login = Login(sessions, lambda: opened.settings.members)
         self._streams = Streams()
-        self.news = News(opened, lambda: self._plans_paths)
+        self.news = ChangeEvents(opened, lambda: self._plans_paths)
         views: tuple[tuple[str, View], ...] = (
             ("/", self._pending),
             ("/together", self._together),
@@ -86,49 +82,51 @@ class Site:
             (_EDIT, self._edit),
             (f"{_EDIT}/diff", self._edit_diff),
         )
-        routes = [Route(path, self._seen_by(view), methods=["GET"]) for path, view in views]
+        routes = [Route(path, self._view(view), methods=["GET"]) for path, view in views]
         routes += [
-            Route(path, self._done_by(deed), methods=["POST"]) for path, deed in DEEDS.items()
+            Route(path, self._action(action), methods=["POST"]) for path, action in ACTIONS.items()
         ]
         inner = Starlette(
             routes=[
                 *routes,
-                *self.way_in.routes(),
+                *self.login.routes(),
                 Route("/events", self._events, methods=["GET"]),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ]
         )
-        self.app = Shield(inner, most_bytes)
+        self.app = RequestGuard(inner, most_bytes)
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
         """While it is open, people can come in, and browsers are told what changes."""
-        self.way_in.entrance.new_token()
+        self.login.sessions.new_token()
         threading.Thread(target=self._look_ahead, daemon=True).start()
         async with self.news.watched():
             yield
 
     # what is seen
 
-    def _pending(self, visit: Visit) -> Response:
-        items = self._items(visit.person)
-        wanted = pending.Filter.of(visit.query)
-        return _page(pending.listing(self._frame(visit, len(items)), items, wanted))
+    def _pending(self, ctx: RequestContext) -> Response:
+        items = self._items(ctx.reviewer)
+        wanted = pending.Filter.of(ctx.query)
+        return _page(pending.listing(self._frame(ctx, len(items)), items, wanted))
 
-    def _hunk(self, visit: Visit) -> Response:
-        hunk_id = visit.place["hunk_id"]
-        items = self._items(visit.person)
+    def _hunk(self, ctx: RequestContext) -> Response:
+        hunk_id = ctx.path_params["hunk_id"]
+        items = self._items(ctx.reviewer)
         try:
-            shown = visit.person.show(hunk_id)
+            shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
-            return self._no_hunk(visit, hunk_id, refusal, len(items))
+            return self._no_hunk(ctx, hunk_id, refusal, len(items))
         why = words_of(shown.refusal) if shown.refusal else ""
-        frame = self._frame(visit, len(items))
-        _note_shown(visit, shown)
-        beside = _beside(items, hunk_id)
-        return _page(hunk.review(frame, shown, why, _look(visit), beside))
+        frame = self._frame(ctx, len(items))
+        _remember_shown(ctx, shown)
+        neighbours = _neighbours(items, hunk_id)
+        return _page(review.review(frame, shown, why, _options(ctx), neighbours))
 
-    def _no_hunk(self, visit: Visit, hunk_id: str, refusal: Refusal, waiting: int) -> Response:
+    def _no_hunk(
+        self, ctx: RequestContext, hunk_id: str, refusal: Refusal, waiting: int
+    ) -> Response:
         entry = None
         if isinstance(refusal, HunkNotFound) and refusal.reason == "applied":
             entry = self._opened.journal.of_hunk(hunk_id)
@@ -136,24 +134,24 @@ class Site:
         if not isinstance(refusal, HunkNotFound):
             title = "This plan cannot be shown."
         edit_id = entry.edit_id if entry else 0
-        page = hunk.gone(self._frame(visit, waiting), title, words_of(refusal), edit_id)
+        page = review.gone(self._frame(ctx, waiting), title, words_of(refusal), edit_id)
         return _page(page, 404)
 
-    def _diff(self, visit: Visit) -> Response:
-        hunk_id = visit.place["hunk_id"]
+    def _diff(self, ctx: RequestContext) -> Response:
+        hunk_id = ctx.path_params["hunk_id"]
         try:
-            shown = visit.person.show(hunk_id)
+            shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
             return PlainTextResponse(f"{refusal.code}\n", 404)
         return _file(shown.diff, f"{shown.plan.id}.diff")
 
-    def _together(self, visit: Visit) -> Response:
-        chosen = list(dict.fromkeys(visit.many))[:MOST_TOGETHER]
+    def _together(self, ctx: RequestContext) -> Response:
+        chosen = list(dict.fromkeys(ctx.hunk_ids))[:MOST_TOGETHER]
         found: list[Shown] = []
         refused: list[tuple[str, str]] = []
         for hunk_id in chosen:
             try:
-                shown = visit.person.show(hunk_id)
+                shown = ctx.reviewer.show(hunk_id)
             except Refusal as refusal:
                 refused.append((hunk_id, words_of(refusal)))
                 continue
@@ -162,59 +160,59 @@ class Site:
                 refused.append((path, words_of(shown.refusal)))
             elif shown.decision is not None and shown.decision.verdict != "approved":
                 refused.append((path, f"{shown.decision.verdict} by {shown.decision.by}"))
-            _note_shown(visit, shown)
+            _remember_shown(ctx, shown)
             found.append(shown)
         refused += [
             (hunk_id, f"at most {MOST_TOGETHER} plans are applied together")
-            for hunk_id in visit.many[MOST_TOGETHER : MOST_TOGETHER + 1]
+            for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
         ]
         if not chosen:
             return RedirectResponse("/", 303)
-        return _page(hunk.together(self._frame(visit), found, refused, _look(visit)))
+        return _page(review.together(self._frame(ctx), found, refused, _options(ctx)))
 
-    def _history(self, visit: Visit) -> Response:
-        wanted = past.Filter(
-            visit.query.get("path", "")[:1000], visit.query.get("member", "")[:200]
-        )
-        before = visit.query.get("before", "")
+    def _history(self, ctx: RequestContext) -> Response:
+        wanted = history.Filter(ctx.query.get("path", "")[:1000], ctx.query.get("member", "")[:200])
+        before = ctx.query.get("before", "")
         below = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None
         try:
-            found = visit.person.edits(wanted.path or None, wanted.member or None, past.PAGE, below)
+            found = ctx.reviewer.edits(
+                wanted.path or None, wanted.member or None, history.PAGE, below
+            )
         except Refusal as refusal:
-            page = past.history(self._frame(visit), (), (), wanted, 0, words_of(refusal))
+            page = history.history(self._frame(ctx), (), (), wanted, 0, words_of(refusal))
             return _page(page)
         members = {edit.member for edit in found.edits}
         members |= set(self._opened.settings.members) | {self._opened.settings.member}
         return _page(
-            past.history(self._frame(visit), found.edits, members, wanted, found.go_on, "")
+            history.history(self._frame(ctx), found.edits, members, wanted, found.go_on, "")
         )
 
-    def _edit(self, visit: Visit) -> Response:
+    def _edit(self, ctx: RequestContext) -> Response:
         try:
-            entry = visit.person.edit(visit.edit_id)
+            entry = ctx.reviewer.edit(ctx.edit_id)
         except Refusal as refusal:
-            page = hunk.gone(self._frame(visit), "This edit cannot be shown.", words_of(refusal))
+            page = review.gone(self._frame(ctx), "This edit cannot be shown.", words_of(refusal))
             return _page(page, 404)
         undone_by = taken_back_by(self._opened.journal, entry.edit_id)
         named = self._opened.settings.encoding_of(str(entry.path))
-        sides = of_diff(entry.diff, encoding_of_diff(entry.diff, named))
-        return _page(past.edit(self._frame(visit), entry, undone_by, sides, _look(visit)))
+        diff = of_diff(entry.diff, encoding_of_diff(entry.diff, named))
+        return _page(history.edit(self._frame(ctx), entry, undone_by, diff, _options(ctx)))
 
-    def _edit_diff(self, visit: Visit) -> Response:
+    def _edit_diff(self, ctx: RequestContext) -> Response:
         try:
-            entry = visit.person.edit(visit.edit_id)
+            entry = ctx.reviewer.edit(ctx.edit_id)
         except Refusal as refusal:
             return PlainTextResponse(f"{refusal.code}\n", 404)
         return _file(entry.diff, f"edit-{entry.edit_id}.diff")
 
-    def _trends(self, visit: Visit) -> Response:
-        entries, fates = visit.person.past()
-        return _page(trends.trends(self._frame(visit), entries, fates, self._opened.clock()))
+    def _trends(self, ctx: RequestContext) -> Response:
+        entries, fates = ctx.reviewer.past()
+        return _page(trends.trends(self._frame(ctx), entries, fates, self._opened.clock()))
 
     # news
 
     async def _events(self, request: Request) -> Response:
-        session = self.way_in.session(request)
+        session = self.login.session(request)
         if session is None:
             return PlainTextResponse("Sign in first.", 401)
         try:
@@ -229,9 +227,9 @@ class Site:
             with suppress(TooMany), self._streams.one_of(session.csrf):
                 yield {"event": "hello", "data": "", "retry": 1_000}
                 async for count in self.news.listen(
-                    closing, lambda: self.way_in.entrance.is_valid(session)
+                    closing, lambda: self.login.sessions.is_valid(session)
                 ):
-                    if self.way_in.session(request) is None:
+                    if self.login.session(request) is None:
                         return
                     yield {"event": "news", "data": str(count)}
 
@@ -241,31 +239,33 @@ class Site:
 
     # how a view is called
 
-    def _seen_by(self, view: View) -> Callable[[Request], Awaitable[Response]]:
+    def _view(self, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            session = self.way_in.session(request)
+            session = self.login.session(request)
             if session is None:
-                return RedirectResponse(door.address_of(request.url.path), 303)
+                return RedirectResponse(address_of(request.url.path), 303)
             many = tuple(request.query_params.getlist("hunk"))
             try:
                 person = self._person(session)
             except Refusal as refusal:
                 return PlainTextResponse(words_of(refusal), 503)
-            visit = Visit(
+            ctx = RequestContext(
                 session,
                 person,
                 request.query_params,
-                _place(request),
+                _path_params(request),
                 many,
-                in_part="x-copydesk-part" in request.headers,
+                is_partial="x-copydesk-part" in request.headers,
             )
-            return await anyio.to_thread.run_sync(view, visit)
+            return await anyio.to_thread.run_sync(view, ctx)
 
         return endpoint
 
-    def _done_by(self, deed: Callable[[Visit], Done]) -> Callable[[Request], Awaitable[Response]]:
+    def _action(
+        self, action: Callable[[RequestContext], Location]
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            session = self.way_in.session(request)
+            session = self.login.session(request)
             if session is None:
                 return PlainTextResponse("Sign in first.", 401)
             try:
@@ -278,17 +278,19 @@ class Site:
                 person = self._person(session)
             except Refusal as refusal:
                 return PlainTextResponse(words_of(refusal), 503)
-            visit = Visit(session, person, request.query_params, _place(request), form=form)
-            done = await anyio.to_thread.run_sync(deed, visit)
+            ctx = RequestContext(
+                session, person, request.query_params, _path_params(request), form=form
+            )
+            done = await anyio.to_thread.run_sync(action, ctx)
             self.news.ring()
             return RedirectResponse(done, 303)
 
         return endpoint
 
-    def _person(self, session: Session) -> Person:
-        return Person(self._opened, self._counted, session.name, is_member=session.fixed)
+    def _person(self, session: Session) -> Reviewer:
+        return Reviewer(self._opened, self._counted, session.name, is_member=session.fixed)
 
-    def _items(self, person: Person) -> tuple[Item, ...]:
+    def _items(self, person: Reviewer) -> tuple[Item, ...]:
         items = person.items()
         self._plans_paths = tuple({item.plan.request.path for item in items})
         if any(not item.counted for item in items) and self._counting.acquire(blocking=False):
@@ -298,11 +300,11 @@ class Site:
     def _look_ahead(self) -> None:
         """Look at what waits, so that the first who comes in need not wait for it."""
         try:
-            self._items(Person(self._opened, self._counted, "", is_member=False))
+            self._items(Reviewer(self._opened, self._counted, "", is_member=False))
         except Exception:  # who comes in will see why
             _log.exception("cannot list the plans that wait")
 
-    def _count(self, person: Person, items: tuple[Item, ...]) -> None:
+    def _count(self, person: Reviewer, items: tuple[Item, ...]) -> None:
         """Count what was estimated, and have the lists say it."""
         try:
             person.count(items)
@@ -312,43 +314,43 @@ class Site:
             self._counting.release()
         self.news.ring()
 
-    def _frame(self, visit: Visit, waiting: int | None = None) -> Frame:
+    def _frame(self, ctx: RequestContext, waiting: int | None = None) -> Frame:
         if waiting is None:
-            waiting = len(visit.person.waiting())
-        session = visit.session
-        notices = () if visit.in_part else session.told()
+            waiting = len(ctx.reviewer.waiting())
+        session = ctx.session
+        notices = () if ctx.is_partial else session.take_notices()
         name = self._opened.root.rstrip("/").rpartition("/")[2] or "/"
         return Frame(session.name, session.csrf, name, waiting, notices)
 
 
-def _note_shown(visit: Visit, shown: Shown) -> None:
+def _remember_shown(ctx: RequestContext, shown: Shown) -> None:
     """Remember what the person sees all of now, which it may approve."""
-    if hunk.shows_all(shown, _look(visit)):
-        visit.session.saw(Seen(shown.plan.id, shown.before, shown.after))
+    if review.shows_all(shown, _options(ctx)):
+        ctx.session.remember(Seen(shown.plan.id, shown.before, shown.after))
 
 
-def _look(visit: Visit) -> hunk.Look:
-    view = visit.query.get("view", "")
-    context = visit.query.get("context", "")
+def _options(ctx: RequestContext) -> review.DiffOptions:
+    view = ctx.query.get("view", "")
+    context = ctx.query.get("context", "")
     found = int(context) if context.isascii() and context.isdigit() and len(context) < 8 else 3
-    return hunk.Look(
+    return review.DiffOptions(
         "unified" if view == "unified" else "split",
-        min(max(found, hunk.CONTEXTS[0]), hunk.CONTEXTS[-1]),
-        visit.query.get("all") == "1",
+        min(max(found, review.CONTEXTS[0]), review.CONTEXTS[-1]),
+        ctx.query.get("all") == "1",
     )
 
 
-def _beside(items: tuple[Item, ...], hunk_id: str) -> hunk.Beside:
+def _neighbours(items: tuple[Item, ...], hunk_id: str) -> review.Neighbours:
     ids = [item.plan.id for item in items]
     if hunk_id not in ids:
-        return hunk.Beside()
+        return review.Neighbours()
     at = ids.index(hunk_id)
     open_ = (item.plan.id for item in (*items[at + 1 :], *items[:at]) if item.decision is None)
     after = ids[at + 1] if at + 1 < len(ids) else ""
-    return hunk.Beside(ids[at - 1] if at else "", after, next(open_, ""))
+    return review.Neighbours(ids[at - 1] if at else "", after, next(open_, ""))
 
 
-def _place(request: Request) -> dict[str, str]:
+def _path_params(request: Request) -> dict[str, str]:
     return {name: str(value) for name, value in request.path_params.items()}
 
 

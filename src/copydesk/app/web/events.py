@@ -1,9 +1,6 @@
-"""What has changed, for the browsers that look: one watch, many listeners.
+"""Server-sent events: one watch over the workspace, many listeners.
 
-What lives here: the watch over the workspace, and the stream of events. What must
-not: what changed in particular (a page asks for itself anew). Invariants: while
-somebody listens, a change by any process that shares its memory is told within half a
-second; while nobody does, nothing is looked at.
+While somebody listens, a change by any process is reported within half a second.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ _COUNTER: Final = struct.Struct(">24xI")
 _log = logging.getLogger("copydesk")
 
 
-class News:
+class ChangeEvents:
     """Tells listeners that something changed: plans, decisions, edits, the files of plans."""
 
     def __init__(self, opened: Opened, paths: Callable[[], tuple[RelPath, ...]]) -> None:

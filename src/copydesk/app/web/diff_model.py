@@ -1,8 +1,6 @@
-"""A change as two columns of lines: what stands there, and what would.
+"""A change as two columns of lines, from a change set or from a recorded diff.
 
-What lives here: the rows of a diff, read off a change set or off a diff that was
-recorded. What must not: markup, colours. Invariant: each old line of a row is
-one of the text before, each new line one of the text after, in their order.
+Invariant: old lines are those of the text before, new lines those of the text after, in order.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from copydesk.app.web.pairing import paired
+from copydesk.app.web.intraline import pair_lines
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text
@@ -25,7 +23,7 @@ Ending = Literal["lf", "crlf", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """One line: its number from 1, its text without terminator, and how it ends."""
 
     number: int
@@ -34,34 +32,34 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DiffRow:
     """What stands side by side; one of both may be missing."""
 
-    old: Line | None
-    new: Line | None
+    old: DiffLine | None
+    new: DiffLine | None
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DiffBlock:
     """Rows without a gap. `kept`: none of its lines changes."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[DiffRow, ...]
     kept: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class DiffHunk:
     """Blocks without a gap, and how many lines are left out before them."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[DiffBlock, ...]
     skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class DiffModel:
     """A whole change. `skipped`: lines left out after the last hunk; None when not known."""
 
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[DiffHunk, ...]
     skipped: int | None = None
 
     @property
@@ -69,20 +67,20 @@ class Sides:
         """How many rows there are."""
         return sum(len(block.rows) for hunk in self.hunks for block in hunk.blocks)
 
-    def first(self, most: int) -> Sides:
+    def first(self, most: int) -> DiffModel:
         """The first so many rows."""
-        hunks: list[Hunk] = []
+        hunks: list[DiffHunk] = []
         for hunk in self.hunks:
-            blocks: list[Block] = []
+            blocks: list[DiffBlock] = []
             for block in hunk.blocks:
                 if most > 0:
-                    blocks.append(Block(block.rows[:most], block.kept))
+                    blocks.append(DiffBlock(block.rows[:most], block.kept))
                 most -= len(block.rows)
             if blocks:
-                hunks.append(Hunk(tuple(blocks), hunk.skipped))
-        return Sides(tuple(hunks))
+                hunks.append(DiffHunk(tuple(blocks), hunk.skipped))
+        return DiffModel(tuple(hunks))
 
-    def lines(self, side: Literal["old", "new"]) -> Iterator[Line]:
+    def lines(self, side: Literal["old", "new"]) -> Iterator[DiffLine]:
         """The lines of one side, in their order."""
         for hunk in self.hunks:
             for block in hunk.blocks:
@@ -92,19 +90,19 @@ class Sides:
                         yield line
 
 
-def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> Sides:
+def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
     """The change of a text, with so many lines around each of its parts.
 
     Of a text of which only some lines are at hand, those are the most there are.
     """
     old = base.unmarked()
-    made: list[Hunk] = []
+    made: list[DiffHunk] = []
     shift = end = 0
     for group in _groups(regions(old, change), context):
         low, high = _reach(old, group)
         start = max(group[0].start - context, low, end)
         stop = min(group[-1].stop + context, high)
-        blocks: list[Block] = []
+        blocks: list[DiffBlock] = []
         at = start
         for region in group:
             blocks.append(_kept(old, at, region.start, shift))
@@ -116,14 +114,14 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> Sides:
             shift += len(region.new) - (region.stop - region.start)
             at = region.stop
         blocks.append(_kept(old, at, stop, shift))
-        made.append(Hunk(tuple(block for block in blocks if block.rows), start - end))
+        made.append(DiffHunk(tuple(block for block in blocks if block.rows), start - end))
         end = stop
-    return Sides(tuple(made), old.line_count - end)
+    return DiffModel(tuple(made), old.line_count - end)
 
 
-def of_diff(diff: bytes, encoding: Encoding) -> Sides:
+def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
     """What a unified diff of one file shows; the diff is one that was made here."""
-    made: list[Hunk] = []
+    made: list[DiffHunk] = []
     lines = diff.split(b"\n")
     at, end = 0, 1
     while at < len(lines):
@@ -134,9 +132,9 @@ def of_diff(diff: bytes, encoding: Encoding) -> Sides:
         counts = int(head[2] or 1), int(head[4] or 1)
         first = int(head[1]) + (counts[0] == 0), int(head[3]) + (counts[1] == 0)
         body, at = _body(lines, at, counts)
-        made.append(Hunk(tuple(_recorded(body, first, encoding)), max(first[0] - end, 0)))
+        made.append(DiffHunk(tuple(_recorded(body, first, encoding)), max(first[0] - end, 0)))
         end = first[0] + counts[0]
-    return Sides(tuple(made))
+    return DiffModel(tuple(made))
 
 
 def _body(
@@ -164,23 +162,23 @@ def _body(
 
 def _recorded(
     body: Iterable[tuple[bytes, bytes, bool]], first: tuple[int, int], encoding: Encoding
-) -> Iterator[Block]:
+) -> Iterator[DiffBlock]:
     """The blocks of a hunk whose lines start at `first` on each side."""
     old, new = first
-    kept: list[Row] = []
-    gone: list[Line] = []
-    come: list[Line] = []
+    kept: list[DiffRow] = []
+    gone: list[DiffLine] = []
+    come: list[DiffLine] = []
     for sign, raw, ended in body:
         line = _line(0, raw + b"\n" * ended, encoding)
         if sign == b" ":
             if gone or come:
                 yield _changed(gone, come)
                 gone, come = [], []
-            kept.append(Row(replace(line, number=old), replace(line, number=new)))
+            kept.append(DiffRow(replace(line, number=old), replace(line, number=new)))
             old, new = old + 1, new + 1
             continue
         if kept:
-            yield Block(tuple(kept), True)
+            yield DiffBlock(tuple(kept), True)
             kept = []
         if sign == b"-":
             gone.append(replace(line, number=old))
@@ -189,7 +187,7 @@ def _recorded(
             come.append(replace(line, number=new))
             new += 1
     if kept:
-        yield Block(tuple(kept), True)
+        yield DiffBlock(tuple(kept), True)
     if gone or come:
         yield _changed(gone, come)
 
@@ -213,27 +211,27 @@ def _reach(old: Text, group: Sequence[Region]) -> tuple[int, int]:
     return low, high
 
 
-def _kept(old: Text, start: int, stop: int, shift: int) -> Block:
+def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
     lines = _lines(old, start, stop)
-    moved = (Line(line.number + shift, line.text, line.ending) for line in lines)
-    return Block(tuple(map(Row, lines, moved)), True)
+    moved = (DiffLine(line.number + shift, line.text, line.ending) for line in lines)
+    return DiffBlock(tuple(map(DiffRow, lines, moved)), True)
 
 
-def _changed(old: Sequence[Line], new: Sequence[Line]) -> Block:
-    pairs = paired([line.text for line in old], [line.text for line in new])
-    rows = (Row(None if i is None else old[i], None if j is None else new[j]) for i, j in pairs)
-    return Block(tuple(rows), False)
+def _changed(old: Sequence[DiffLine], new: Sequence[DiffLine]) -> DiffBlock:
+    pairs = pair_lines([line.text for line in old], [line.text for line in new])
+    rows = (DiffRow(None if i is None else old[i], None if j is None else new[j]) for i, j in pairs)
+    return DiffBlock(tuple(rows), False)
 
 
-def _lines(old: Text, start: int, stop: int) -> tuple[Line, ...]:
+def _lines(old: Text, start: int, stop: int) -> tuple[DiffLine, ...]:
     return tuple(_line(at, old.raw(at, at + 1), old.encoding) for at in range(start, stop))
 
 
-def _line(number: int, raw: bytes, encoding: Encoding) -> Line:
+def _line(number: int, raw: bytes, encoding: Encoding) -> DiffLine:
     """A line from its bytes; `number` counts from 0."""
     text = encoding.decode(raw)
     if text.endswith("\r\n"):
-        return Line(number + 1, text[:-2], "crlf")
+        return DiffLine(number + 1, text[:-2], "crlf")
     if text.endswith("\n"):
-        return Line(number + 1, text[:-1], "lf")
-    return Line(number + 1, text, "none")
+        return DiffLine(number + 1, text[:-1], "lf")
+    return DiffLine(number + 1, text, "none")

@@ -1,7 +1,4 @@
-"""What was written: the list of edits, and one of them.
-
-What lives here: the markup. What must not: the journal.
-"""
+"""The list of edits, and the page of one edit."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from copydesk.app.web.diffs import summary, table
+from copydesk.app.web.diff_model import DiffModel
+from copydesk.app.web.diff_view import summary, table
 from copydesk.app.web.html import NOTHING, Html, joined, shown, tag
-from copydesk.app.web.hunk import MOST_ROWS, Look, toolbar
 from copydesk.app.web.layout import Frame, address, badge, empty, form, moment, page, path_shown
 from copydesk.app.web.pending import search, select
-from copydesk.app.web.sides import Sides
+from copydesk.app.web.review import MOST_ROWS, DiffOptions, toolbar
 from copydesk.desk.history import Past
 from copydesk.desk.journal import Entry
 from copydesk.text.unified import counts
@@ -73,7 +70,7 @@ def history(
     return page(frame, "History", "history", top, filters, sheet)
 
 
-def edit(frame: Frame, entry: Entry, undone_by: int, sides: Sides, look: Look) -> Html:
+def edit(frame: Frame, entry: Entry, undone_by: int, sides: DiffModel, look: DiffOptions) -> Html:
     """The page of one edit."""
     path = str(entry.path)
     here = address("edit", str(entry.edit_id))
@@ -116,7 +113,7 @@ def edit(frame: Frame, entry: Entry, undone_by: int, sides: Sides, look: Look) -
     )
     sheet = tag(
         "section",
-        toolbar(here, look, Sides(sides.hunks, 0)) if sides.hunks else NOTHING,
+        toolbar(here, look, DiffModel(sides.hunks, 0)) if sides.hunks else NOTHING,
         tag("div", diff, class_="scroll", tabindex=0, role="region", aria_label="The change"),
         class_="sheet",
         id="diff",

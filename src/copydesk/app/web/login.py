@@ -1,8 +1,6 @@
-"""Coming in and going out: the forms, and the cookie of a session.
+"""Signing in and out: the page, its form, and the session cookie.
 
-What lives here: the requests of the way in. What must not: which tokens are valid
-(`entrance`), markup (`door`). Invariant: the cookie is out of reach of scripts and
-of other sites.
+Invariant: the cookie is out of reach of scripts and of other sites.
 """
 
 from __future__ import annotations
@@ -17,19 +15,93 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from copydesk.app.mcp.limits import TooMany
-from copydesk.app.web import door
-from copydesk.app.web.entrance import Entrance, NameTaken, Session
-from copydesk.app.web.shield import BadForm, form_of
+from copydesk.app.web.html import NOTHING, Html, tag
+from copydesk.app.web.layout import address, document, hidden
+from copydesk.app.web.security import BadForm, form_of
+from copydesk.app.web.sessions import NameTaken, Session, SessionStore
+
+
+def address_of(onward: str) -> str:
+    """Where to sign in, and be led on to that path."""
+    return address("sign-in", next=onward if onward != "/" else None)
+
+
+def within(onward: str) -> str:
+    """The address, if it is one of this server for every browser; else that of the list.
+
+    Browsers take a backslash for a slash, and leave out line breaks and tabs.
+    """
+    is_ours = onward.startswith("/") and not onward.startswith("//")
+    return onward if is_ours and onward.isprintable() and "\\" not in onward else "/"
+
+
+def page(token: str, name: str, words: str, onward: str, inside: bool) -> Html:
+    """The page; with a `token` it asks for a name only. `words` say what was wrong."""
+    if token:
+        fields = (
+            hidden("token", token),
+            tag(
+                "label",
+                "You decide under the name",
+                tag(
+                    "input",
+                    type="text",
+                    name="name",
+                    value=name,
+                    required=True,
+                    maxlength=60,
+                    autocomplete="off",
+                ),
+                class_="field",
+            ),
+            tag("button", "Open the desk", class_="primary", autofocus=True),
+        )
+        hint = "Who decides is told to the agents, and kept."
+    else:
+        fields = (
+            tag(
+                "label",
+                "Token",
+                tag(
+                    "input",
+                    type="password",
+                    name="token",
+                    required=True,
+                    autofocus=True,
+                    autocomplete="off",
+                ),
+                class_="field",
+            ),
+            hidden("name", name),
+            tag("button", "Sign in", class_="primary"),
+        )
+        hint = "Open the address that `copydesk serve` printed, or give a member's token."
+    card = tag(
+        "main",
+        tag("h1", tag("span", "copy", class_="pencil"), "desk", class_="brand"),
+        tag("p", words, class_="notice bad", role="alert") if words else NOTHING,
+        tag("form", *fields, hidden("next", onward), method="post", action="/sign-in"),
+        tag("p", hint),
+        tag(
+            "p",
+            tag("a", "You are signed in. Go on.", href=within(onward)),
+        )
+        if inside
+        else NOTHING,
+        class_="card sheet",
+    )
+    return document("Sign in", tag("body", tag("div", card, class_="door"), data_here="door"))
+
 
 _MOST_BYTES: Final = 16 << 10
 """Of the form of the way in, which anybody may send."""
 
 
-class WayIn:
+class Login:
     """The way in; `members` are the names that nobody takes without their token."""
 
-    def __init__(self, entrance: Entrance, members: Callable[[], Collection[str]]) -> None:
-        self.entrance = entrance
+    def __init__(self, sessions: SessionStore, members: Callable[[], Collection[str]]) -> None:
+        self.sessions = sessions
         self._members = members
 
     def routes(self) -> list[Route]:
@@ -42,7 +114,7 @@ class WayIn:
 
     def session(self, request: Request) -> Session | None:
         """The session that the request is of."""
-        return self.entrance.session(request.cookies.get(_cookie(request), ""))
+        return self.sessions.session(request.cookies.get(_cookie(request), ""))
 
     async def _door(self, request: Request) -> Response:
         return self._page(request, "")
@@ -55,7 +127,7 @@ class WayIn:
         address = request.client.host if request.client else ""
         name, token = one_of(form, "name"), one_of(form, "token").strip()
         try:
-            entered = self.entrance.enter(token, name, address, self._members())
+            entered = self.sessions.enter(token, name, address, self._members())
         except TooMany as wait:
             words = f"Too many wrong tokens. Try again in {wait.seconds} s."
             response = self._page(request, words, status=429)
@@ -71,7 +143,7 @@ class WayIn:
                 "This token is not valid, or was used already. The terminal shows the current one."
             )
             return self._page(request, words, status=403)
-        response = RedirectResponse(door.within(one_of(form, "next")), 303)
+        response = RedirectResponse(within(one_of(form, "next")), 303)
         response.set_cookie(
             _cookie(request),
             entered[0],
@@ -86,7 +158,7 @@ class WayIn:
         with suppress(BadForm):
             form = await form_of(request)
             if session is not None and session.is_form(one_of(form, "csrf")):
-                self.entrance.leave(request.cookies.get(_cookie(request), ""))
+                self.sessions.leave(request.cookies.get(_cookie(request), ""))
                 response = RedirectResponse("/sign-in", 303)
                 response.delete_cookie(_cookie(request), httponly=True, samesite="strict")
                 return response
@@ -95,9 +167,7 @@ class WayIn:
     def _page(self, request: Request, words: str, token: str = "", status: int = 200) -> Response:
         query = request.query_params
         inside = self.session(request) is not None
-        made = door.page(
-            token or query.get("token", ""), _user(), words, query.get("next", ""), inside
-        )
+        made = page(token or query.get("token", ""), _user(), words, query.get("next", ""), inside)
         return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
 
 

@@ -1,8 +1,7 @@
-"""One plan, to be looked at and decided on; and several, to be decided on together.
+"""The page of one plan, and of several plans decided together.
 
-What lives here: the markup. What must not: decisions. Invariants: a form that
-approves holds the digests of what the page shows; it is there only when all
-changed lines are shown.
+Invariant: a form that approves holds the digests of what the page shows, and is there only
+when all changed lines are shown.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from copydesk.app.web.diffs import (
+from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change
+from copydesk.app.web.diff_view import (
     Colours,
     View,
     colours_of,
@@ -23,7 +23,6 @@ from copydesk.app.web.diffs import (
 from copydesk.app.web.html import NOTHING, Html, joined, named, odd_in, shown, tag, verbatim
 from copydesk.app.web.layout import Frame, address, empty, form, hidden, moment, page, path_shown
 from copydesk.app.web.pending import described, state_badge
-from copydesk.app.web.sides import Line, Sides, of_change
 from copydesk.desk.amending import regions_apart, text_of
 from copydesk.desk.review import Shown
 from copydesk.edit.draft import Draft
@@ -39,7 +38,7 @@ _MOST_EDITED: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DiffOptions:
     """How a diff is looked at; `everything`: also one of very many rows."""
 
     view: View = "split"
@@ -48,7 +47,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Neighbours:
     """The plans before and after this one in the list, by id; empty for none.
 
     `onward` is the next one that is to be decided on.
@@ -59,7 +58,7 @@ class Beside:
     onward: str = ""
 
 
-def shows_all(one: Shown, look: Look) -> bool:
+def shows_all(one: Shown, look: DiffOptions) -> bool:
     """Whether all that changes is shown when it is looked at so."""
     if look.everything:
         return True
@@ -67,7 +66,7 @@ def shows_all(one: Shown, look: Look) -> bool:
     return sides.rows <= MOST_ROWS and not cuts_changes(sides)
 
 
-def review(frame: Frame, one: Shown, why: str, look: Look, beside: Beside) -> Html:
+def review(frame: Frame, one: Shown, why: str, look: DiffOptions, beside: Neighbours) -> Html:
     """The page of one plan. `why` are the words for a plan that cannot be made now."""
     plan = one.plan
     path = str(plan.request.path)
@@ -129,7 +128,7 @@ def review(frame: Frame, one: Shown, why: str, look: Look, beside: Beside) -> Ht
 
 
 def together(
-    frame: Frame, all_: Sequence[Shown], refused: Sequence[tuple[str, str]], look: Look
+    frame: Frame, all_: Sequence[Shown], refused: Sequence[tuple[str, str]], look: DiffOptions
 ) -> Html:
     """Several plans on one page, to be applied all or none.
 
@@ -203,7 +202,7 @@ def facts(one: Shown) -> Html:
     )
 
 
-def toolbar(here: str, look: Look, sides: Sides) -> Html:
+def toolbar(here: str, look: DiffOptions, sides: DiffModel) -> Html:
     """How the diff is looked at."""
 
     def at(**changed: str | int) -> str:
@@ -236,7 +235,7 @@ def toolbar(here: str, look: Look, sides: Sides) -> Html:
     )
 
 
-def diff_of(draft: Draft, sides: Sides, here: str, look: Look, whole: bool) -> Html:
+def diff_of(draft: Draft, sides: DiffModel, here: str, look: DiffOptions, whole: bool) -> Html:
     """The diff of a draft, with the colours of the whole file where it is not too large."""
     if not sides.hunks:
         return tag("p", "No line changes.", class_="empty")
@@ -247,13 +246,13 @@ def diff_of(draft: Draft, sides: Sides, here: str, look: Look, whole: bool) -> H
     return table(path, sides, look.view, more, _colours(draft, path), whole=look.everything)
 
 
-def _cut(one: Shown, sides: Sides, look: Look) -> Html:
+def _cut(one: Shown, sides: DiffModel, look: DiffOptions) -> Html:
     """What is to be known of lines that are too long to be shown whole."""
     every = address("hunk", one.plan.id, view=look.view, all="1")
     return NOTHING if look.everything else left_out(sides, every)
 
 
-def neighbours(beside: Beside) -> Html:
+def neighbours(beside: Neighbours) -> Html:
     """The way to the plans before and after."""
     before = tag("a", "← Newer", href=address("hunk", beside.before), data_key="k")
     after = tag("a", "Older →", href=address("hunk", beside.after), data_key="j")
@@ -283,7 +282,7 @@ def _state(one: Shown, why: str) -> Html:
     return tag("p", words, moment(decided.time_ms), reason, class_=f"notice {kind}")
 
 
-def _decide(frame: Frame, one: Shown, beside: Beside) -> Html:
+def _decide(frame: Frame, one: Shown, beside: Neighbours) -> Html:
     here = address("hunk", one.plan.id)
     if one.decision is not None and one.decision.verdict != "approved":
         mine = one.decision.by == frame.name
@@ -409,7 +408,7 @@ def _colours(draft: Draft, path: str) -> tuple[Colours, Colours] | None:
         return None
     sides = [
         tuple(
-            Line(number, text, "lf")
+            DiffLine(number, text, "lf")
             for number, text in enumerate(side.unmarked().texts(0, side.line_count), 1)
         )
         for side in (draft.base, draft.after)

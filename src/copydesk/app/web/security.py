@@ -1,10 +1,4 @@
-"""What every answer of the page says to the browser, and which requests it takes.
-
-What lives here: headers, the check of where a request comes from, forms. What
-must not: sessions (`entrance`), pages. Invariants: nothing of the page may be
-framed, or load or run what is not its own; what changes anything is a POST from
-this very origin, with a body that is a form.
-"""
+"""Response headers, the same-origin check, and form parsing of the review page."""
 
 from __future__ import annotations
 
@@ -63,7 +57,7 @@ class TooLarge(BadForm):
     status = 413
 
 
-class Sealed:
+class SecurityHeaders:
     """The app with the headers in every answer, also that of a refusal."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -85,7 +79,7 @@ class Sealed:
         await self._app(scope, receive, sealed)
 
 
-class Shield:
+class RequestGuard:
     """The page for requests of this origin, of at most so many bytes."""
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:

@@ -1,9 +1,4 @@
-"""Which removed line stands beside which added one, and what differs between the two.
-
-What lives here: the pairing of lines and the marks within them. What must not:
-files, markup. Invariants: pairs keep the order of both sides, and every line is
-in one of them; the parts of two lines that are not marked are equal, in order.
-"""
+"""Which removed line stands beside which added one, and which words differ in the two."""
 
 from __future__ import annotations
 
@@ -33,7 +28,7 @@ Span = tuple[int, int]
 """Characters [start, stop) of a line, from 0."""
 
 
-def paired(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
+def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     """Indices from 0 of lines that stand side by side, None for a line that is alone."""
     if len(old) == len(new) or not old or not new or len(old) * len(new) > _MOST_CELLS:
         return _in_order(len(old), len(new))
@@ -65,7 +60,7 @@ def paired(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     return found
 
 
-def marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
+def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
     """What of the old line is gone in the new one, and what of the new one came.
 
     Nothing is marked in lines that have too little in common for marks to help.

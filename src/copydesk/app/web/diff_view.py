@@ -1,24 +1,18 @@
-"""A change as a table: side by side, or one column.
-
-What lives here: the markup of a diff. What must not: how it was made (`sides`),
-forms. Invariants: both tables show the same lines; the sign of a line says what
-its colour says.
-"""
+"""A change as a table, side by side or unified; both views show the same lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from copydesk.app.web.colours import Coloured, coloured
+from copydesk.app.web.diff_model import DiffBlock, DiffLine, DiffModel, DiffRow
 from copydesk.app.web.html import NOTHING, Html, joined, named, shown, tag
-from copydesk.app.web.painting import is_cut, painted
-from copydesk.app.web.pairing import Span, marks
-from copydesk.app.web.sides import Block, Line, Row, Sides
+from copydesk.app.web.intraline import Span, intraline
+from copydesk.app.web.render_line import Highlight, highlight, is_cut, render_line
 
 View = Literal["split", "unified"]
 
-Colours = Mapping[int, Sequence[Coloured]]
+Colours = Mapping[int, Sequence[Highlight]]
 """The colours of the lines of one side, by number from 1."""
 
 _ENDINGS: Final = {"crlf": "␍␊", "lf": "␊", "none": "no newline"}
@@ -31,10 +25,10 @@ class _Painter:
         self._colours: dict[str, Colours] = {"old": old, "new": new}
         self._whole = whole
 
-    def text(self, line: Line, side: str, marked: Sequence[Span], ending: bool) -> Html:
+    def text(self, line: DiffLine, side: str, marked: Sequence[Span], ending: bool) -> Html:
         """The text of a line; how it ends, where that is told."""
         colours = self._colours[side].get(line.number, ())
-        made = painted(line.text, colours, marked, whole=self._whole)
+        made = render_line(line.text, colours, marked, whole=self._whole)
         if not ending:
             return made
         return joined((made, tag("span", _ENDINGS[line.ending], class_="ending")))
@@ -42,7 +36,7 @@ class _Painter:
 
 def table(
     path: str,
-    sides: Sides,
+    sides: DiffModel,
     view: View,
     more: str | None = None,
     colours: tuple[Colours, Colours] | None = None,
@@ -85,7 +79,7 @@ def table(
     )
 
 
-def left_out(sides: Sides, every: str) -> Html:
+def left_out(sides: DiffModel, every: str) -> Html:
     """Words for a change that is not shown whole, as lines are too long; `every` shows it."""
     if not cuts_changes(sides):
         return NOTHING
@@ -97,7 +91,7 @@ def left_out(sides: Sides, every: str) -> Html:
     )
 
 
-def cuts_changes(sides: Sides) -> bool:
+def cuts_changes(sides: DiffModel) -> bool:
     """Whether long lines are shown without something that changes in them."""
     rows = ((block, row) for hunk in sides.hunks for block in hunk.blocks for row in block.rows)
     for block, row in rows:
@@ -111,18 +105,18 @@ def cuts_changes(sides: Sides) -> bool:
     return False
 
 
-def colours_of(path: str, lines: Sequence[Line]) -> Colours:
+def colours_of(path: str, lines: Sequence[DiffLine]) -> Colours:
     """The colours of some lines of a file; those without a gap are read together."""
-    found: dict[int, Sequence[Coloured]] = {}
+    found: dict[int, Sequence[Highlight]] = {}
     for run in _runs(lines):
-        colours = coloured(path, [line.text for line in run])
+        colours = highlight(path, [line.text for line in run])
         if colours is not None:
             found |= {line.number: each for line, each in zip(run, colours, strict=True)}
     return found
 
 
-def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    run: list[Line] = []
+def _runs(lines: Sequence[DiffLine]) -> Iterator[list[DiffLine]]:
+    run: list[DiffLine] = []
     for line in lines:
         if run and line.number != run[-1].number + 1:
             yield run
@@ -144,13 +138,13 @@ def _gap(skipped: int, width: int, more: str | None) -> Html:
     return tag("tbody", tag("tr", cell), class_="gap")
 
 
-def _told(row: Row) -> bool:
+def _told(row: DiffRow) -> bool:
     """Whether how the lines end is told: where they are the same but for that, or have no end."""
     endings = {line.ending for line in (row.old, row.new) if line is not None}
     return len(endings) > 1 or (endings == {"none"} and None in (row.old, row.new))
 
 
-def _split(block: Block, painter: _Painter) -> Iterator[Html]:
+def _split(block: DiffBlock, painter: _Painter) -> Iterator[Html]:
     for row in block.rows:
         marked = _marks(block, row)
         ending = _told(row)
@@ -160,7 +154,7 @@ def _split(block: Block, painter: _Painter) -> Iterator[Html]:
 
 
 def _cells(
-    line: Line | None,
+    line: DiffLine | None,
     side: Literal["old", "new"],
     kept: bool,
     painter: _Painter,
@@ -179,7 +173,7 @@ def _cells(
     )
 
 
-def _unified(block: Block, painter: _Painter) -> Iterator[Html]:
+def _unified(block: DiffBlock, painter: _Painter) -> Iterator[Html]:
     if block.kept:
         for row in block.rows:
             assert row.old is not None, "a kept line is on both sides"
@@ -214,10 +208,10 @@ def _sign(side: Literal["old", "new"], kept: bool) -> Html:
     return tag("span", "−" if side == "old" else "+", class_="sign")
 
 
-def _marks(block: Block, row: Row) -> tuple[Sequence[Span], Sequence[Span]]:
+def _marks(block: DiffBlock, row: DiffRow) -> tuple[Sequence[Span], Sequence[Span]]:
     if block.kept or row.old is None or row.new is None:
         return (), ()
-    return marks(row.old.text, row.new.text)
+    return intraline(row.old.text, row.new.text)
 
 
 def summary(added: int, removed: int) -> Html:

@@ -1,0 +1,227 @@
+"""What each form of the page does, and which page follows.
+
+Invariant: an action is one call of the desk; a refusal is shown on the next page, with
+what is there now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from copydesk.app.web import review
+from copydesk.app.web.html import named
+from copydesk.app.web.layout import address
+from copydesk.app.web.reviewer import Reviewer, words_of
+from copydesk.app.web.sessions import Session
+from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
+from copydesk.desk.review import Seen
+from copydesk.errors import ContentChanged, Refusal
+
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One request of somebody with a session. `is_partial`: the script of a page asks for it."""
+
+    session: Session
+    reviewer: Reviewer
+    query: Mapping[str, str]
+    path_params: Mapping[str, str]
+    hunk_ids: tuple[str, ...] = ()
+    form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    is_partial: bool = False
+
+    @property
+    def edit_id(self) -> int:
+        """The edit that the address names; -1, which no edit has, where it names none."""
+        text = self.path_params["edit_id"]
+        is_one = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+        return int(text) if is_one else -1
+
+
+Location = str
+"""The address to go on to."""
+
+
+def approve(ctx: RequestContext) -> Location:
+    """Approve the plan for the bytes that were shown."""
+    seen = _seen(ctx)
+    if not _was_shown(ctx, seen):
+        return _here(ctx)
+    try:
+        decision = ctx.reviewer.approve(seen)
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify(
+        "good", f"{decision.path} is approved. {decision.owner} is told with its next call."
+    )
+    return _next(ctx)
+
+
+def apply(ctx: RequestContext) -> Location:
+    """Approve the plan and write it at once."""
+    seen = _seen(ctx)
+    if not _was_shown(ctx, seen):
+        return _here(ctx)
+    try:
+        outcome = ctx.reviewer.apply([seen])
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    if isinstance(outcome, Rejected):
+        ctx.session.notify("bad", f"Nothing was written: {words_of(outcome.refusal)}")
+        return _here(ctx)
+    assert isinstance(outcome, Applied), "one plan is applied or rejected"
+    words = f"as edit {outcome.edit_id}" if outcome.edit_id else "there was nothing to change"
+    ctx.session.notify("good", f"{outcome.plan.request.path} is written, {words}.")
+    return _next(ctx)
+
+
+def reject(ctx: RequestContext) -> Location:
+    """Say no to the plan, with a reason."""
+    try:
+        decision = ctx.reviewer.reject(ctx.path_params["hunk_id"], _field(ctx, "reason"))
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify(
+        "plain", f"{decision.path} is rejected. {decision.owner} is told with its next call."
+    )
+    return _next(ctx)
+
+
+def withdraw(ctx: RequestContext) -> Location:
+    """Take one's own decision back."""
+    try:
+        ctx.reviewer.withdraw(ctx.path_params["hunk_id"])
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify("plain", "Your decision is taken back.")
+    return _here(ctx)
+
+
+def amend(ctx: RequestContext) -> Location:
+    """Give the plan another text; it is shown so, to be approved."""
+    try:
+        ctx.reviewer.amend(_seen(ctx), _field(ctx, "content"))
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify("plain", "This is the change with your text. It is not approved yet.")
+    return _here(ctx)
+
+
+def split(ctx: RequestContext) -> Location:
+    """Make one plan of each part that the plan changes."""
+    try:
+        made = ctx.reviewer.split(ctx.path_params["hunk_id"])
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify(
+        "plain", f"It is {named(len(made), 'plan')} now, each to be decided on alone."
+    )
+    return address(path=str(made[0].request.path))
+
+
+def apply_all(ctx: RequestContext) -> Location:
+    """Approve several plans as they were shown, and write all or none."""
+    seen = [Seen(*text.split(".")) for text in ctx.form.get("seen", []) if text.count(".") == 2]
+    back = "/together?" + "&".join(f"hunk={one.hunk_id}" for one in seen if one.hunk_id.isalnum())
+    if not _was_shown(ctx, *seen):
+        return back
+    try:
+        outcome = ctx.reviewer.apply(seen)
+    except Refusal as refusal:
+        ctx.session.notify("bad", f"Nothing was written: {words_of(refusal)}")
+        return back
+    if isinstance(outcome, Applied):
+        ctx.session.notify(
+            "good", f"{outcome.plan.request.path} is written, as edit {outcome.edit_id}."
+        )
+        return "/"
+    if isinstance(outcome, Transacted):
+        ctx.session.notify("good", f"{named(len(outcome.applied), 'plan')} written as one.")
+        return "/"
+    ctx.session.notify("bad", f"Nothing was written: {words_of(outcome.refusal)}")
+    return back
+
+
+def undo(ctx: RequestContext) -> Location:
+    """Take an edit back."""
+    edit_id = ctx.path_params["edit_id"]
+    try:
+        outcome = ctx.reviewer.undo(ctx.edit_id)
+    except Refusal as refusal:
+        ctx.session.notify("bad", f"It is not undone: {words_of(refusal)}")
+        return address("edit", edit_id)
+    if isinstance(outcome, NotUndone):
+        ctx.session.notify("bad", f"It is not undone: {words_of(outcome.refusal)}")
+        return address("edit", edit_id)
+    if not outcome.edit_id:
+        ctx.session.notify("plain", "Nothing of it was left to undo.")
+        return address("edit", edit_id)
+    ctx.session.notify("good", f"Edit {edit_id} is undone, by this one.")
+    return address("edit", str(outcome.edit_id))
+
+
+ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
+    "/hunk/{hunk_id}/approve": approve,
+    "/hunk/{hunk_id}/apply": apply,
+    "/hunk/{hunk_id}/reject": reject,
+    "/hunk/{hunk_id}/withdraw": withdraw,
+    "/hunk/{hunk_id}/amend": amend,
+    "/hunk/{hunk_id}/split": split,
+    "/apply": apply_all,
+    "/edit/{edit_id}/undo": undo,
+}
+"""The forms by address."""
+
+
+def _seen(ctx: RequestContext) -> Seen:
+    return Seen(ctx.path_params["hunk_id"], _field(ctx, "before"), _field(ctx, "after"))
+
+
+def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
+    """Whether all of the plans was shown; the next page says so if not.
+
+    What the page shows in part was opened in this very session; else nobody saw it there.
+    """
+    if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
+        return True
+    ctx.session.notify(
+        "bad", "Nothing was decided: not all of this change was shown to you. Look at all of it."
+    )
+    return False
+
+
+def _is_short(ctx: RequestContext, one: Seen) -> bool:
+    """Whether the page shows all of a plan at once; what cannot be shown is refused later."""
+    try:
+        shown = ctx.reviewer.show(one.hunk_id)
+    except Refusal:
+        return True
+    return (shown.before, shown.after) != one[1:] or review.shows_all(shown, review.DiffOptions())
+
+
+def _field(ctx: RequestContext, name: str) -> str:
+    return ctx.form.get(name, [""])[0]
+
+
+def _here(ctx: RequestContext) -> Location:
+    return address("hunk", ctx.path_params["hunk_id"])
+
+
+def _refused(ctx: RequestContext, refusal: Refusal) -> Location:
+    """The plan again, as it is now, with what was wrong."""
+    if isinstance(refusal, ContentChanged):
+        words = "The file or the plan changed after it was shown to you. This is how it is now."
+        ctx.session.notify("bad", f"Nothing was decided. {words}")
+    else:
+        ctx.session.notify("bad", words_of(refusal))
+    return _here(ctx)
+
+
+def _next(ctx: RequestContext) -> Location:
+    """The next plan that is to be decided on, as the page knew it, if it waits; else the list."""
+    onward = _field(ctx, "onward")
+    return address("hunk", onward) if onward and ctx.reviewer.waits(onward) else "/"

@@ -1,0 +1,229 @@
+"""One line as markup: syntax colours, marked words, and the middle of a very long line left out.
+
+Invariant: what is left out is reported with its length, and never holds a mark that fits.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol, cast
+
+from copydesk.app.web.html import Html, joined, named, shown, tag
+from copydesk.app.web.intraline import Span
+
+MOST_CHARACTERS: Final = 200_000
+"""Larger texts are not coloured: Pygments reads about a million characters in a second."""
+
+MOST_IN_LINE: Final = 2_000
+"""A text with a longer line is not coloured."""
+
+_KINDS: Final = {
+    "Keyword": "k",
+    "Operator.Word": "k",
+    "Name.Function": "f",
+    "Name.Class": "f",
+    "Name.Decorator": "a",
+    "Name.Attribute": "a",
+    "Name.Tag": "k",
+    "Name.Builtin": "b",
+    "Name.Exception": "b",
+    "Name.Constant": "n",
+    "Name.Entity": "e",
+    "Literal.String": "s",
+    "Literal.String.Escape": "e",
+    "Literal.String.Interpol": "e",
+    "Literal.String.Doc": "c",
+    "Literal.Number": "n",
+    "Literal.Date": "n",
+    "Comment": "c",
+    "Comment.Preproc": "a",
+    "Generic.Heading": "f",
+    "Generic.Subheading": "f",
+    "Generic.Strong": "f",
+    "Generic.Emph": "s",
+}
+"""The kinds that are told apart, by the names of Pygments; a longer name wins."""
+
+
+class Highlight(NamedTuple):
+    """Characters [start, stop) of a line, from 0, and the name of their kind."""
+
+    start: int
+    stop: int
+    kind: str
+
+
+class _Lexer(Protocol):
+    def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, object, str]]:
+        """The tokens of a text: where each starts, its type, its characters."""
+        ...
+
+
+def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
+    """The colours of each of some consecutive lines of a file; None when it has none."""
+    total = sum(map(len, lines)) + len(lines)
+    if total > MOST_CHARACTERS or any(len(line) > MOST_IN_LINE for line in lines):
+        return None
+    lexer = _lexer(path.rpartition("/")[2])
+    if lexer is None:
+        return None
+    found: list[list[Highlight]] = [[] for _ in lines]
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    row = 0
+    for start, kind_of, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
+        kind = _kind(str(kind_of))
+        while row + 1 < len(lines) and start >= starts[row + 1]:
+            row += 1
+        if kind is None:
+            continue
+        at, stop = row, start + len(value)
+        while at < len(lines) and starts[at] < stop:
+            low, high = max(start - starts[at], 0), min(stop - starts[at], len(lines[at]))
+            if low < high:
+                found[at].append(Highlight(low, high, kind))
+            at += 1
+    return found
+
+
+@lru_cache(maxsize=256)
+def _lexer(name: str) -> _Lexer | None:
+    """Pygments' lexer for files of that name, if there is one."""
+    if importlib.util.find_spec("pygments") is None:
+        return None
+    from pygments.lexers import (  # type: ignore[import-untyped]
+        get_lexer_for_filename,  # pyright: ignore[reportUnknownVariableType]
+    )
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+    try:
+        return cast("_Lexer", get_lexer_for_filename(name))
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _kind(token: str) -> str | None:
+    """The kind of a token type, as `Token.Name.Function`: that of the longest name known."""
+    parts = token.split(".")[1:]
+    while parts:
+        if (kind := _KINDS.get(".".join(parts))) is not None:
+            return kind
+        parts.pop()
+    return None
+
+
+LONG: Final = 1_000
+"""A line of more characters is shown in parts."""
+
+_AROUND: Final = 120
+"""So many characters are shown around what differs in a long line."""
+
+_MOST_MARKED: Final = 600
+"""So many characters at each end of what differs are shown, when it is longer itself."""
+
+
+_MOST_MARKS: Final = 20
+
+
+def render_line(
+    text: str,
+    colours: Sequence[Highlight] = (),
+    marked: Sequence[Span] = (),
+    *,
+    whole: bool = False,
+) -> Html:
+    """The line, its marked characters in `mark` elements, the coloured ones in classes.
+
+    `whole`: all of it, however long.
+    """
+    if not text:
+        return Html("")
+    if whole:
+        return _marked(text, 0, len(text), colours, marked)
+    parts: list[Html] = []
+    at = 0
+    for start, stop in _windows(text, marked):
+        if start > at:
+            parts.append(_left_out(start - at))
+        parts.append(_marked(text, start, stop, colours, marked))
+        at = stop
+    if at < len(text):
+        parts.append(_left_out(len(text) - at))
+    return joined(parts)
+
+
+def is_cut(text: str, marked: Sequence[Span]) -> bool:
+    """Whether something of a changed line is left out that is not the same on the other side."""
+    shown = tuple(_windows(text, marked))
+    return any(
+        not any(low <= start and stop <= high for low, high in shown)
+        for start, stop in marked or ((0, len(text)),)
+    )
+
+
+def _windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
+    """The parts of the line that are shown, in order, with a gap between neighbours."""
+    if len(text) <= LONG:
+        yield 0, len(text)
+        return
+    wanted = [(0, _AROUND)]
+    for start, stop in marked[:_MOST_MARKS]:
+        if stop - start <= 2 * _MOST_MARKED:
+            wanted.append((start - _AROUND, stop + _AROUND))
+        else:
+            wanted += [
+                (start - _AROUND, start + _MOST_MARKED),
+                (stop - _MOST_MARKED, stop + _AROUND),
+            ]
+    if not marked:
+        wanted[0] = (0, LONG - _AROUND)
+    wanted.append((len(text) - _AROUND, len(text)))
+    low, high = 0, 0
+    for start, stop in wanted:
+        start, stop = max(start, 0), min(stop, len(text))
+        if start <= high:
+            high = max(high, stop)
+            continue
+        yield low, high
+        low, high = start, stop
+    yield low, high
+
+
+def _left_out(count: int) -> Html:
+    return tag("span", f"… {named(count, 'character')} …", class_="cut")
+
+
+def _marked(
+    text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
+) -> Html:
+    """Characters [start, stop) with their marks."""
+    parts: list[Html] = []
+    at = start
+    for begin, end in marked:
+        begin, end = max(begin, start), min(end, stop)
+        if begin >= end:
+            continue
+        parts.append(_coloured(text, at, begin, colours))
+        parts.append(tag("mark", _coloured(text, begin, end, colours)))
+        at = end
+    parts.append(_coloured(text, at, stop, colours))
+    return joined(parts)
+
+
+def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Html:
+    """Characters [start, stop) with their colours."""
+    parts: list[Html] = []
+    at = start
+    for begin, end, kind in colours:
+        begin, end = max(begin, start), min(end, stop)
+        if begin >= end:
+            continue
+        parts.append(shown(text[at:begin]))
+        parts.append(tag("span", text[begin:end], class_=f"s-{kind}"))
+        at = end
+    parts.append(shown(text[at:stop]))
+    return joined(parts)
