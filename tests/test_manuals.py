@@ -256,11 +256,11 @@ def prose_of(page: str) -> list[str]:
 def every_code() -> set[str]:
     """The codes of all refusals of the files' tools; those of notes have their own manual."""
     found: set[str] = set()
-    own = f"{errors.__name__}."
+    own = errors.__name__
     kinds = [errors.Refusal]
     for kind in kinds:
         found.add(kind.code)
-        kinds += [k for k in kind.__subclasses__() if k.__module__.startswith(own)]
+        kinds += [k for k in kind.__subclasses__() if k.__module__ == own]
     return found - CODES_OF_REVIEW
 
 

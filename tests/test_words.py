@@ -68,7 +68,7 @@ def placeholders(text: str) -> set[str]:
 
 def all_refusals(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
     for kind in root.__subclasses__():
-        if kind.__module__.startswith(f"{errors.__name__}."):
+        if kind.__module__ == errors.__name__:
             yield kind
         yield from all_refusals(kind)
 

@@ -1,0 +1,566 @@
+"""Every refusal of copydesk, in one tree: a stable code and typed facts, no words.
+
+Invariant: a refusal that was raised means that nothing was written, but for
+`Unsettled`, which says so.
+
+    Refusal
+    ├── argument  PathRequired, InvalidArgs, InvalidPath, InvalidRange, RangeOutOfBounds,
+    │             ContentRequired, SuspiciousDiff
+    ├── file      FileNotFound, FileExists, NotAFile, BinaryFile, EncodingRefused,
+    │             IncompleteRead, FileTooLarge, StatsMismatch, StaleRead, AccessDenied
+    ├── place     AnchorNotFound, AnchorAmbiguous, OccurrenceOutOfRange, ContentChanged,
+    │             AmbiguousMatch
+    ├── hunk      InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, EditNotFound
+    ├── batch     PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
+    ├── approval  ApprovalRequired, HunkRejected, AlreadyDecided
+    ├── Busy      somebody else works on it for too long
+    ├── Crashed   a bug of ours, by the id of its log entry
+    ├── Unsettled the system refused the way back too: the one that may have written
+    └── Failed    what the operating system refused, in its own words
+        ├── ServerFailed   the server that machines share
+        ├── TurnLost       the lock was lost before the write
+        ├── ConfigInvalid  nobody's rights are known
+        ├── StateFailed    a file of the state folder
+        │   ├── StateDamaged
+        │   └── SchemaMismatch
+        └── Cancelled      by the caller, before it wrote
+
+Each refusal is a dataclass; `facts()` are its fields, in their order, without
+those that are None. Lines are 1-based, spans inclusive, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class LineShown:
+    """One line of a file as a caller sees it: 1-based number and decoded text."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailedEdit:
+    """One edit of a batch that has no single place: its index from 0, and what is near.
+
+    `lines` are those of the first matches; `nearest_lines`, `similarity` (percent)
+    and `difference` (`-` sought, `+` found) tell of the closest place.
+    """
+
+    index: int
+    reason: str
+    matches_count: int
+    lines: tuple[int, ...]
+    nearest_lines: str | None = None
+    similarity: int | None = None
+    difference: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two edits of a batch, by index from 0, whose regions share a byte."""
+
+    first: int
+    second: int
+    first_lines: str
+    second_lines: str
+
+
+Told = str | int | LineShown | FailedEdit | Clash
+Fact = str | int | bool | tuple[Told, ...] | Mapping[str, Mapping[str, int | str]]
+"""What a refusal may tell."""
+
+
+@dataclass(eq=False)
+class Refusal(Exception):
+    """The root: what was asked cannot be done, and nothing was written."""
+
+    code: ClassVar[str] = "FAILED"
+
+    def facts(self) -> Mapping[str, Fact]:
+        """The facts by name, in the order of the fields, None left out."""
+        found = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: value for name, value in found if value is not None}
+
+    def __str__(self) -> str:
+        facts = ", ".join(f"{k}={v!r}" for k, v in self.facts().items())
+        return f"{self.code}({facts})"
+
+
+@dataclass(eq=False)
+class PathRequired(Refusal):
+    """No path was given where one is needed."""
+
+    code: ClassVar[str] = "PATH_REQUIRED"
+
+
+@dataclass(eq=False)
+class InvalidArgs(Refusal):
+    """An argument is unknown, missing, of the wrong type or out of its domain."""
+
+    code: ClassVar[str] = "INVALID_ARGS"
+    argument: str
+    reason: str
+
+
+@dataclass(eq=False)
+class InvalidPath(Refusal):
+    """The path is not one of this workspace (absolute, above the root, NUL, link out)."""
+
+    code: ClassVar[str] = "INVALID_PATH"
+    reason: str
+
+
+@dataclass(eq=False)
+class InvalidRange(Refusal):
+    """The range has no meaning."""
+
+    code: ClassVar[str] = "INVALID_RANGE"
+    range: str
+    reason: str
+    total_lines: int | None = None
+
+
+@dataclass(eq=False)
+class RangeOutOfBounds(Refusal):
+    """The range names lines that the file does not have."""
+
+    code: ClassVar[str] = "RANGE_OUT_OF_BOUNDS"
+    range: str
+    total_lines: int
+
+
+@dataclass(eq=False)
+class ContentRequired(Refusal):
+    """The tool needs text, and got none."""
+
+    code: ClassVar[str] = "CONTENT_REQUIRED"
+    argument: str = "content"
+
+
+@dataclass(eq=False)
+class SuspiciousDiff(Refusal):
+    """The content looks like a patch, and nobody said that it should be one."""
+
+    code: ClassVar[str] = "SUSPICIOUS_DIFF"
+    sign: str
+    line: int
+
+
+@dataclass(eq=False)
+class FileNotFound(Refusal):
+    """No file stands at the path."""
+
+    code: ClassVar[str] = "FILE_NOT_FOUND"
+    similar: tuple[str, ...] | None = None
+
+
+@dataclass(eq=False)
+class FileExists(Refusal):
+    """A regular file already stands where one was to be created."""
+
+    code: ClassVar[str] = "FILE_EXISTS"
+    size_bytes: int | None = None
+
+
+@dataclass(eq=False)
+class NotAFile(Refusal):
+    """The path names a directory, a device, a socket, or a link where none may be."""
+
+    code: ClassVar[str] = "NOT_A_FILE"
+    kind: str
+
+
+@dataclass(eq=False)
+class BinaryFile(Refusal):
+    """The file holds NUL bytes outside UTF-16 and UTF-32."""
+
+    code: ClassVar[str] = "BINARY_FILE"
+    nul_at_byte: int
+
+
+@dataclass(eq=False)
+class EncodingRefused(Refusal):
+    """The file's encoding cannot hold the new text.
+
+    `shown_bytes`: it is the text of a whole file and holds bytes as they were shown (`\\xNN`),
+    which are no text; else the first character that cannot be held, and where it stands.
+    """
+
+    code: ClassVar[str] = "ENCODING_ERROR"
+    encoding: str
+    character: str | None = None
+    character_index: int | None = None
+    shown_bytes: tuple[str, ...] | None = None
+
+
+@dataclass(eq=False)
+class IncompleteRead(Refusal):
+    """A whole file would be written by one who was shown only a part of it.
+
+    `shown_lines` are those of `version`, each `N~M`; None where none was shown whole.
+    """
+
+    code: ClassVar[str] = "INCOMPLETE_READ"
+    version: str
+    shown_lines: tuple[str, ...] | None
+    total_lines: int
+
+
+@dataclass(eq=False)
+class FileTooLarge(Refusal):
+    """The file is above the limit; `setting` is the key of it, when that is not `limit_bytes`."""
+
+    code: ClassVar[str] = "FILE_TOO_LARGE"
+    size_bytes: int
+    limit_bytes: int
+    setting: str | None = None
+
+
+@dataclass(eq=False)
+class StatsMismatch(Refusal):
+    """The caller's counters are not those of the file on disk."""
+
+    code: ClassVar[str] = "STATS_MISMATCH"
+    known_old_total_lines: int
+    known_old_total_bytes: int
+    actual_total_lines: int
+    actual_total_bytes: int
+    version: str
+
+
+@dataclass(eq=False)
+class StaleRead(Refusal):
+    """The version the caller read cannot be carried to the file as it is now."""
+
+    code: ClassVar[str] = "STALE_READ"
+    version: str
+    current_version: str
+    total_lines: int
+    reason: str
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class AccessDenied(Refusal):
+    """The member may not do this here."""
+
+    code: ClassVar[str] = "ACCESS_DENIED"
+    operation: str
+    rule: str
+
+
+@dataclass(eq=False)
+class AnchorNotFound(Refusal):
+    """No line matches the anchor; `closest` are the lines most like it, if any are close.
+
+    `before_start`: lines match the end anchor, but none of them after a start
+    anchor; `closest` are lines of both then.
+    """
+
+    code: ClassVar[str] = "ANCHOR_NOT_FOUND"
+    argument: str
+    anchor: str
+    match: str
+    closest: tuple[LineShown, ...] | None = None
+    before_start: bool | None = None
+
+
+@dataclass(eq=False)
+class AnchorAmbiguous(Refusal):
+    """Several places match and none was chosen, or one in which others start (`nested`)."""
+
+    code: ClassVar[str] = "ANCHOR_AMBIGUOUS"
+    argument: str
+    anchor: str
+    candidates_count: int
+    candidates: tuple[LineShown, ...]
+    nested: bool | None = None
+
+
+@dataclass(eq=False)
+class OccurrenceOutOfRange(Refusal):
+    """There are fewer candidates than the occurrence asked for."""
+
+    code: ClassVar[str] = "OCCURRENCE_OUT_OF_RANGE"
+    occurrence: str
+    candidates_count: int
+    candidates: tuple[LineShown, ...] = ()
+
+
+@dataclass(eq=False)
+class ContentChanged(Refusal):
+    """What the edit relies on, or has written when it is to be undone, is not what stands there."""
+
+    code: ClassVar[str] = "CONTENT_CHANGED"
+    reason: str
+    planned_lines: str | None = None
+    expected_old: str | None = None
+    found: str | None = None
+    later_edit_ids: tuple[int, ...] | None = None
+    undone_by: int | None = None
+
+
+@dataclass(eq=False)
+class AmbiguousMatch(Refusal):
+    """The target could now be in more than one place."""
+
+    code: ClassVar[str] = "AMBIGUOUS_MATCH"
+    planned_lines: str
+    candidate_lines: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class InvalidHunkId(Refusal):
+    """The id is not eight lower-case hexadecimal characters."""
+
+    code: ClassVar[str] = "INVALID_HUNK_ID"
+    hunk_id: str
+
+
+@dataclass(eq=False)
+class HunkNotFound(Refusal):
+    """There is no such plan now; `reason` is applied, discarded, expired or unknown."""
+
+    code: ClassVar[str] = "HUNK_NOT_FOUND"
+    hunk_id: str
+    reason: str
+
+
+@dataclass(eq=False)
+class WrongOwner(Refusal):
+    """The plan belongs to another member."""
+
+    code: ClassVar[str] = "WRONG_OWNER"
+    hunk_id: str
+
+
+@dataclass(eq=False)
+class WrongMode(Refusal):
+    """The plan was made by another tool or toolset."""
+
+    code: ClassVar[str] = "WRONG_MODE"
+    hunk_id: str
+    planned_with: str
+    called_with: str
+
+
+@dataclass(eq=False)
+class EditNotFound(Refusal):
+    """No such edit can be taken back; `reason` is unknown, pruned, replaced or failed."""
+
+    code: ClassVar[str] = "EDIT_NOT_FOUND"
+    edit_id: int
+    reason: str
+    newest_edit_id: int | None = None
+
+
+@dataclass(eq=False)
+class PartialMatchFail(Refusal):
+    """Some text of a batch stands nowhere, or in several places."""
+
+    code: ClassVar[str] = "PARTIAL_MATCH_FAIL"
+    failed_index: int
+    failures: tuple[FailedEdit, ...]
+
+
+@dataclass(eq=False)
+class CollisionDetected(Refusal):
+    """Regions of a batch overlap; all pairs are named, or how many there are is told."""
+
+    code: ClassVar[str] = "COLLISION_DETECTED"
+    collisions: tuple[Clash, ...]
+    collisions_count: int | None = None
+
+
+@dataclass(eq=False)
+class DuplicateEdits(Refusal):
+    """Two edits of a batch are the same, by index from 0."""
+
+    code: ClassVar[str] = "DUPLICATE_EDITS"
+    indices: tuple[int, int]
+
+
+@dataclass(eq=False)
+class Conflict(Refusal):
+    """The file is not as expected; `mismatches`: all that differs, as `expected` and `actual`."""
+
+    code: ClassVar[str] = "CONFLICT"
+    expectation: str
+    expected: int | str
+    actual: int | str
+    mismatches: Mapping[str, Mapping[str, int | str]]
+
+
+@dataclass(eq=False)
+class ApprovalRequired(Refusal):
+    """A person has to approve it first; `why` is member, path, lines, files or drifted.
+
+    With a `hunk_id` the plan waits for the person; without one the tool writes
+    at once, which this member may not do there.
+    """
+
+    code: ClassVar[str] = "APPROVAL_REQUIRED"
+    why: str
+    hunk_id: str | None = None
+
+
+@dataclass(eq=False)
+class HunkRejected(Refusal):
+    """A person has looked at the plan and said no; `reason` is what was said."""
+
+    code: ClassVar[str] = "HUNK_REJECTED"
+    hunk_id: str
+    by: str
+    reason: str
+
+
+@dataclass(eq=False)
+class AlreadyDecided(Refusal):
+    """Somebody was first: the plan was approved or rejected (`verdict`) before."""
+
+    code: ClassVar[str] = "ALREADY_DECIDED"
+    hunk_id: str
+    by: str
+    verdict: str
+
+
+@dataclass(eq=False)
+class Crashed(Refusal):
+    """A bug of ours, logged under `log_id`; nothing is known to be written."""
+
+    code: ClassVar[str] = "FAILED"
+    log_id: str
+
+
+@dataclass(eq=False)
+class Failed(Refusal):
+    """The operating system refused; `reason` is its own word for it."""
+
+    code: ClassVar[str] = "FAILED"
+    operation: str
+    reason: str
+
+
+@dataclass(eq=False)
+class ConfigInvalid(Failed):
+    """The configuration became unusable, so no rights are known; `reason` names file and key."""
+
+    operation: str = "read the configuration"
+    reason: str = field(default="")
+
+
+@dataclass(eq=False)
+class Unsettled(Refusal):
+    """The system refused to write, and refused the way back too; recovery will settle it.
+
+    `paths` are the files that may hold a part of it until then.
+    """
+
+    code: ClassVar[str] = "FAILED"
+    operation: str
+    reason: str
+    paths: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class StateFailed(Failed):
+    """A file of the state folder cannot be used now; `file` is its path."""
+
+    file: str
+
+
+@dataclass(eq=False)
+class StateDamaged(StateFailed):
+    """What the file holds cannot be read; it has to be set aside."""
+
+
+@dataclass(eq=False)
+class SchemaMismatch(StateFailed):
+    """Another build wrote the file: its schema number, and the one that this build reads."""
+
+    found_schema: int
+    own_schema: int
+
+
+@dataclass(eq=False)
+class Busy(Refusal):
+    """Somebody else worked on it for longer than one waits; nothing was written.
+
+    `target` is the file, or the database of copydesk. Who holds it is told as far as
+    it is known: the member and the tool, the process on its machine, since when (UTC).
+    """
+
+    code: ClassVar[str] = "BUSY"
+    target: str
+    waited_seconds: int
+    holder_member: str | None = None
+    holder_tool: str | None = None
+    holder_process: int | None = None
+    holder_machine: str | None = None
+    held_since: str | None = None
+
+
+@dataclass(eq=False)
+class ServerFailed(Failed):
+    """The server that machines share did not answer, or refused; `reason` names it."""
+
+
+@dataclass(eq=False)
+class TurnLost(Failed):
+    """The writer lost its turn at a file before it could write; it may be asked again."""
+
+    @staticmethod
+    def of(key: str) -> TurnLost:
+        """The turn that was held as `key` was lost."""
+        what = "a file with several names" if key.startswith("\0") else key
+        return TurnLost("write", f"the turn at {what} was lost; others may have had it since")
+
+
+POLL_SECONDS = 0.05
+"""How often a call that waits asks whether it was cancelled."""
+
+_cancelled: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=None)
+
+
+@dataclass(eq=False)
+class Cancelled(Failed):
+    """The caller cancelled the call before its write began."""
+
+    operation: str = "write"
+    reason: str = field(default="the call was cancelled")
+
+
+@contextmanager
+def cancelled_by(asked: Callable[[], bool]) -> Generator[None]:
+    """What is called within, in this thread, is cancelled once `asked` says so.
+
+    >>> import threading
+    >>> stop = threading.Event()
+    >>> with cancelled_by(stop.is_set):
+    ...     check_cancelled()
+    """
+    before = _cancelled.set(asked)
+    try:
+        yield
+    finally:
+        _cancelled.reset(before)
+
+
+def check_cancelled() -> None:
+    """Raise Cancelled if the call at hand was cancelled."""
+    asked = _cancelled.get()
+    if asked is not None and asked():
+        raise Cancelled()
+
+
+def poll_seconds() -> float | None:
+    """How long the call may wait before it has to ask again; None for any time."""
+    return None if _cancelled.get() is None else POLL_SECONDS
