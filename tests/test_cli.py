@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.app import helping
-from copydesk.app.cli import main
+from copydesk.app.cli import help, main
 
 HOSTILE = "a\x1b[31mred\n\u202egpj\t.txt"
 HOSTILE_TEXT = "x \x1b]0;title\x07 \u202e y\nsecond\n"
@@ -104,12 +103,12 @@ def test_version(shell: Shell) -> None:
 def test_call_lists_the_tools(shell: Shell) -> None:
     ran = shell("call")
     named = [line.split()[0] for line in ran.out.splitlines()[1:]]
-    assert named == [tool.name for tool in helping.catalog()]
+    assert named == [tool.name for tool in help.catalog()]
     assert [row["name"] for row in shell("call", "--json").data] == named
 
 
-@pytest.mark.parametrize("tool", helping.catalog(), ids=lambda tool: tool.name)
-def test_every_tool_has_help(shell: Shell, tool: helping.Tool) -> None:
+@pytest.mark.parametrize("tool", help.catalog(), ids=lambda tool: tool.name)
+def test_every_tool_has_help(shell: Shell, tool: help.Tool) -> None:
     ran = shell("call", tool.name, "--help")
     assert ran.status == 0
     for name in tool.schema["properties"]:

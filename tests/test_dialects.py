@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from copydesk.app import helping
-from copydesk.app.cli import DIALECTS as CLI_DIALECTS
+from copydesk.app.cli import help
+from copydesk.app.cli.parser import DIALECTS as CLI_DIALECTS
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools.catalog import Tool
@@ -31,7 +31,7 @@ from test_describe import PLAIN
 
 Schema = Mapping[str, Any]
 
-TOOLS = helping.catalog()
+TOOLS = help.catalog()
 NAMES = [tool.name for tool in TOOLS]
 EVERY = pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
 BOTH = pytest.mark.parametrize("lang", ["en", "zh"])

@@ -232,7 +232,7 @@ def test_stdio_ends_when_a_call_does_not(tmp_path: Path) -> None:
 
 LIGHT = """
 import sys
-import copydesk.app.cli, copydesk.app.commands
+import copydesk.app.cli.commands
 heavy = {"mcp", "mcp_types", "pydantic", "starlette", "uvicorn", "anyio", "jsonschema"}
 print(sorted(heavy & sys.modules.keys()))
 """

@@ -15,13 +15,12 @@ import re
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from copydesk.app.usage import perhaps
 from copydesk.desk.policy import Approver, Policy
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.globs import covers
@@ -69,6 +68,7 @@ _FROM_ENVIRONMENT = (
     *_MOST,
 )
 
+_LONGEST_NAME = 100
 _log = logging.getLogger("copydesk")
 
 _SCHEMES = ("redis://", "rediss://", "unix://")
@@ -507,3 +507,11 @@ def _covering(glob: str) -> Callable[[RelPath], bool]:
     """The same as a question about paths."""
     anywhere = glob if "/" in glob else f"**/{glob}"
     return lambda path: covers(anywhere, path)
+
+
+def perhaps(name: str, known: Iterable[str]) -> str:
+    """`; did you mean a or b?`, or nothing when no name is close."""
+    from difflib import get_close_matches  # only a mistake pays for it
+
+    close = get_close_matches(name[:_LONGEST_NAME], list(known), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

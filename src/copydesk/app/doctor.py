@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from copydesk.app.config import VARIABLES, Config, ConfigError, load
-from copydesk.app.usage import perhaps
+from copydesk.app.config import VARIABLES, Config, ConfigError, load, perhaps
 from copydesk.desk.database import Database
 from copydesk.desk.retention import Outlook
 from copydesk.errors import (

@@ -1,8 +1,7 @@
-"""What a terminal shows: colours where they are wanted, tables, times, JSON.
+"""What a terminal shows: text made safe, colours, tables, times, JSON.
 
-What lives here: the look. What must not: what is shown. Invariant: text from
-files never reaches the terminal with its control characters or marks of
-direction alive, in JSON neither.
+Text from files never reaches the terminal with its control characters or marks of direction
+alive, nor does JSON.
 """
 
 from __future__ import annotations
@@ -14,9 +13,17 @@ import sys
 import time
 import unicodedata
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Final, TextIO, cast
 
-from copydesk.app.hidden import HIDDEN
+from copydesk.tools.catalog import Answer
+
+HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb"
+    "\U000e0000-\U000e01ef]"
+)
+"""Control characters, marks of direction, characters without width, halves of a character."""
+
 
 _BREAKS = re.compile("[\t\n]")
 _STYLES = {"+": "32", "-": "31", "@": "36"}
@@ -105,6 +112,12 @@ def ago(milliseconds: int) -> str:
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
 
 
+def print_answer(answer: Answer) -> None:
+    """All that a tool answers, with colours for a diff."""
+    text = diff(answer.text, colours(sys.stdout)) if answer.diff else safe(answer.text)
+    out(text if text.endswith("\n") else f"{text}\n")
+
+
 def complain(text: str) -> None:
     """Words on standard error."""
     print(f"copydesk: {safe(text)}", file=sys.stderr)
@@ -154,3 +167,34 @@ def _width(text: str) -> int:
         return len(text)
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+
+
+def out(text: str) -> None:
+    """The text on standard output."""
+    sys.stdout.write(text)
+
+
+def dump(data: object) -> None:
+    """One JSON value on standard output."""
+    out(as_json(data))
+
+
+def data_of(report: Answer) -> dict[str, object]:
+    """A report as one JSON value: its data, and the diff."""
+    return {**report.data, **({"diff": report.diff} if report.diff else {})}
+
+
+def is_refused(report: Answer) -> bool:
+    """Whether nothing was done: refused, or a person has to approve it first."""
+    return report.is_error or report.fields.get("status") == "pending"
+
+
+def short(report: Answer) -> None:
+    """What a person needs of a report: the summary, warnings, and the diff."""
+    data = report.data
+    warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
+    for words in (data["summary"], *warnings):
+        if words:
+            out(line(str(words)) + "\n")
+    if report.diff:
+        out("\n" + diff(report.diff, colours(sys.stdout)))

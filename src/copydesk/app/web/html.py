@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from copydesk.app.hidden import HIDDEN
+from copydesk.app.terminal import HIDDEN
 
 _EMPTY_TAGS: Final = frozenset(("br", "hr", "img", "input", "link", "meta", "col"))
 

@@ -1,8 +1,4 @@
-"""What each command does, once the command line is understood.
-
-What lives here: the step from options to the open workspace and to print. What
-must not: the grammar of the command line (`cli`), what a tool means.
-"""
+"""What each command does: from the options to the open workspace, and to what is printed."""
 
 from __future__ import annotations
 
@@ -11,29 +7,35 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from copydesk.app import arguments, failing, helping, history, terminal
+from copydesk.app import terminal
+from copydesk.app.cli import errors, help
+from copydesk.app.cli.parser import Own, UsageError, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.opening import Opened, default_root, open_workspace
-from copydesk.app.printing import data_of, dump, is_refused, out, short
-from copydesk.app.usage import UsageError, unknown
+from copydesk.app.terminal import data_of, dump, is_refused, out, short
+from copydesk.desk.history import Past
+from copydesk.desk.recovery import Settled
 from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
+from copydesk.text.encoding import encoding_of_diff
+from copydesk.text.unified import counts
 from copydesk.tools.catalog import Answer, Catalog
+from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
 from copydesk.tools.notes_parts import Kept
 from copydesk.tools.report import Lang
+from copydesk.tools.transactions import APPLY_ALL
 from copydesk.tools.ws_mod import APPLY
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the exit status.
 
-    Raises what `failing` knows: Refusal, UsageError, ConfigError, and the errors
-    of the disk. The language that the configuration decides is set in `options`.
+    Raises one of `errors.KNOWN`. Sets the language of the configuration in `options`.
     """
     return _COMMANDS[options.command](options)
 
@@ -77,12 +79,12 @@ def _open(options: argparse.Namespace, *, looks: bool = False) -> Opened:
 
 def _call(options: argparse.Namespace) -> int:
     if options.tool is None:
-        return helping.tools(_config(options, _root(options)).lang, as_json=options.json)
-    tool = helping.find(options.tool)
-    words = arguments.read(tool.name, options.arguments, tool.schema)
+        return help.tools(_config(options, _root(options)).lang, as_json=options.json)
+    tool = help.find(options.tool)
+    words = read_arguments(tool.name, options.arguments, tool.schema)
     _set_own(options, words.own)
     if "help" in words.own:
-        return helping.tool(tool, _config(options, _root(options)).lang, as_json=options.json)
+        return help.tool(tool, _config(options, _root(options)).lang, as_json=options.json)
     given = words.arguments(sys.stdin)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
@@ -92,15 +94,12 @@ def _call(options: argparse.Namespace) -> int:
     counter.clear()
     if options.json:
         dump(data_of(report))
-    elif report.diff:
-        out(terminal.diff(report.text, terminal.colours(sys.stdout)))
     else:
-        text = terminal.safe(report.text)
-        out(text if text.endswith("\n") else f"{text}\n")
+        terminal.print_answer(report)
     return 1 if is_refused(report) else 0
 
 
-def _set_own(options: argparse.Namespace, own: arguments.Own) -> None:
+def _set_own(options: argparse.Namespace, own: Own) -> None:
     """copydesk's own options that stand after the tool, as if they stood before."""
     for name, value in own.items():
         if name == "lang" and value not in ("en", "zh"):
@@ -158,70 +157,98 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _apply(options: argparse.Namespace) -> int:
-    from copydesk.app.settling import apply_all
-
     wanted = list(dict.fromkeys(options.hunk_id))
     with _open(options, looks=True) as opened:
-        if len(wanted) > 1:
-            return apply_all(opened, wanted, opened.config.lang, as_json=options.json)
+        member, lang = opened.config.member, opened.config.lang
+        if len(wanted) == 1:
+            report = opened.call(member, APPLY, {"hunk_id": wanted[0]}, lang=lang)
+            return _print_report(options, report, wanted[0])
+        report = opened.call(member, APPLY_ALL, {"hunk_ids": wanted}, lang=lang)
+    status = _print_report(options, report, str(report.fields.get("hunk_id", "")))
+    if status and not options.json:
+        hunks = cast("Sequence[Mapping[str, object]]", report.fields.get("hunks", ()))
+        rows = [
+            (str(row["hunk_id"]), str(row["path"]), str(row.get("error", row["context_match"])))
+            for row in hunks
+        ]
+        sys.stderr.write(terminal.table(rows))
+    return status
 
-        def apply(hunk_id: str) -> tuple[dict[str, object], bool]:
-            config = opened.config
-            report = opened.call(config.member, APPLY, {"hunk_id": hunk_id}, lang=config.lang)
-            if not options.json:
-                _tell_applied(hunk_id, report, options.lang)
-            return data_of(report), not is_refused(report)
 
-        return _each(options, apply)
-
-
-def _tell_applied(hunk_id: str, report: Answer, lang: Lang) -> None:
-    if is_refused(report):
-        code, summary = str(report.fields["error"]), str(report.fields["summary"])
-        terminal.complain(f"{hunk_id}: {failing.with_next(code, summary, lang)}")
+def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = "") -> int:
+    """Print what a tool answered, in short; the exit status."""
+    if options.json:
+        dump(data_of(report))
+    elif is_refused(report):
+        errors.print_refusal(report, options.lang, hunk_id)
     else:
         short(report)
-        out("\n" if report.diff else "")
-        sys.stdout.flush()  # what was written is told before the next plan is
+    return 1 if is_refused(report) else 0
 
 
 def _discard(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         member = opened.member(opened.config.member)
 
-        def discard(hunk_id: str) -> tuple[dict[str, object], bool]:
-            try:
-                plan = opened.desk.discard(member, hunk_id)
-            except Refusal as refusal:
-                if not options.json:
-                    words = failing.refusal_words(refusal, options.lang)
-                    terminal.complain(f"{hunk_id}: {words}")
-                return failing.refusal_data(refusal, options.lang, hunk_id=hunk_id), False
-            summary = say("cli.discarded", options.lang, {"id": plan.id, "path": plan.request.path})
-            if not options.json:
-                out(terminal.line(summary) + "\n")
+        def discard(hunk_id: str) -> dict[str, object]:
+            plan = opened.desk.discard(member, hunk_id)
             path = str(plan.request.path)
-            return {"status": "ok", "hunk_id": plan.id, "path": path, "summary": summary}, True
+            summary = say("cli.discarded", options.lang, {"id": plan.id, "path": path})
+            return {"hunk_id": plan.id, "path": path, "summary": summary}
 
         return _each(options, discard)
 
 
 def _approve(options: argparse.Namespace) -> int:
-    from copydesk.app.reviewing import approving
+    from copydesk.app.cli.review import approve, decision_data
 
     with _open(options, looks=True) as opened:
-        return _each(options, approving(opened, options.after, as_json=options.json))
+
+        def decide(hunk_id: str) -> dict[str, object]:
+            decision = approve(opened, hunk_id, options.after, as_json=options.json)
+            return decision_data(decision, options.lang)
+
+        return _each(options, decide)
 
 
 def _reject(options: argparse.Namespace) -> int:
-    from copydesk.app.reviewing import rejecting
+    from copydesk.app.cli.review import decision_data
 
     with _open(options, looks=True) as opened:
-        return _each(options, rejecting(opened, options.reason, as_json=options.json))
+        reviewer, review = opened.member(opened.config.member), opened.desk.review
+
+        def decide(hunk_id: str) -> dict[str, object]:
+            return decision_data(review.reject(reviewer, hunk_id, options.reason), options.lang)
+
+        return _each(options, decide)
+
+
+def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) -> int:
+    """Act on each plan that is named, once; a refusal of one does not stop the others.
+
+    `act` gives the data of what was done, with a summary, or raises Refusal.
+    """
+    found: list[dict[str, object]] = []
+    status = 0
+    for hunk_id in dict.fromkeys(options.hunk_id):
+        try:
+            data = {"status": "ok", **act(hunk_id)}
+        except Refusal as refusal:
+            status = 1
+            data = errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
+            if not options.json:
+                terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
+        else:
+            if not options.json:
+                out(terminal.line(str(data["summary"])) + "\n")
+        found.append(data)
+    if options.json:
+        dump(found if len(options.hunk_id) > 1 else found[0])
+    return status
 
 
 def _review(options: argparse.Namespace) -> int:
-    from copydesk.app.stepping import review
+    from copydesk.app.cli.review import review
 
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
@@ -230,37 +257,124 @@ def _review(options: argparse.Namespace) -> int:
 
 
 def _recover(options: argparse.Namespace) -> int:
-    from copydesk.app.settling import recover
-
     with _open(options, looks=True) as opened:
-        return recover(opened, opened.config.lang, as_json=options.json)
-
-
-def _each(options: argparse.Namespace, act: Callable[[str], tuple[dict[str, object], bool]]) -> int:
-    """Act on each plan that is named, once; a refusal of one does not stop the others."""
-    done = [act(hunk_id) for hunk_id in dict.fromkeys(options.hunk_id)]
+        found, lang = opened.recovered, opened.config.lang
+        swept = opened.recovery.sweep(time.time_ns() // 1_000_000)
     if options.json:
-        found = [data for data, _ in done]
-        dump(found if len(options.hunk_id) > 1 else found[0])
-    return 0 if all(ok for _, ok in done) else 1
+        dump({"settled": [_recovered_data(each) for each in found], "leftovers_removed": swept})
+    else:
+        if found:
+            rows = [_recovered_row(each, lang) for each in found]
+            out(terminal.table([_RECOVERED_HEAD, *rows]))
+        else:
+            out(say("cli.nothing_to_settle", lang) + "\n")
+        if swept:
+            out(say("cli.swept", lang, {"count": swept}) + "\n")
+    return 1 if any(each.state in ("open", "unsure") for each in found) else 0
+
+
+_RECOVERED_HEAD = ("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")
+
+
+def _recovered_row(one: Settled, lang: Lang) -> tuple[str, ...]:
+    entry = one.entry
+    ended = say(f"settled.{one.state}", lang)
+    return (
+        str(entry.edit_id),
+        terminal.when(entry.time_ms),
+        entry.member,
+        str(entry.path),
+        entry.group or "-",
+        f"{ended}: {one.reason}" if one.reason else ended,
+    )
+
+
+def _recovered_data(one: Settled) -> dict[str, object]:
+    entry = one.entry
+    return {
+        "edit_id": entry.edit_id,
+        "time_ms": entry.time_ms,
+        "member": entry.member,
+        "tool": entry.tool,
+        "path": str(entry.path),
+        "transaction_id": entry.group,
+        "hunk_id": entry.hunk_id,
+        "state": one.state,
+        "reason": one.reason,
+    }
 
 
 def _history(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         edits = opened.history(opened.config.member, options.path, options.most)
-    if not edits and options.path and not options.json:
+    if options.json:
+        dump([_edit_data(edit) for edit in edits])
+    elif edits:
+        out(terminal.table([_HISTORY_HEAD, *(_edit_row(edit, options.lang) for edit in edits)]))
+    elif options.path:
         out(terminal.line(say("cli.none_there", options.lang, {"path": options.path})) + "\n")
-        return 0
-    return history.history(edits, options.lang, diffs=options.diff, as_json=options.json)
+    else:
+        out(say("cli.none_written", options.lang) + "\n")
+    if options.diff and not options.json:
+        coloured = terminal.colours(sys.stdout)
+        for edit in edits:
+            head = terminal.strong(f"edit {edit.edit_id}", coloured)
+            out(f"\n{head}\n{terminal.diff(_edit_diff(edit), coloured)}")
+    return 0
+
+
+_HISTORY_HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE")
+
+
+def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
+    added, removed = counts(edit.diff)
+    state: list[str] = [edit.state]
+    if edit.undoes:
+        state.append(say("cli.undoes", lang, {"id": edit.undoes}))
+    if edit.undone_by:
+        state.append(say("cli.undone_by", lang, {"id": edit.undone_by}))
+    return (
+        str(edit.edit_id),
+        terminal.when(edit.time_ms),
+        edit.member,
+        edit.tool,
+        str(edit.path),
+        f"+{added} -{removed}",
+        ", ".join(state),
+    )
+
+
+def _edit_data(edit: Past) -> dict[str, object]:
+    return {
+        "edit_id": edit.edit_id,
+        "time_ms": edit.time_ms,
+        "member": edit.member,
+        "tool": edit.tool,
+        "path": str(edit.path),
+        "kind": edit.kind,
+        "state": edit.state,
+        "undoes": edit.undoes,
+        "undone_by": edit.undone_by,
+        "hunk_id": edit.hunk_id,
+        "digest_before": edit.before,
+        "digest_after": edit.after,
+        "diff": _edit_diff(edit),
+    }
+
+
+def _edit_diff(edit: Past) -> str:
+    return encoding_of_diff(edit.diff, None).decode(edit.diff)
 
 
 def _undo(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        return history.undo(opened, options.edit_id, options.lang, as_json=options.json)
+        arguments = {"edit_id": options.edit_id}
+        report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
+    return _print_report(options, report)
 
 
 def _notes(options: argparse.Namespace) -> int:
-    from copydesk.app.notes_cli import run
+    from copydesk.app.cli.notes import run
 
     with _open(options) as opened:
         return run(opened, options)
@@ -270,7 +384,7 @@ def _schema(options: argparse.Namespace) -> int:
     from copydesk.tools import dialects
 
     config = _config(options, _root(options))
-    chosen = Catalog(helping.catalog()).of(config.toolsets)
+    chosen = Catalog(help.catalog()).of(config.toolsets)
     dump(dialects.definitions(chosen, options.dialect, config.lang))
     return 0
 
@@ -323,16 +437,14 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    if options.story == "notes":
-        from copydesk.app.demo_notes import demo_notes as demo
-    else:
-        from copydesk.app.demo import demo
+    from copydesk.app.demo import demo, demo_notes
 
+    run_demo = demo_notes if options.story == "notes" else demo
     lang = cast(Lang, options.lang or "en")
     if not options.json:
-        return demo(keep=options.keep, lang=lang)
+        return run_demo(keep=options.keep, lang=lang)
     with contextlib.redirect_stdout(sys.stderr):
-        status = demo(keep=options.keep, lang=lang)
+        status = run_demo(keep=options.keep, lang=lang)
     dump({"status": "error" if status else "ok"})
     return status
 

@@ -1,9 +1,4 @@
-"""How a command that failed tells it, in words or in JSON, and its exit status.
-
-What lives here: which failures are known, and their report. What must not: the
-words of refusals (`copydesk.tools.messages`). Anything else is a bug and keeps its
-traceback.
-"""
+"""How a command that failed is reported, in words or as JSON, and its exit status."""
 
 from __future__ import annotations
 
@@ -11,10 +6,11 @@ import sqlite3
 import sys
 
 from copydesk.app import terminal
+from copydesk.app.cli.parser import UsageError
 from copydesk.app.config import ConfigError
-from copydesk.app.usage import UsageError
 from copydesk.errors import Refusal
 from copydesk.tools import reports
+from copydesk.tools.catalog import Answer
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -26,9 +22,8 @@ _SEE = {
 }
 
 
-def known() -> tuple[type[Exception], ...]:
-    """The failures that are no bugs."""
-    return (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)
+KNOWN = (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)
+"""The failures that are no bugs; any other keeps its traceback."""
 
 
 def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
@@ -58,10 +53,16 @@ def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, 
 
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
     """A refusal for a person: its code, what happened, what to do."""
-    return with_next(refusal.code, reports.refusal_words(refusal, lang), lang)
+    return _with_next(refusal.code, reports.refusal_words(refusal, lang), lang)
 
 
-def with_next(code: str, words: str, lang: Lang) -> str:
+def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
+    """Print a tool's refusal for a person."""
+    words = _with_next(str(answer.fields["error"]), str(answer.fields["summary"]), lang)
+    terminal.complain(f"{hunk_id}: {words}" if hunk_id else words)
+
+
+def _with_next(code: str, words: str, lang: Lang) -> str:
     """Words on a refusal, with the command that helps."""
     see = f" {say(_SEE[code], lang)}" if code in _SEE else ""
     return f"{code}: {words}{see}"

@@ -1,8 +1,4 @@
-"""The commands of notes: list, show, edit by a diff, append, new documents, search.
-
-What lives here: these, once the workspace is open; blocks as a person wants to
-see them. What must not: the grammar of the command line (`cli`), what a tool means.
-"""
+"""The commands below `copydesk notes`: list, show, diff, append, new, daily, search."""
 
 from __future__ import annotations
 
@@ -10,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from copydesk.app import failing, terminal
+from copydesk.app import terminal
+from copydesk.app.cli import errors
+from copydesk.app.cli.parser import UsageError
 from copydesk.app.opening import Opened
-from copydesk.app.printing import data_of, dump, out
-from copydesk.app.usage import UsageError
+from copydesk.app.terminal import data_of, dump, out
 from copydesk.desk.notes.outcome import NoteBlock
-from copydesk.tools.catalog import Answer
 from copydesk.tools.messages import say
 from copydesk.tools.notes_calls import block_fields, label
 from copydesk.tools.notes_parts import Kept
@@ -148,18 +144,10 @@ def _call(
     if options.json:
         dump(data_of(answer))
     elif answer.is_error:
-        code, summary = str(answer.fields["error"]), str(answer.fields["summary"])
-        terminal.complain(failing.with_next(code, summary, lang))
+        errors.print_refusal(answer, lang)
     else:
-        out(_told(answer))
+        terminal.print_answer(answer)
     return 1 if answer.is_error else 0
-
-
-def _told(answer: Answer) -> str:
-    """What a tool answers, with colours for a diff."""
-    coloured = terminal.colours(sys.stdout)
-    text = terminal.diff(answer.text, coloured) if answer.diff else terminal.safe(answer.text)
-    return text if text.endswith("\n") else f"{text}\n"
 
 
 def _text(file: str | None) -> str:

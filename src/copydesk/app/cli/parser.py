@@ -1,22 +1,31 @@
-"""The command `copydesk`: what can be said on the command line.
-
-What lives here: the grammar of the command line, and no import that is heavy
-(each command fetches its own when it runs). Exit status: 0 done, 1 refused,
-2 the command line, the configuration or the workspace cannot be used.
-"""
+"""The grammar of the command line, of the arguments of a tool, and the error when it is not met."""
 
 from __future__ import annotations
 
 import argparse
-import io
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from typing import NoReturn, TextIO
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TextIO, cast
 
-from copydesk import __version__
-from copydesk.app.notes_grammar import add_commands
-from copydesk.app.usage import UsageError, unknown
+_LONGEST = 100
+
+
+class UsageError(Exception):
+    """The command line asks for what there is not; `hint` is the next step."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UsageError:
+    """The error for a name that there is not, with the close ones."""
+    from copydesk.app.config import perhaps  # only a mistake pays for it
+
+    return UsageError(f"no {kind} {name[:_LONGEST]!r}{perhaps(name, known)}", hint)
+
 
 DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
 _OPTIONS_WITH_VALUE = ("--root", "--member", "--lang")
@@ -50,72 +59,9 @@ _CALL_EPILOG = """\
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    _stand_in_for_closed()
-    _speak_utf_8(sys.stdin, "surrogateescape")
-    _speak_utf_8(sys.stdout, "backslashreplace")
-    _speak_utf_8(sys.stderr, "backslashreplace")
-    try:
-        status = _run(words)
-        sys.stdout.flush()
-    except OSError as error:
-        # The reader has gone (`| head`), or the disk is full: what Python still holds goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            return 1
-        print(f"copydesk: standard output: {error.strerror}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return status
-
-
-def _stand_in_for_closed() -> None:
-    """Open in the place of a standard stream that is closed one that goes nowhere.
-
-    Else the next file that is opened gets its number, and what is printed is in that file.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free
-            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # it stays open
-
-
-def _speak_utf_8(stream: TextIO, errors: str) -> None:
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8", errors=errors)
-
-
-def _run(words: Sequence[str]) -> int:
-    try:
-        options = _parsed(words)
-    except UsageError as error:
-        from copydesk.app.failing import report
-
-        return report(error, as_json="--json" in words)
-    if options.version:
-        print(f'{{"version": "{__version__}"}}' if options.json else f"copydesk {__version__}")
-        return 0
-    if options.command is None:
-        _parser()[0].print_help(sys.stderr)
-        return 2
-    from copydesk.app import commands
-    from copydesk.app.failing import known, report
-
-    try:
-        return commands.run(options)
-    except BrokenPipeError:
-        raise
-    except known() as error:
-        as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
-        return report(error, as_json=as_json, lang=options.lang or "en")
-
-
-def _parsed(words: Sequence[str]) -> argparse.Namespace:
+def parse(words: Sequence[str]) -> argparse.Namespace:
     """The options; raises UsageError."""
-    parser, names = _parser()
+    parser, names = new_parser()
     command = next(_plain_words(words), None)
     if command is not None and command not in names:
         raise unknown("command", command, names, "copydesk --help shows them.")
@@ -141,7 +87,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, f"{self.prog} --help shows how.")
 
 
-def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
+def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     """The parser, and the names of the commands."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--root", help="the workspace (default: COPYDESK_ROOT, else here)")
@@ -214,7 +160,7 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     manual.add_argument("topic", nargs="?", help="default: index")
     notes = add("notes", "notes by blocks: ls, cat, diff, append, new, daily, search")
     inner = notes.add_subparsers(dest="notes", metavar="COMMAND", title="commands", required=True)
-    add_commands(
+    _add_notes_commands(
         lambda name, words: inner.add_parser(
             name,
             help=words,
@@ -232,6 +178,36 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str]]:
     return parser, list(commands.choices)
 
 
+def _add_notes_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    """The grammar of the commands below `copydesk notes`; `add` makes the parser of one."""
+    ls = add("ls", "notebooks and their documents, or the blocks of a document")
+    ls.add_argument("block_id", nargs="?", metavar="ID")
+    ls.add_argument("--most", type=int, default=1_000, help="so many documents of each notebook")
+    cat = add("cat", "the text of a document or a block")
+    cat.add_argument("block_id", metavar="ID")
+    cat.add_argument("--ids", action="store_true", help="each block under its @@id@@")
+    cat.add_argument("--slice", help="some of the blocks, such as 0:5 or ID:+10")
+    diff = add("diff", "make a block diff, all of it or nothing")
+    diff.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
+    diff.add_argument("--dry-run", action="store_true", help="check it and show what would change")
+    diff.add_argument("--plan", action="store_true", help="prepare it, for copydesk apply")
+    diff.add_argument("--loose", action="store_true", help="white space in SEARCH may differ")
+    append = add("append", "put text at the end of a document or a block")
+    append.add_argument("block_id", metavar="ID")
+    append.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
+    new = add("new", "make a document beside, below or above another one")
+    new.add_argument("title")
+    new.add_argument("anchor_id", metavar="ID", help="the other document")
+    new.add_argument("--location", choices=("siblings", "children", "parent"), default="siblings")
+    new.add_argument("--file", help="its text; - for standard input")
+    daily = add("daily", "put text at the end of today's note")
+    daily.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
+    daily.add_argument("--notebook", help="its id, where there are several")
+    search = add("search", "find blocks that hold all words")
+    search.add_argument("words", nargs="+", metavar="WORD")
+    search.add_argument("--most", type=int, default=20, help="how many (default: 20)")
+
+
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
@@ -244,5 +220,91 @@ def _port(text: str) -> int:
     return int(text)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+Own = Mapping[str, str]
+"""copydesk's own options by name; a flag is "true"."""
+
+_OWN = ("root", "member", "lang")
+_FLAGS = ("json", "help")
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class ToolWords:
+    """What stands after a tool's name.
+
+    `text` is JSON (or `-`), None when there is none; `named` are arguments
+    by name.
+    """
+
+    tool: str
+    text: str | None
+    named: Mapping[str, object]
+    own: Own
+
+    def arguments(self, stdin: TextIO) -> object:
+        """The arguments, as JSON would give them; raises UsageError."""
+        if self.text is None:
+            return dict(self.named)
+        text, where = (stdin.read(), "standard input") if self.text == "-" else (self.text, "")
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            what = where or repr(text[:60])
+            raise _wrong(self.tool, f"{what} is no JSON ({error})") from None
+
+
+def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -> ToolWords:
+    """Tell apart the words after a tool's name; raises UsageError."""
+    known: Mapping[str, Any] = schema["properties"]
+    texts: list[str] = []
+    named: dict[str, object] = {}
+    own: dict[str, str] = {}
+    rest = deque(words)
+    while rest:
+        word = rest.popleft()
+        if not word.startswith("--") and word != "-h":
+            texts.append(word)
+            continue
+        spelled, mark, value = word.lstrip("-").partition("=")
+        name = "help" if word == "-h" else spelled.replace("-", "_")
+        form = cast("Mapping[str, Any]", known.get(name, {}))
+        if not mark:
+            flag = not form and name in _FLAGS
+            value = "true" if flag else _next_value(tool, name, form, rest)
+        if not form and name in (*_OWN, *_FLAGS):
+            own[name] = value
+        elif form.get("type") == "array":
+            named[name] = [*cast("list[object]", named.get(name, [])), value]
+        elif name in named:
+            raise _wrong(tool, f"--{name} is given twice")
+        else:
+            named[name] = _typed(value, form)
+    if len(texts) > 1 or (texts and named):
+        extra = texts[1] if len(texts) > 1 else texts[0]
+        raise _wrong(tool, f"one JSON, or --name value for each, but not {extra[:100]!r} too")
+    return ToolWords(tool, texts[0] if texts else None, named, own)
+
+
+def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:
+    """The value that stands after a name."""
+    if form.get("type") == "boolean" and not (rest and rest[0] in ("true", "false")):
+        return "true"
+    if not rest or (not form and name not in _OWN and rest[0].startswith("--")):
+        if form or name in _OWN:
+            raise _wrong(tool, f"--{name}: its value is missing")
+        return ""  # an argument that the tool does not have: the wire says so
+    return rest.popleft()
+
+
+def _typed(text: str, form: Mapping[str, Any]) -> object:
+    kinds = [form.get("type"), *(part.get("type") for part in form.get("anyOf", []))]
+    digits = text.removeprefix("-")
+    if "integer" in kinds and digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS:
+        return int(text)
+    if "boolean" in kinds and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+def _wrong(tool: str, message: str) -> UsageError:
+    return UsageError(f"{tool}: {message}", f"copydesk call {tool} --help shows what it takes.")

@@ -1,8 +1,7 @@
-"""`copydesk review`: one plan after the other on the terminal, and what is to become of it.
+"""The commands of a person who decides: approve, reject, and review, which steps through all plans.
 
-What lives here: the steps, keys and the editor. What must not: what a decision
-binds (the desk). Invariant: what is approved is what stands on the screen; when
-the file or the plan has moved on meanwhile, it is shown anew.
+What is approved is what was on the screen. When the file or the plan has changed since, it is
+shown again.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from copydesk.app import failing, terminal
+from copydesk.app import terminal
+from copydesk.app.cli import errors
 from copydesk.app.opening import Opened
-from copydesk.app.printing import out
-from copydesk.app.reviewing import said
+from copydesk.app.terminal import out
 from copydesk.desk.amending import regions_apart, text_of
 from copydesk.desk.decisions import Decision
 from copydesk.desk.member import Member
@@ -31,6 +30,49 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang, shown_diff
+
+
+def approve(opened: Opened, hunk_id: str, after: str, *, as_json: bool) -> Decision:
+    """Approve a plan; `after` is the start of the digest that the file shall come to, if known."""
+    reviewer, review = opened.member(opened.config.member), opened.desk.review
+    lang = opened.config.lang
+    shown = review.show(reviewer, hunk_id)
+    if shown.refusal is not None:
+        raise shown.refusal
+    _, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
+    facts = {"id": hunk_id, "after": shown.after}
+    known = shown.after.startswith(after) if after else shown.state == "exact"
+    if known and was_cut and not after:
+        if not as_json:
+            out(say("cli.approve_long", lang, facts) + "\n")
+        raise ContentChanged("not all of the change was shown")
+    if not known:
+        if not as_json:
+            text, _ = shown_diff(shown.diff, shown.draft.base.encoding, whole=True)
+            out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n")
+            out(say("cli.approve_after", lang, facts) + "\n")
+        raise ContentChanged("the file or the plan changed since it was shown")
+    return review.approve(reviewer, hunk_id, shown.before, shown.after)
+
+
+def decision_data(decision: Decision, lang: Lang) -> dict[str, object]:
+    """A decision for a program, with its summary in words."""
+    return {
+        "hunk_id": decision.plan[0],
+        "path": decision.path,
+        "verdict": decision.verdict,
+        "by": decision.by,
+        "before": decision.before,
+        "after": decision.after,
+        "reason": decision.reason,
+        "summary": decision_words(decision, lang),
+    }
+
+
+def decision_words(decision: Decision, lang: Lang) -> str:
+    """A decision in words."""
+    facts = {"id": decision.plan[0], "path": decision.path, "why": decision.reason}
+    return say("cli.approved" if decision.verdict == "approved" else "cli.rejected", lang, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +166,7 @@ class _Stepping:
             self._whole = hunk_id
         elif key == "y":
             decision = self._review.approve(self._reviewer, hunk_id, shown.before, shown.after)
-            self._took(_Done(hunk_id, "approved"), said(decision, self._lang))
+            self._took(_Done(hunk_id, "approved"), decision_words(decision, self._lang))
         elif key == "w":
             self._write(shown)
         elif key == "n":
@@ -132,7 +174,7 @@ class _Stepping:
             if not reason:
                 return False
             decision = self._review.reject(self._reviewer, hunk_id, reason)
-            self._took(_Done(hunk_id, "rejected"), said(decision, self._lang))
+            self._took(_Done(hunk_id, "rejected"), decision_words(decision, self._lang))
         elif key == "e":
             return self._edit(shown)
         elif key == "s":
@@ -241,7 +283,7 @@ class _Stepping:
 
     def _complain(self, hunk_id: str, refusal: Refusal) -> None:
         sys.stdout.flush()
-        terminal.complain(f"{hunk_id}: {failing.refusal_words(refusal, self._lang)}")
+        terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, self._lang)}")
 
     def _say(self, saying: str, **facts: object) -> None:
         out(terminal.line(say(saying, self._lang, facts)) + "\n")

@@ -1,8 +1,4 @@
-"""What the shell shows of the tools: which there are, and what each takes.
-
-What lives here: the catalog's rows as a person reads them. What must not: words
-of its own on what a tool does (`copydesk.tools.messages` has them).
-"""
+"""What the shell shows of the tools: which there are, and what each takes."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from copydesk.app import terminal
-from copydesk.app.usage import unknown
+from copydesk.app.cli.parser import unknown
 from copydesk.tools import dialects
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool

@@ -1,0 +1,79 @@
+"""The command `copydesk`: its entry point.
+
+Nothing heavy is imported before a command runs, and each imports what it needs. Exit status:
+0 done, 1 refused, 2 the command line, the configuration or the workspace cannot be used.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from copydesk import __version__
+from copydesk.app.cli.parser import UsageError, new_parser, parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _stand_in_for_closed()
+    _speak_utf_8(sys.stdin, "surrogateescape")
+    _speak_utf_8(sys.stdout, "backslashreplace")
+    _speak_utf_8(sys.stderr, "backslashreplace")
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except OSError as error:
+        # The reader has gone (`| head`), or the disk is full: what Python still holds goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 1
+        print(f"copydesk: standard output: {error.strerror}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _stand_in_for_closed() -> None:
+    """Open in the place of a standard stream that is closed one that goes nowhere.
+
+    Else the next file that is opened gets its number, and what is printed is in that file.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # it stays open
+
+
+def _speak_utf_8(stream: TextIO, errors: str) -> None:
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        options = parse(words)
+    except UsageError as error:
+        from copydesk.app.cli.errors import report
+
+        return report(error, as_json="--json" in words)
+    if options.version:
+        print(f'{{"version": "{__version__}"}}' if options.json else f"copydesk {__version__}")
+        return 0
+    if options.command is None:
+        new_parser()[0].print_help(sys.stderr)
+        return 2
+    from copydesk.app.cli.commands import run
+    from copydesk.app.cli.errors import KNOWN, report
+
+    try:
+        return run(options)
+    except BrokenPipeError:
+        raise
+    except KNOWN as error:
+        as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
+        return report(error, as_json=as_json, lang=options.lang or "en")

@@ -1,0 +1,7 @@
+"""`python -m copydesk.app.cli` is the command `copydesk`."""
+
+import sys
+
+from copydesk.app.cli import main
+
+sys.exit(main())
