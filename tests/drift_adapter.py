@@ -1,6 +1,6 @@
 """A hunk of line ranges carried over drift, as the drift data set asks for it.
 
-What lives here: the smallest editor around `copydesk.text.carry`, so that the
+What lives here: the smallest editor around `copydesk.text.relocation`, so that the
 rule can be measured without the rest of the product. Lines end at LF.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from copydesk.text.carry import Carried, Keys, Relocation
+from copydesk.text.relocation import Carried, Keys, Relocation
 
 BOM = b"\xef\xbb\xbf"
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from copydesk.text.align import Alignment, Run, align
-from copydesk.text.common import Common, longest, weigh
+from copydesk.text.diff import Alignment, Common, Run, align, longest, weigh
 
 FEW = st.lists(st.sampled_from("abc"), max_size=12)
 MANY = st.lists(st.integers(0, 40), max_size=40)

@@ -20,7 +20,7 @@ from copydesk.desk.database import Database
 from copydesk.desk.shown import LARGEST, MOST, Shown
 from copydesk.desk.snapshots_sqlite import SqliteSnapshots
 from copydesk.edit.draft import compose
-from copydesk.edit.place import locate
+from copydesk.edit.locate import locate
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.text.carry import Ambiguous, Carried, Changed, Keys, Relocation, Verdict, carry
+from copydesk.text.relocation import Ambiguous, Carried, Changed, Keys, Relocation, Verdict, carry
 from drift_adapter import BOM, Change, carry_hunk
 
 FEW = st.lists(st.sampled_from([b"a", b"b", b"", b"}"]), max_size=10)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import Draft, Normalized, check_expected, compose, content_lines
-from copydesk.edit.place import end_of, locate
+from copydesk.edit.draft import Draft, Normalized, check_expected, compose
+from copydesk.edit.locate import end_of, locate
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -18,6 +18,7 @@ from copydesk.edit.request import (
     Insert,
     RangeEdit,
     Request,
+    content_lines,
 )
 from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
 from copydesk.text.encoding import UTF8

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from copydesk.app.opening import Opened, open_workspace
-from copydesk.text import escapes
-from copydesk.text.encoding import UNKNOWN, Encoding, detect
+from copydesk.text.encoding import UNKNOWN, Encoding, detect, split_raw
 from copydesk.text.snapshot import Snapshot
 from mcp_calls import settings
 
@@ -205,4 +204,4 @@ def test_nothing_changes_for_files_that_decode(desk: Opened, tmp_path: Path) -> 
 
 
 def test_the_parts_are_cut_around_bytes() -> None:
-    assert escapes.parts("a\udcd6\udcd0b") == ["a", "\udcd6\udcd0", "b"]
+    assert split_raw("a\udcd6\udcd0b") == ["a", "\udcd6\udcd0", "b"]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text.find import closest_lines, found_in, matching_lines
+from copydesk.text.nearest import closest_lines
+from copydesk.text.search import found_in, matching_lines
 from copydesk.text.snapshot import Snapshot
 from texts import LINES, snapshots
 

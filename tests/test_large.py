@@ -24,9 +24,9 @@ from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdi
 from copydesk.errors import FileTooLarge, Refusal
 from copydesk.store import _os, large
 from copydesk.text import sizes
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Excerpt
 from copydesk.tools import reports
 from copydesk.tools.report import Report
 from texts import LineEdit, files, requests
@@ -255,7 +255,7 @@ def test_candidates_are_shown_as_elsewhere(desks: Desks) -> None:
 
 def test_more_candidates_than_are_kept(desks: Desks, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"same\n" * 40 + b"other\n"
-    monkeypatch.setattr("copydesk.text.seek.KEPT", 20)
+    monkeypatch.setattr("copydesk.text.search.KEPT", 20)
     for occurrence in (None, 3, 20, 21, 40, "last"):
         report = desks.check(data, Insert(PATH, Anchor("same"), "x", "after", occurrence))[0]  # type: ignore[arg-type]
         assert report.fields.get("error") == (

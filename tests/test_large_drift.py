@@ -18,9 +18,9 @@ from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text import sizes
-from copydesk.text.carry import Keys, Relocation
-from copydesk.text.excerpt import Excerpt
+from copydesk.text.relocation import Keys, Relocation
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Excerpt
 from test_large import PATH, TOOL, Desks, desks, numbered
 from texts import LineEdit, files, requests
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text import lines
-from copydesk.text.lines import Lines, lines_of
+from copydesk.text import line_index
+from copydesk.text.line_index import Lines, lines_of
 
 TEXTS = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"bcd", b"\n\n\n", b"x" * 9])).map(b"".join)
 
@@ -27,9 +27,9 @@ def check(data: bytes, first: int, asked: list[int], monkeypatch: pytest.MonkeyP
     listed = answers(lines_of(data, first, b"\n"), first, len(data), asked)
     for block, near in ((1, 0), (3, 2), (8, 1 << 20)):
         with monkeypatch.context() as patch:
-            patch.setattr(lines, "SHORT", 0)
-            patch.setattr(lines, "_BLOCK", block)
-            patch.setattr(lines, "_NEAR", near)
+            patch.setattr(line_index, "SHORT", 0)
+            patch.setattr(line_index, "_BLOCK", block)
+            patch.setattr(line_index, "_NEAR", near)
             index = lines_of(data, first, b"\n")
             assert answers(index, first, len(data), asked) == listed
 
@@ -42,7 +42,7 @@ def test_counting_and_listing_agree(data: bytes, first: int, asked: list[int]) -
 
 def test_starts_are_where_a_plain_loop_finds_them() -> None:
     data = b"".join(b"%d\n" % number * (number % 3) for number in range(20_000)) + b"end"
-    assert len(data) > lines.SHORT
+    assert len(data) > line_index.SHORT
     index = lines_of(data, 0, b"\n")
     starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
     assert index.count == len(starts)

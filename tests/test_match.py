@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text import match
-from copydesk.text.match import FEW, SHOWN, find_all, find_apart, overlapping, places
+from copydesk.text import search
+from copydesk.text.search import FEW, SHOWN, find_all, find_apart, overlapping, places
 from copydesk.text.snapshot import Snapshot
 
 SMALL = st.text(st.sampled_from("ab\n"), max_size=40)
@@ -106,12 +106,12 @@ def test_what_is_no_character_is_no_hindrance() -> None:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ways to search: the same is found in each."""
     if request.param == "small chunks":
-        monkeypatch.setattr(match, "_CHUNK", 3)
+        monkeypatch.setattr(search, "_CHUNK", 3)
     if request.param == "nothing installed":
         monkeypatch.setitem(sys.modules, "ahocorasick_rs", None)
     if request.param == "popular at once":
-        monkeypatch.setattr(match, "_POPULAR", 1)
-        monkeypatch.setattr(match, "_TABLE", 0)
+        monkeypatch.setattr(search, "_POPULAR", 1)
+        monkeypatch.setattr(search, "_TABLE", 0)
 
 
 @pytest.mark.usefixtures("way")
@@ -163,7 +163,7 @@ def test_as_brute_force_in_any_encoding(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 9, 16, 17, 50])
 def test_a_text_across_the_border_of_two_chunks(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(match, "_CHUNK", 64)
+    monkeypatch.setattr(search, "_CHUNK", 64)
     text = "".join(chr(0x4E00 + i) for i in range(200))
     wanted = [text[at : at + size] for at in range(200 - size)]
     for at, found in enumerate(find_all(Snapshot.of(text.encode()), wanted)):
@@ -192,7 +192,7 @@ def test_places_apart_are_those_of_a_replacement(text: str, wanted: str) -> None
 def test_a_popular_piece_is_given_up_and_the_others_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(match, "_CHUNK", 1_000)
+    monkeypatch.setattr(search, "_CHUNK", 1_000)
     keys = [b"a", b"b", b"c", b"d", b"e", b"f"]
     assert len(keys) > FEW
     found = places(b"b" + b"a" * 50_000 + b"b", keys, 10)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text.find import closest_lines
-from copydesk.text.near import nearest, nearest_of
+from copydesk.text.nearest import closest_lines, nearest, nearest_of
 from copydesk.text.snapshot import Snapshot
 from texts import snapshots
 

@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.place import Place, cut, end_of, locate
-from copydesk.edit.request import (
-    Anchor,
-    Append,
-    BlockReplace,
-    Insert,
-    Match,
-    Occurrence,
-    RangeEdit,
-)
+from copydesk.edit.locate import Place, cut, end_of, locate
+from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, Match, Occurrence, RangeEdit
 from copydesk.errors import (
     AnchorAmbiguous,
     AnchorNotFound,

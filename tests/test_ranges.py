@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.ranges import resolve, tail
+from copydesk.edit.locate import resolve_range, tail_count
 from copydesk.errors import InvalidRange, RangeOutOfBounds, Refusal
 
 
 def check(text: str, total: int, expected: tuple[int, int] | type[Refusal]) -> None:
     """The range means these lines (from 0, half-open), or is refused with the line count."""
     if isinstance(expected, tuple):
-        assert resolve(text, total) == expected
+        assert resolve_range(text, total) == expected
         return
     with pytest.raises(expected) as found:
-        resolve(text, total)
+        resolve_range(text, total)
     facts = found.value.facts()
     assert facts["range"] == text
     assert facts["total_lines"] == total
@@ -75,7 +75,7 @@ def test_no_meaning(text: str, total: int) -> None:
 @given(st.text("0123456789~-", max_size=24), st.integers(0, 30))
 def test_nothing_is_clamped(text: str, total: int) -> None:
     try:
-        start, stop = resolve(text, total)
+        start, stop = resolve_range(text, total)
     except Refusal:
         return
     assert 0 <= start <= stop <= total
@@ -103,4 +103,4 @@ def test_nothing_is_clamped(text: str, total: int) -> None:
     ],
 )
 def test_tail(text: str, expected: int | None) -> None:
-    assert tail(text) == expected
+    assert tail_count(text) == expected

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.desk.records import SCHEMA, RecordError, full, packed, squeezed, unpacked
-from copydesk.edit.place import Place
+from copydesk.edit.locate import Place
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
 from copydesk.text.change import ChangeSet, Edit

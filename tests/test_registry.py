@@ -19,7 +19,7 @@ from copydesk.desk.redis.server import Script
 from copydesk.desk.registry import Registry
 from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
 from copydesk.desk.retention import PLANS_KEPT
-from copydesk.edit.place import Place
+from copydesk.edit.locate import Place
 from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import HunkNotFound, ServerFailed

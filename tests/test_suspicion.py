@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from copydesk.edit.suspicion import check as suspect
+from copydesk.edit.request import check_no_patch as suspect
 from copydesk.errors import SuspiciousDiff
 
 

@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.opening import Opened, open_workspace
 from copydesk.desk.outcome import Undone
-from copydesk.edit.undo import carried, drift_of
+from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Collision, Edit
-from copydesk.text.excerpt import Excerpt
-from copydesk.text.follow import Followed, follow_through
+from copydesk.text.position_map import Followed, follow_through
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Excerpt
 from texts import changes, files
 
 FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})

@@ -26,14 +26,14 @@ from copydesk.desk.redis.bases import RedisBases
 from copydesk.desk.redis.journal import RedisJournal
 from copydesk.desk.snapshots_sqlite import SqliteSnapshots
 from copydesk.edit.draft import compose
-from copydesk.edit.place import Place, locate, of_parts
+from copydesk.edit.locate import Place, locate, of_parts
 from copydesk.edit.relocate import relocate
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.store.state import StateFile
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.follow import Followed, follow
+from copydesk.text.position_map import Followed, follow
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from processes import Facts, code, outcome

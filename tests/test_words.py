@@ -31,7 +31,7 @@ from copydesk.errors import (
     StateFailed,
     Unsettled,
 )
-from copydesk.text.carry import Reason
+from copydesk.text.relocation import Reason
 from copydesk.text.relpath import RelPath
 from copydesk.tools import messages
 from copydesk.tools.report import Lang

@@ -27,20 +27,21 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
-from copydesk.edit.expected import Expected
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import (
     Append,
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    Expected,
     Insert,
     RangeEdit,
     Request,
     StringEdit,
     Terms,
+    check_request,
+    check_text,
 )
-from copydesk.edit.sound import check_request, check_text
 from copydesk.errors import FileNotFound, InvalidArgs
 from copydesk.store.closing import Closing
 from copydesk.text.relpath import RelPath

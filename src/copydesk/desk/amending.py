@@ -14,7 +14,7 @@ from copydesk.desk.applying import Applying, digest_of
 from copydesk.desk.drafting import Drafting
 from copydesk.desk.setting import Setting
 from copydesk.edit.draft import Draft, compose
-from copydesk.edit.place import foot_span, locate, text_for
+from copydesk.edit.locate import foot_span, locate, text_for
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BatchEdit, BlockDiff, RangeEdit, Request
 from copydesk.errors import InvalidArgs

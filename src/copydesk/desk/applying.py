@@ -23,7 +23,7 @@ from copydesk.desk.shown import Shown
 from copydesk.desk.tally import Fared, How, counts
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.draft import Draft, compose
-from copydesk.edit.place import text_for
+from copydesk.edit.locate import text_for
 from copydesk.edit.plan import ContextMatch, Plan
 from copydesk.edit.relocate import place_of
 from copydesk.edit.request import BlockDiff

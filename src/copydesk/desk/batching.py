@@ -18,13 +18,11 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.draft import compose, whole_text
-from copydesk.edit.expected import Expected
-from copydesk.edit.place import Place
-from copydesk.edit.request import Append, BatchEdit, StringEdit
+from copydesk.edit.locate import Place
+from copydesk.edit.request import Append, BatchEdit, Expected, StringEdit
 from copydesk.errors import FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.encoding import of_new_file
-from copydesk.text.escapes import NONE, Escapes
+from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 from copydesk.text.source import Source
@@ -50,7 +48,7 @@ class Rewrite:
     created: bool
     edit_id: int = 0
     digest: str = ""
-    escapes: Escapes = NONE
+    escapes: Escapes = NO_ESCAPES
 
     @staticmethod
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:

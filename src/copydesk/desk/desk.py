@@ -37,11 +37,10 @@ from copydesk.desk.setting import Setting
 from copydesk.desk.transaction import Transactions
 from copydesk.desk.undoing import Undoing
 from copydesk.desk.writing import Job, Writer
-from copydesk.edit import suspicion
 from copydesk.edit.draft import Draft, compose, whole_text
-from copydesk.edit.place import foot_span
+from copydesk.edit.locate import foot_span
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms
+from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms, check_no_patch
 from copydesk.errors import (
     FileNotFound,
     StatsMismatch,
@@ -242,7 +241,7 @@ class Desk:
         """
         authorized(self._set.files, member, path, "write", "read")
         if not may_be_diff:
-            suspicion.check(content)
+            check_no_patch(content)
         added = bool(content) and not content.endswith("\n")
         nothing = self._drafting.nothing_at(path)
         crlf = content[: content.rfind("\n") + 1].endswith("\r\n")
@@ -275,7 +274,7 @@ class Desk:
         IncompleteRead for who was shown only a part of it.
         """
         if not may_be_diff:
-            suspicion.check(content)
+            check_no_patch(content)
         added = bool(content) and not content.endswith("\n")
 
         def make(now: Source) -> Revision:

@@ -16,7 +16,7 @@ from copydesk.desk.seeing import authorized, missing
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import ATTEMPTS
 from copydesk.edit.draft import Draft, check_expected, compose
-from copydesk.edit.place import Place, end_of, locate, sought_by, text_for
+from copydesk.edit.locate import Place, end_of, locate, sought_by, text_for
 from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
 from copydesk.edit.request import Append, BatchEdit, Insert, Request, Terms
 from copydesk.errors import (

@@ -8,14 +8,14 @@ what was cut is said.
 from __future__ import annotations
 
 from copydesk.desk.outcome import Reading
-from copydesk.edit import ranges
+from copydesk.edit.locate import first_line_of, resolve_range, tail_count
 from copydesk.errors import Failed, RangeOutOfBounds
 from copydesk.store.protocol import Files
 from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
-from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
+from copydesk.text.source import Facts
 
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000
@@ -63,8 +63,8 @@ def read_large(
 
     Raises Failed when the path no longer leads to the file of the `stamp`.
     """
-    last = ranges.tail(range_text)
-    wanted = ranges.first_line(range_text) if last is None else min(last, most_lines)
+    last = tail_count(range_text)
+    wanted = first_line_of(range_text) if last is None else min(last, most_lines)
     most_bytes = 4 * MOST_CHARACTERS + 4
     if last is not None and last > most_lines:
         wanted = last
@@ -131,10 +131,10 @@ def _shown(base: Snapshot, start: int, stop: int) -> tuple[tuple[str, ...], bool
 def _wanted(text: str, total: int) -> tuple[int, int]:
     if not text:
         return 0, total
-    last = ranges.tail(text)
+    last = tail_count(text)
     if last is not None:
         return max(total - last, 0), total
-    start, stop = ranges.resolve(text, total)
+    start, stop = resolve_range(text, total)
     if start == stop and total:
         raise RangeOutOfBounds(text, total)
     return start, stop

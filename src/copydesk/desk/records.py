@@ -14,9 +14,8 @@ from typing import Any, cast
 
 import msgpack
 
-from copydesk.edit.place import Place
-from copydesk.edit.plan import Plan
-from copydesk.edit.reads import BlockReads
+from copydesk.edit.locate import Place
+from copydesk.edit.plan import BlockReads, Plan
 from copydesk.edit.request import (
     Anchor,
     Append,

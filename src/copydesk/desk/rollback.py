@@ -19,7 +19,7 @@ from copydesk.desk.bases import Bases
 from copydesk.desk.journal import Entry, Journal
 from copydesk.desk.lanes import Lanes, inode_key
 from copydesk.desk.pieces import kept_and_new
-from copydesk.edit.undo import carried, drift_of
+from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store.protocol import Document, Files, Named, Piece, TargetMoved
 from copydesk.store.stamp import Stamp

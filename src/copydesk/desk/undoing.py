@@ -1,7 +1,7 @@
 """Taking an edit back: a change like any other, in the turn of its file.
 
 What lives here: which edits can be taken back, and from which text to which.
-What must not: how a change is carried (`copydesk.edit.undo`), who may write
+What must not: how a change is carried (`copydesk.edit.relocate`), who may write
 (`Writer` asks). Invariant: what is taken back is what the journal says that the
 edit did, and only where it stands; taking it back is an edit itself.
 """
@@ -21,7 +21,7 @@ from copydesk.desk.seeing import authorized
 from copydesk.desk.setting import Setting
 from copydesk.desk.writing import Job, Writer
 from copydesk.edit.plan import ContextMatch
-from copydesk.edit.undo import carried, drift_of, lines_of, needed
+from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
@@ -32,9 +32,8 @@ from copydesk.errors import (
 )
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.excerpt import Excerpt
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Source
+from copydesk.text.source import Excerpt, Source
 from copydesk.text.unified import unified
 
 _SHOWN = 8

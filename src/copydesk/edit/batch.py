@@ -36,13 +36,21 @@ from copydesk.errors import (
     InvalidArgs,
     PartialMatchFail,
 )
-from copydesk.text.align import align
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.encoding import Encoding
-from copydesk.text.escapes import NONE, Escapes, has_raw
-from copydesk.text.match import SHOWN, Matches, find_all, find_apart, overlapping
-from copydesk.text.near import nearest_of
-from copydesk.text.plain import Plain, Span, length_of, with_returns
+from copydesk.text.diff import align
+from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
+from copydesk.text.nearest import nearest_of
+from copydesk.text.search import (
+    SHOWN,
+    Matches,
+    Plain,
+    Span,
+    find_all,
+    find_apart,
+    length_of,
+    overlapping,
+    with_returns,
+)
 from copydesk.text.snapshot import Snapshot
 
 SHOWN_FAILURES = 500
@@ -64,7 +72,7 @@ class Batch:
     change: ChangeSet
     spans: tuple[Span, ...]
     no_op_count: int
-    escapes: Escapes = NONE
+    escapes: Escapes = NO_ESCAPES
 
 
 def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from copydesk.edit.batch import compile_parts
-from copydesk.edit.place import Place
-from copydesk.edit.reads import BlockReads
+from copydesk.edit.locate import Place
+from copydesk.edit.plan import BlockReads
 from copydesk.edit.request import (
     Action,
     Append,
@@ -23,6 +23,7 @@ from copydesk.edit.request import (
     Insert,
     RangeEdit,
     Request,
+    content_lines,
 )
 from copydesk.errors import (
     ContentChanged,
@@ -31,9 +32,9 @@ from copydesk.errors import (
     InvalidArgs,
 )
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.escapes import NONE, Escapes
-from copydesk.text.excerpt import Excerpt
+from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.snapshot import Text, whole
+from copydesk.text.source import Excerpt
 from copydesk.text.unified import Region, regions, unified
 
 _SHOWN_ESCAPES = 8
@@ -69,7 +70,7 @@ class Draft:
     change: ChangeSet
     new_lines: tuple[str, ...]
     normalized: Normalized
-    escapes: Escapes = NONE
+    escapes: Escapes = NO_ESCAPES
     created: bool = False
     after_digest: str | None = None
 
@@ -260,14 +261,6 @@ def _reads_as(expected: list[str], base: Text, place: Place) -> bool:
         if text != found and (pattern is None or not pattern.fullmatch(found)):
             return False
     return True
-
-
-def content_lines(content: str) -> list[str]:
-    """The lines of a text that a caller gave: they end with LF or CRLF and nothing else."""
-    lines = content.split("\n")
-    closing = lines.pop()
-    lines = [line.removesuffix("\r") for line in lines]
-    return [*lines, closing] if closing else lines
 
 
 def _split(content: str, newline: bytes) -> tuple[list[str], int, bool]:

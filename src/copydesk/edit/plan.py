@@ -10,10 +10,24 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from copydesk.edit.place import Place
-from copydesk.edit.reads import BlockReads
+from copydesk.edit.locate import Place
 from copydesk.edit.request import Action, Request
 from copydesk.errors import InvalidHunkId
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReads:
+    """What a plan for blocks relies on and comes to.
+
+    `digests` are pairs of a block's id and the SHA-256 in hex of its text, of the
+    blocks that are written or deleted whatever they hold. Lines are those of the
+    diff that was shown.
+    """
+
+    digests: tuple[tuple[str, str], ...]
+    lines_removed: int
+    lines_added: int
+
 
 ContextMatch = Literal["exact", "fuzz", "rejected"]
 Ended = Literal["applied", "discarded", "expired"]

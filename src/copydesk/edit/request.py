@@ -1,19 +1,50 @@
-"""What may be asked: one frozen type for each kind of edit.
+"""What may be asked: one frozen type for each kind of edit, and the checks of them.
 
-What lives here: the typed requests. What must not: JSON, files, how an edit is
-made. Invariant: a request holds valid Unicode without NUL (the wire refuses the
-rest), and anchors are one line and not empty.
+Invariant: a request holds valid Unicode without NUL, and anchors are one line and not empty.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from copydesk.edit.expected import Expected
-from copydesk.errors import InvalidArgs
+from copydesk.errors import Conflict, InvalidArgs, SuspiciousDiff
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the caller knows of the file: milliseconds since 1970, bytes, hex of the SHA-256."""
+
+    mtime_ms: int | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is expected."""
+        return self.mtime_ms is None and self.size_bytes is None and self.sha256 is None
+
+    def check(self, base: Snapshot, mtime_ms: int) -> None:
+        """Raise Conflict, with all that is otherwise."""
+        digest = None if self.sha256 is None else self.sha256.lower()
+        told = (
+            ("expected_size_bytes", self.size_bytes, self.size_bytes, base.size),
+            ("expected_mtime_ms", self.mtime_ms, self.mtime_ms, mtime_ms),
+            ("expected_sha256", self.sha256, digest, base.digest),
+        )
+        wrong: dict[str, dict[str, int | str]] = {
+            name: {"expected": given, "actual": actual}
+            for name, given, expected, actual in told
+            if given is not None and expected != actual
+        }
+        if wrong:
+            name, first = next(iter(wrong.items()))
+            raise Conflict(name, first["expected"], first["actual"], wrong)
+
 
 Action = Literal["replace", "delete", "append", "insert", "block_replace", "block_diff"]
 Match = Literal["contains", "equals"]
@@ -165,3 +196,62 @@ class Terms:
     existing_hunk_id: str | None = None
     auto: bool = False
     expected: Expected | None = None
+
+
+def content_lines(content: str) -> list[str]:
+    """The lines of a text that a caller gave: they end with LF or CRLF and nothing else."""
+    lines = content.split("\n")
+    closing = lines.pop()
+    lines = [line.removesuffix("\r") for line in lines]
+    return [*lines, closing] if closing else lines
+
+
+def check_request(request: Request) -> None:
+    """Raise InvalidArgs, naming the argument, for a text or an occurrence that cannot be one."""
+    if isinstance(request, BatchEdit):
+        for index, edit in enumerate(request.edits):
+            check_text(f"edits[{index}].old_string", edit.old)
+            check_text(f"edits[{index}].new_string", edit.new)
+        return
+    check_text("content", request.content)
+    if isinstance(request, Insert):
+        check_text("anchor", request.anchor.text)
+        _check_occurrence(request.occurrence)
+    if isinstance(request, BlockReplace):
+        check_text("start_anchor", request.start_anchor.text)
+        check_text("end_anchor", request.end_anchor.text)
+        _check_occurrence(request.occurrence)
+
+
+def check_text(argument: str, text: str) -> None:
+    """Raise InvalidArgs for a NUL, and for a lone surrogate."""
+    if "\0" in text:
+        raise InvalidArgs(argument, "holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgs(argument, "holds a lone surrogate") from None
+
+
+def _check_occurrence(occurrence: Occurrence | None) -> None:
+    if isinstance(occurrence, int) and occurrence < 1:
+        raise InvalidArgs("occurrence", "must be a number from 1, or last")
+
+
+_SIGNS = (
+    ("diff --git", re.compile(r"diff --git \S")),
+    ("*** Begin Patch", re.compile(r"\*\*\* Begin Patch\s*$")),
+    ("@@ ... @@", re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@")),
+)
+_OLD, _NEW = re.compile(r"--- \S"), re.compile(r"\+\+\+ \S")
+
+
+def check_no_patch(content: str) -> None:
+    """Raise SuspiciousDiff, with the sign and its line, for a text that looks like a patch."""
+    lines = content_lines(content)
+    for number, line in enumerate(lines, 1):
+        for sign, shape in _SIGNS:
+            if shape.match(line):
+                raise SuspiciousDiff(sign, number)
+        if _OLD.match(line) and number < len(lines) and _NEW.match(lines[number]):
+            raise SuspiciousDiff("---/+++ header pair", number)

@@ -23,13 +23,11 @@ from copydesk.store.refused import failed
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
 from copydesk.text.encoding import Encoding
-from copydesk.text.excerpt import Excerpt
-from copydesk.text.find import Close
-from copydesk.text.lines import Lines, lines_of
-from copydesk.text.seek import Hits, Sought, hits_of
+from copydesk.text.line_index import Lines, lines_of
+from copydesk.text.nearest import Close
+from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
-from copydesk.text.source import Whole
-from copydesk.text.survey import Survey, Surveyor
+from copydesk.text.source import Excerpt, Survey, Surveyor, Whole
 
 _MARGIN = 4
 _HEAD = 4

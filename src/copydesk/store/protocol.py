@@ -22,10 +22,9 @@ from copydesk.store.rg_results import Counts, Lines, Query, Raw, Snippets
 from copydesk.store.rg_results import Files as FoundFiles
 from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
-from copydesk.text.excerpt import Facts
 from copydesk.text.relpath import RelPath
-from copydesk.text.seek import Sought
-from copydesk.text.source import Source
+from copydesk.text.search import Sought
+from copydesk.text.source import Facts, Source
 
 Named = Callable[[RelPath], str | None]
 """The encoding that configuration names for a real path, if any."""

@@ -41,7 +41,7 @@ from copydesk.store.window import from_line, last_lines
 from copydesk.store.writing import Writing
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
-from copydesk.text.seek import Sought
+from copydesk.text.search import Sought
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Whole
 

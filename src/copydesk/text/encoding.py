@@ -1,21 +1,130 @@
-"""How the bytes of a file are read as text, and text put into it. Never guessed.
+"""How the bytes of a file are read as text and text becomes bytes of it; never guessed.
 
-What lives here: `Encoding` and how a file's one is found. What must not: files,
-configuration. Invariant: decoding never fails and never yields a lone surrogate
-(what does not decode is shown as `\\xNN`); encoding is exact or refused. How such a byte
-is kept within a text of ours: `copydesk.text.escapes`.
+Invariants: decoding never fails, and encoding is exact or refused. Within our texts a byte that
+does not decode is one lone surrogate, U+DC00 and its value; callers see and send it as `\\xNN`.
+Where bytes are shown so, a backslash before another escape, or before text that reads as one,
+is shown twice. What was shown of some lines, put in their place, is their very bytes:
+`unescaped(escaped(t), t) == t`.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 
 from copydesk.errors import BinaryFile, EncodingRefused, InvalidArgs
-from copydesk.text import escapes
-from copydesk.text.escapes import Escapes
+
+RAW_BASE = 0xDC00
+
+_RAW = re.compile("[\udc00-\udcff]")
+_RUNS = re.compile("([\udc00-\udcff]+)")
+_DOUBLED = {
+    least: re.compile(rf"\\+(?=x[{first}A-Fa-f][0-9A-Fa-f]|[" + "\udc00-\udcff])")
+    for least, first in ((0x00, "0-9"), (0x80, "89"))
+}
+_ESCAPE = re.compile(r"(\\+)x([0-9A-Fa-f]{2})")
+_SHOWN = {RAW_BASE + byte: f"\\x{byte:02x}" for byte in range(256)}
+
+
+@dataclass(frozen=True, slots=True)
+class Escapes:
+    r"""What became of `\xNN` in new text: those that stood for bytes, and those kept as text.
+
+    Each once, in lower case, as it is shown. Text that was there before is not told.
+    """
+
+    meant: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(each: Iterable[Escapes]) -> Escapes:
+        """All of them together."""
+        every = tuple(each)
+        return Escapes(
+            frozenset(escape for one in every for escape in one.meant),
+            frozenset(escape for one in every for escape in one.kept),
+        )
+
+
+NO_ESCAPES = Escapes()
+
+
+def has_raw(text: str) -> bool:
+    """Whether there is a byte that did not decode."""
+    return not text.isascii() and _RAW.search(text) is not None
+
+
+def split_raw(text: str) -> list[str]:
+    """The text cut around runs of such bytes: text, bytes, text, bytes, ..., text."""
+    return _RUNS.split(text)
+
+
+def escaped(text: str, least: int = 0x80) -> str:
+    r"""The text with `\xNN` for each byte that did not decode.
+
+    `least`, here and below, is the least byte that may not.
+    """
+    if "\\" in text:
+        text = _DOUBLED[least].sub(lambda found: found[0] * 2, text)
+    return text.translate(_SHOWN) if has_raw(text) else text
+
+
+def unescaped(text: str, old: str, least: int = 0x80) -> tuple[str, Escapes]:
+    r"""The text that a caller puts in the place of `old`, which was shown to it by `escaped`.
+
+    `\xNN` of a byte in `old` is that byte, `\\xNN` of one that `old` has as a byte or as
+    text is the text `\xNN`; all else stays.
+    """
+    if "\\x" not in text:
+        return text, NO_ESCAPES
+    raw = {ord(one) - RAW_BASE for one in _RAW.findall(old)}
+    known = raw | {int(found[2], 16) for found in _ESCAPE.finditer(old)}
+    bytes_: set[str] = set()
+    kept: set[str] = set()
+
+    def one(found: re.Match[str]) -> str:
+        count, byte = len(found[1]), int(found[2], 16)
+        if byte < least:
+            return found[0]
+        if count % 2 and byte in raw:
+            bytes_.add(_SHOWN[RAW_BASE + byte])
+            return found[1][: count // 2] + chr(RAW_BASE + byte)
+        if count % 2 == 0 and byte in known:
+            return found[1][: count // 2] + found[0][count:]
+        if count % 2 and byte not in known:
+            kept.add(_SHOWN[RAW_BASE + byte])
+        return found[0]
+
+    made = _ESCAPE.sub(one, text)
+    return made, Escapes(frozenset(bytes_), frozenset(kept))
+
+
+def escape_pattern(text: str, least: int = 0x80) -> re.Pattern[str] | None:
+    """What finds `text`, as a caller saw it, in a text of ours; None where it has no escape.
+
+    Each escape is found as the text that it is, and as what it was shown for.
+    """
+    made: list[str] = []
+    at = 0
+    for found in _ESCAPE.finditer(text):
+        count, byte = len(found[1]), int(found[2], 16)
+        if byte < least:
+            continue
+        half = found[1][: count // 2]
+        other = half + chr(RAW_BASE + byte) if count % 2 else half + found[0][count:]
+        made += (re.escape(text[at : found.start()]), _either(found[0], other))
+        at = found.end()
+    if not made:
+        return None
+    return re.compile("".join((*made, re.escape(text[at:]))))
+
+
+def _either(one: str, other: str) -> str:
+    return f"(?:{re.escape(one)}|{re.escape(other)})"
+
 
 UNKNOWN = "unknown"
 
@@ -77,7 +186,7 @@ class Encoding:
                 return data.decode(self.name)
             except UnicodeDecodeError:
                 pass
-        return escapes.shown(self.text(data), self._least)
+        return escaped(self.text(data), self._least)
 
     def text(self, data: bytes) -> str:
         """The text of `data`, each byte that does not decode kept as `escapes` says."""
@@ -91,11 +200,11 @@ class Encoding:
 
     def bytes_of(self, text: str) -> bytes:
         """The bytes that `text` gives the text of; raises EncodingRefused as `encode` does."""
-        if not escapes.has_raw(text):
+        if not has_raw(text):
             return self.encode(text)
-        made = escapes.parts(text)
+        made = split_raw(text)
         made_of = [self.encode(part) for part in made[::2]]
-        raw = [bytes(ord(one) - escapes.BASE for one in part) for part in made[1::2]]
+        raw = [bytes(ord(one) - RAW_BASE for one in part) for part in made[1::2]]
         return b"".join(chain.from_iterable(zip_longest(made_of, raw, fillvalue=b"")))
 
     def meant(self, text: str, old: bytes) -> tuple[str, Escapes]:
@@ -104,15 +213,15 @@ class Encoding:
         The text is for `bytes_of`.
         """
         if "\\x" not in text:
-            return text, escapes.NONE
+            return text, NO_ESCAPES
         was = self.text(old)
-        if not (self.escapes or escapes.has_raw(was)):
-            return text, escapes.NONE
-        return escapes.meant(text, was, self._least)
+        if not (self.escapes or has_raw(was)):
+            return text, NO_ESCAPES
+        return unescaped(text, was, self._least)
 
     def pattern(self, text: str) -> re.Pattern[str] | None:
         """What finds a caller's text, by what was shown, in a text of ours; None if it is plain."""
-        return escapes.pattern(text, self._least)
+        return escape_pattern(text, self._least)
 
     def encode(self, text: str) -> bytes:
         """The bytes of `text`, without a byte order mark; raises EncodingRefused.
@@ -226,7 +335,7 @@ def _kept(error: UnicodeError) -> tuple[str, int]:
     """Keep the bytes of an error while decoding, as `escapes` says."""
     assert isinstance(error, UnicodeDecodeError), "it is for decoding alone"
     found = error.object[error.start : error.end]
-    return "".join(chr(escapes.BASE + byte) for byte in found), error.end
+    return "".join(chr(RAW_BASE + byte) for byte in found), error.end
 
 
 codecs.register_error(_KEPT, _kept)

@@ -19,7 +19,7 @@ from functools import cached_property
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
-from copydesk.text.lines import Lines, lines_of
+from copydesk.text.line_index import Lines, lines_of
 
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""

@@ -1,17 +1,22 @@
-"""Where a text comes from when an edit is made: all of it at hand, or a large file.
+"""Where a text comes from when an edit is made: all of it in memory, or windows of a large file.
 
-What lives here: what an edit asks before it knows its lines. What must not:
-files (the store has the large ones). Law: for one content every source gives
-the same answers, but for what they refuse as too large.
+Laws: for one content every source gives the same answers, but for what it refuses as too large;
+a survey in blocks tells what `Snapshot.of` would tell of the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import codecs
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from copydesk.text.find import closest_lines
-from copydesk.text.seek import Hits, Sought, hits_of
+from copydesk.errors import BinaryFile
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.encoding import UNKNOWN, UTF8, Encoding, detect_head
+from copydesk.text.nearest import closest_lines
+from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import Snapshot, Text
 
 
@@ -102,3 +107,261 @@ class Whole:
 
     def whole(self) -> Snapshot:
         return self._base
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one pass over a whole text tells; `digest` is None when nobody has made it yet.
+
+    `newline_counts` are all terminators, and those that are CRLF.
+    """
+
+    size: int
+    line_count: int
+    ends_with_newline: bool
+    newline_counts: tuple[int, int]
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive whole lines: the first one's number and byte in the text, and the lines."""
+
+    first_line: int
+    begin: int
+    lines: Snapshot
+
+    @property
+    def last_line(self) -> int:
+        """The line after the last one."""
+        return self.first_line + self.lines.line_count
+
+    @property
+    def end(self) -> int:
+        """The byte after the last one."""
+        return self.begin + self.lines.size
+
+
+@dataclass(frozen=True)
+class Excerpt(Text):
+    """Some lines of a text, and what is known of the whole. Make one with `of`."""
+
+    encoding: Encoding
+    facts: Facts
+    stretches: tuple[Stretch, ...]
+
+    @staticmethod
+    def of(encoding: Encoding, facts: Facts, pieces: Iterable[tuple[int, int, bytes]]) -> Excerpt:
+        """The excerpt of `pieces`, in any order: a line, its byte, and whole lines from there on.
+
+        Pieces may overlap and touch. Those that hold the start of the text are
+        without the byte order mark.
+        """
+        inner = replace(encoding, bom=b"")
+        joined: list[tuple[int, int, bytes]] = []
+        for line, byte, data in sorted(pieces):
+            if joined and byte <= joined[-1][1] + len(joined[-1][2]):
+                first, begin, have = joined[-1]
+                joined[-1] = (first, begin, have + data[begin + len(have) - byte :])
+            else:
+                joined.append((line, byte, data))
+        made = (Stretch(line, byte, Snapshot(data, inner)) for line, byte, data in joined)
+        return Excerpt(encoding, facts, tuple(made))
+
+    @property
+    def size(self) -> int:
+        return self.facts.size
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 in hex; raises ValueError while nobody has made it."""
+        if self.facts.digest is None:
+            raise ValueError("the digest is not known yet")
+        return self.facts.digest
+
+    def known_as(self, digest: str) -> Excerpt:
+        """The same text, its SHA-256 being known."""
+        return replace(self, facts=replace(self.facts, digest=digest))
+
+    @property
+    def line_count(self) -> int:
+        return self.facts.line_count
+
+    @property
+    def ends_with_newline(self) -> bool:
+        return self.facts.ends_with_newline
+
+    @property
+    def newline_counts(self) -> tuple[int, int]:
+        return self.facts.newline_counts
+
+    def start(self, line: int) -> int:
+        if line == self.line_count:
+            return self.size
+        found = self._of_line(line)
+        return found.begin + found.lines.start(line - found.first_line)
+
+    def line_at(self, byte: int) -> int:
+        if byte == self.size:
+            return self.line_count - (self.line_count > 0 and not self.ends_with_newline)
+        found = self._of_bytes(byte, byte)
+        return found.first_line + found.lines.line_at(byte - found.begin)
+
+    def slice(self, start: int, stop: int) -> bytes:
+        if start == stop:
+            return b""
+        found = self._of_bytes(start, stop)
+        return found.lines.data[start - found.begin : stop - found.begin]
+
+    def reach(self, line: int) -> tuple[int, int]:
+        found = self._of_line(line)
+        return found.first_line, found.last_line
+
+    def edited(self, change: ChangeSet) -> Excerpt:
+        """The text after the change; its digest is known only when nothing changes."""
+        if change.length != self.size:
+            raise ValueError(f"made for {change.length} bytes, not for {self.size}")
+        left = list(change.edits)
+        made: list[Stretch] = []
+        lines, every, crlf, shift = self.line_count, *self.newline_counts, 0
+        for old in self.stretches:
+            inner = [e for e in left if old.begin <= e.start and e.stop <= old.end]
+            left = [e for e in left if e not in inner]
+            local = (Edit(e.start - old.begin, e.stop - old.begin, e.new) for e in inner)
+            new = old.lines.edited(ChangeSet.of(old.lines.size, local))
+            first = old.first_line + lines - self.line_count
+            made.append(Stretch(first, old.begin + shift, new))
+            shift += new.size - old.lines.size
+            lines += new.line_count - old.lines.line_count
+            every += new.newline_counts[0] - old.lines.newline_counts[0]
+            crlf += new.newline_counts[1] - old.lines.newline_counts[1]
+        if left:
+            raise ValueError(f"byte {left[0].start} is not at hand")
+        same = self.facts.digest if self.unchanged_by(change) else None
+        closed = self.ends_with_newline
+        if self.stretches and self.stretches[-1].end == self.size:
+            last = made[-1].lines
+            closed = last.ends_with_newline if last.line_count else lines > 0
+        facts = Facts(change.new_length, lines, closed, (every, crlf), same)
+        return Excerpt(self.encoding, facts, tuple(made))
+
+    def unmarked(self) -> Excerpt:
+        bom = self.encoding.bom
+        if not bom:
+            return self
+        bare = replace(self.encoding, bom=b"")
+        facts = replace(self.facts, line_count=max(self.line_count, 1))
+        made = tuple(
+            Stretch(0, 0, Snapshot(bom + s.lines.data, bare)) if s.begin == len(bom) else s
+            for s in self.stretches
+        )
+        return Excerpt(bare, facts, made)
+
+    def _of_line(self, line: int) -> Stretch:
+        """The stretch in which the line starts, or that ends before it."""
+        for stretch in reversed(self.stretches):
+            if stretch.first_line <= line <= stretch.last_line:
+                return stretch
+        raise ValueError(f"line {line} is not at hand")
+
+    def _of_bytes(self, start: int, stop: int) -> Stretch:
+        for stretch in self.stretches:
+            if stretch.begin <= start and stop <= stretch.end:
+                return stretch
+        raise ValueError(f"bytes {start}..{stop} are not at hand")
+
+
+_STEP = 1 << 17
+"""Bytes whose line feeds are counted at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A text's encoding, what is known of all of it, and where its lines are.
+
+    `marks`: the byte at which each block starts, and the line feeds before it.
+    `steps`: the same of smaller parts, where the code unit is one byte; these
+    start anywhere in a line.
+    """
+
+    encoding: Encoding
+    facts: Facts
+    marks: tuple[tuple[int, int], ...]
+    steps: tuple[tuple[int, int], ...]
+
+    def block_of(self, line: int) -> tuple[int, int, int]:
+        """Where line `line` (from 1) starts: in bytes [begin, end), after the nth line feed."""
+        index = bisect_left(self.steps, line, key=lambda mark: mark[1]) - 1
+        begin, before = self.steps[index]
+        end = self.steps[index + 1][0] if index + 1 < len(self.steps) else self.facts.size
+        return begin, end, line - before
+
+
+class Surveyor:
+    """The pass over a text of `size` bytes that starts with `head` (four bytes do).
+
+    Blocks are given in order. A block is whole lines, or a piece of a line that
+    is too long for one, at whole code units. `named` is the encoding that
+    configuration names.
+    """
+
+    def __init__(self, head: bytes, size: int, named: str | None) -> None:
+        self.encoding = detect_head(head, named)
+        self._size = size
+        self._sure = self.encoding != UTF8
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._at = self._newlines = self._crlf = 0
+        self._end = b""
+        self._marks: list[tuple[int, int]] = []
+        self._steps: list[tuple[int, int]] = []
+
+    @property
+    def lines_before(self) -> int:
+        """How many lines have ended before the next block."""
+        return self._newlines
+
+    def take(self, block: bytes) -> None:
+        """Look at the next block; raises BinaryFile for a NUL byte that is no text."""
+        unit = self.encoding.unit
+        if unit == 1 and (nul := block.find(b"\0")) >= 0:
+            raise BinaryFile(self._at + nul)
+        if not self._sure:
+            self._check(block)
+        self._marks.append((self._at, self._newlines))
+        lf, cr = self.encoding.encode("\n"), self.encoding.encode("\r")
+        if self._end == cr and block.startswith(lf):
+            self._crlf += 1
+        if unit == 1:
+            for at in range(0, len(block), _STEP):
+                self._steps.append((self._at + at, self._newlines))
+                self._newlines += block.count(lf, at, at + _STEP)
+            self._crlf += block.count(b"\r\n") if cr in block else 0
+        else:
+            self._steps.append(self._marks[-1])
+            text = self.encoding.decode(block)
+            self._newlines += text.count("\n")
+            self._crlf += text.count("\r\n")
+        self._end = block[-unit:]
+        self._at += len(block)
+
+    def finish(self, digest: str) -> Survey:
+        """What the blocks told; `digest` is their SHA-256. The text must have come whole."""
+        if not self._sure:
+            self._check(b"", final=True)
+        encoding = self.encoding
+        ragged = (self._size - len(encoding.bom)) % encoding.unit
+        closed = self._newlines > 0 and not ragged and self._end == encoding.encode("\n")
+        lines = self._newlines + (self._size > len(encoding.bom) and not closed)
+        counts = (self._newlines, self._crlf)
+        facts = Facts(self._size, lines, closed, counts, digest)
+        return Survey(encoding, facts, tuple(self._marks), tuple(self._steps))
+
+    def _check(self, block: bytes, *, final: bool = False) -> None:
+        """Text is UTF-8 strictly, or its encoding is not known."""
+        if block.isascii() and not final and not self._decoder.getstate()[0]:
+            return
+        try:
+            self._decoder.decode(block, final)
+        except UnicodeDecodeError:
+            self.encoding = replace(UTF8, name=UNKNOWN)
+            self._sure = True

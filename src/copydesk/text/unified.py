@@ -16,8 +16,8 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from copydesk.text.align import Run, align, same_after, same_before
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import Run, align, same_after, same_before
 from copydesk.text.snapshot import Snapshot, Text
 
 CONTEXT = 3

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from copydesk.desk.decisions import Decision
 from copydesk.desk.foreign import Saved
-from copydesk.edit.place import cut
+from copydesk.edit.locate import cut
 from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
 from copydesk.tools import reports

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.collecting import put_off
-from copydesk.edit.expected import Expected
-from copydesk.edit.request import BatchEdit, StringEdit, Terms
+from copydesk.edit.request import BatchEdit, Expected, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
 from copydesk.tools import envelope, parts, reports
 from copydesk.tools.batch_answer import content_of, reading, written

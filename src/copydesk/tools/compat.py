@@ -16,8 +16,7 @@ from typing import cast
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.collecting import put_off
 from copydesk.desk.outcome import Reading
-from copydesk.edit.expected import Expected
-from copydesk.edit.request import BatchEdit, StringEdit
+from copydesk.edit.request import BatchEdit, Expected, StringEdit
 from copydesk.errors import (
     AccessDenied,
     FileExists,

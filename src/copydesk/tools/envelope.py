@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Literal, cast
 
-from copydesk.edit.place import cut
+from copydesk.edit.locate import cut
 from copydesk.errors import Crashed, Failed, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Fields, Lang

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from copydesk.edit.place import cut
+from copydesk.edit.locate import cut
 from copydesk.text.snapshot import Text
 
 AROUND = 3

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import NotUndone
-from copydesk.edit.draft import content_lines
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import BatchEdit
+from copydesk.edit.request import BatchEdit, content_lines
 from copydesk.text.unified import counts
 from copydesk.tools import undone
 from copydesk.tools.catalog import Context, Tool

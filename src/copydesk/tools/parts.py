@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from copydesk.edit.draft import Draft
-from copydesk.edit.place import cut
+from copydesk.edit.locate import cut
 from copydesk.edit.request import Append, BatchEdit, BlockDiff, BlockReplace, Insert, RangeEdit
-from copydesk.text.escapes import NONE, Escapes
+from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import evidence, notes_parts
 from copydesk.tools.messages import say
@@ -199,7 +199,7 @@ def lost(after: Snapshot, before: Snapshot | None) -> bool:
 
 def lost_warning(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields:
     """The warning of it."""
-    found = warned(lost(after, before), NONE, lang)
+    found = warned(lost(after, before), NO_ESCAPES, lang)
     return {"warnings": list(found)} if found else {}
 
 

@@ -14,7 +14,7 @@ from typing import cast
 
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
 from copydesk.edit.draft import Draft
-from copydesk.edit.place import cut
+from copydesk.edit.locate import cut
 from copydesk.edit.request import BatchEdit, BlockDiff
 from copydesk.errors import (
     ApprovalRequired,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from copydesk.text.align import align, same_after, same_before
+from copydesk.text.diff import align, same_after, same_before
 
 _MOST_CELLS: Final = 4_000
 """Above so many pairs of lines, they are paired in order and not by likeness."""

@@ -18,9 +18,8 @@ from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
 from copydesk.desk.review import Seen, Shown, Waiting
 from copydesk.desk.standing import State
-from copydesk.edit.draft import content_lines
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BatchEdit
+from copydesk.edit.request import BatchEdit, content_lines
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,

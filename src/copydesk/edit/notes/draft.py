@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from copydesk.edit.draft import Draft, Normalized
+from copydesk.edit.locate import Place
 from copydesk.edit.notes.grammar import Action, BlockHunk
 from copydesk.edit.notes.plan import BlockPlan, InsertBlocks, NewText, SplitText
-from copydesk.edit.place import Place
-from copydesk.edit.reads import BlockReads
+from copydesk.edit.plan import BlockReads
 from copydesk.edit.request import BlockDiff
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from copydesk.edit.notes.errors import BlockDiffRefused, Kind, Problem, problem
 from copydesk.edit.notes.grammar import BlockHunk, content_of_hunk, lines_of_hunk
-from copydesk.text.align import Gap, align, same_after
+from copydesk.text.diff import Gap, align, same_after
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
 """Kinds of blocks that hold blocks; a heading does not, its section stands behind it."""

@@ -1,8 +1,7 @@
 """Where the lines of a text start, found as far as they are asked for.
 
-What lives here: the index of a text. What must not: terminators, encodings.
-Cost: a short text is cut once; of a longer one the line feeds are counted, once,
-at the speed of memory, and a block of it is cut when one of its lines is asked for.
+A short text is cut once. Of a longer one the line feeds are counted once, at the speed of memory,
+and a block is cut when one of its lines is asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a span of an older text stands in a newer one, by the very changes made in between.
 
 What lives here: the span's way through changes that are known. What must not:
-equal lines, likeness, guesses (`copydesk.text.carry` has those). Invariant: the
+equal lines, likeness, guesses (`copydesk.text.relocation` has those). Invariant: the
 bytes of a span that was followed are the same bytes, or were put back by a
 change that is known to have taken back the one that replaced them.
 """

@@ -1,29 +1,159 @@
-"""Where texts stand in a text: all of them in one pass, each counted with overlaps.
+"""Exact search: spans of texts within a text, and lines that hold or equal one.
 
-What lives here: exact search in bytes, but for line ends: a line feed in what is
-sought matches LF and CRLF. What must not: any near miss (`text.near`), any
-choice. Invariant: a span found is bytes of the original text, at whole
-characters and whole line ends; the byte order mark is never part of one.
-
-Many texts are sought by a key of each, a piece of one of few sizes: no more keys
-than there are sizes end at one byte, so memory and time are bounded whatever
-the texts have in common; each place of a key is then looked at. Where keys are
-in too many places, longer ones are tried once.
+Spans are sought in the bytes with LF for every line end, many texts in one pass; each is counted
+with overlaps. Invariant: a span found is bytes of the original text, at whole characters and whole
+line ends, and never part of a byte order mark.
 """
 
 from __future__ import annotations
 
+import re
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
-from typing import NamedTuple
+from typing import AnyStr, NamedTuple
 
-from copydesk.text.align import same_after
-from copydesk.text.plain import Plain, Span
+from copydesk.errors import EncodingRefused
+from copydesk.text.diff import same_after
+from copydesk.text.encoding import UTF8, Encoding, has_raw
 from copydesk.text.snapshot import Snapshot
+
+Span = tuple[int, int]
+"""Bytes [start, stop), 0-based."""
+
+
+class Plain:
+    """The text to search in: `data`. Make one with `of`."""
+
+    def __init__(self, base: Snapshot, data: bytes, own: bytes | None) -> None:
+        self.base, self.data, self._own = base, data, own
+
+    @staticmethod
+    def of(base: Snapshot) -> Plain:
+        """UTF-8 and unknown bytes as they are; other encodings as the UTF-8 of their text.
+
+        Raises EncodingRefused for the few texts that cannot be mapped back.
+        """
+        mark = len(base.encoding.bom)
+        if base.encoding.name in ("utf-8", "unknown"):
+            body = base.data[mark:] if mark else base.data
+            return Plain(base, _with_lf(body), None)
+        own = _transcoded(base)
+        return Plain(base, _with_lf(own), own)
+
+    def needle(self, text: str) -> bytes | None:
+        """What to seek for a text; None when no file of this encoding holds it."""
+        text = text.replace("\r\n", "\n")
+        if text.isascii():
+            return text.encode()
+        if self.base.encoding.known and not has_raw(text):
+            return text.encode()
+        try:
+            return self._coded(text)
+        except EncodingRefused:
+            return None
+
+    def find(self, pattern: re.Pattern[str]) -> list[tuple[Span, str]]:
+        """All places of a pattern, overlapping ones too, and what stands there, with LF alone."""
+        if self._own is None:
+            text = self.base.encoding.text(self.data)
+        else:
+            text = self.data.decode("utf-8", "surrogatepass")
+        found: list[tuple[Span, str]] = []
+        at = byte = 0
+        match = pattern.search(text)
+        while match:
+            byte += len(self._coded(text[at : match.start()]))
+            at = match.start()
+            found.append(((byte, byte + len(self._coded(match[0]))), match[0]))
+            match = pattern.search(text, at + 1)
+        spans = self.original([span for span, _ in found])
+        return [(span, text) for span, (_, text) in zip(spans, found, strict=True)]
+
+    def _coded(self, text: str) -> bytes:
+        """A part of the text as it stands in `data`."""
+        if self._own is None:
+            return self.base.encoding.bytes_of(text)
+        return text.encode("utf-8", "surrogatepass")
+
+    def original(self, spans: Sequence[Span]) -> list[Span]:
+        """The spans in the bytes of the file."""
+        mark = len(self.base.encoding.bom)
+        body = len(self.base.data) - mark
+        if self._own is None and len(self.data) == body:
+            return [(a + mark, b + mark) for a, b in spans] if mark else list(spans)
+        marks = sorted({at for span in spans for at in span})
+        if self._own is None:
+            found = with_returns(self.base.data, marks, mark)
+        else:
+            found = self._from_transcoded(self._own, marks)
+        there = dict(zip(marks, found, strict=True))
+        return [(there[start], there[stop]) for start, stop in spans]
+
+    def _from_transcoded(self, own: bytes, marks: list[int]) -> Iterator[int]:
+        """Offsets in the UTF-8 of the text as offsets in the file, line by line."""
+        base, line, at, there = self.base, 0, 0, len(self.base.encoding.bom)
+        for mark in with_returns(own, marks):
+            ends = own.count(b"\n", at, mark)
+            if ends:
+                line += ends
+                at = own.rfind(b"\n", at, mark) + 1
+                there = base.start(line)
+            head = own[at:mark].decode("utf-8", "surrogatepass")
+            there += length_of(base.encoding, base.data[there : there + 4 * len(head)], head)
+            at = mark
+            yield there
+
+
+def length_of(encoding: Encoding, raw: bytes, head: str) -> int:
+    """How many bytes of `raw` the text `head` is, which is how `raw` starts when it is decoded.
+
+    Not always as many as `head` would be encoded in: some encodings write one
+    character in two ways. Raises EncodingRefused where `head` ends within what
+    one code stands for.
+    """
+    own = len(encoding.bytes_of(head))
+    if encoding.text(raw[:own]) == head:
+        return own
+    for size in range(len(raw) + 1):
+        if encoding.text(raw[:size]) == head:
+            return size
+    raise EncodingRefused(encoding.name, "bytes that do not decode", 0)
+
+
+def with_returns(data: bytes, marks: Sequence[int], start: int = 0) -> Iterator[int]:
+    """Offsets from `start` without the CR of CRLF, sorted, as offsets in `data`."""
+    at, plain = start, 0
+    for mark in marks:
+        step = mark - plain
+        while step:
+            ahead = at + step
+            step = data.count(b"\r\n", at, ahead)
+            if data[ahead - 1 : ahead + 1] == b"\r\n":
+                step += 1  # the offset fell between the two bytes of a line end
+            at = ahead
+        plain = mark
+        yield at
+
+
+def _with_lf(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+
+
+def _transcoded(base: Snapshot) -> bytes:
+    """The text of a file that is not UTF-8, in UTF-8, with the same lines."""
+    encoding = base.encoding
+    first, last = len(encoding.bom), len(base.data)
+    last -= (last - first) % encoding.unit
+    text = encoding.text(base.data[first:last])
+    if encoding.unit == 1 and text.count("\n") != base.data.count(b"\n"):
+        raise EncodingRefused(encoding.name, "bytes that do not decode", 0)
+    return text.encode("utf-8", "surrogatepass")
+
 
 FEW = 4
 """Up to so many texts are sought one by one; more of them at once, by an automaton."""
@@ -298,3 +428,121 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
             start += chunk
         live = [key for key in live if len(found[key]) <= most]
     return found
+
+
+def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
+    """The lines, 0-based, whose shown text equals `text` (`whole`) or contains it."""
+    body = base.data[len(base.encoding.bom) :] if base.encoding.bom else base.data
+    return list(found_in(body, base.encoding, text, whole=whole))
+
+
+def found_in(
+    data: bytes, encoding: Encoding, text: str, *, whole: bool, escaped: bool = False
+) -> Iterator[int]:
+    """The same for whole lines of a text with this encoding, without its byte order mark.
+
+    A byte that does not decode is no text; with `escaped` its `\\xNN` finds it.
+
+    Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the
+    text. A file with a byte order mark may hold anything after it, and is shown
+    otherwise.
+    """
+    wanted = encoding.pattern(text) if escaped else None
+    if escaped and wanted is None:
+        return iter(())
+    if encoding == UTF8 and wanted is None:
+        return _by_find(data, text.encode(), b"\n", b"\r", whole=whole)
+    decoded = encoding.text(data)
+    if wanted is None and not (encoding.known and has_raw(decoded)):
+        return _by_find(decoded, text, "\n", "\r", whole=whole)
+    lines = Snapshot(data, replace(encoding, bom=b""))  # where a line ends decides how it decodes
+    shown = enumerate(encoding.text(lines.key(line)) for line in range(lines.line_count))
+    if wanted is None:
+        return (line for line, have in shown if (text == have if whole else text in have))
+    matches = wanted.fullmatch if whole else wanted.search
+    return (line for line, have in shown if matches(have))
+
+
+def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: bool) -> Iterator[int]:
+    """The lines of `text` that hold or are `wanted`, which has no line feed in it."""
+    line = at = 0
+    while (hit := text.find(wanted, at)) >= 0:
+        line += text.count(lf, at, hit)
+        begin = max(text.rfind(lf, at, hit) + 1, at)
+        end = text.find(lf, hit)
+        stop = len(text) if end < 0 else end
+        if end > begin and text[end - 1 : end] == cr:
+            stop -= 1
+        last = hit + len(wanted)
+        if (hit == begin and last == stop) if whole else last <= stop:
+            yield line
+        if end < 0:
+            return
+        at, line = end + 1, line + 1
+
+
+KEPT = 1 << 20
+"""So many lines are kept by their numbers; more are only counted."""
+
+_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A text that a line holds or (`whole`) is.
+
+    `ends`: of the one before this, the first such line after each line is
+    wanted, and of the others none but the first few. `escaped`: the text is sought as it
+    was shown, bytes by their `\\xNN`.
+    """
+
+    text: str
+    whole: bool = False
+    ends: bool = False
+    escaped: bool = False
+
+
+class Hits:
+    """The lines that match one text, 0-based, in order: the first ones, and how many."""
+
+    def __init__(self, sought: Sought, starts: Hits | None = None) -> None:
+        self.sought = sought
+        self.count = 0
+        self.last = -1
+        self._lines = array("q")
+        self._starts = starts if sought.ends else None
+        self._looked = 0
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The lines that are kept."""
+        return self._lines
+
+    def take(self, data: bytes, encoding: Encoding, first_line: int) -> None:
+        """Look at the next whole lines, of which `first_line` is the first."""
+        sought = self.sought
+        for line in found_in(
+            data, encoding, sought.text, whole=sought.whole, escaped=sought.escaped
+        ):
+            self._add(first_line + line)
+
+    def _add(self, line: int) -> None:
+        self.count += 1
+        self.last = line
+        if len(self._lines) < KEPT and (self._starts is None or self._closes(line)):
+            self._lines.append(line)
+
+    def _closes(self, line: int) -> bool:
+        """Whether a line of the other text stands between the last line kept and this one."""
+        starts = self._starts.lines if self._starts else ()
+        before = self._looked
+        self._looked = bisect_left(starts, line, before)
+        return self._looked > before or len(self._lines) < _SHOWN
+
+
+def hits_of(sought: Sequence[Sought]) -> tuple[Hits, ...]:
+    """Empty hits for each text, those that end another one bound to it."""
+    made: list[Hits] = []
+    for each in sought:
+        made.append(Hits(each, made[-1] if made else None))
+    return tuple(made)

@@ -2,7 +2,7 @@
 
 What lives here: what speaks for and against one footprint standing at one
 place: longest alignments, lines that are unique, look-alikes, lines that moved.
-What must not: the choice of the place, and the verdict (`copydesk.text.carry`).
+What must not: the choice of the place, and the verdict (`copydesk.text.relocation`).
 Invariant: every answer in doubt is no.
 
 Lines are numbers, equal for lines equal but for trailing blanks; the start and
@@ -18,8 +18,7 @@ from functools import cached_property
 from operator import eq
 from typing import NamedTuple
 
-from copydesk.text.align import Gap, align, same_after, same_before
-from copydesk.text.common import weigh
+from copydesk.text.diff import Gap, align, same_after, same_before, weigh
 
 _CELLS = 400_000_000
 """Most pairs of lines weighed for one footprint; some 100 ms. Beyond it nothing is certain."""

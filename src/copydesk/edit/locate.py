@@ -1,16 +1,14 @@
-"""Where an edit goes, in lines of one snapshot, and what it relies on there.
+"""Where a request goes: its place in the lines of one snapshot, and what it relies on there.
 
-What lives here: `Place`, and how each request finds its own. What must not: the
-new text, the drift (see `copydesk.text.carry`). Invariant: the footprint holds
-the replaced lines.
+Invariant: the footprint holds the replaced lines.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from copydesk.edit import ranges
 from copydesk.edit.batch import compile_batch, part_lines
 from copydesk.edit.request import (
     Anchor,
@@ -25,12 +23,56 @@ from copydesk.edit.request import (
 from copydesk.errors import (
     AnchorAmbiguous,
     AnchorNotFound,
+    InvalidRange,
     LineShown,
     OccurrenceOutOfRange,
+    RangeOutOfBounds,
 )
-from copydesk.text.seek import Hits, Sought
+from copydesk.text.search import Hits, Sought
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
+
+_SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
+_TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
+
+
+def resolve_range(text: str, total: int) -> tuple[int, int]:
+    """The lines [start, stop), 0-based, that `text` names among `total` lines.
+
+    `start == stop == total` is the place after the last line (`N~` with N one
+    more than there are lines), and the whole of an empty text. Raises
+    InvalidRange and RangeOutOfBounds, both with the line count.
+    """
+    found = _SHAPE.fullmatch(text)
+    if not found or not text:
+        raise InvalidRange(text, "not one of N, N~M, N~, ~M, ~", total)
+    first = int(found["first"]) if found["first"] else None
+    last = int(found["last"]) if found["last"] else None
+    if not found["tilde"]:
+        last = first
+    if first == 0 or last == 0:
+        raise InvalidRange(text, "lines are counted from 1", total)
+    if first is not None and last is not None and first > last:
+        raise InvalidRange(text, "the first line is after the last", total)
+    if total == 0 and text in ("~", "1", "1~"):
+        return 0, 0
+    beyond = first == total + 1 and last is None
+    if not beyond and ((first or 1) > total or (last or 1) > total):
+        raise RangeOutOfBounds(text, total)
+    return (first or 1) - 1, total if last is None else last
+
+
+def first_line_of(text: str) -> int:
+    """The first line, 0-based, that a range names if there is such a line; 0 for no range."""
+    found = _SHAPE.fullmatch(text)
+    return max(int(found["first"]) - 1, 0) if found and found["first"] else 0
+
+
+def tail_count(text: str) -> int | None:
+    """N of `-N~`, the last N lines; None for any other text."""
+    found = _TAIL.fullmatch(text)
+    return int(found[1]) if found and int(found[1]) else None
+
 
 SHOWN_CANDIDATES = 10
 SHOWN_LENGTH = 200
@@ -83,7 +125,7 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
         return _block(request, base)
     if isinstance(request, BlockDiff):
         raise TypeError("a block diff goes to blocks, not to lines")
-    start, stop = ranges.resolve(request.range, base.line_count)
+    start, stop = resolve_range(request.range, base.line_count)
     if start < stop:
         return Place(start, stop, (start, stop))
     return end_of(base) if base.line_count else Place(0, 0, (-1, 1))

@@ -1,24 +1,129 @@
-"""The place of a text that is most like one that is not there; a fact for a refusal.
+"""The lines most like a text that is not there: a fact for a refusal, never a match.
 
-What lives here: the near misses of texts of one or more lines, bounded in time
-and in what is shown, on any file. What must not: a match; nothing here decides
-where an edit goes.
+Time and what is shown are bounded on any file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
-from copydesk.text.align import Gap, align
-from copydesk.text.common import longest
-from copydesk.text.likely import Spot, likely
-from copydesk.text.plain import Plain
+from copydesk.text.diff import Common, Gap, align, longest
+from copydesk.text.search import Plain, places
 from copydesk.text.snapshot import Snapshot
 
+_SIZES = (32, 16, 8, 4)
+"""Bytes of a piece, at most half of the text: long ones tell more, short ones stand nearer
+to what differs. The largest three that fit are used."""
+
+_PIECES = 240
+"""Pieces of one text; of several texts, so many of all of them."""
+
+_LEAST_PIECES = 48
+_PLACES = 1_000
+_LEAST_PLACES = 50
+_FIRST = 8
+_TINY = 1e-4
+_NEAR = 10
+"""Estimates in one stretch of 2 ** 10 bytes are of one place."""
+
+
+@dataclass(slots=True)
+class Spot:
+    """Where a text would start, in plain text: in line `line`, 0-based, at about byte `at`.
+
+    The byte `seen_at`, `seen_below` lines further down, is where its rarest piece stands.
+    """
+
+    line: int
+    at: int
+    seen_at: int
+    seen_below: int
+    rarest: float
+    weight: float = 0.0
+
+
+def likely(data: bytes, texts: Sequence[bytes], most: int) -> list[list[Spot]]:
+    """For each text up to `most` spots in `data` (line ends LF), the likeliest first.
+
+    Pieces of the text are sought; each place of one votes for the spot where
+    the text would start, the more the fewer places the piece has. Of a piece in
+    very many places only the first ones count, and hardly.
+    """
+    share = max(_PIECES // max(len(texts), 1), _LEAST_PIECES)
+    pieces = [list(_pieces(text, share)) for text in texts]
+    limit = max(_PLACES // max(len(texts), 1), _LEAST_PLACES)
+    keys = list(dict.fromkeys(piece for found in pieces for _, piece in found))
+    found = places(data, keys, limit)
+    lines = _lines(data, {at for starts in found.values() for at in starts})
+    return [
+        _voted(text, own, found, lines, limit)[:most]
+        for text, own in zip(texts, pieces, strict=True)
+    ]
+
+
+def _voted(
+    text: bytes,
+    pieces: list[tuple[int, bytes]],
+    found: dict[bytes, list[int]],
+    lines: dict[int, int],
+    limit: int,
+) -> list[Spot]:
+    spots: dict[tuple[int, int], Spot] = {}
+    line = last = 0
+    for offset, piece in sorted(pieces):
+        line += text.count(b"\n", last, offset)
+        last = offset
+        starts = found[piece]
+        popular = len(starts) > limit
+        weight = _TINY if popular else 1 / max(len(starts), 1)
+        for place in starts[:_FIRST] if popular else starts:
+            start, at = max(lines[place] - line, 0), max(place - offset, 0)
+            spot = spots.get((start, at >> _NEAR))
+            votes = spot.weight if spot else 0.0
+            if spot is None or spot.rarest < weight:
+                spot = Spot(start, at, place, lines[place] - start, weight)
+                spots[start, at >> _NEAR] = spot
+            spot.weight = votes + weight
+    return sorted(spots.values(), key=lambda spot: (-spot.weight, spot.at))
+
+
+def _pieces(text: bytes, most: int) -> Iterator[tuple[int, bytes]]:
+    """Pieces of the text with their offsets, evenly spread; also as they are in lower case."""
+    fitting = [size for size in _SIZES if 2 * size <= len(text)]
+    sizes = fitting[:3] or [(len(text) + 1) // 2]
+    count = max(most // len(sizes), 1)
+    for size in sizes:
+        room = len(text) - size
+        step = -(-(room + 1) // count)
+        for offset in range(0, room + 1, step):
+            piece = text[offset : offset + size]
+            if piece.isspace() or not piece:
+                continue
+            yield offset, piece
+            if piece != piece.lower():
+                yield offset, piece.lower()
+
+
+def _lines(data: bytes, marks: set[int]) -> dict[int, int]:
+    """The line, 0-based, of each of the bytes."""
+    found: dict[int, int] = {}
+    line = last = 0
+    for at in sorted(marks):
+        line += data.count(b"\n", last, at)
+        last = at
+        found[at] = line
+    return found
+
+
+_CLOSE = 0.6
+_CANDIDATES = 64
+_COMPARED = 200
+_SCORED = 16
+_FEW = 300
 _WORTH = 0.45
 _SPOTS = 12
 _SPOTS_OF_LONG = 3
@@ -271,3 +376,80 @@ def _cut(line: str, at: int, width: int) -> str:
     start = max(min(at - width // 3, len(line) - width), 0) if at > width // 2 else 0
     shown = line[start : start + width]
     return "…" * (start > 0) + shown + "…" * (start + width < len(line))
+
+
+def closest_lines(base: Snapshot, text: str, most: int = 3) -> list[int]:
+    """Up to `most` lines, 0-based, that are most like `text`, the closest first."""
+    close = Close(text)
+    close.take(base, 0)
+    return close.lines(most)
+
+
+class Close:
+    """The lines most like a text, of a file that comes in blocks of whole lines.
+
+    Bounded on any file: candidates are the lines that share the rarest pieces
+    of the text, only their first characters are compared, and only those with
+    the longest common subsequence are compared by their blocks (which is cubic).
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()[:_COMPARED]
+        self._wanted = self._text.casefold()
+        self._heads: dict[int, str] = {}
+        self._count = 0
+
+    def take(self, base: Snapshot, first_line: int) -> None:
+        """Look at the next lines, the first of which is `first_line` of the file."""
+        if not self._wanted:
+            return
+        self._count += base.line_count
+        few = self._count <= _FEW
+        for line in range(base.line_count) if few else _candidates(base, self._text):
+            self._heads[first_line + line] = _head(base, line)
+        if not few:
+            self._heads = {line: self._heads[line] for line in self._likely()}
+
+    def lines(self, most: int = 3) -> list[int]:
+        """Up to `most` lines, 0-based, the closest first."""
+        scored: list[tuple[float, int]] = []
+        for line in self._likely():
+            matcher = SequenceMatcher(None, self._wanted, self._heads[line], autojunk=False)
+            size = sum(block.size for block in matcher.get_matching_blocks())
+            similarity = _similarity(size, self._wanted, self._heads[line])
+            if similarity >= _CLOSE:
+                scored.append((-similarity, line))
+        return [line for _, line in sorted(scored)[:most]]
+
+    def _likely(self) -> list[int]:
+        """The lines that are worth a close look, the likeliest first."""
+        heads = self._heads
+        return sorted(heads, key=lambda at: (-_bound(self._wanted, heads[at]), at))[:_SCORED]
+
+
+def _head(base: Snapshot, line: int) -> str:
+    """The start of the line, as far as it is compared."""
+    return base.encoding.decode(base.key(line)[: 8 * _COMPARED]).strip()[: 2 * _COMPARED].casefold()
+
+
+def _similarity(same: int, wanted: str, have: str) -> float:
+    """From 0 to 1, for so many equal characters; a longer line may hold the text within."""
+    ratio = 2 * same / (len(wanted) + len(have))
+    return max(ratio, 0.9 * same / len(wanted)) if len(have) > len(wanted) else ratio
+
+
+def _bound(wanted: str, have: str) -> float:
+    """A similarity that no comparison by blocks exceeds, at a small cost."""
+    common = Common(wanted)
+    common.take(have)
+    return _similarity(common.length(), wanted, have)
+
+
+def _candidates(base: Snapshot, wanted: str) -> list[int]:
+    """Lines that share pieces with `wanted`, in its own case or in lower case, rare ones first."""
+    try:
+        data = Plain.of(base).data
+    except EncodingRefused:
+        return []
+    found = likely(data, [wanted.encode()], _CANDIDATES)[0]
+    return list(dict.fromkeys(spot.line for spot in found))
