@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -420,12 +421,15 @@ def test_one_plan_is_no_list(shell: Shell, command: str) -> None:
     assert (alone.status, alone.data["hunk_id"]) == (0, third)
 
 
-def test_recover_with_nothing_to_do(shell: Shell, tmp_path: Path) -> None:
+def test_recover_with_nothing_to_do(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert shell("recover", "--json").data == {"settled": [], "leftovers_removed": 0}
     assert os.listdir(tmp_path) == ["a.txt"]
     shell("apply", plan(shell))
     (tmp_path / ".copydesk-0123456789ab.tmp").write_text("left over")
-    os.utime(tmp_path / ".copydesk-0123456789ab.tmp", (1, 1))
+    now_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + 120 * 10**9)  # it is two minutes old
     ran = shell("recover")
     assert (ran.status, ran.err) == (0, "")
     assert "1 leftover file " in ran.out

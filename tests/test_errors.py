@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("read_file", {}, "PATH_REQUIRED", {}),
     ("read_file", {"path": ""}, "PATH_REQUIRED", {"path": ""}),
     ("read_file", {"path": "a.py", "lines": 3}, "INVALID_ARGS", {"argument": "lines"}),
-    ("read_file", {"path": 3}, "INVALID_ARGS", {"argument": "path"}),
+    ("read_file", {"path": ["3"]}, "INVALID_ARGS", {"argument": "path"}),
+    ("read_file", {"path": 3}, "FILE_NOT_FOUND", {}),  # some clients send numbers for texts
     ("read_file", {"path": "a.py", "max_lines": -1}, "INVALID_ARGS", {"argument": "max_lines"}),
     ("read_file", {"path": "a.py", "max_lines": "9"}, "INVALID_ARGS", {"argument": "max_lines"}),
     (APPEND, {"path": "a.py", "content": "\ud800"}, "INVALID_ARGS", {"argument": "content"}),
@@ -325,6 +327,16 @@ def _name_too_long(desk: Opened, root: Path) -> Report:
     return desk.call("local", "create_new_file", {"path": "n" * 300})
 
 
+def _more_than_may_be_written(desk: Opened, root: Path) -> Report:
+    """The system refuses a file of more than a megabyte."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        return desk.call("local", "create_new_file", {"path": "big", "content": "x" * (2 << 20)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
 def _nested(desk: Opened, root: Path) -> Report:
     (root / "n.txt").write_text("<a>\n<a>\nx\n</a>\n")
     arguments = {"path": "n.txt", "start_anchor": "<a>", "end_anchor": "</a>", "content": "y"}
@@ -357,7 +369,8 @@ STORIES: list[tuple[Callable[[Opened, Path], Report], str, dict[str, Any]]] = [
     (_undo_unseen, "APPROVAL_REQUIRED", {"why": "member"}),
     (_said_no, "HUNK_REJECTED", {"by": "local", "reason": "too short"}),
     (_not_granted, "ACCESS_DENIED", {}),
-    (_name_too_long, "FAILED", {}),
+    (_name_too_long, "INVALID_PATH", {}),
+    (_more_than_may_be_written, "FAILED", {}),
     (_nested, "ANCHOR_AMBIGUOUS", {"candidates": candidates((1, "<a>"), (2, "<a>"))}),
 ]
 

@@ -454,20 +454,20 @@ def test_the_entry_is_in_the_journal_before_the_file_changes(
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
     seen: list[str] = []
-    rename = _os.rename
+    exchange = _os.rename_exchange
 
     def watched(dir_fd: int, temp: bytes, name: bytes) -> None:
         assert path.read_bytes() == numbered(1000)
         seen.extend(entry.state for entry in desk.journal.entries())
-        rename(dir_fd, temp, name)
+        exchange(dir_fd, temp, name)
 
-    monkeypatch.setattr(_os, "rename", watched)
+    monkeypatch.setattr(_os, "rename_exchange", watched)
     applied(desk, prepared(desk, RangeEdit(PATH, "7", "new")))
     assert seen == ["open"]
     assert desk.journal.entries()[0].state == "done"
 
 
-@pytest.mark.parametrize("call", ["write", "copy_range", "rename"])
+@pytest.mark.parametrize("call", ["write", "copy_range", "rename_exchange"])
 def test_what_fails_leaves_the_file_and_nothing_else(
     desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -485,7 +485,9 @@ def test_what_fails_leaves_the_file_and_nothing_else(
     assert refused.refusal.code == "FAILED"
     assert path.read_bytes() == numbered(1000)
     assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
-    assert [entry.state for entry in desk.journal.entries()] == ["failed"] * (call == "rename")
+    assert [entry.state for entry in desk.journal.entries()] == ["failed"] * (
+        call == "rename_exchange"
+    )
     assert isinstance(applied(desk, plan), Applied)
 
 

@@ -405,18 +405,25 @@ def test_a_plan_of_several_regions_is_split(
     assert apply(desk, hunk)["reason"] == "discarded"
 
 
-@pytest.mark.parametrize("data", [b"a\xff\nb\nc\xff\nd\n", b"a\nb\nc\nd"])
-def test_a_split_that_would_change_other_bytes_is_refused(
-    opener: Open, tmp_path: Path, data: bytes
-) -> None:
-    (tmp_path / "a.txt").write_bytes(data)
-    desk = opener()
-    edits = [
-        {"old_string": "a", "new_string": "x"},
-        {"old_string": data[-2:].decode().strip(), "new_string": "y"},
-    ]
+def two_edits(desk: Opened, last: str) -> str:
+    edits = [{"old_string": "a", "new_string": "x"}, {"old_string": last, "new_string": "y"}]
     report = desk.call("ann", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
-    hunk = str(report.fields["hunk_id"])
+    return str(report.fields["hunk_id"])
+
+
+def test_a_split_keeps_bytes_that_do_not_decode(opener: Open, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a\xff\nb\nc\xff\nd\n")
+    desk = opener()
+    made = desk.desk.review.split(desk.member("eve"), two_edits(desk, "c"))
+    desk.desk.review.apply(desk.member("eve"), seen(desk, *(one.id for one in made)))
+    assert (tmp_path / "a.txt").read_bytes() == b"x\xff\nb\ny\xff\nd\n"
+
+
+def test_a_split_that_would_change_other_bytes_is_refused(opener: Open, tmp_path: Path) -> None:
+    """The last line has no newline, and an edit of lines would give it one."""
+    (tmp_path / "a.txt").write_bytes(b"a\nb\nc\nd")
+    desk = opener()
+    hunk = two_edits(desk, "d")
     with pytest.raises(InvalidArgs):
         desk.desk.review.split(desk.member("eve"), hunk)
     assert show(desk, hunk).decision is None
