@@ -26,7 +26,7 @@ from copydesk.app.opening import Opened, open_workspace
 from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
 from copydesk.tools.report import Lang
-from copydesk.tools.schema import listed, with_null
+from copydesk.tools.wire import listed, with_null
 from test_describe import PLAIN
 
 Schema = Mapping[str, Any]

@@ -18,8 +18,7 @@ from copydesk.app.opening import Opened
 from copydesk.tools import manuals
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.report import Report
-from copydesk.tools.schema import arguments
-from copydesk.tools.wire import Args
+from copydesk.tools.wire import Args, arguments
 from mcp_calls import (
     CALLS,
     FILE,

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.errors import InvalidArgs, PathRequired, Refusal
-from copydesk.tools.schema import (
+from copydesk.tools.wire import (
+    Args,
     arguments,
+    checked,
     choice,
     flag,
     number,
@@ -20,7 +22,6 @@ from copydesk.tools.schema import (
     text,
     texts,
 )
-from copydesk.tools.wire import Args, checked
 
 SCHEMA = arguments(
     {

@@ -13,8 +13,15 @@ from ruamel.yaml import YAML
 
 from copydesk.edit.draft import Draft
 from copydesk.text.encoding import UTF8
-from copydesk.tools.report import MOST_DIFF_CHARACTERS, Report, shown_diff
-from copydesk.tools.yaml import Value, emit, fenced, quoted
+from copydesk.tools.report import (
+    MOST_DIFF_CHARACTERS,
+    Report,
+    Value,
+    emit,
+    fenced,
+    quoted,
+    shown_diff,
+)
 from texts import LINES, drafts
 
 NASTY = (

@@ -54,8 +54,7 @@ from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.compat import compat
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes import notes
-from copydesk.tools.notes_answer import NoteAnswer
-from copydesk.tools.notes_parts import Kept
+from copydesk.tools.notes_answer import Kept, NoteAnswer
 from copydesk.tools.report import Lang, Report, shown_diff
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 

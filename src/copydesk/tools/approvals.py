@@ -18,8 +18,7 @@ from copydesk.tools import reports
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import say
 from copydesk.tools.notes_answer import NoteAnswer
-from copydesk.tools.report import Fields, Lang, Report
-from copydesk.tools.yaml import Value
+from copydesk.tools.report import Fields, Lang, Report, Value
 
 MOST_NEWS = 20
 """So many decisions are told with one answer; the others with the next ones."""

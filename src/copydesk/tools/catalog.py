@@ -23,12 +23,9 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import ToolTexts, say, texts
-from copydesk.tools.notes_answer import NoteAnswer
-from copydesk.tools.notes_parts import Kept
-from copydesk.tools.report import Fields, Lang, Report
-from copydesk.tools.schema import described, listed, with_null
-from copydesk.tools.wire import Args, Schema, checked
-from copydesk.tools.yaml import Value
+from copydesk.tools.notes_answer import Kept, NoteAnswer
+from copydesk.tools.report import Fields, Lang, Report, Value
+from copydesk.tools.wire import Args, Schema, checked, described, listed, with_null
 
 MINDS = ".minds"
 """The folder that the mirror toolset works in."""

@@ -28,15 +28,13 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.relpath import RelPath
-from copydesk.tools import envelope, parts
-from copydesk.tools.batch import MANY, made
-from copydesk.tools.batch_answer import content_of, reading, written
+from copydesk.tools import envelope, report_fields
+from copydesk.tools.batch import MANY, content_of, made, reading, written
 from copydesk.tools.catalog import Answer, Context, Tool
 from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang
-from copydesk.tools.schema import arguments, flag, number, numbers, text, word
-from copydesk.tools.wire import Args
+from copydesk.tools.wire import Args, arguments, flag, number, numbers, text, word
 
 EDITOR = "str_replace_based_edit_tool"
 
@@ -230,7 +228,7 @@ def _whole(context: Context, name: str, args: Args, content: str, *, overwrite: 
         if not overwrite:
             raise
         done = make()  # somebody else has just made the file, or removed it
-    bad = parts.lost(done.after, None if done.created else done.base)
+    bad = report_fields.lost(done.after, None if done.created else done.base)
     saying = "batch.created" if done.created else "batch.replaced"
     return written(context, args, done, bad=bad, dry=False, saying=saying)
 

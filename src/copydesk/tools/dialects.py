@@ -14,7 +14,7 @@ from typing import Any
 from copydesk.tools.catalog import Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
-from copydesk.tools.schema import with_null, within
+from copydesk.tools.wire import with_null, within
 
 Definition = dict[str, Any]
 

@@ -14,13 +14,11 @@ from copydesk.desk.outcome import NotUndone
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BatchEdit, content_lines
 from copydesk.text.unified import counts
-from copydesk.tools import undone
+from copydesk.tools import reports
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Report
-from copydesk.tools.schema import arguments, choice, number, text
-from copydesk.tools.wire import Args
-from copydesk.tools.yaml import Value
+from copydesk.tools.report import Fields, Report, Value
+from copydesk.tools.wire import Args, arguments, choice, number, text
 
 UNDO = "undo_file_modification"
 RESULTS = 50
@@ -31,9 +29,9 @@ def undo_file_modification(context: Context, name: str, args: Args) -> Report:
     edit_id = args.number("edit_id", 0)
     outcome = context.desk.undo(context.member, name, edit_id)
     if isinstance(outcome, NotUndone):
-        return undone.refused(name, outcome, context.lang)
+        return reports.not_undone(name, outcome, context.lang)
     brief = args.text("report") == "brief"
-    return undone.done(name, outcome, context.lang, brief=brief)
+    return reports.undone(name, outcome, context.lang, brief=brief)
 
 
 def list_edits(context: Context, name: str, args: Args) -> Report:

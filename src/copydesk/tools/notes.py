@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from copydesk.tools import notes_answer
 from copydesk.tools.catalog import Answer, Context, Tool
-from copydesk.tools.notes_parts import FOUND, LISTED, request_of
-from copydesk.tools.schema import Property, arguments, choice, flag, number, text
-from copydesk.tools.wire import Args
+from copydesk.tools.notes_answer import FOUND, LISTED, refused, request_of
+from copydesk.tools.wire import Args, Property, arguments, choice, flag, number, text
 from copydesk.tools.ws_mod import prepares
 
 _TARGETS = ("dailynote", "document", "block")
@@ -87,7 +85,7 @@ def notes() -> tuple[Tool, ...]:
             reads=name in reading,
             destroys=name in destroying,
             idempotent=name in reading,
-            refuse=notes_answer.refused,
+            refuse=refused,
         )
         for name, schema, run in rows
     )

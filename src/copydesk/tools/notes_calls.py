@@ -9,23 +9,13 @@ from copydesk.desk.notes.desk import Location, Target
 from copydesk.desk.notes.outcome import Content, Crumb, Heading, Info, Infos, NoteBlock
 from copydesk.edit.notes.draft import BlockDraft
 from copydesk.errors import InvalidArgs
-from copydesk.tools import notes_answer
 from copydesk.tools.catalog import Answer, Context
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import has, say
-from copydesk.tools.notes_answer import shown, told
-from copydesk.tools.notes_parts import (
-    FOUND,
-    LISTED,
-    cut,
-    hunk_rows,
-    hunk_text,
-    one_line,
-    request_of,
-)
-from copydesk.tools.report import Fields, Lang, shown_diff
+from copydesk.tools.notes_answer import FOUND, LISTED, answered, request_of, shown
+from copydesk.tools.report import Fields, Lang, Value, fenced, shown_diff
+from copydesk.tools.report_fields import hunk_rows, hunk_text, one_line, start_of
 from copydesk.tools.wire import Args
-from copydesk.tools.yaml import Value, fenced
 
 _PREVIEW = 10
 _LONGEST = 200
@@ -96,7 +86,7 @@ def block_fields(block: NoteBlock) -> Fields:
         "name": "",
         "alias": "",
         "memo": "",
-        "content": cut(block.content, _LONGEST),
+        "content": start_of(block.content, _LONGEST),
         "created": block.created,
         "updated": block.updated,
     }
@@ -111,13 +101,13 @@ def hit_fields(block: NoteBlock) -> Fields:
         "box": block.box,
         "root_id": block.root_id,
         "hpath": block.hpath,
-        "content": cut(block.content or block.markdown, _LONGEST),
+        "content": start_of(block.content or block.markdown, _LONGEST),
     }
 
 
 def hit_text(block: NoteBlock) -> str:
     """A block that was found, in a line."""
-    said = cut(one_line(block.content or block.markdown), _LONGEST)
+    said = start_of(one_line(block.content or block.markdown), _LONGEST)
     return f"- [{block.id}][{block.kind}] {block.hpath}: {said}"
 
 
@@ -131,7 +121,7 @@ def _sheet(info: Info, lang: Lang) -> str:
     for key, value in block_fields(block).items():
         if key != "content":
             name = say(f"notes.sheet.{key}", lang) if has(f"notes.sheet.{key}") else key
-            said = one_line(cut(str(value), _LONGEST))
+            said = one_line(start_of(str(value), _LONGEST))
             lines.append(f"  {name}: {said}".rstrip())
     lines.append("")
     if block.kind == "d":
@@ -189,9 +179,9 @@ def get_block_info(context: Context, name: str, args: Args) -> Answer:
     said = info_text(infos, context.lang)
     kept = context.kept
     if not kept.is_long(said):
-        return told(fields, said)
+        return answered(fields, said)
     cut = shown(kept, context.member.name, name, {}, said, context.lang)
-    return told({**fields, "var": cut.fields["var"]}, cut.text)
+    return answered({**fields, "var": cut.fields["var"]}, cut.text)
 
 
 def get_block_content(context: Context, name: str, args: Args) -> Answer:
@@ -219,7 +209,7 @@ def append_content(context: Context, name: str, args: Args) -> Answer:
     )
     ids = ", ".join(made.new_ids)
     facts = {"what": say(f"notes.target.{kind}", context.lang), "id": made.target.id, "ids": ids}
-    return told(
+    return answered(
         {
             "success": True,
             "targetId": made.target.id,
@@ -244,7 +234,7 @@ def create_new_doc(context: Context, name: str, args: Args) -> Answer:
     )
     where = say(f"notes.location.{location}", context.lang)
     facts = {"id": made.target.id, "hpath": made.target.hpath, "where": where}
-    return told(
+    return answered(
         {
             "success": True,
             "docId": made.target.id,
@@ -278,7 +268,7 @@ def list_notebooks(context: Context, name: str, args: Args) -> Answer:
         rows.append({"id": one.id, "name": one.name, "closed": one.closed, "documents": documents})
         lines.append(f"- [{one.id}] {one.name}{f' ({shut})' * one.closed}")
         lines += [f"  - [{each.id}][d] {each.hpath}" for each in listed]
-    return told({"count": len(rows), "notebooks": rows}, "\n".join(lines))
+    return answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
 
 
 def search_blocks(context: Context, name: str, args: Args) -> Answer:
@@ -292,7 +282,7 @@ def search_blocks(context: Context, name: str, args: Args) -> Answer:
     said = "notes.found" if found else "notes.found_none"
     lines = [say(said, context.lang, {"count": len(found), "query": query})]
     lines += map(hit_text, found)
-    return told({"count": len(rows), "blocks": rows}, "\n".join(lines))
+    return answered({"count": len(rows), "blocks": rows}, "\n".join(lines))
 
 
 def read_var(context: Context, name: str, args: Args) -> Answer:
@@ -312,7 +302,7 @@ def read_var(context: Context, name: str, args: Args) -> Answer:
     fields: Fields = {"name": wanted, "offset": start, "length": len(part), "total": len(found)}
     facts = {"name": wanted, "next": stop, "omitted": left, "total": len(found)}
     note = f"\n\n{say('notes.cut', context.lang, facts)}" if left else ""
-    return told({**fields, "omitted": left, "content": part}, part + note)
+    return answered({**fields, "omitted": left, "content": part}, part + note)
 
 
 def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
@@ -338,4 +328,4 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
     if was_cut:
         fields["diff_truncated"] = True
     said = "\n".join(lines) + (f"\n\n{fenced(diff, 'diff')}" if diff else "")
-    return notes_answer.told(fields, said, diff)
+    return answered(fields, said, diff)

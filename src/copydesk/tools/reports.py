@@ -1,8 +1,4 @@
-"""The reports of ws_mod: which fields each answer has, in which order.
-
-What lives here: outcomes and refusals made into `Report`. What must not: the
-words (`messages`), the form (`report`).
-"""
+"""The reports of ws_mod: which fields each outcome and refusal has, in which order."""
 
 from __future__ import annotations
 
@@ -12,7 +8,19 @@ from dataclasses import is_dataclass
 from itertools import islice
 from typing import cast
 
-from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading, Rejected
+from copydesk.desk.outcome import (
+    Applied,
+    Created,
+    NotUndone,
+    Overwritten,
+    Planned,
+    Reading,
+    Rejected,
+    Transacted,
+    Undone,
+    Verdict,
+    Withheld,
+)
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import cut
 from copydesk.edit.request import BatchEdit, BlockDiff
@@ -21,6 +29,7 @@ from copydesk.errors import (
     Cancelled,
     ConfigInvalid,
     Conflict,
+    ContentChanged,
     Crashed,
     Fact,
     HunkRejected,
@@ -33,10 +42,12 @@ from copydesk.errors import (
     TurnLost,
     Unsettled,
 )
-from copydesk.tools import evidence, parts
+from copydesk.text.encoding import Encoding
+from copydesk.text.snapshot import Text
+from copydesk.text.unified import Region, regions
+from copydesk.tools import report_fields
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
-from copydesk.tools.report import Fields, Lang, Report, shown_diff
-from copydesk.tools.yaml import Value
+from copydesk.tools.report import MOST_DIFF_CHARACTERS, Fields, Lang, Report, Value, shown_diff
 
 LONGEST = 2_000
 """Characters of one text that a caller is told back, or of one fact."""
@@ -55,16 +66,16 @@ def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> 
         "hunk_id": plan.id,
         "expires_at_ms": plan.expires_ms,
         "action": draft.action,
-        **parts.tool_fields(draft, lang),
+        **report_fields.tool_fields(draft, lang),
         "version": draft.base.version,
-        **parts.warnings(draft, lang),
+        **report_fields.warnings(draft, lang),
     }
     if outcome.declined is not None:
         fields |= {"auto_apply": "declined", "auto_apply_reason": outcome.declined}
-    fields["normalized"] = parts.normalized(draft)
+    fields["normalized"] = report_fields.normalized(draft)
     if not brief:
-        fields |= parts.plan_evidence(draft)
-    summary = say(_planned_saying(draft), lang, parts.numbers(draft))
+        fields |= report_fields.plan_evidence(draft)
+    summary = say(_planned_saying(draft), lang, report_fields.numbers(draft))
     if outcome.declined is not None:
         summary = (
             say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}) + " " + summary
@@ -90,7 +101,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, *, brief: bool = False) -> 
         "hunk_id": plan.id,
         "action": draft.action,
         "context_match": outcome.context,
-        **parts.applied_fields(draft, brief=brief),
+        **report_fields.applied_fields(draft, brief=brief),
     }
     if outcome.context == "fuzz":
         fields |= _drift(plan.base_digest, None if draft.created else draft.base.digest)
@@ -98,11 +109,11 @@ def applied(mode: str, outcome: Applied, lang: Lang, *, brief: bool = False) -> 
         "changed": outcome.edit_id != 0,
         "edit_id": outcome.edit_id,
         "version": draft.after.version,
-        **parts.warnings(draft, lang),
-        "normalized": parts.normalized(draft),
-        "apply_evidence": parts.apply_evidence(draft, brief=brief),
+        **report_fields.warnings(draft, lang),
+        "normalized": report_fields.normalized(draft),
+        "apply_evidence": report_fields.apply_evidence(draft, brief=brief),
     }
-    fields["summary"] = say(_applied_saying(outcome), lang, parts.numbers(draft))
+    fields["summary"] = say(_applied_saying(outcome), lang, report_fields.numbers(draft))
     return Report(fields) if brief else _with_diff(fields, draft.diff, draft, ())
 
 
@@ -125,8 +136,8 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
     if now is not None:
         start = min(plan.place.start, now.line_count)
         stop = max(plan.place.stop, start)
-        around = evidence.AROUND
-        shown["current"] = evidence.lines_of(now, start - around, stop + around)
+        around = report_fields.AROUND
+        shown["current"] = report_fields.lines_of(now, start - around, stop + around)
     fields["apply_evidence"] = shown
     voices = _VOICES.get(type(plan.request), ())
     why = refusal_words(outcome.refusal, lang, voices)
@@ -162,7 +173,7 @@ def created(mode: str, outcome: Created, lang: Lang) -> Report:
             "normalized_trailing_newline_added": outcome.newline_added,
             "edit_id": outcome.edit_id,
             "version": outcome.after.version,
-            **parts.lost_warning(outcome.after, None, lang),
+            **report_fields.lost_warning(outcome.after, None, lang),
             "summary": say(
                 "create", lang, {"path": outcome.path, "lines": outcome.after.line_count}
             ),
@@ -191,7 +202,7 @@ def overwritten(mode: str, outcome: Overwritten, lang: Lang) -> Report:
             "changed": outcome.edit_id != 0,
             "edit_id": outcome.edit_id,
             "version": outcome.after.version,
-            **parts.lost_warning(outcome.after, outcome.before, lang),
+            **report_fields.lost_warning(outcome.after, outcome.before, lang),
             "summary": say("overwrite" if outcome.edit_id else "overwrite.nothing", lang, facts),
         }
     )
@@ -232,7 +243,7 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
     else:
         fields["summary"] = say("read.empty", lang)
     texts = list(outcome.lines)
-    shown_texts = evidence.numbered(first, texts) if numbers and first and texts else texts
+    shown_texts = report_fields.numbered(first, texts) if numbers and first and texts else texts
     body = "\n".join(shown_texts)
     return Report(
         fields,
@@ -373,3 +384,223 @@ def _value(fact: object) -> Value:
 
 def _base_name(mode: str) -> str:
     return mode.removeprefix("team_mgmt_")
+
+
+_BRIEF_LINES = 2
+
+
+def undone(mode: str, outcome: Undone, lang: Lang, *, brief: bool = False) -> Report:
+    """The report of an edit that was taken back, or of which nothing was left."""
+    entry, after = outcome.entry, outcome.after
+    found = regions(outcome.base, outcome.change)
+    old = sum(region.stop - region.start for region in found)
+    new = sum(len(region.new) for region in found)
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        "path": str(entry.path),
+        "edit_id": outcome.edit_id,
+        "undone_edit_id": entry.edit_id,
+        "action": _undo_action(outcome, old, new),
+        "context_match": outcome.context,
+        "regions": _region_rows(found),
+        "lines": {"old": old, "new": new, "delta": new - old},
+    }
+    if outcome.context == "fuzz":
+        fields |= _drift(entry.after, outcome.base.digest)
+    fields["changed"] = outcome.edit_id != 0
+    shown: Fields = {}
+    if entry.kind != "create":
+        fields["version"] = after.version
+        shown = _undo_evidence(after, found, brief=brief)
+    fields["apply_evidence"] = shown
+    facts = {"undone": entry.edit_id, "path": entry.path, "old": old, "new": new}
+    summary = say(_undo_saying(outcome), lang, facts)
+    if brief:
+        return Report({**fields, "summary": summary})
+    diff, was_cut = shown_diff(outcome.diff, outcome.base.encoding)
+    if was_cut:
+        fields["diff_truncated"] = True
+    again = say("next.redo", lang, {"tool": mode, "id": outcome.edit_id})
+    steps = (again,) if outcome.edit_id else ()
+    return Report({**fields, "summary": summary}, diff=diff, next_steps=steps)
+
+
+def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
+    """The report of an edit that could not be taken back."""
+    entry, refusal, now = outcome.entry, outcome.refusal, outcome.current
+    fields: Fields = {
+        "status": "error",
+        "mode": mode,
+        "path": str(entry.path),
+        "edit_id": entry.edit_id,
+        "context_match": "rejected",
+        "error": refusal.code,
+        **facts_of(refusal),
+    }
+    if now is not None:
+        fields |= _drift(entry.after, now.digest)
+        around = report_fields.AROUND
+        start, stop = outcome.lines
+        lines = report_fields.lines_of(now, start - around, stop + around)
+        fields["apply_evidence"] = {"current": lines}
+    fields["summary"] = _why_not_undone(outcome, mode, lang)
+    return Report(fields)
+
+
+def _region_rows(found: tuple[Region, ...]) -> list[Value]:
+    """The lines, as they are counted now, of the first regions."""
+    rows: list[Value] = []
+    shift = 0
+    for region in found[: report_fields.MOST_REGIONS]:
+        start = region.start + shift
+        rows.append({"start_line": start + 1, "end_line": start + len(region.new)})
+        shift += len(region.new) - (region.stop - region.start)
+    return rows
+
+
+def _undo_evidence(after: Text, found: tuple[Region, ...], *, brief: bool) -> Fields:
+    """What stands now where the first region is."""
+    if not found:
+        return {}
+    start, stop = found[0].start, found[0].start + len(found[0].new)
+    if brief:
+        return {"written": report_fields.lines_of(after, start, min(stop, start + _BRIEF_LINES))}
+    return {
+        "before": report_fields.lines_before(after, start),
+        "written": report_fields.lines_of(after, start, stop),
+        "after": report_fields.lines_after(after, stop),
+    }
+
+
+def _undo_action(outcome: Undone, old: int, new: int) -> str:
+    """What taking the edit back does to the file."""
+    if outcome.entry.kind in ("create", "remove"):
+        return "remove" if outcome.entry.kind == "create" else "create"
+    if old and new:
+        return "replace"
+    return "insert" if new else "delete"
+
+
+def _undo_saying(outcome: Undone) -> str:
+    if not outcome.edit_id:
+        return "undo.nothing"
+    if outcome.entry.kind in ("create", "remove"):
+        return f"undo.{outcome.entry.kind}"
+    return f"undo.{outcome.context}"
+
+
+def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
+    edit_id, refusal = outcome.entry.edit_id, outcome.refusal
+    changed = refusal if isinstance(refusal, ContentChanged) else None
+    if changed and changed.undone_by:
+        facts = {"id": edit_id, "by": changed.undone_by, "tool": mode}
+        return say("undo.already", lang, facts)
+    why = refusal_words(refusal, lang, ("undo",))
+    words = say("undo.refused", lang, {"id": edit_id, "why": why})
+    if not (changed and changed.later_edit_ids):
+        return words
+    return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
+
+
+def transacted(mode: str, outcome: Transacted, lang: Lang, *, brief: bool = False) -> Report:
+    """The report of plans that were written together, or had nothing to write."""
+    rows: list[Value] = [
+        _written(one, outcome.versions[one.plan.id], lang) for one in outcome.applied
+    ]
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        "transaction_id": outcome.group,
+        "changed": bool(outcome.group),
+        "hunks": rows,
+    }
+    facts = {"hunks": len(rows), "files": len(outcome.diffs)}
+    drifted = any(one.context == "fuzz" for one in outcome.applied)
+    how = "nothing" if not outcome.group else "fuzz" if drifted else "exact"
+    summary = say(f"transaction.{how}", lang, facts)
+    if brief:
+        return Report({**fields, "summary": summary})
+    diff, was_cut = _shown(outcome.diffs)
+    if was_cut:
+        fields["diff_truncated"] = True
+    return Report({**fields, "summary": summary}, diff=diff)
+
+
+def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
+    """The report of plans of which none was written, since not all could be."""
+    plan, refusal = outcome.plan, outcome.refusal
+    fields: Fields = {"status": "pending" if _waits(outcome) else "error", "mode": mode}
+    if plan is not None:
+        fields |= {"path": str(plan.request.path), "hunk_id": plan.id}
+    fields |= {"error": refusal.code, **facts_of(refusal)}
+    fields["hunks"] = [_judged(verdict, told=verdict.plan is plan) for verdict in outcome.verdicts]
+    batch = plan is not None and isinstance(plan.request, BatchEdit)
+    why = refusal_words(refusal, lang, ("batch",) if batch else ())
+    sound = [verdict.plan.id for verdict in outcome.verdicts if verdict.refusal is None]
+    facts = {
+        "count": len(outcome.verdicts),
+        "failed": len(outcome.verdicts) - len(sound),
+        "id": plan.id if plan else None,
+        "path": plan.request.path if plan else None,
+        "why": why,
+    }
+    fields["summary"] = say("transaction.withheld", lang, facts)
+    steps: tuple[str, ...] = ()
+    if plan is not None and sound and refusal.code != "FAILED":
+        ids = ", ".join(f'"{one}"' for one in sound)
+        steps = (say("next.without", lang, {"tool": mode, "ids": ids}),)
+    return Report(fields, next_steps=steps)
+
+
+def _waits(outcome: Withheld) -> bool:
+    """Whether people have to approve, and nothing else is in the way."""
+    refused = [verdict.refusal for verdict in outcome.verdicts if verdict.refusal is not None]
+    return bool(refused) and all(isinstance(each, ApprovalRequired) for each in refused)
+
+
+def _written(one: Applied, version: str, lang: Lang) -> Fields:
+    """One plan that was written; `version` is that of its file after all of them."""
+    draft = one.draft
+    row: Fields = {
+        "hunk_id": one.plan.id,
+        "path": str(one.plan.request.path),
+        "action": draft.action,
+        "context_match": one.context,
+        "edit_id": one.edit_id,
+        "lines": {
+            "old": draft.old_count,
+            "new": draft.new_count,
+            "delta": draft.new_count - draft.old_count,
+        },
+        "version": version,
+        **report_fields.warnings(draft, lang),
+    }
+    done = draft.normalized
+    if done.file_eof_newline_added or done.content_eof_newline_added:
+        row["normalized"] = report_fields.normalized(draft)
+    return row
+
+
+def _judged(verdict: Verdict, *, told: bool) -> Fields:
+    """What one plan would have come to; the facts of one that is `told` stand above."""
+    row: Fields = {
+        "hunk_id": verdict.plan.id,
+        "path": str(verdict.plan.request.path),
+        "action": verdict.plan.action,
+        "status": "ok" if verdict.refusal is None else "error",
+        "context_match": verdict.context,
+    }
+    if verdict.refusal is not None:
+        row["error"] = verdict.refusal.code
+        if not told:
+            row |= facts_of(verdict.refusal)
+    return row
+
+
+def _shown(diffs: Iterable[tuple[bytes, Encoding]]) -> tuple[str, bool]:
+    """The diffs as one text, and whether it was cut."""
+    text = "".join(shown_diff(diff, encoding)[0] for diff, encoding in diffs)
+    if len(text) <= MOST_DIFF_CHARACTERS:
+        return text, False
+    return text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1], True

@@ -13,8 +13,7 @@ from copydesk.desk.looking import Counts, Files, Lines, Query, Snippets, Watch
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Report
-from copydesk.tools.schema import Property, arguments, choice, flag, number, text, texts
-from copydesk.tools.wire import Args
+from copydesk.tools.wire import Args, Property, arguments, choice, flag, number, text, texts
 
 FILES, COUNTS, RESULTS = 50, 200, 50
 

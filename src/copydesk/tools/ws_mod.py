@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from copydesk.desk.outcome import Applied, Rejected
+from copydesk.desk.outcome import Applied, Rejected, Withheld
 from copydesk.desk.reading import MOST_LINES
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.errors import ApprovalRequired
@@ -17,7 +17,9 @@ from copydesk.tools import approvals, reports
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.history import HISTORY
 from copydesk.tools.report import Report
-from copydesk.tools.schema import (
+from copydesk.tools.searching import search_tools
+from copydesk.tools.wire import (
+    Args,
     Property,
     arguments,
     choice,
@@ -27,10 +29,8 @@ from copydesk.tools.schema import (
     text,
     texts,
 )
-from copydesk.tools.searching import search_tools
-from copydesk.tools.transactions import APPLY_ALL, apply_file_modifications
-from copydesk.tools.wire import Args
 
+APPLY_ALL = "apply_file_modifications"
 APPLY = "apply_file_modification"
 
 TERMS: dict[str, Property] = {
@@ -89,6 +89,14 @@ def apply_file_modification(context: Context, name: str, args: Args) -> Report:
             return approvals.pending(name, outcome.plan, outcome.refusal, context.lang)
         return reports.rejected(name, outcome, context.lang)
     return reports.applied(name, outcome, context.lang)
+
+
+def apply_file_modifications(context: Context, name: str, args: Args) -> Report:
+    """Write several plans, all or none."""
+    outcome = context.desk.apply_all(context.member, name, args.texts("hunk_ids"))
+    if isinstance(outcome, Withheld):
+        return reports.withheld(name, outcome, context.lang)
+    return reports.transacted(name, outcome, context.lang, brief=args.text("report") == "brief")
 
 
 def terms_of(args: Args) -> Terms:

@@ -26,10 +26,9 @@ from copydesk.text.unified import counts
 from copydesk.tools.catalog import Answer, Catalog
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
-from copydesk.tools.notes_parts import Kept
+from copydesk.tools.notes_answer import Kept
 from copydesk.tools.report import Lang
-from copydesk.tools.transactions import APPLY_ALL
-from copydesk.tools.ws_mod import APPLY
+from copydesk.tools.ws_mod import APPLY, APPLY_ALL
 
 
 def run(options: argparse.Namespace) -> int:

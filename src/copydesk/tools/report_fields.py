@@ -1,25 +1,60 @@
-"""The parts of the reports of edits: the fields of each tool and action, and the evidence.
-
-What lives here: a draft made into fields. What must not: the order of a whole
-report (`reports`), words (`words`).
-"""
+"""The fields of the reports of edits, by tool and action, and the lines shown as evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import cut
 from copydesk.edit.request import Append, BatchEdit, BlockDiff, BlockReplace, Insert, RangeEdit
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.snapshot import Snapshot
-from copydesk.tools import evidence, notes_parts
+from copydesk.text.snapshot import Snapshot, Text
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang
-from copydesk.tools.yaml import Value
+from copydesk.tools.report import Fields, Lang, Value
 
-_MOST_REGIONS = 50
+if TYPE_CHECKING:
+    from copydesk.edit.notes.draft import HunkMade
+
+
+AROUND = 3
+MOST = 8
+_HEAD = 5
+_WIDTH = 200
+
+
+def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
+    """The texts as `  12| text`, `first_line` counted from 1, numbers four wide or wider."""
+    width = max(4, len(str(first_line + len(texts) - 1)))
+    return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
+
+
+def lines_of(base: Text, start: int, stop: int) -> list[str]:
+    """Lines [start, stop), 0-based, as far as the text has them; a long run is cut within."""
+    start, stop = max(start, 0), min(stop, base.line_count)
+    if stop - start <= MOST:
+        return _numbered(base, start, stop)
+    tail = MOST - _HEAD
+    left_out = f"… ({stop - start - MOST} lines left out)"
+    return [*_numbered(base, start, start + _HEAD), left_out, *_numbered(base, stop - tail, stop)]
+
+
+def lines_before(base: Text, line: int) -> list[str]:
+    """The few lines before line `line`, 0-based."""
+    return lines_of(base, line - AROUND, line)
+
+
+def lines_after(base: Text, line: int) -> list[str]:
+    """The few lines from line `line` on, 0-based."""
+    return lines_of(base, line, line + AROUND)
+
+
+def _numbered(base: Text, start: int, stop: int) -> list[str]:
+    return numbered(start + 1, [cut(text, _WIDTH) for text in base.texts(start, stop)])
+
+
+MOST_REGIONS = 50
 _SHOWN_REGIONS = 5
 _BRIEF_REGIONS = 2
 _SHOWN_ESCAPES = 8
@@ -34,7 +69,7 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
     if isinstance(request, BatchEdit):
         return {"edits_count": len(request.edits), **_regions(draft), "lines": _lines(draft)}
     if isinstance(request, BlockDiff):
-        return {**notes_parts.hunks(draft, done=False), "lines": _lines(draft)}
+        return {**_hunks(draft, done=False), "lines": _lines(draft)}
     if isinstance(request, Append):
         return {
             "create": request.create,
@@ -85,7 +120,7 @@ def applied_fields(draft: Draft, *, brief: bool) -> Fields:
     if isinstance(request, BatchEdit):
         return {**_regions(draft), "lines": _lines(draft)}
     if isinstance(request, BlockDiff):
-        return {**notes_parts.hunks(draft, done=True), "lines": _lines(draft)}
+        return {**_hunks(draft, done=True), "lines": _lines(draft)}
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
         fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
@@ -98,7 +133,7 @@ def _regions(draft: Draft) -> Fields:
     """The lines of each edit of a batch, the first of them."""
     rows: list[Value] = [
         {"index": index, "start_line": start + 1, "end_line": stop}
-        for index, (start, stop) in enumerate(draft.place.parts[:_MOST_REGIONS])
+        for index, (start, stop) in enumerate(draft.place.parts[:MOST_REGIONS])
     ]
     return {"regions": rows}
 
@@ -210,12 +245,12 @@ def plan_evidence(draft: Draft) -> Fields:
         return {"evidence": _old_regions(draft)}
     if isinstance(request, BlockDiff):
         return {}
-    before = evidence.before(base, place.start)
-    after = evidence.after(base, place.stop)
-    old = evidence.lines_of(base, place.start, place.stop)
+    before = lines_before(base, place.start)
+    after = lines_after(base, place.stop)
+    old = lines_of(base, place.start, place.stop)
     if isinstance(request, RangeEdit):
         return {"evidence": {"before": before, "range": old, "after": after}}
-    new = evidence.lines_of(draft.after, place.start, place.start + len(draft.new_lines))
+    new = lines_of(draft.after, place.start, place.start + len(draft.new_lines))
     if isinstance(request, Append):
         return _append_tails(draft)
     if isinstance(request, Insert):
@@ -234,9 +269,9 @@ def _append_tails(draft: Draft) -> Fields:
     last, now = draft.base.line_count, draft.after.line_count
     return {
         "evidence_preview": {
-            "before_tail": evidence.before(draft.base, last),
-            "append_preview": evidence.lines_of(draft.after, last, now),
-            "after_tail": evidence.before(draft.after, now),
+            "before_tail": lines_before(draft.base, last),
+            "append_preview": lines_of(draft.after, last, now),
+            "after_tail": lines_before(draft.after, now),
         }
     }
 
@@ -250,12 +285,12 @@ def apply_evidence(draft: Draft, *, brief: bool) -> Fields:
     start = draft.place.start
     stop = start + len(draft.new_lines)
     if brief:
-        shown = evidence.lines_of(draft.after, start, min(stop, start + 2))
+        shown = lines_of(draft.after, start, min(stop, start + 2))
         return {"written": [cut(line, 80) for line in shown]}
     return {
-        "before": evidence.before(draft.after, start),
-        "written": evidence.lines_of(draft.after, start, stop),
-        "after": evidence.after(draft.after, stop),
+        "before": lines_before(draft.after, start),
+        "written": lines_of(draft.after, start, stop),
+        "after": lines_after(draft.after, stop),
     }
 
 
@@ -263,7 +298,7 @@ def _old_regions(draft: Draft) -> Fields:
     """The lines that a batch will alter, as they stand, of the first few of its regions."""
     rows: list[Value] = []
     for region in draft.regions[:_SHOWN_REGIONS]:
-        old = evidence.lines_of(draft.base, region.start, region.stop)
+        old = lines_of(draft.base, region.start, region.stop)
         rows.append({"start_line": region.start + 1, "end_line": region.stop, "old": old})
     return {"regions": rows, **_more_regions(draft, _SHOWN_REGIONS)}
 
@@ -281,12 +316,12 @@ def _new_regions(draft: Draft, *, brief: bool) -> Fields:
         shift += len(region.new) - (region.stop - region.start)
         row: Fields = {"start_line": start + 1, "end_line": stop}
         if brief:
-            shown = evidence.lines_of(draft.after, start, min(stop, start + 2))
+            shown = lines_of(draft.after, start, min(stop, start + 2))
             row["written"] = [cut(line, 80) for line in shown]
         else:
-            row["before"] = evidence.lines_of(draft.after, start - 1, start)
-            row["written"] = evidence.lines_of(draft.after, start, stop)
-            row["after"] = evidence.lines_of(draft.after, stop, stop + 1)
+            row["before"] = lines_of(draft.after, start - 1, start)
+            row["written"] = lines_of(draft.after, start, stop)
+            row["after"] = lines_of(draft.after, stop, stop + 1)
         rows.append(row)
     return {"regions": rows, **_more_regions(draft, most)}
 
@@ -304,7 +339,7 @@ def numbers(draft: Draft) -> dict[str, object]:
         told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
         return {**told, "old": old, "new": new, "delta": new - old}
     if isinstance(draft.request, BlockDiff):
-        return notes_parts.numbers(draft)
+        return _block_numbers(draft)
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)
     return {
@@ -317,3 +352,79 @@ def numbers(draft: Draft) -> dict[str, object]:
         "new": new,
         "delta": new - draft.old_count,
     }
+
+
+def _hunks(draft: Draft, *, done: bool) -> Fields:
+    """The hunks of a block diff, and the documents that they change."""
+    from copydesk.edit.notes.draft import BlockDraft  # few have a use for these
+
+    if not isinstance(draft, BlockDraft):
+        return {}
+    fields: Fields = {
+        "documents": [str(one.path) for one in draft.documents],
+        "hunks": hunk_rows(draft.made(), done=done),
+    }
+    return {**fields, "edit_ids": list(draft.edit_ids)} if done else fields
+
+
+def _block_numbers(draft: Draft) -> dict[str, object]:
+    """The numbers that a summary tells."""
+    from copydesk.edit.notes.draft import BlockDraft
+
+    hunk_count, documents = 0, 0
+    if isinstance(draft, BlockDraft):
+        hunk_count, documents = len(draft.plan.hunks), len(draft.documents)
+    return {
+        "path": draft.request.path,
+        "hunks": hunk_count,
+        "documents": documents,
+        "old": draft.old_count,
+        "new": draft.new_count,
+    }
+
+
+_OLD_SHOWN, _NEW_SHOWN = 30, 50
+
+
+def hunk_text(hunk: HunkMade) -> str:
+    """A hunk in a line: what is done to which block."""
+    old, new = _quoted(hunk.old, _OLD_SHOWN), _quoted(hunk.new, _OLD_SHOWN)
+    if hunk.kind == "UPDATE":
+        said = f"UPDATE {hunk.block_id}: {old} → {new}"
+    elif hunk.kind == "REPLACE":
+        said = f"REPLACE {hunk.block_id}: → {new}"
+    elif hunk.kind == "DELETE":
+        said = f"DELETE {hunk.block_id}: {old}"
+    else:
+        said = f"{hunk.kind} {hunk.block_id}: {_quoted(hunk.new, _NEW_SHOWN)}"
+    return f"{said} [{', '.join(hunk.new_ids)}]" if hunk.new_ids else said
+
+
+def hunk_rows(hunks: Iterable[HunkMade], *, done: bool) -> list[Value]:
+    """The hunks for a program, each with the ids of its new blocks."""
+    rows: list[Value] = []
+    for hunk in hunks:
+        row: Fields = {
+            "edit": {"type": hunk.kind, "blockId": hunk.block_id},
+            "operation": hunk_text(hunk),
+        }
+        if done:
+            row["success"] = True
+        if hunk.new_ids:
+            row |= {"newBlockId": hunk.new_ids[0], "newBlockIds": list(hunk.new_ids)}
+        rows.append(row)
+    return rows
+
+
+def _quoted(text: str, most: int) -> str:
+    return f'"{start_of(one_line(text), most)}"'
+
+
+def one_line(text: str) -> str:
+    """The text in one line, its line ends shown as `\\n`."""
+    return text.replace("\r", "").replace("\n", "\\n")
+
+
+def start_of(text: str, most: int) -> str:
+    """The first characters of a text that is longer than `most`."""
+    return text if len(text) <= most else f"{text[:most]}..."
