@@ -88,7 +88,7 @@ class Product:
 
     def __init__(self, folder: Path) -> None:
         from copydesk.app.config import Config
-        from copydesk.app.opening import open_workspace
+        from copydesk.app.workspace import open_workspace
 
         self._path = folder / "f"
         config = Config(durability="fast")

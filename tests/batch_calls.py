@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 
 
-def call(desk: Opened, name: str, **arguments: Any) -> dict[str, Any]:
+def call(desk: OpenWorkspace, name: str, **arguments: Any) -> dict[str, Any]:
     """The envelope, which is of the right form whatever happens."""
     answer = desk.call("local", name, arguments)
     fields: dict[str, Any] = answer.fields
@@ -16,7 +16,7 @@ def call(desk: Opened, name: str, **arguments: Any) -> dict[str, Any]:
     return fields
 
 
-def put(desk: Opened, path: str, data: bytes | str) -> Path:
+def put(desk: OpenWorkspace, path: str, data: bytes | str) -> Path:
     """A file with this content, whoever wrote it."""
     target = Path(desk.root, path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def pairs(*edits: tuple[str, str]) -> list[dict[str, str]]:
 
 
 def refused(
-    desk: Opened, code: str, target: Path | None, name: str, **arguments: Any
+    desk: OpenWorkspace, code: str, target: Path | None, name: str, **arguments: Any
 ) -> dict[str, Any]:
     """The call is refused with this code; bytes, times and journal stay as they are."""
     before = None if target is None else (target.read_bytes(), target.stat().st_mtime_ns)

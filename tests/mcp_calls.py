@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.mcp.server import CopydeskServer, build
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 
 MODES = ("2026-07-28", "auto", "legacy")
 FILE = "doc.md"
@@ -112,12 +112,12 @@ def lay(root: Path) -> Path:
     return root
 
 
-def opened_at(root: Path, **changes: Any) -> Opened:
+def opened_at(root: Path, **changes: Any) -> OpenWorkspace:
     """The workspace at `root`, with its files laid, kept in memory."""
     return open_workspace(str(lay(root)), settings(**changes), shared=False)
 
 
-def server_of(opened: Opened, structured: bool = True, **options: Any) -> CopydeskServer:
+def server_of(opened: OpenWorkspace, structured: bool = True, **options: Any) -> CopydeskServer:
     """The server for one member, in process."""
     member = options.get("member", "local")
     toolsets = options.get("toolsets", TOOLSETS)

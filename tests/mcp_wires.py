@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from copydesk.app.config import TOOLSETS
 from copydesk.app.mcp.http import build_app, server_of
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from mcp_calls import FILE, text_of
 
 WIRE_MODES = ("auto", "legacy")
@@ -63,7 +63,9 @@ async def takes_20_megabytes(client: Client, root: Path) -> None:
 
 
 @contextmanager
-def served(opened: Opened, tokens: Mapping[str, str] | None, **options: Any) -> Iterator[str]:
+def served(
+    opened: OpenWorkspace, tokens: Mapping[str, str] | None, **options: Any
+) -> Iterator[str]:
     """The address of a server that runs in a thread of this process."""
     trusted_proxies = options.pop("trusted_proxies", ())
     app = build_app(opened, tokens, "127.0.0.1", 0, TOOLSETS, "en", True, **options)

@@ -10,7 +10,7 @@ from typing import Any
 
 from copydesk.app.config import Config
 from copydesk.app.notes import kernel_path
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.notes.home import Home
 from copydesk.edit.notes.draft import split_as
 from copydesk.edit.notes.grammar import is_siyuan_id
@@ -27,7 +27,7 @@ NOWHERE = "20200101000000-nowhere"
 class Stage:
     """An open workspace with one notebook; `kernel` is None for a folder."""
 
-    opened: Opened
+    opened: OpenWorkspace
     root: Path
     kernel: FakeKernel | None
     box: str = ""

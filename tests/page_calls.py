@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from mcp_calls import settings
 from mcp_wires import SECONDS, served
 
@@ -22,13 +22,15 @@ AGENT = "writer"
 """A member whose edits a person approves."""
 
 
-def desk_at(root: Path, **changes: Any) -> Opened:
+def desk_at(root: Path, **changes: Any) -> OpenWorkspace:
     """The workspace at `root`, kept in memory, with a member who asks and one who does not."""
     members = {AGENT: MemberConfig(approval="human"), "fixer": MemberConfig()}
     return open_workspace(str(root), settings(members=members), shared=False, **changes)
 
 
-def prepared(desk: Opened, tool: str = "prepare_file_append", by: str = AGENT, **given: Any) -> str:
+def prepared(
+    desk: OpenWorkspace, tool: str = "prepare_file_append", by: str = AGENT, **given: Any
+) -> str:
     """The id of a new plan."""
     answer = desk.call(by, tool, given)
     assert not answer.is_error, answer.text
@@ -71,7 +73,7 @@ class Reader:
 class Room:
     """A served workspace. `tokens` are the one-time tokens, the last one is good."""
 
-    desk: Opened
+    desk: OpenWorkspace
     root: Path
     address: str
     tokens: list[str]
@@ -90,7 +92,7 @@ class Room:
 
 
 @contextmanager
-def room_at(root: Path, desk: Opened | None = None, **options: Any) -> Iterator[Room]:
+def room_at(root: Path, desk: OpenWorkspace | None = None, **options: Any) -> Iterator[Room]:
     tokens: list[str] = []
     members = options.pop("members", {})
     with (

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store import _os
 from copydesk.store import replace as store_replace
 
 Facts = dict[str, Any]
-WORKS: dict[str, Callable[[Opened, Facts], None]] = {}
+WORKS: dict[str, Callable[[OpenWorkspace, Facts], None]] = {}
 
 
 class Worker:
@@ -98,13 +98,15 @@ def tell(**facts: object) -> None:
     sys.stdout.flush()
 
 
-def work(function: Callable[[Opened, Facts], None]) -> Callable[[Opened, Facts], None]:
+def work(
+    function: Callable[[OpenWorkspace, Facts], None],
+) -> Callable[[OpenWorkspace, Facts], None]:
     """A work that a worker can be given, by its name."""
     WORKS[function.__name__] = function
     return function
 
 
-def outcome(opened: Opened, tool: str, **arguments: object) -> Facts:
+def outcome(opened: OpenWorkspace, tool: str, **arguments: object) -> Facts:
     """The report's data; a crash of the tool is an exception here, for it is no refusal."""
     report = opened.call("local", tool, arguments)
     assert "log_id" not in report.fields, report.text
@@ -120,7 +122,7 @@ def code(fields: Facts) -> str:
 
 
 @work
-def insert(opened: Opened, facts: Facts) -> None:
+def insert(opened: OpenWorkspace, facts: Facts) -> None:
     """`count` lines put in after the anchor, half of them prepared first."""
     for i in range(facts["count"]):
         line = f"{facts['name']}-{i}"
@@ -137,7 +139,7 @@ def insert(opened: Opened, facts: Facts) -> None:
 
 
 @work
-def insert_for(opened: Opened, facts: Facts) -> None:
+def insert_for(opened: OpenWorkspace, facts: Facts) -> None:
     """Lines put in after the anchor for so many seconds, and then a moment to look back."""
     end = time.monotonic() + facts["seconds"]
     i = 0
@@ -157,7 +159,7 @@ def insert_for(opened: Opened, facts: Facts) -> None:
 
 
 @work
-def transact(opened: Opened, facts: Facts) -> None:
+def transact(opened: OpenWorkspace, facts: Facts) -> None:
     """`count` lines, each put into several of the files at once."""
     chance = random.Random(facts["name"])
     for i in range(facts["count"]):
@@ -172,7 +174,7 @@ def transact(opened: Opened, facts: Facts) -> None:
 
 
 @work
-def transact_anyway(opened: Opened, facts: Facts) -> None:
+def transact_anyway(opened: OpenWorkspace, facts: Facts) -> None:
     """The same where a call may fail at any time; none is made again."""
     chance = random.Random(facts["name"])
     for i in range(facts["count"]):
@@ -188,7 +190,7 @@ def transact_anyway(opened: Opened, facts: Facts) -> None:
 
 
 @work
-def number(opened: Opened, facts: Facts) -> None:
+def number(opened: OpenWorkspace, facts: Facts) -> None:
     """Each line of this worker's own is written anew `count` times, by its old text."""
     for i in range(facts["count"]):
         name, old = facts["name"], f"own {facts['name']} {i}"
@@ -210,14 +212,14 @@ def number(opened: Opened, facts: Facts) -> None:
 
 
 @work
-def prepare(opened: Opened, facts: Facts) -> None:
+def prepare(opened: OpenWorkspace, facts: Facts) -> None:
     """One plan, whose id is told."""
     found = outcome(opened, facts.pop("tool"), **facts)
     tell(hunk_id=found["hunk_id"])
 
 
 @work
-def apply(opened: Opened, facts: Facts) -> None:
+def apply(opened: OpenWorkspace, facts: Facts) -> None:
     """The plans, one after the other."""
     for hunk_id in facts["hunk_ids"]:
         found = outcome(opened, "apply_file_modification", hunk_id=hunk_id)
@@ -225,7 +227,7 @@ def apply(opened: Opened, facts: Facts) -> None:
 
 
 @work
-def insert_surely(opened: Opened, facts: Facts) -> None:
+def insert_surely(opened: OpenWorkspace, facts: Facts) -> None:
     """The lines put in after the anchor, each asked for until it was written."""
     for i in range(facts["count"]):
         line, plan = f"{facts['name']}-{i}", Facts()
@@ -241,7 +243,7 @@ def insert_surely(opened: Opened, facts: Facts) -> None:
 
 
 @work
-def stop(opened: Opened, facts: Facts) -> None:
+def stop(opened: OpenWorkspace, facts: Facts) -> None:
     """Plans applied, with a signal to this process itself in the middle.
 
     `recording`: before the plan is recorded; `ready`: when the new file stands beside

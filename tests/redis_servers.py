@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 SOON = 10.0
@@ -102,7 +102,7 @@ class RedisServer:
         """The settings of a workspace on this server."""
         return Config(registry="redis", redis_url=self.url, registry_name=name, durability="fast")
 
-    def open(self, root: Path, name: str, *, recover: bool = True) -> Opened:
+    def open(self, root: Path, name: str, *, recover: bool = True) -> OpenWorkspace:
         """A workspace, as one more machine opens it."""
         return open_workspace(str(root), self.config(name), recover=recover)
 

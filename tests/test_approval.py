@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.review import Seen
 from copydesk.errors import AccessDenied, Refusal
 
@@ -31,7 +31,7 @@ MEMBERS = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     """A workspace in which some need a person."""
     for name in ("a.txt", "b.txt", "src/a.txt", "src/free/a.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -41,22 +41,24 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
         yield opened
 
 
-def plan(desk: Opened, by: str, path: str = "a.txt", line: int = 5, content: str = "x") -> str:
+def plan(
+    desk: OpenWorkspace, by: str, path: str = "a.txt", line: int = 5, content: str = "x"
+) -> str:
     arguments = {"path": path, "range": str(line), "content": content}
     return str(desk.call(by, "prepare_file_range_edit", arguments).fields["hunk_id"])
 
 
-def seen(desk: Opened, *hunks: str) -> list[Seen]:
+def seen(desk: OpenWorkspace, *hunks: str) -> list[Seen]:
     found = [desk.desk.review.show(desk.member("eve"), hunk) for hunk in hunks]
     return [Seen(one.plan.id, one.before, one.after) for one in found]
 
 
-def approve(desk: Opened, *hunks: str) -> None:
+def approve(desk: OpenWorkspace, *hunks: str) -> None:
     for one in seen(desk, *hunks):
         desk.desk.review.approve(desk.member("eve"), *one)
 
 
-def call(desk: Opened, by: str, tool: str, **arguments: Any) -> dict[str, Any]:
+def call(desk: OpenWorkspace, by: str, tool: str, **arguments: Any) -> dict[str, Any]:
     return dict(desk.call(by, tool, arguments).fields)
 
 
@@ -94,7 +96,7 @@ DIRECT: list[tuple[str, dict[str, Any]]] = [
     ("tool", "arguments"), DIRECT, ids=[f"{i}-{row[0]}" for i, row in enumerate(DIRECT)]
 )
 def test_what_writes_at_once_is_refused(
-    desk: Opened, tmp_path: Path, tool: str, arguments: dict[str, Any]
+    desk: OpenWorkspace, tmp_path: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
     (tmp_path / "a.txt").write_text(TEXT + "more\n")
     done = call(desk, "eve", "Edit", path="a.txt", old_string="more\n", new_string="")
@@ -114,7 +116,7 @@ def test_what_writes_at_once_is_refused(
 
 
 def test_an_apply_answers_at_once_and_the_decision_comes_with_a_later_answer(
-    desk: Opened, tmp_path: Path
+    desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     hunk, other = plan(desk, "ann"), plan(desk, "ann", line=9)
     report = desk.call("ann", APPLY, {"hunk_id": hunk})
@@ -137,7 +139,7 @@ def test_an_apply_answers_at_once_and_the_decision_comes_with_a_later_answer(
 
 
 @pytest.mark.parametrize("tool", ["list_pending", "Read", "Edit"])
-def test_every_answer_carries_the_news(desk: Opened, tool: str) -> None:
+def test_every_answer_carries_the_news(desk: OpenWorkspace, tool: str) -> None:
     hunk = plan(desk, "ann")
     desk.desk.review.apply(desk.member("eve"), seen(desk, hunk))
     arguments: dict[str, Any] = {} if tool == "list_pending" else {"path": "b.txt"}
@@ -148,7 +150,7 @@ def test_every_answer_carries_the_news(desk: Opened, tool: str) -> None:
     assert (told["hunk_id"], told["verdict"], told["written"]) == (hunk, "approved", True)
 
 
-def test_auto_plans_and_says_why(desk: Opened, tmp_path: Path) -> None:
+def test_auto_plans_and_says_why(desk: OpenWorkspace, tmp_path: Path) -> None:
     answer = call(desk, "ann", "prepare_file_append", path="a.txt", content="x", apply="auto")
     assert (answer["status"], answer["auto_apply"]) == ("ok", "declined")
     assert answer["auto_apply_reason"] == "APPROVAL_REQUIRED"
@@ -171,7 +173,7 @@ def test_auto_plans_and_says_why(desk: Opened, tmp_path: Path) -> None:
     ],
 )
 def test_who_needs_a_person_where(
-    desk: Opened, tmp_path: Path, by: str, path: str, content: str, why: str | None
+    desk: OpenWorkspace, tmp_path: Path, by: str, path: str, content: str, why: str | None
 ) -> None:
     os.symlink("src/a.txt", tmp_path / "link.txt")
     (tmp_path / "pyproject.toml").write_text(TEXT)
@@ -185,7 +187,7 @@ def test_who_needs_a_person_where(
         assert call(desk, by, APPLY, hunk_id=hunk)["status"] == "ok"
 
 
-def test_more_files_than_a_member_may_approve(desk: Opened, tmp_path: Path) -> None:
+def test_more_files_than_a_member_may_approve(desk: OpenWorkspace, tmp_path: Path) -> None:
     hunks = [plan(desk, "cat"), plan(desk, "cat", "b.txt")]
     answer = call(desk, "cat", "apply_file_modifications", hunk_ids=hunks)
     assert (answer["status"], answer["why"]) == ("pending", "files")
@@ -206,7 +208,7 @@ def test_more_files_than_a_member_may_approve(desk: Opened, tmp_path: Path) -> N
     ],
 )
 def test_who_may_not_write_so_much_alone_does_not_approve_it(
-    desk: Opened, by: str, owner: str, content: str, is_taken: bool
+    desk: OpenWorkspace, by: str, owner: str, content: str, is_taken: bool
 ) -> None:
     hunk = plan(desk, owner, content=content)
     one = seen(desk, hunk)[0]
@@ -220,7 +222,7 @@ def test_who_may_not_write_so_much_alone_does_not_approve_it(
 
 
 def test_who_may_not_write_so_much_alone_does_not_have_it_written(
-    desk: Opened, tmp_path: Path
+    desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     long, a, b = plan(desk, "cat", content="x\ny\nz"), plan(desk, "cat"), plan(desk, "cat", "b.txt")
     for hunks in ([long], [a, b]):
@@ -234,7 +236,7 @@ def test_who_may_not_write_so_much_alone_does_not_have_it_written(
     [("5~6", "x\ny", True), ("5~7", "x", False), ("5", "x\ny\nz", False), ("5", "x\ny", True)],
 )
 def test_a_reviewer_approves_as_many_lines_as_it_may_write(
-    desk: Opened, lines: str, content: str, may: bool
+    desk: OpenWorkspace, lines: str, content: str, may: bool
 ) -> None:
     """Old lines and new ones count, whichever are more."""
     arguments = {"path": "a.txt", "range": lines, "content": content}
@@ -266,7 +268,7 @@ def test_a_member_that_may_write_no_line_unseen_may_still_reject(tmp_path: Path)
     ],
 )
 def test_what_is_written_at_once_has_one_place(
-    desk: Opened, tmp_path: Path, places: int, more: dict[str, bool], written: bool
+    desk: OpenWorkspace, tmp_path: Path, places: int, more: dict[str, bool], written: bool
 ) -> None:
     text = "".join(f"{n}\nmark\n" for n in range(places))
     (tmp_path / "a.txt").write_text(text)
@@ -279,7 +281,7 @@ def test_what_is_written_at_once_has_one_place(
     assert ((tmp_path / "a.txt").read_text() != text) == written
 
 
-def test_all_documents_of_a_block_diff_count(desk: Opened, tmp_path: Path) -> None:
+def test_all_documents_of_a_block_diff_count(desk: OpenWorkspace, tmp_path: Path) -> None:
     ids = ("20260101000000-aaaaaaa", "20260101000000-bbbbbbb")
     for block_id, name in zip(ids, ("a.md", "src/b.md"), strict=True):
         (tmp_path / name).write_text(f'text\n{{: id="{block_id}"}}\n')
@@ -290,7 +292,9 @@ def test_all_documents_of_a_block_diff_count(desk: Opened, tmp_path: Path) -> No
     assert call(desk, "bob", APPLY, hunk_id=hunk)["status"] == "pending"
 
 
-def test_several_plans_for_one_file_are_each_what_was_shown(desk: Opened, tmp_path: Path) -> None:
+def test_several_plans_for_one_file_are_each_what_was_shown(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
     hunks = [plan(desk, "ann", line=20, content="a\nb"), plan(desk, "ann", line=5, content="c")]
     first = call(desk, "ann", "apply_file_modifications", hunk_ids=hunks)
     assert (first["status"], [row["error"] for row in first["hunks"]]) == (
@@ -307,7 +311,7 @@ def test_several_plans_for_one_file_are_each_what_was_shown(desk: Opened, tmp_pa
     assert (tmp_path / "a.txt").read_text() == whole
 
 
-def test_a_stale_approval_is_withdrawn_and_shown_anew(desk: Opened, tmp_path: Path) -> None:
+def test_a_stale_approval_is_withdrawn_and_shown_anew(desk: OpenWorkspace, tmp_path: Path) -> None:
     hunk = plan(desk, "ann", line=20)
     approve(desk, hunk)
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
@@ -321,7 +325,7 @@ def test_a_stale_approval_is_withdrawn_and_shown_anew(desk: Opened, tmp_path: Pa
     assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
 
 
-def test_an_approval_is_for_one_file(desk: Opened, tmp_path: Path) -> None:
+def test_an_approval_is_for_one_file(desk: OpenWorkspace, tmp_path: Path) -> None:
     """The same bytes elsewhere are not what was shown."""
     os.symlink("a.txt", tmp_path / "link.txt")
     hunk = plan(desk, "ann", "link.txt")
@@ -332,7 +336,7 @@ def test_an_approval_is_for_one_file(desk: Opened, tmp_path: Path) -> None:
     assert (tmp_path / "src/a.txt").read_text() == TEXT
 
 
-def test_a_new_file_and_the_removal_of_one(desk: Opened, tmp_path: Path) -> None:
+def test_a_new_file_and_the_removal_of_one(desk: OpenWorkspace, tmp_path: Path) -> None:
     arguments = {"path": "new/file.txt", "content": "x\n"}
     hunk = str(desk.call("ann", "prepare_file_append", arguments).fields["hunk_id"])
     approve(desk, hunk)
@@ -346,7 +350,7 @@ def test_a_new_file_and_the_removal_of_one(desk: Opened, tmp_path: Path) -> None
     assert (done["status"], (tmp_path / "new/file.txt").read_text()) == ("ok", "x\n")
 
 
-def test_a_large_file_is_bound_too(desk: Opened, tmp_path: Path) -> None:
+def test_a_large_file_is_bound_too(desk: OpenWorkspace, tmp_path: Path) -> None:
     line = b"0123456789abcdef" * 64 + b"\n"
     (tmp_path / "a.txt").write_bytes(line * 9_000)  # above 8 MiB
     hunk = plan(desk, "ann", line=4_000)
@@ -387,7 +391,7 @@ def disturbing(
     return thread, go
 
 
-def race(desk: Opened, root: Path, tries: int) -> tuple[int, int]:
+def race(desk: OpenWorkspace, root: Path, tries: int) -> tuple[int, int]:
     """Another program writes the file at all moments around apply; what was written is judged.
 
     How many plans were written, and how many were not. Each plan replaces the
@@ -424,14 +428,14 @@ def race(desk: Opened, root: Path, tries: int) -> tuple[int, int]:
     return written, refused
 
 
-def test_unapproved_bytes_are_never_written(desk: Opened, tmp_path: Path) -> None:
+def test_unapproved_bytes_are_never_written(desk: OpenWorkspace, tmp_path: Path) -> None:
     written, refused = race(desk, tmp_path, 60)
     assert written + refused == 60
 
 
 @pytest.mark.slow
 def test_unapproved_bytes_are_never_written_in_thousands_of_tries(
-    desk: Opened, tmp_path: Path
+    desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     written, refused = race(desk, tmp_path, 3_000)
     assert written > 100, (written, refused)
@@ -439,7 +443,7 @@ def test_unapproved_bytes_are_never_written_in_thousands_of_tries(
 
 
 def test_decisions_and_applies_at_once_write_only_what_was_approved(
-    desk: Opened, tmp_path: Path
+    desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     """An agent that applies without pause, a person who decides, a program that drifts the file."""
     path = tmp_path / "busy.txt"

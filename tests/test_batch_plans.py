@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from batch_calls import nulls, pairs, put
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         yield opened
 
@@ -24,7 +24,7 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
 TEXT = "".join(f"line {i}\n" for i in range(1, 41))
 
 
-def prepared(desk: Opened, *edits: tuple[str, str], **more: Any) -> dict[str, Any]:
+def prepared(desk: OpenWorkspace, *edits: tuple[str, str], **more: Any) -> dict[str, Any]:
     answer = desk.call(
         "local", "prepare_batch_edit", {"path": "a.txt", "edits": pairs(*edits), **more}
     )
@@ -33,7 +33,7 @@ def prepared(desk: Opened, *edits: tuple[str, str], **more: Any) -> dict[str, An
     return fields
 
 
-def applied(desk: Opened, hunk_id: str) -> dict[str, Any]:
+def applied(desk: OpenWorkspace, hunk_id: str) -> dict[str, Any]:
     fields: dict[str, Any] = desk.call(
         "local", "apply_file_modification", {"hunk_id": hunk_id}
     ).fields
@@ -43,7 +43,7 @@ def applied(desk: Opened, hunk_id: str) -> dict[str, Any]:
 TWO = (("line 10\n", "ten\n"), ("line 30", "thirty\n30"))
 
 
-def test_a_planned_batch(desk: Opened) -> None:
+def test_a_planned_batch(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", TEXT)
     plan = prepared(desk, *TWO)
     assert target.read_text() == TEXT
@@ -58,7 +58,7 @@ def test_a_planned_batch(desk: Opened) -> None:
     assert (again["error"], again["reason"]) == ("HUNK_NOT_FOUND", "applied")
 
 
-def test_the_parts_are_carried_each_on_its_own(desk: Opened) -> None:
+def test_the_parts_are_carried_each_on_its_own(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", TEXT)
     plan = prepared(desk, *TWO)
     now = "first\n" + TEXT.replace("line 20\n", "line 20\nmore\nand more\n")
@@ -69,7 +69,7 @@ def test_the_parts_are_carried_each_on_its_own(desk: Opened) -> None:
 
 
 @pytest.mark.parametrize("gone", ["line 10\n", "line 30\n"])
-def test_one_part_changed_and_nothing_is_written(desk: Opened, gone: str) -> None:
+def test_one_part_changed_and_nothing_is_written(desk: OpenWorkspace, gone: str) -> None:
     target = put(desk, "a.txt", TEXT)
     plan = prepared(desk, *TWO)
     target.write_text(TEXT.replace(gone, "another\n"))
@@ -84,7 +84,7 @@ def test_one_part_changed_and_nothing_is_written(desk: Opened, gone: str) -> Non
     assert applied(desk, plan["hunk_id"])["status"] == "ok"
 
 
-def test_a_planned_batch_on_the_version_that_was_read(desk: Opened) -> None:
+def test_a_planned_batch_on_the_version_that_was_read(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", TEXT)
     version = desk.call("local", "read_file", {"path": "a.txt"}).fields["version"]
     target.write_text("first\n" + TEXT)
@@ -97,7 +97,7 @@ def test_a_planned_batch_on_the_version_that_was_read(desk: Opened) -> None:
     assert answer.fields["error"] == "STALE_READ"
 
 
-def test_a_planned_batch_made_anew_and_at_once(desk: Opened) -> None:
+def test_a_planned_batch_made_anew_and_at_once(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", TEXT)
     plan = prepared(desk, *TWO)
     other = prepared(desk, ("line 5\n", "five\n"), existing_hunk_id=plan["hunk_id"])
@@ -109,7 +109,7 @@ def test_a_planned_batch_made_anew_and_at_once(desk: Opened) -> None:
     assert "six\n" in target.read_text()
 
 
-def test_a_planned_batch_adds_no_newline_at_the_end(desk: Opened) -> None:
+def test_a_planned_batch_adds_no_newline_at_the_end(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", "a\r\nb\nc")
     plan = prepared(desk, ("a", "x\ny"), ("c", "z"))
     assert applied(desk, plan["hunk_id"])["status"] == "ok"
@@ -125,14 +125,14 @@ def test_a_planned_batch_adds_no_newline_at_the_end(desk: Opened) -> None:
         (pairs(("line 40", "line 40")), "INVALID_ARGS"),
     ],
 )
-def test_a_batch_that_cannot_be_planned(desk: Opened, edits: object, code: str) -> None:
+def test_a_batch_that_cannot_be_planned(desk: OpenWorkspace, edits: object, code: str) -> None:
     put(desk, "a.txt", TEXT)
     answer = desk.call("local", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
     assert answer.fields["error"] == code
     assert desk.pending("local") == ()
 
 
-def test_what_a_batch_that_cannot_be_planned_tells_has_no_gaps(desk: Opened) -> None:
+def test_what_a_batch_that_cannot_be_planned_tells_has_no_gaps(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     edits = pairs(("no such text", "x"), ("lime 12", "x"), ("line 1", "x"))
     fields = desk.call("local", "prepare_batch_edit", {"path": "a.txt", "edits": edits}).fields
@@ -144,7 +144,9 @@ def test_what_a_batch_that_cannot_be_planned_tells_has_no_gaps(desk: Opened) -> 
 
 @pytest.mark.parametrize("wrong", ["", "mtime_ms", "size_bytes", "sha256"])
 @pytest.mark.parametrize("apply", ["never", "auto"])
-def test_a_batch_is_planned_on_what_is_expected(desk: Opened, wrong: str, apply: str) -> None:
+def test_a_batch_is_planned_on_what_is_expected(
+    desk: OpenWorkspace, wrong: str, apply: str
+) -> None:
     """The same input as BatchEdit has; an expectation that does not hold comes first."""
     target = put(desk, "a.txt", TEXT)
     stats: Any = desk.call("local", "Read", {"path": "a.txt"}).fields["stats"]
@@ -161,7 +163,7 @@ def test_a_batch_is_planned_on_what_is_expected(desk: Opened, wrong: str, apply:
     assert (target.read_text() == TEXT) == (bool(wrong) or apply == "never")
 
 
-def test_a_plan_is_a_dry_run_by_itself(desk: Opened) -> None:
+def test_a_plan_is_a_dry_run_by_itself(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", TEXT)
     plan = prepared(desk, *TWO, dry_run=True)
     arguments = {"path": "a.txt", "edits": pairs(*TWO), "dry_run": True, "apply": "auto"}
@@ -173,7 +175,7 @@ def test_a_plan_is_a_dry_run_by_itself(desk: Opened) -> None:
 
 @pytest.mark.parametrize("expected_old", ["line 10\n", "line 10\nline 11\n", "x", TEXT])
 @pytest.mark.parametrize("apply", ["never", "auto"])
-def test_a_batch_takes_no_expected_old(desk: Opened, expected_old: str, apply: str) -> None:
+def test_a_batch_takes_no_expected_old(desk: OpenWorkspace, expected_old: str, apply: str) -> None:
     """Its own texts say what is replaced; those of one edit are no run of lines."""
     target = put(desk, "a.txt", TEXT)
     terms = {"expected_old": expected_old, "apply": apply}
@@ -208,7 +210,7 @@ def test_a_batch_takes_no_expected_old(desk: Opened, expected_old: str, apply: s
 )  # fmt: skip
 @pytest.mark.parametrize("drift", [0, 3])
 def test_the_lines_of_each_region_are_told(
-    desk: Opened,
+    desk: OpenWorkspace,
     edits: Sequence[tuple[str, str]],
     lines: tuple[int, int],
     regions: list[tuple[tuple[int, int], tuple[int, int]]],
@@ -248,7 +250,7 @@ def shown(lines: list[str], first: int, last: int) -> list[str]:
     return [f"{number:4}| {lines[number - 1]}" for number in range(first, last + 1)]
 
 
-def test_a_brief_report_shows_less(desk: Opened) -> None:
+def test_a_brief_report_shows_less(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     edits = [(f"line {i}\n", f"{i}\n" + "x" * 100 + "\nmore\n") for i in range(10, 40, 5)]
     done = prepared(desk, *edits, apply="auto", report="brief")
@@ -265,7 +267,7 @@ def test_a_brief_report_shows_less(desk: Opened) -> None:
     st.sampled_from(("\n", "\r\n")),
 )  # fmt: skip
 def test_what_is_told_of_the_regions_makes_the_file(
-    desk: Opened, edits: list[tuple[int, str]], newline: str
+    desk: OpenWorkspace, edits: list[tuple[int, str]], newline: str
 ) -> None:
     """The old file with the regions of the report put in, is the new file."""
     target = put(desk, "a.txt", newline.join(f"<{i}>{i}" for i in range(12)) + newline)

@@ -16,21 +16,21 @@ from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
 from batch_calls import call, pairs, put, refused
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 
 ENCODINGS = (("*.gb", "gb18030"), ("*.sjis", "shift_jis"), ("*.u16", "utf-16-le"))
 MEMBERS = {"guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)})}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     config = Config(encodings=ENCODINGS, members=MEMBERS, durability="fast")
     with open_workspace(str(tmp_path), config, shared=False) as opened:
         yield opened
 
 
 def batch_refused(
-    desk: Opened, code: str, data: bytes | str, *edits: tuple[str, str], **more: Any
+    desk: OpenWorkspace, code: str, data: bytes | str, *edits: tuple[str, str], **more: Any
 ) -> dict[str, Any]:
     target = put(desk, "a.txt", data)
     return refused(desk, code, target, "BatchEdit", path="a.txt", edits=pairs(*edits), **more)
@@ -40,7 +40,7 @@ def batch_refused(
 
 
 @pytest.mark.parametrize("name", ["BatchEdit", "MultiEdit"])
-def test_a_batch(desk: Opened, name: str) -> None:
+def test_a_batch(desk: OpenWorkspace, name: str) -> None:
     target = put(desk, "src/a.py", "var a = 1;\nb\nfunction c() {}\nd\n")
     found = call(
         desk,
@@ -96,7 +96,7 @@ def test_a_batch(desk: Opened, name: str) -> None:
     ],
 )
 def test_a_dry_run_tells_what_the_real_one_does(
-    desk: Opened, data: bytes, edits: list[tuple[str, str]]
+    desk: OpenWorkspace, data: bytes, edits: list[tuple[str, str]]
 ) -> None:
     target = put(desk, "a.txt", data)
     mtime = target.stat().st_mtime_ns
@@ -115,7 +115,7 @@ def test_a_dry_run_tells_what_the_real_one_does(
         assert entry.diff.decode() == real["data"]["diff_preview"]
 
 
-def test_the_diff_is_one_that_patch_takes(desk: Opened, tmp_path: Path) -> None:
+def test_the_diff_is_one_that_patch_takes(desk: OpenWorkspace, tmp_path: Path) -> None:
     patch = shutil.which("patch")
     if patch is None:
         pytest.skip("GNU patch is not installed")
@@ -131,7 +131,7 @@ def test_the_diff_is_one_that_patch_takes(desk: Opened, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [10, 300, 30_000])
-def test_a_long_diff_is_cut(desk: Opened, width: int) -> None:
+def test_a_long_diff_is_cut(desk: OpenWorkspace, width: int) -> None:
     lines = [f"<{i} {'x' * width}" for i in range(300)]
     put(desk, "a.txt", "".join(f"{line}\n" for line in lines))
     edits = [(f"{line}\n", f"{line} y\n") for line in lines[::2]]
@@ -146,7 +146,7 @@ def test_a_long_diff_is_cut(desk: Opened, width: int) -> None:
     assert (data["diff_preview"].count("\n") == 100) == (width == 10)
 
 
-def test_no_match(desk: Opened) -> None:
+def test_no_match(desk: OpenWorkspace) -> None:
     text = "def one():\n    return 1\n\ndef two():\n    return 2\n    return 2\n"
     found = batch_refused(
         desk, "PARTIAL_MATCH_FAIL", text, ("def one", "x"), ("def too():", "x"), ("return 2", "x")
@@ -169,12 +169,12 @@ def test_no_match(desk: Opened) -> None:
     }
 
 
-def test_overlapping_places_count(desk: Opened) -> None:
+def test_overlapping_places_count(desk: OpenWorkspace) -> None:
     found = batch_refused(desk, "PARTIAL_MATCH_FAIL", "aaa", ("aa", "b"))
     assert found["data"]["failures"][0]["matches_count"] == 2
 
 
-def test_a_collision(desk: Opened) -> None:
+def test_a_collision(desk: OpenWorkspace) -> None:
     found = batch_refused(
         desk, "COLLISION_DETECTED", "a\nb\nc\n", ("c", "x"), ("a\nb", "x"), ("b\n", "y")
     )
@@ -183,7 +183,7 @@ def test_a_collision(desk: Opened) -> None:
     ]
 
 
-def test_of_too_many_collisions_the_number_is_told(desk: Opened) -> None:
+def test_of_too_many_collisions_the_number_is_told(desk: OpenWorkspace) -> None:
     text = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))
     edits = [(text[i : 300 - i], str(i)) for i in range(110)]
     found = batch_refused(desk, "COLLISION_DETECTED", text, *edits)
@@ -194,7 +194,7 @@ def test_of_too_many_collisions_the_number_is_told(desk: Opened) -> None:
     assert "collisions_count" not in few["data"]
 
 
-def test_duplicates(desk: Opened) -> None:
+def test_duplicates(desk: OpenWorkspace) -> None:
     found = batch_refused(desk, "DUPLICATE_EDITS", "a b", ("a", "x"), ("b", "y"), ("a", "x"))
     assert found["data"]["indices"] == [0, 2]
 
@@ -204,7 +204,7 @@ def test_duplicates(desk: Opened) -> None:
     [(b"caf\xe9", ("caf", "th\xe9")), (b"caf\xe9", ("\xe9", "e")), (b"\xff\xff\xff", ("\xff", ""))],
 )
 def test_text_beyond_ascii_in_unknown_bytes(
-    desk: Opened, data: bytes, edit: tuple[str, str]
+    desk: OpenWorkspace, data: bytes, edit: tuple[str, str]
 ) -> None:
     found = batch_refused(desk, "ENCODING_ERROR", data, edit)
     assert found["data"]["encoding"] == "unknown"
@@ -213,7 +213,7 @@ def test_text_beyond_ascii_in_unknown_bytes(
 @pytest.mark.parametrize(
     ("path", "name"), [("a.gb", "gb18030"), ("a.sjis", "shift_jis"), ("a.u16", "utf-16-le")]
 )
-def test_a_configured_encoding(desk: Opened, path: str, name: str) -> None:
+def test_a_configured_encoding(desk: OpenWorkspace, path: str, name: str) -> None:
     target = put(desk, path, "一行\r\n日本\r\n".encode(name))
     found = call(desk, "BatchEdit", path=path, edits=pairs(("日本\n", "日本\n中\n"), ("一", "a")))
     assert target.read_bytes() == "a行\r\n日本\r\n中\r\n".encode(name)
@@ -243,7 +243,7 @@ def test_a_configured_encoding(desk: Opened, path: str, name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["Read", "Edit", "BatchEdit", "prepare_batch_edit"])
-def test_paths(desk: Opened, name: str, path: object, code: str) -> None:
+def test_paths(desk: OpenWorkspace, name: str, path: object, code: str) -> None:
     put(desk, "folder/file", "a")
     put(desk, "nul", b"a\0b")
     os.mkfifo(Path(desk.root, "pipe"))
@@ -260,7 +260,7 @@ def test_paths(desk: Opened, name: str, path: object, code: str) -> None:
     assert ("path_resolved" in found["context"]) == (code not in ("ACCESS_DENIED", "INVALID_PARAM"))
 
 
-def test_a_missing_file_with_a_name_close_to_it(desk: Opened) -> None:
+def test_a_missing_file_with_a_name_close_to_it(desk: OpenWorkspace) -> None:
     put(desk, "src/words.py", "a")
     for name, more in (
         ("BatchEdit", {"edits": pairs(("a", "b"))}),
@@ -271,7 +271,7 @@ def test_a_missing_file_with_a_name_close_to_it(desk: Opened) -> None:
         assert found["data"]["similar"] == ["src/words.py"]
 
 
-def test_access_lists(desk: Opened) -> None:
+def test_access_lists(desk: OpenWorkspace) -> None:
     for path in ("secret/a", "dark/a"):
         put(desk, path, "a")
         edits = {"path": path, "edits": pairs(("a", "b"))}
@@ -309,7 +309,7 @@ def test_access_lists(desk: Opened) -> None:
         ([{"old_string": "a", "new_string": "a"}], ["edits"]),
     ],
 )  # fmt: skip
-def test_wrong_edits(desk: Opened, edits: object, named: list[str]) -> None:
+def test_wrong_edits(desk: OpenWorkspace, edits: object, named: list[str]) -> None:
     target = put(desk, "a.txt", "a\n")
     found = refused(desk, "INVALID_PARAM", target, "BatchEdit", path="a.txt", edits=edits)
     said = found["data"]["argument"] + " " + found["data"]["reason"]
@@ -343,7 +343,9 @@ def test_wrong_edits(desk: Opened, edits: object, named: list[str]) -> None:
         ("Write", {"content": "b", "overwrite": True}, "overwrite"),
     ],
 )
-def test_wrong_arguments(desk: Opened, name: str, arguments: dict[str, Any], named: str) -> None:
+def test_wrong_arguments(
+    desk: OpenWorkspace, name: str, arguments: dict[str, Any], named: str
+) -> None:
     target = put(desk, "a.txt", "a\n")
     found = refused(desk, "INVALID_PARAM", target, name, path="a.txt", **arguments)
     assert found["data"]["argument"] == named
@@ -352,7 +354,7 @@ def test_wrong_arguments(desk: Opened, name: str, arguments: dict[str, Any], nam
 # expectations
 
 
-def test_what_read_tells_is_what_the_others_expect(desk: Opened) -> None:
+def test_what_read_tells_is_what_the_others_expect(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", "a\nb\n")
     stats = call(desk, "Read", path="a.txt")["stats"]
     known = {
@@ -379,7 +381,7 @@ def test_what_read_tells_is_what_the_others_expect(desk: Opened) -> None:
 )
 @pytest.mark.parametrize("dry", [False, True])
 def test_an_expectation_that_does_not_hold(
-    desk: Opened, expectation: str, wrong: Any, dry: bool
+    desk: OpenWorkspace, expectation: str, wrong: Any, dry: bool
 ) -> None:
     more = {expectation: wrong, "dry_run": dry}
     found = batch_refused(desk, "CONFLICT", "a\n", ("no such text", "b"), **more)
@@ -400,7 +402,9 @@ def test_an_expectation_that_does_not_hold(
 
 @pytest.mark.parametrize("held", range(7))
 @pytest.mark.parametrize("name", ["BatchEdit", "Edit", "Write"])
-def test_all_expectations_that_do_not_hold_are_told(desk: Opened, name: str, held: int) -> None:
+def test_all_expectations_that_do_not_hold_are_told(
+    desk: OpenWorkspace, name: str, held: int
+) -> None:
     """`held`: those that do hold, as bits; a dry run and the other language tell the same."""
     target = put(desk, "a.txt", "a\n")
     stats = call(desk, "Read", path="a.txt")["stats"]
@@ -435,7 +439,7 @@ def test_all_expectations_that_do_not_hold_are_told(desk: Opened, name: str, hel
             assert str(read[key]) in str(said) or key not in wrong
 
 
-def test_a_digest_may_be_in_capitals(desk: Opened) -> None:
+def test_a_digest_may_be_in_capitals(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", "a\n")
     digest = hashlib.sha256(b"a\n").hexdigest().upper()
     assert call(desk, "BatchEdit", path="a.txt", edits=pairs(("a", "b")), expected_sha256=digest)[
@@ -456,7 +460,7 @@ def test_a_digest_may_be_in_capitals(desk: Opened) -> None:
     ],
 )
 def test_edit_everywhere(
-    desk: Opened, data: str, old: str, new: str, after: str, count: int
+    desk: OpenWorkspace, data: str, old: str, new: str, after: str, count: int
 ) -> None:
     target = put(desk, "a.txt", data)
     found = call(desk, "Edit", path="a.txt", old_string=old, new_string=new, replace_all=True)
@@ -464,7 +468,7 @@ def test_edit_everywhere(
     assert found["data"]["replacements_count"] == count
 
 
-def test_edit_once(desk: Opened) -> None:
+def test_edit_once(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", "aaa b")
     refused(
         desk, "PARTIAL_MATCH_FAIL", target, "Edit", path="a.txt", old_string="aa", new_string="x"
@@ -488,7 +492,7 @@ def test_edit_once(desk: Opened) -> None:
 # Write
 
 
-def test_write_a_new_file(desk: Opened) -> None:
+def test_write_a_new_file(desk: OpenWorkspace) -> None:
     found = call(desk, "Write", path="new/a.txt", content="a\r\nb")
     assert Path(desk.root, "new/a.txt").read_bytes() == b"a\r\nb"
     assert found["data"]["diff_preview"].startswith(
@@ -500,7 +504,7 @@ def test_write_a_new_file(desk: Opened) -> None:
     assert entry.kind == "create"
 
 
-def test_write_does_not_overwrite_by_itself(desk: Opened) -> None:
+def test_write_does_not_overwrite_by_itself(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", "a\n")
     refused(desk, "FILE_EXISTS", target, "Write", path="a.txt", content="b\n")
     refused(
@@ -532,7 +536,7 @@ def test_write_does_not_overwrite_by_itself(desk: Opened) -> None:
     assert (again["stats"]["bytes_written"], again["data"]["edit_id"]) == (0, 0)
 
 
-def test_write_expects_nothing_of_a_file_that_is_not_there(desk: Opened) -> None:
+def test_write_expects_nothing_of_a_file_that_is_not_there(desk: OpenWorkspace) -> None:
     refused(
         desk,
         "NOT_FOUND",
@@ -562,7 +566,7 @@ def test_write_expects_nothing_of_a_file_that_is_not_there(desk: Opened) -> None
     ],
 )
 def test_write_keeps_the_style_of_the_file(
-    desk: Opened, before: bytes, content: str, after: bytes
+    desk: OpenWorkspace, before: bytes, content: str, after: bytes
 ) -> None:
     target = put(desk, "a.txt", before)
     digest = hashlib.sha256(before).hexdigest()
@@ -584,7 +588,7 @@ def test_write_keeps_the_style_of_the_file(
         ({"limit": 1}, "1\n", True),
     ],
 )
-def test_read(desk: Opened, more: dict[str, int], content: str, truncated: bool) -> None:
+def test_read(desk: OpenWorkspace, more: dict[str, int], content: str, truncated: bool) -> None:
     target = put(desk, "a.txt", "1\n2\r\n3\n4\n5")
     found = call(desk, "Read", path="a.txt", **more)
     assert found["data"] == {"content": content, "truncated": truncated}
@@ -599,7 +603,7 @@ def test_read(desk: Opened, more: dict[str, int], content: str, truncated: bool)
     }
 
 
-def test_read_an_empty_file_and_many_lines(desk: Opened) -> None:
+def test_read_an_empty_file_and_many_lines(desk: OpenWorkspace) -> None:
     put(desk, "empty.txt", "")
     assert call(desk, "Read", path="empty.txt")["data"] == {"content": "", "truncated": False}
     put(desk, "a.txt", "".join(f"{i}\n" for i in range(501)))
@@ -620,7 +624,7 @@ def test_read_an_empty_file_and_many_lines(desk: Opened) -> None:
     ],
 )
 def test_read_tells_an_encoding_that_is_not_utf_8(
-    desk: Opened, data: bytes, content: str, encoding: str | None
+    desk: OpenWorkspace, data: bytes, content: str, encoding: str | None
 ) -> None:
     put(desk, "a.txt", data)
     found = call(desk, "Read", path="a.txt")
@@ -656,7 +660,7 @@ WIDE = "x" * 100_000
     ],
 )
 def test_what_is_cut_is_shown_as_it_is_and_said(
-    desk: Opened, text: str, more: dict[str, int], content: str, next_line: int | None
+    desk: OpenWorkspace, text: str, more: dict[str, int], content: str, next_line: int | None
 ) -> None:
     put(desk, "a.txt", text)
     for lang in ("en", "zh"):
@@ -670,7 +674,7 @@ def test_what_is_cut_is_shown_as_it_is_and_said(
         assert ("100000" in said) == (content[-1] != "\n"), said
 
 
-def test_lines_of_four_byte_units_are_never_cut_within(desk: Opened) -> None:
+def test_lines_of_four_byte_units_are_never_cut_within(desk: OpenWorkspace) -> None:
     """Half of what may be read is line ends there, so it ends before what may be shown does."""
     put(desk, "a.txt", b"\xff\xfe\0\0" + ("ab\r\n" * 600_000).encode("utf-32-le"))
     found = call(desk, "Read", path="a.txt", limit=10**6)
@@ -694,7 +698,7 @@ def test_lines_of_four_byte_units_are_never_cut_within(desk: Opened) -> None:
     ],
 )
 def test_a_lost_character_is_warned_of(
-    desk: Opened, name: str, arguments: dict[str, Any], warned: bool
+    desk: OpenWorkspace, name: str, arguments: dict[str, Any], warned: bool
 ) -> None:
     put(desk, "a.txt", "a b \ufffd\n")
     found = call(desk, name, path="a.txt", **arguments)
@@ -719,7 +723,7 @@ def test_a_lost_character_is_warned_of(
     ],
     ids=["equal lines", "one line", "Chinese", "indentation", "long", "other and long", "blank"],
 )  # fmt: skip
-def test_a_refusal_is_short_and_quick(desk: Opened, text: str, old: str) -> None:
+def test_a_refusal_is_short_and_quick(desk: OpenWorkspace, text: str, old: str) -> None:
     put(desk, "a.txt", text)
     start = time.process_time()
     answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": pairs((old, "x"))})

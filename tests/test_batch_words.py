@@ -11,7 +11,7 @@ import pytest
 
 from batch_calls import pairs, put
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY, team_mgmt, ws_mod
 
@@ -25,7 +25,7 @@ OVER = {"content": "b", "overwrite": True, "expected_size_bytes": 1}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     config = Config(durability="fast", whole_bytes=9 << 20, limit_bytes=10 << 20)
     with open_workspace(str(tmp_path), config, shared=False) as opened:
         put(opened, "folder/a.txt", "a")
@@ -38,7 +38,7 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
         yield opened
 
 
-def said(desk: Opened, name: str, lang: Lang, **arguments: Any) -> tuple[str, str]:
+def said(desk: OpenWorkspace, name: str, lang: Lang, **arguments: Any) -> tuple[str, str]:
     """The code of a refusal, and its words."""
     fields: dict[str, Any] = desk.call("local", name, arguments, lang=lang).fields
     if name == "prepare_batch_edit":
@@ -64,7 +64,7 @@ def said(desk: Opened, name: str, lang: Lang, **arguments: Any) -> tuple[str, st
     ],
 )
 def test_refusals_name_no_tool_that_is_not_there(
-    desk: Opened, path: str, codes: set[str], lang: Lang
+    desk: OpenWorkspace, path: str, codes: set[str], lang: Lang
 ) -> None:
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("Read", {"start_line": 9}),
@@ -82,7 +82,7 @@ def test_refusals_name_no_tool_that_is_not_there(
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_what_helps_is_named(desk: Opened, lang: Lang) -> None:
+def test_what_helps_is_named(desk: OpenWorkspace, lang: Lang) -> None:
     """Arguments and tools are the names of things, and so no prose."""
     for name, more, words in (
         ("Write", {"content": "b"}, {"Read", "Edit", "BatchEdit", "Write", "overwrite"}),
@@ -108,7 +108,7 @@ def test_what_helps_is_named(desk: Opened, lang: Lang) -> None:
     ],
 )
 def test_of_one_edit_its_text_is_spoken_of_and_not_its_index(
-    desk: Opened,
+    desk: OpenWorkspace,
     text: str,
     old: str,
     more: dict[str, Any],
@@ -127,7 +127,9 @@ def test_of_one_edit_its_text_is_spoken_of_and_not_its_index(
 
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.parametrize("name", ["BatchEdit", "MultiEdit", "prepare_batch_edit"])
-def test_of_a_batch_all_indices_that_fail_are_told(desk: Opened, name: str, lang: Lang) -> None:
+def test_of_a_batch_all_indices_that_fail_are_told(
+    desk: OpenWorkspace, name: str, lang: Lang
+) -> None:
     edits = pairs(("z", "b"), ("a", "b"), ("y", "b"), *((f"<{i}>", "") for i in range(15)))
     _, told = said(desk, name, lang, path="a.txt", edits=edits[:3])
     assert set(re.findall(r"[0-9]+", told)) == {"2", "0"}
@@ -138,7 +140,9 @@ def test_of_a_batch_all_indices_that_fail_are_told(desk: Opened, name: str, lang
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_a_plan_that_its_file_refuses_speaks_of_this_toolset_too(desk: Opened, lang: Lang) -> None:
+def test_a_plan_that_its_file_refuses_speaks_of_this_toolset_too(
+    desk: OpenWorkspace, lang: Lang
+) -> None:
     plan = desk.call("local", "prepare_batch_edit", {"path": "a.txt", **BATCH}, lang=lang).fields
     Path(desk.root, "a.txt").unlink()
     done = desk.call("local", APPLY, {"hunk_id": plan["hunk_id"]}, lang=lang).fields
@@ -148,7 +152,7 @@ def test_a_plan_that_its_file_refuses_speaks_of_this_toolset_too(desk: Opened, l
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_the_setting_that_would_help_is_named(desk: Opened, lang: Lang) -> None:
+def test_the_setting_that_would_help_is_named(desk: OpenWorkspace, lang: Lang) -> None:
     for path, setting in (("large", "whole_bytes"), ("huge", "limit_bytes")):
         _, told = said(desk, "Edit", lang, path=path, **EDIT)
         assert setting in re.findall(r"\w+", told, re.ASCII)

@@ -20,7 +20,7 @@ import pytest
 
 from copydesk import Desk
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.tools.catalog import Answer
 
@@ -254,7 +254,7 @@ def attributes(kind: Kind, root: Path, real: Path) -> dict[str, object]:
     }
 
 
-def prepared(opened: Opened, change: Change, args: dict[str, Any]) -> Answer:
+def prepared(opened: OpenWorkspace, change: Change, args: dict[str, Any]) -> Answer:
     """The report of the tool, or of the apply of what it prepared."""
     report = opened.call("local", change.tool, args)
     if report.is_error or "expires_at_ms" not in report.fields:
@@ -266,14 +266,14 @@ def prepared(opened: Opened, change: Change, args: dict[str, Any]) -> Answer:
     return done
 
 
-def at_once(opened: Opened, change: Change, args: dict[str, Any]) -> Answer:
+def at_once(opened: OpenWorkspace, change: Change, args: dict[str, Any]) -> Answer:
     """The report of the tool that writes in the same call."""
     report = opened.call("local", change.tool, {**args, "apply": "auto"})
     assert "auto_apply" not in report.fields, report.text
     return report
 
 
-Way = Callable[[Opened, Change, dict[str, Any]], Answer]
+Way = Callable[[OpenWorkspace, Change, dict[str, Any]], Answer]
 
 
 def check(kind: Kind, change: Change, way: Way) -> str:

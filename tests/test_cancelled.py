@@ -19,7 +19,7 @@ from mcp import Client
 
 from copydesk import Desk
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.lanes import Lanes
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import Cancelled, cancelled_by
@@ -47,13 +47,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(root: Path) -> Iterator[Opened]:
+def opened(root: Path) -> Iterator[OpenWorkspace]:
     with open_workspace(str(root), Config(durability="fast")) as found:
         yield found
 
 
 @pytest.fixture
-def held(opened: Opened) -> Iterator[AbstractContextManager[None]]:
+def held(opened: OpenWorkspace) -> Iterator[AbstractContextManager[None]]:
     """The lock of the file, as another process has it."""
     locks = FileLocks(str(Path(opened.root, ".copydesk/locks")))
     yield locks.hold("a.txt")
@@ -61,7 +61,7 @@ def held(opened: Opened) -> Iterator[AbstractContextManager[None]]:
 
 
 @pytest.fixture(params=["in process", "stdio", "http"])
-def serving(request: pytest.FixtureRequest, opened: Opened, root: Path) -> Iterator[Serving]:
+def serving(request: pytest.FixtureRequest, opened: OpenWorkspace, root: Path) -> Iterator[Serving]:
     if request.param == "in process":
         yield lambda mode: Client(server_of(opened), mode=mode)
     elif request.param == "stdio":
@@ -71,7 +71,7 @@ def serving(request: pytest.FixtureRequest, opened: Opened, root: Path) -> Itera
             yield lambda mode: client_of(address, mode)
 
 
-def edits(opened: Opened) -> int:
+def edits(opened: OpenWorkspace) -> int:
     return len(opened.journal.entries())
 
 
@@ -79,7 +79,7 @@ def edits(opened: Opened) -> int:
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_calls_that_are_cancelled_while_they_wait_are_not_written(
     serving: Serving,
-    opened: Opened,
+    opened: OpenWorkspace,
     held: AbstractContextManager[None],
     root: Path,
     mode: str,
@@ -112,7 +112,7 @@ async def test_calls_that_are_cancelled_while_they_wait_are_not_written(
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_call_that_is_cancelled_while_it_writes_is_finished_and_recorded(
-    opened: Opened, root: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+    opened: OpenWorkspace, root: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
     replace = opened.files.replace

@@ -12,7 +12,7 @@ import pytest
 
 from batch_calls import call, nulls, put, refused
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
 from copydesk.text.relpath import RelPath
 from copydesk.tools.compat import EDITOR, MOST_ENTRIES, compat
@@ -25,7 +25,7 @@ MEMBERS = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     config = Config(members=MEMBERS, durability="fast")
     with open_workspace(str(tmp_path), config, shared=False) as opened:
         yield opened
@@ -43,7 +43,7 @@ class Case:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def check(desk: Opened, case: Case) -> dict[str, Any]:
+def check(desk: OpenWorkspace, case: Case) -> dict[str, Any]:
     """The call does what the case says; what it wrote is taken back with the very bytes."""
     target = put(desk, "a.txt", case.before)
     raw = target.read_bytes()
@@ -120,7 +120,7 @@ KEPT = [
 
 @pytest.mark.parametrize(("codec", "head", "ending", "tail"), KEPT)
 def test_no_byte_outside_of_the_edit_changes(
-    desk: Opened, codec: str, head: bytes, ending: str, tail: bytes
+    desk: OpenWorkspace, codec: str, head: bytes, ending: str, tail: bytes
 ) -> None:
     """Every tool that edits a part of a file, on texts with every kind of end."""
     old, new, end = (text.encode(codec) for text in ("old", "new", ending))
@@ -139,7 +139,7 @@ def test_no_byte_outside_of_the_edit_changes(
 
 
 @pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
-def test_lines_are_put_into_an_empty_file(desk: Opened, text: bytes) -> None:
+def test_lines_are_put_into_an_empty_file(desk: OpenWorkspace, text: bytes) -> None:
     new = "x\n".encode("utf-16-le" if text == b"\xff\xfe" else "utf-8")
     for given in ("x", "x\n"):
         check(desk, Case(EDITOR, inserting(0, given), text + new, before=text))
@@ -211,13 +211,13 @@ def name_of(case: Case) -> str:
 
 
 @pytest.mark.parametrize("case", WRITTEN, ids=name_of)
-def test_what_is_written_and_taken_back(desk: Opened, case: Case) -> None:
+def test_what_is_written_and_taken_back(desk: OpenWorkspace, case: Case) -> None:
     found = check(desk, case)
     assert found["stats"]["new_size"] == found["stats"]["bytes_written"]
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=name_of)
-def test_what_is_refused(desk: Opened, case: Case) -> None:
+def test_what_is_refused(desk: OpenWorkspace, case: Case) -> None:
     found = check(desk, case)
     reads = case.tool == "read_text_file" or case.arguments.get("command") == "view"
     assert ("applied" in found["data"]) == (not reads)
@@ -227,7 +227,7 @@ def test_what_is_refused(desk: Opened, case: Case) -> None:
         assert "Read" not in said.split()
 
 
-def test_an_edit_is_dry_first(desk: Opened) -> None:
+def test_an_edit_is_dry_first(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", TEXT)
     given = {"path": "a.txt", **edits(("one", "1"))}
     dry = call(desk, "edit_file", **given, dryRun=True)
@@ -241,7 +241,7 @@ def test_an_edit_is_dry_first(desk: Opened) -> None:
 
 @pytest.mark.parametrize("content", ["", "a\r\nb", "\ufeffa\n"])
 @pytest.mark.parametrize("tool", ["write_file", EDITOR])
-def test_a_new_file_has_the_very_text(desk: Opened, tool: str, content: str) -> None:
+def test_a_new_file_has_the_very_text(desk: OpenWorkspace, tool: str, content: str) -> None:
     more: dict[str, Any] = {"content": content}
     if tool == EDITOR:
         more = {"command": "create", "file_text": content}
@@ -253,7 +253,7 @@ def test_a_new_file_has_the_very_text(desk: Opened, tool: str, content: str) -> 
     assert not target.exists()
 
 
-def test_the_same_text_again_is_no_edit(desk: Opened) -> None:
+def test_the_same_text_again_is_no_edit(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     found = call(desk, "write_file", path="a.txt", content=TEXT)
     assert (found["data"]["edit_id"], found["stats"]["bytes_written"]) == (0, 0)
@@ -274,7 +274,7 @@ def test_the_same_text_again_is_no_edit(desk: Opened) -> None:
 )
 @pytest.mark.parametrize("large", [False, True])
 def test_reading(
-    desk: Opened,
+    desk: OpenWorkspace,
     monkeypatch: pytest.MonkeyPatch,
     more: dict[str, int],
     content: str,
@@ -309,7 +309,7 @@ WIDE = "x" * 100_000
     ],
 )
 def test_what_is_cut_is_said(
-    desk: Opened, text: str, more: dict[str, int], next_line: int | None
+    desk: OpenWorkspace, text: str, more: dict[str, int], next_line: int | None
 ) -> None:
     put(desk, "a.txt", text)
     for lang in ("en", "zh"):
@@ -331,21 +331,21 @@ def test_what_is_cut_is_said(
         ([4, 4], "     4\ttwo\n"),
     ],
 )
-def test_viewing(desk: Opened, given: list[int] | None, content: str) -> None:
+def test_viewing(desk: OpenWorkspace, given: list[int] | None, content: str) -> None:
     put(desk, "a.txt", TEXT)
     found = call(desk, EDITOR, command="view", path="a.txt", view_range=given)
     assert found["data"] == {"content": content, "truncated": False}
     assert found["stats"]["total_lines"] == 4
 
 
-def test_viewing_an_empty_file(desk: Opened) -> None:
+def test_viewing_an_empty_file(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", "")
     for given in (None, [1, -1]):
         found = call(desk, EDITOR, command="view", path="a.txt", view_range=given)
         assert (found["status"], found["data"]["content"]) == ("success", "")
 
 
-def test_viewing_a_directory(desk: Opened) -> None:
+def test_viewing_a_directory(desk: OpenWorkspace) -> None:
     names = ("a.txt", "src/b.txt", "src/in/c.txt", ".git/x", "src/.d", "node_modules/e/f", "dark/g")
     for name in names:
         put(desk, name, "")
@@ -367,7 +367,7 @@ def test_viewing_a_directory(desk: Opened) -> None:
         assert answer.get("error", {}).get("code") == (None if seen else "ACCESS_DENIED")
 
 
-def test_a_long_directory_is_cut(desk: Opened) -> None:
+def test_a_long_directory_is_cut(desk: OpenWorkspace) -> None:
     for number in range(MOST_ENTRIES + 1):
         Path(desk.root, f"{number:06}").touch()
     found = call(desk, EDITOR, command="view", path=".")
@@ -395,7 +395,7 @@ def test_absolute_paths_below_the_root(tmp_path: Path) -> None:
         assert not (tmp_path / "a.txt").exists()
 
 
-def test_a_refusal_tells_what_an_absolute_path_came_to(desk: Opened) -> None:
+def test_a_refusal_tells_what_an_absolute_path_came_to(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     path = f"{desk.root}/./a.txt"
     for more in (edits(("two", "2")), edits(), {**edits(("one", "1")), "no": 1}):
@@ -407,7 +407,7 @@ def test_a_refusal_tells_what_an_absolute_path_came_to(desk: Opened) -> None:
 
 
 def test_a_file_that_somebody_makes_meanwhile_is_written_over(
-    desk: Opened, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, stat, asked = put(desk, "a.txt", TEXT), desk.files.stat, list[RelPath]()
 
@@ -425,7 +425,7 @@ def test_a_file_that_somebody_makes_meanwhile_is_written_over(
     assert call(desk, EDITOR, **given)["error"]["code"] == "FILE_EXISTS"
 
 
-def test_of_many_writers_of_a_new_file_none_is_refused(desk: Opened) -> None:
+def test_of_many_writers_of_a_new_file_none_is_refused(desk: OpenWorkspace) -> None:
     def write(number: int) -> str:
         arguments = {"path": f"{number % 5}.txt", "content": f"{number}\n"}
         return str(desk.call("local", "write_file", arguments).fields["status"])
@@ -436,12 +436,12 @@ def test_of_many_writers_of_a_new_file_none_is_refused(desk: Opened) -> None:
         assert int(Path(desk.root, f"{number}.txt").read_text()) % 5 == number
 
 
-def test_other_toolsets_take_no_absolute_paths(desk: Opened) -> None:
+def test_other_toolsets_take_no_absolute_paths(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     refused(desk, "ACCESS_DENIED", None, "Read", path=f"{desk.root}/a.txt")
 
 
-def test_rights(desk: Opened) -> None:
+def test_rights(desk: OpenWorkspace) -> None:
     target = put(desk, "secret/a.txt", TEXT)
     for tool, more in (
         ("write_file", {"content": "x"}),

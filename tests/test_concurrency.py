@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text.relpath import RelPath
 from processes import Facts, code, outcome
 
@@ -22,7 +22,7 @@ BASE = "".join(f"line {i}\n" for i in range(1, 101))
 
 
 @pytest.fixture(params=[False, True], ids=["memory", "shared"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
     """A workspace with one file."""
     (tmp_path / "f").write_text(BASE)
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
@@ -67,7 +67,7 @@ def asked(i: int) -> tuple[str, Facts]:
     return tool, {**content, **own}
 
 
-def test_plans_applied_at_once_are_all_written_once(desk: Opened, tmp_path: Path) -> None:
+def test_plans_applied_at_once_are_all_written_once(desk: OpenWorkspace, tmp_path: Path) -> None:
     plans = [outcome(desk, tool, **args) for tool, args in map(asked, range(THREADS))]
 
     def work(i: int) -> Facts:
@@ -83,7 +83,7 @@ def test_plans_applied_at_once_are_all_written_once(desk: Opened, tmp_path: Path
     assert sorted(e.edit_id for e in desk.journal.entries() if e.state == "done") == sorted(edits)
 
 
-def test_edits_made_at_once_are_all_written_once(desk: Opened, tmp_path: Path) -> None:
+def test_edits_made_at_once_are_all_written_once(desk: OpenWorkspace, tmp_path: Path) -> None:
     def work(i: int) -> Facts:
         tool, args = asked(i)
         return outcome(desk, tool, **args, apply="auto")
@@ -95,7 +95,7 @@ def test_edits_made_at_once_are_all_written_once(desk: Opened, tmp_path: Path) -
     assert all(f.get("changed") or f["auto_apply"] == "declined" for f in found)
 
 
-def test_ranges_of_one_read_are_written_at_once(desk: Opened, tmp_path: Path) -> None:
+def test_ranges_of_one_read_are_written_at_once(desk: OpenWorkspace, tmp_path: Path) -> None:
     """Each thread replaces lines of its own by another number of lines; all of them land."""
     version = outcome(desk, "read_file", path="f")["version"]
 
@@ -119,7 +119,7 @@ def test_ranges_of_one_read_are_written_at_once(desk: Opened, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("tool", ["prepare_file_append", "prepare_file_insert_after"])
-def test_a_plan_is_written_once(desk: Opened, tmp_path: Path, tool: str) -> None:
+def test_a_plan_is_written_once(desk: OpenWorkspace, tmp_path: Path, tool: str) -> None:
     """Sixteen threads apply the same plan; one of them writes."""
     anchor = {"anchor": "line 9", "match": "equals"} if tool.endswith("after") else {}
     plan = outcome(desk, tool, path="f", content="new 0\n", **anchor)
@@ -132,7 +132,9 @@ def test_a_plan_is_written_once(desk: Opened, tmp_path: Path, tool: str) -> None
     check((tmp_path / "f").read_text(), {"new 0": "ok"})
 
 
-def test_a_plan_made_anew_is_written_once_as_one_of_both(desk: Opened, tmp_path: Path) -> None:
+def test_a_plan_made_anew_is_written_once_as_one_of_both(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
     """While some apply a plan others make it anew; what is written is what one apply was told."""
     for turn in range(10):
         (tmp_path / "f").write_text(BASE)
@@ -161,7 +163,7 @@ def test_a_plan_made_anew_is_written_once_as_one_of_both(desk: Opened, tmp_path:
 
 
 def test_what_was_made_anew_is_not_written_by_an_apply_of_the_old(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The seam is the store's own method, called between looking up the plan and the turn."""
     old = outcome(desk, "prepare_file_append", path="f", content="old\n")
@@ -182,7 +184,7 @@ def test_what_was_made_anew_is_not_written_by_an_apply_of_the_old(
 
 
 def test_what_was_applied_is_not_made_anew(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for apply in ("never", "auto"):
         (tmp_path / "f").write_text(BASE)
@@ -203,7 +205,7 @@ def test_what_was_applied_is_not_made_anew(
         assert (tmp_path / "f").read_text() == f"{BASE}old\n"
 
 
-def test_a_plan_is_discarded_or_written_never_both(desk: Opened, tmp_path: Path) -> None:
+def test_a_plan_is_discarded_or_written_never_both(desk: OpenWorkspace, tmp_path: Path) -> None:
     caller = desk.member("local")
     for turn in range(20):
         (tmp_path / "f").write_text(BASE)
@@ -224,7 +226,7 @@ def test_a_plan_is_discarded_or_written_never_both(desk: Opened, tmp_path: Path)
         assert (tmp_path / "f").read_text() == BASE + f"new {turn}\n" * written
 
 
-def test_a_file_is_created_by_one(desk: Opened, tmp_path: Path) -> None:
+def test_a_file_is_created_by_one(desk: OpenWorkspace, tmp_path: Path) -> None:
     def work(i: int) -> Facts:
         return outcome(desk, "create_new_file", path="a/b/new", content=f"by {i}\n" * 100)
 
@@ -234,7 +236,9 @@ def test_a_file_is_created_by_one(desk: Opened, tmp_path: Path) -> None:
     assert (tmp_path / "a/b/new").read_text() == f"by {winner}\n" * 100
 
 
-def test_appends_to_a_file_that_is_not_there_are_all_written(desk: Opened, tmp_path: Path) -> None:
+def test_appends_to_a_file_that_is_not_there_are_all_written(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
     """One of them creates it, the others append to what it created."""
 
     def work(i: int) -> Facts:
@@ -247,7 +251,7 @@ def test_appends_to_a_file_that_is_not_there_are_all_written(desk: Opened, tmp_p
     assert codes == ["ok"] * THREADS
 
 
-def test_an_overwrite_replaces_only_what_was_known(desk: Opened, tmp_path: Path) -> None:
+def test_an_overwrite_replaces_only_what_was_known(desk: OpenWorkspace, tmp_path: Path) -> None:
     def work(i: int) -> Facts:
         known = {"known_old_total_lines": 100, "known_old_total_bytes": len(BASE)}
         return outcome(desk, "overwrite_entire_file", path="f", content=f"by {i}\n", **known)
@@ -258,7 +262,7 @@ def test_an_overwrite_replaces_only_what_was_known(desk: Opened, tmp_path: Path)
     assert (tmp_path / "f").read_text() == f"by {winner}\n"
 
 
-def test_two_names_of_one_file_lose_nothing(desk: Opened, tmp_path: Path) -> None:
+def test_two_names_of_one_file_lose_nothing(desk: OpenWorkspace, tmp_path: Path) -> None:
     """The file is large, so that the writes, which are made in place, take their time."""
     large = "".join(f"{i:099}\n" for i in range(20_000))
     (tmp_path / "f").write_text(large)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools import dialects
 from copydesk.tools.report import Lang
 
@@ -17,7 +17,7 @@ LINES = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in ra
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "module.py").write_text(LINES)
     with open_workspace(str(tmp_path), shared=False) as opened:
@@ -29,7 +29,7 @@ def tokens(text: str) -> int:
 
 
 @pytest.mark.parametrize("guard", ["version", "expected_old"])
-def test_one_line_edit_is_one_short_call(desk: Opened, guard: str) -> None:
+def test_one_line_edit_is_one_short_call(desk: OpenWorkspace, guard: str) -> None:
     read = desk.call("local", "read_file", {"path": "src/module.py", "range": "50"})
     known = {"version": read.fields["version"], "expected_old": LINES.split("\n")[49]}
     report = desk.call(
@@ -53,14 +53,14 @@ def test_one_line_edit_is_one_short_call(desk: Opened, guard: str) -> None:
     assert tokens(both) < 800, "text and structured content together"
 
 
-def test_the_tool_list_is_small(desk: Opened) -> None:
+def test_the_tool_list_is_small(desk: OpenWorkspace) -> None:
     most: dict[Lang, int] = {"en": 16_000, "zh": 16_384}
     for lang, size in most.items():
         listed = dialects.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)
         assert len(json.dumps(listed, ensure_ascii=False, separators=(",", ":")).encode()) < size
 
 
-def test_a_refusal_is_short(desk: Opened) -> None:
+def test_a_refusal_is_short(desk: OpenWorkspace) -> None:
     arguments = {"path": "src/module.py", "anchor": "value_", "content": "x"}
     report = desk.call("local", "prepare_file_insert_after", arguments)
     assert tokens(report.text) < 600

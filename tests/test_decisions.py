@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.telling import ToldDecisions
+from copydesk.app.backends import NotifyingDecisions
 from copydesk.desk.database import Database
 from copydesk.desk.decisions import Decision, Decisions
 from copydesk.desk.decisions_sqlite import SqliteDecisions
@@ -152,7 +152,7 @@ def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
     """What another process decides is seen, however soon after the last look."""
     path = str(tmp_path / "decisions.sqlite")
     other = SqliteDecisions(Database(StateFile(path)))
-    told = ToldDecisions(SqliteDecisions(Database(StateFile(path))), lambda: None, path)
+    told = NotifyingDecisions(SqliteDecisions(Database(StateFile(path))), lambda: None, path)
     assert other.untold("ann") == ()  # it makes the file
     for number in range(300):
         if number % 7 == 0:  # as if it was written long ago: the look is remembered

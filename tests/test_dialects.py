@@ -22,7 +22,7 @@ from jsonschema import Draft202012Validator
 from copydesk.app.cli import help
 from copydesk.app.cli.parser import DIALECTS as CLI_DIALECTS
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
 from copydesk.tools.report import Lang
@@ -408,7 +408,7 @@ class Fresh:
         return steady(answer.data), answer.diff, after
 
     @staticmethod
-    def _open(root: Path) -> Opened:
+    def _open(root: Path) -> OpenWorkspace:
         members = {"local": MemberConfig(team_mgmt=True)}
         config = Config(members=members, durability="fast")
         return open_workspace(str(root), config, shared=False)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import AccessDenied
 from copydesk.store.access import Rules
 from mcp_calls import CALLS, NOTE, NOTE_ID, NOTES, TEXT
@@ -70,7 +70,7 @@ GLOBS = (
 
 
 @pytest.fixture
-def worlds(tmp_path: Path, member: str) -> Iterator[tuple[Opened, Opened]]:
+def worlds(tmp_path: Path, member: str) -> Iterator[tuple[OpenWorkspace, OpenWorkspace]]:
     roots = (tmp_path / "full" / "root", tmp_path / "empty" / "root")
     for root in roots:
         for name, text in PUBLIC.items():
@@ -140,7 +140,7 @@ def calls(paths: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "getBlockInfo", {"ids": NOTE_ID}
 
 
-def answer(opened: Opened, member: str, tool: str, arguments: dict[str, Any]) -> str:
+def answer(opened: OpenWorkspace, member: str, tool: str, arguments: dict[str, Any]) -> str:
     found = opened.call(member, tool, arguments)
     said = found.text + json.dumps(found.data, ensure_ascii=False, default=str)
     return re.sub(r'"\w+_(ms|time)": ?\d+|\d{14}-\w{7}', "", said)
@@ -160,7 +160,7 @@ def tree(root: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("member", [*MEMBERS, *BY_SUFFIX])
 def test_no_answer_tells_what_stands_where_the_member_may_not_read(
-    worlds: tuple[Opened, Opened], member: str
+    worlds: tuple[OpenWorkspace, OpenWorkspace], member: str
 ) -> None:
     before = [tree(one.root) for one in worlds]
     told: list[str] = []

@@ -14,7 +14,7 @@ import redis
 from copydesk.app.cli import main
 from copydesk.app.config import Config, load
 from copydesk.app.doctor import Finding, examine, repair
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 from copydesk.desk.records import SCHEMA
 from copydesk.desk.tally import Fared
 from copydesk.errors import SchemaMismatch

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Applied, Planned, Undone
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
@@ -35,7 +35,7 @@ NEW = ["new one", "new two"]
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenWorkspace]:
     config = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
     root = str(tmp_path_factory.mktemp("drifted"))
     with open_workspace(root, config, shared=False) as opened:
@@ -260,7 +260,9 @@ ASKS = (_replace, _delete, _insert, _append)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
-def test_no_edit_goes_to_a_wrong_place(desk: Opened, family: Callable[[Draw, Lines], None]) -> None:
+def test_no_edit_goes_to_a_wrong_place(
+    desk: OpenWorkspace, family: Callable[[Draw, Lines], None]
+) -> None:
     count: Counter[bool] = Counter()
     for seed in range(SEEDS):
         for text in TEXTS:
@@ -277,7 +279,9 @@ def test_no_edit_goes_to_a_wrong_place(desk: Opened, family: Callable[[Draw, Lin
     assert count[True] >= FAMILIES[family] * count.total(), count
 
 
-def check(desk: Opened, draw: Draw, now: Lines, ask: Ask, *, by_version: bool = False) -> bool:
+def check(
+    desk: OpenWorkspace, draw: Draw, now: Lines, ask: Ask, *, by_version: bool = False
+) -> bool:
     """Whether the edit was carried; it must be to the true place, or leave the text as it is.
 
     `by_version`: the text changes before the edit is asked for, on the version read.
@@ -303,7 +307,7 @@ def check(desk: Opened, draw: Draw, now: Lines, ask: Ask, *, by_version: bool = 
     return done
 
 
-def check_undo(desk: Opened, draw: Draw, now: Lines) -> bool:
+def check_undo(desk: OpenWorkspace, draw: Draw, now: Lines) -> bool:
     """The same, of taking an edit back that made the earlier text of one before it."""
     path, member = Path(desk.root) / "a.txt", desk.member("local")
     start, stop = draw.start, draw.stop

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from copydesk import errors
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools import envelope
 from copydesk.tools.envelope import Envelope, code_of
 
@@ -49,7 +49,7 @@ def check(answer: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     Path(tmp_path, "a.txt").write_text("a\nb\n")
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
         yield opened
@@ -83,7 +83,7 @@ def deep(levels: int) -> object:
         {"path": 10**5_000},
     ],
 )
-def test_any_arguments(desk: Opened, name: str, arguments: object) -> None:
+def test_any_arguments(desk: OpenWorkspace, name: str, arguments: object) -> None:
     fields = check(desk.call("local", name, arguments))
     assert fields["status"] == "error"
     assert fields["error"]["code"] == "INVALID_PARAM"
@@ -104,7 +104,7 @@ def test_any_arguments(desk: Opened, name: str, arguments: object) -> None:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("nothing", [(), ("limit", "expected_size_bytes", "expected_sha256")])
 def test_the_arguments_as_given(
-    desk: Opened, name: str, more: dict[str, Any], lang: Any, nothing: tuple[str, ...]
+    desk: OpenWorkspace, name: str, more: dict[str, Any], lang: Any, nothing: tuple[str, ...]
 ) -> None:
     """Those that mean "not given" too, whatever becomes of the call."""
     taken = desk.catalog.tools[name].schema["properties"]
@@ -116,7 +116,7 @@ def test_the_arguments_as_given(
     assert json.loads(answer.text)["context"] == fields["context"]
 
 
-def test_long_texts_as_given(desk: Opened) -> None:
+def test_long_texts_as_given(desk: OpenWorkspace) -> None:
     long = "one line of many\n" * 1_000
     for more in ({"content": long}, {"content": long, "overwrite": None}):
         for _ in ("written", "refused"):
@@ -134,14 +134,14 @@ def test_long_texts_as_given(desk: Opened) -> None:
     }
 
 
-def test_a_model_is_not_shown_again_what_it_has_written(desk: Opened) -> None:
+def test_a_model_is_not_shown_again_what_it_has_written(desk: OpenWorkspace) -> None:
     edits = [{"old_string": "x" * 1_000, "new_string": "漢" * 1_000}] * 50
     answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": edits})
     assert check(answer)["context"]["params_input"]["edits"] == edits
     assert len(answer.text) < 1_500
 
 
-def test_read_has_nothing_to_apply(desk: Opened) -> None:
+def test_read_has_nothing_to_apply(desk: OpenWorkspace) -> None:
     assert "applied" not in check(desk.call("local", "Read", {"path": "no"}))["data"]
     assert (
         check(desk.call("local", "Write", {"path": "a.txt", "content": ""}))["data"]["applied"]

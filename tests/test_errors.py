@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Report
 
 TEXT = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
@@ -48,7 +48,7 @@ CODES = [
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     """A small workspace with something of every kind in it."""
     (tmp_path / "a.py").write_text(TEXT)
     (tmp_path / "bin").write_bytes(b"text\0more\n")
@@ -226,108 +226,108 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("tool", "arguments", "code", "facts"), ROWS, ids=[f"{i}-{r[2]}" for i, r in enumerate(ROWS)]
 )
 def test_refusal(
-    desk: Opened, tool: str, arguments: dict[str, Any], code: str, facts: dict[str, Any]
+    desk: OpenWorkspace, tool: str, arguments: dict[str, Any], code: str, facts: dict[str, Any]
 ) -> None:
     check(desk.call("local", tool, arguments), code, **facts)
 
 
-def _plan(desk: Opened, **changed: Any) -> str:
+def _plan(desk: OpenWorkspace, **changed: Any) -> str:
     arguments = {"path": "a.py", "range": "2", "content": "    return 11\n", **changed}
     report = desk.call("local", RANGE, arguments)
     assert not report.is_error, report.text
     return str(report.fields["hunk_id"])
 
 
-def _applied(desk: Opened, root: Path) -> Report:
+def _applied(desk: OpenWorkspace, root: Path) -> Report:
     hunk = _plan(desk)
     desk.call("local", APPLY, {"hunk_id": hunk})
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _discarded(desk: Opened, root: Path) -> Report:
+def _discarded(desk: OpenWorkspace, root: Path) -> Report:
     hunk = _plan(desk)
     desk.desk.discard(desk.member("local"), hunk)
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _wrong_owner(desk: Opened, root: Path) -> Report:
+def _wrong_owner(desk: OpenWorkspace, root: Path) -> Report:
     return desk.call("reader", APPLY, {"hunk_id": _plan(desk)})
 
 
-def _wrong_tool(desk: Opened, root: Path) -> Report:
+def _wrong_tool(desk: OpenWorkspace, root: Path) -> Report:
     arguments = {"path": "a.py", "content": "x", "existing_hunk_id": _plan(desk)}
     return desk.call("local", APPEND, arguments)
 
 
-def _wrong_toolset(desk: Opened, root: Path) -> Report:
+def _wrong_toolset(desk: OpenWorkspace, root: Path) -> Report:
     return desk.call("local", "team_mgmt_apply_file_modification", {"hunk_id": _plan(desk)})
 
 
-def _changed(desk: Opened, root: Path) -> Report:
+def _changed(desk: OpenWorkspace, root: Path) -> Report:
     hunk = _plan(desk)
     (root / "a.py").write_text(TEXT.replace("return 1", "return 7"))
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _ambiguous(desk: Opened, root: Path) -> Report:
+def _ambiguous(desk: OpenWorkspace, root: Path) -> Report:
     (root / "t.txt").write_text("x = 1\n}\n")
     report = desk.call("local", RANGE, {"path": "t.txt", "range": "2", "content": "}}"})
     (root / "t.txt").write_text("}\n}\n")
     return desk.call("local", APPLY, {"hunk_id": report.fields["hunk_id"]})
 
 
-def _deleted(desk: Opened, root: Path) -> Report:
+def _deleted(desk: OpenWorkspace, root: Path) -> Report:
     hunk = _plan(desk)
     (root / "a.py").unlink()
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _became_binary(desk: Opened, root: Path) -> Report:
+def _became_binary(desk: OpenWorkspace, root: Path) -> Report:
     hunk = _plan(desk)
     (root / "a.py").write_bytes(b"\0")
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _became_folder(desk: Opened, root: Path) -> Report:
+def _became_folder(desk: OpenWorkspace, root: Path) -> Report:
     hunk = _plan(desk)
     (root / "a.py").unlink()
     (root / "a.py").mkdir()
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _may_not_write(desk: Opened, root: Path) -> Report:
+def _may_not_write(desk: OpenWorkspace, root: Path) -> Report:
     return desk.call("reader", "create_new_file", {"path": "n.txt"})
 
 
-def _create_unseen(desk: Opened, root: Path) -> Report:
+def _create_unseen(desk: OpenWorkspace, root: Path) -> Report:
     return desk.call("agent", "create_new_file", {"path": "n.txt"})
 
 
-def _overwrite_unseen(desk: Opened, root: Path) -> Report:
+def _overwrite_unseen(desk: OpenWorkspace, root: Path) -> Report:
     known = {"known_old_total_lines": 6, "known_old_total_bytes": len(TEXT)}
     return desk.call("agent", "overwrite_entire_file", {"path": "a.py", "content": "x", **known})
 
 
-def _undo_unseen(desk: Opened, root: Path) -> Report:
+def _undo_unseen(desk: OpenWorkspace, root: Path) -> Report:
     edit = desk.call("local", APPLY, {"hunk_id": _plan(desk)}).fields["edit_id"]
     return desk.call("agent", "undo_file_modification", {"edit_id": edit})
 
 
-def _said_no(desk: Opened, root: Path) -> Report:
+def _said_no(desk: OpenWorkspace, root: Path) -> Report:
     hunk = _plan(desk)
     desk.desk.review.reject(desk.member("local"), hunk, "too short")
     return desk.call("local", APPLY, {"hunk_id": hunk})
 
 
-def _not_granted(desk: Opened, root: Path) -> Report:
+def _not_granted(desk: OpenWorkspace, root: Path) -> Report:
     return desk.call("reader", "team_mgmt_list_dir", {"path": "."})
 
 
-def _name_too_long(desk: Opened, root: Path) -> Report:
+def _name_too_long(desk: OpenWorkspace, root: Path) -> Report:
     return desk.call("local", "create_new_file", {"path": "n" * 300})
 
 
-def _more_than_may_be_written(desk: Opened, root: Path) -> Report:
+def _more_than_may_be_written(desk: OpenWorkspace, root: Path) -> Report:
     """The system refuses a file of more than a megabyte."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
@@ -337,13 +337,13 @@ def _more_than_may_be_written(desk: Opened, root: Path) -> Report:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def _nested(desk: Opened, root: Path) -> Report:
+def _nested(desk: OpenWorkspace, root: Path) -> Report:
     (root / "n.txt").write_text("<a>\n<a>\nx\n</a>\n")
     arguments = {"path": "n.txt", "start_anchor": "<a>", "end_anchor": "</a>", "content": "y"}
     return desk.call("local", BLOCK, {**arguments, "occurrence": 1})
 
 
-STORIES: list[tuple[Callable[[Opened, Path], Report], str, dict[str, Any]]] = [
+STORIES: list[tuple[Callable[[OpenWorkspace, Path], Report], str, dict[str, Any]]] = [
     (_applied, "HUNK_NOT_FOUND", {"reason": "applied"}),
     (_discarded, "HUNK_NOT_FOUND", {"reason": "discarded"}),
     (_wrong_owner, "WRONG_OWNER", {}),
@@ -377,9 +377,9 @@ STORIES: list[tuple[Callable[[Opened, Path], Report], str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("story", "code", "facts"), STORIES, ids=[s[0].__name__ for s in STORIES])
 def test_story(
-    desk: Opened,
+    desk: OpenWorkspace,
     tmp_path: Path,
-    story: Callable[[Opened, Path], Report],
+    story: Callable[[OpenWorkspace, Path], Report],
     code: str,
     facts: dict[str, Any],
 ) -> None:
@@ -393,7 +393,7 @@ def test_every_code_is_produced() -> None:
     assert produced == set(CODES)
 
 
-def test_a_refused_plan_waits_on(desk: Opened, tmp_path: Path) -> None:
+def test_a_refused_plan_waits_on(desk: OpenWorkspace, tmp_path: Path) -> None:
     hunk = _plan(desk)
     (tmp_path / "a.py").write_text("all else\n")
     first = desk.call("local", APPLY, {"hunk_id": hunk})

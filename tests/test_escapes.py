@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text.encoding import UNKNOWN, Encoding, detect, split_raw
 from copydesk.text.snapshot import Snapshot
 from mcp_calls import settings
@@ -27,25 +27,25 @@ EDITOR = "str_replace_based_edit_tool"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with open_workspace(str(tmp_path), settings(), shared=False) as opened:
         yield opened
 
 
-def done(desk: Opened, tool: str, **given: Any) -> Any:
+def done(desk: OpenWorkspace, tool: str, **given: Any) -> Any:
     answer = desk.call("agent", tool, given)
     assert not answer.is_error, answer.text
     return answer
 
 
-def code(desk: Opened, tool: str, **given: Any) -> str:
+def code(desk: OpenWorkspace, tool: str, **given: Any) -> str:
     answer = desk.call("agent", tool, given)
     assert answer.is_error, answer.text
     error = answer.data["error"]
     return str(error["code"] if isinstance(error, dict) else error)
 
 
-def applied(desk: Opened, tool: str, **given: Any) -> Any:
+def applied(desk: OpenWorkspace, tool: str, **given: Any) -> Any:
     plan = done(desk, tool, **given)
     done(desk, "apply_file_modification", hunk_id=plan.fields["hunk_id"])
     return plan
@@ -76,7 +76,9 @@ def test_texts_of_different_bytes_look_different(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_each_way_of_writing_back_keeps_the_bytes(desk: Opened, tmp_path: Path, name: str) -> None:
+def test_each_way_of_writing_back_keeps_the_bytes(
+    desk: OpenWorkspace, tmp_path: Path, name: str
+) -> None:
     """A word changes, the rest is written as it was shown; undo gives the old bytes."""
     raw, target = TEXTS[name], tmp_path / "a.txt"
     encoding = detect(raw)
@@ -114,7 +116,7 @@ def test_each_way_of_writing_back_keeps_the_bytes(desk: Opened, tmp_path: Path, 
         assert target.read_bytes() == raw, tool
 
 
-def test_what_stands_for_a_byte_and_what_is_text(desk: Opened, tmp_path: Path) -> None:
+def test_what_stands_for_a_byte_and_what_is_text(desk: OpenWorkspace, tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     for content, after in (
         (r"a \xd6", b"a \xd6\n"),
@@ -134,7 +136,7 @@ def test_what_stands_for_a_byte_and_what_is_text(desk: Opened, tmp_path: Path) -
     assert target.read_bytes() == before
 
 
-def test_a_picture_is_a_byte_only_where_no_text_is(desk: Opened, tmp_path: Path) -> None:
+def test_a_picture_is_a_byte_only_where_no_text_is(desk: OpenWorkspace, tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     raw = b"one \xd6\ntwo \\xd6\nthree \xd7\nfour \\xd7\\xd7\n"
     for anchor, line in ((r"\xd6", 2), (r"\\xd6", 2), (r"e \xd6", 1), (r"three \xd7", 3)):
@@ -162,7 +164,7 @@ def test_a_picture_is_a_byte_only_where_no_text_is(desk: Opened, tmp_path: Path)
     assert target.read_bytes() == b"a <\xd6>\nb <\xd6>\n"
 
 
-def test_a_whole_file_is_not_written_from_pictures(desk: Opened, tmp_path: Path) -> None:
+def test_a_whole_file_is_not_written_from_pictures(desk: OpenWorkspace, tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_bytes(GB)
     content = "\n".join(lines_of(target)) + "\n"
@@ -180,7 +182,7 @@ def test_a_whole_file_is_not_written_from_pictures(desk: Opened, tmp_path: Path)
         target.write_bytes(GB)
 
 
-def test_before_and_after_differ_in_every_diff(desk: Opened, tmp_path: Path) -> None:
+def test_before_and_after_differ_in_every_diff(desk: OpenWorkspace, tmp_path: Path) -> None:
     """And the diff of the journal takes the old bytes to the new ones, by another's hand."""
     (tmp_path / "a.txt").write_bytes(b"x \xd6\n")
     plan = applied(desk, "prepare_file_range_edit", path="a.txt", range="1", content=r"x \\xd6")
@@ -192,7 +194,7 @@ def test_before_and_after_differ_in_every_diff(desk: Opened, tmp_path: Path) -> 
     assert (tmp_path / "a.txt").read_bytes() == b"x \\xd6\n"
 
 
-def test_nothing_changes_for_files_that_decode(desk: Opened, tmp_path: Path) -> None:
+def test_nothing_changes_for_files_that_decode(desk: OpenWorkspace, tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("é \\xe9 \\\\xe9\n")
     assert lines_of(target) == ["é \\xe9 \\\\xe9"]

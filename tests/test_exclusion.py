@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 from processes import Facts, Worker, workers
 
 BASE = "above\nanchor\nbelow\n"

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.database import Database
 from copydesk.errors import Failed
 from copydesk.store.protocol import Durability
@@ -43,44 +43,44 @@ LINKED = b"h1\nh2\nh3\n"
 class Deed:
     """A call that writes, and the files that it changes; `ready` makes what it needs before."""
 
-    ready: Callable[[Opened], Call]
+    ready: Callable[[OpenWorkspace], Call]
     after: Tree
     gone: tuple[str, ...] = ()
 
 
-def planned(opened: Opened, tool: str, **arguments: object) -> str:
+def planned(opened: OpenWorkspace, tool: str, **arguments: object) -> str:
     found = outcome(opened, tool, **arguments)
     return str(found["hunk_id"])
 
 
-def apply(tool: str, **arguments: object) -> Callable[[Opened], Call]:
+def apply(tool: str, **arguments: object) -> Callable[[OpenWorkspace], Call]:
     """The apply of one plan."""
 
-    def ready(opened: Opened) -> Call:
+    def ready(opened: OpenWorkspace) -> Call:
         return "apply_file_modification", {"hunk_id": planned(opened, tool, **arguments)}
 
     return ready
 
 
-def together(*edits: tuple[str, Facts]) -> Callable[[Opened], Call]:
+def together(*edits: tuple[str, Facts]) -> Callable[[OpenWorkspace], Call]:
     """The apply of several plans at once."""
 
-    def ready(opened: Opened) -> Call:
+    def ready(opened: OpenWorkspace) -> Call:
         ids = [planned(opened, tool, **arguments) for tool, arguments in edits]
         return "apply_file_modifications", {"hunk_ids": ids}
 
     return ready
 
 
-def directly(tool: str, **arguments: object) -> Callable[[Opened], Call]:
+def directly(tool: str, **arguments: object) -> Callable[[OpenWorkspace], Call]:
     """A tool that writes at once."""
     return lambda opened: (tool, arguments)
 
 
-def undo(tool: str, **arguments: object) -> Callable[[Opened], Call]:
+def undo(tool: str, **arguments: object) -> Callable[[OpenWorkspace], Call]:
     """The way back of a call that is made first."""
 
-    def ready(opened: Opened) -> Call:
+    def ready(opened: OpenWorkspace) -> Call:
         done = outcome(opened, tool, **arguments)
         return "undo_file_modification", {"edit_id": done["edit_id"]}
 
@@ -157,7 +157,9 @@ def tree(root: Path) -> Tree:
     return {str(p.relative_to(root)): p.read_bytes() if p.is_file() else b"/" for p in found}
 
 
-def check(root: Path, opened: Opened, deed: Deed, before: Tree, report: Facts, number: int) -> bool:
+def check(
+    root: Path, opened: OpenWorkspace, deed: Deed, before: Tree, report: Facts, number: int
+) -> bool:
     """The call was done, or nothing was; the journal says the same. Whether it was done."""
     done = code(report) == "ok"
     if not done:
@@ -188,7 +190,7 @@ def check(root: Path, opened: Opened, deed: Deed, before: Tree, report: Facts, n
 
 def each_in_turn(
     root: Path,
-    opened: Opened,
+    opened: OpenWorkspace,
     deed: Deed,
     fails: Callable[[int], Any],
     ends: Callable[[], str],
@@ -421,7 +423,7 @@ def test_a_full_disk(tmp_path: Path, name: str, room: int) -> None:
     on_small_disk(disk, work)
 
 
-def check_full(disk: Path, opened: Opened, deed: Deed, room: int) -> None:
+def check_full(disk: Path, opened: OpenWorkspace, deed: Deed, room: int) -> None:
     make(disk)
     tool, arguments = deed.ready(opened)
     before = tree(disk)
@@ -456,7 +458,7 @@ def fill(filler: Path, room: int) -> None:
 PROGRAM = """
 import sys
 from copydesk.app.config import Config
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 with open_workspace(sys.argv[1], Config(durability="full")) as opened:
     print("ready", flush=True)
     sys.stdin.readline()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.redis.leases import Leases
 from copydesk.desk.redis.server import Server
 from copydesk.store import _os
@@ -69,7 +69,7 @@ class Before:
         patched.setattr(Server, "_run", counted)
 
 
-def planned(opened: Opened, files: tuple[str, ...], line: str) -> list[str]:
+def planned(opened: OpenWorkspace, files: tuple[str, ...], line: str) -> list[str]:
     """Plans that put a line at the end of each file."""
     return [
         str(outcome(opened, "prepare_file_append", path=file, content=f"{line}\n")["hunk_id"])
@@ -77,19 +77,19 @@ def planned(opened: Opened, files: tuple[str, ...], line: str) -> list[str]:
     ]
 
 
-def transact(opened: Opened) -> Callable[[], Facts]:
+def transact(opened: OpenWorkspace) -> Callable[[], Facts]:
     """Three files at once."""
     ids = planned(opened, FILES, MINE)
     return lambda: outcome(opened, "apply_file_modifications", hunk_ids=ids)
 
 
-def one(opened: Opened) -> Callable[[], Facts]:
+def one(opened: OpenWorkspace) -> Callable[[], Facts]:
     """One file."""
     (hunk_id,) = planned(opened, FILES[:1], MINE)
     return lambda: outcome(opened, "apply_file_modification", hunk_id=hunk_id)
 
 
-def in_place(opened: Opened) -> Callable[[], Facts]:
+def in_place(opened: OpenWorkspace) -> Callable[[], Facts]:
     """A file with several names, and another one."""
     root = Path(opened.root)
     _os.link(-100, bytes(root / "f"), bytes(root / "f2"))
@@ -97,7 +97,7 @@ def in_place(opened: Opened) -> Callable[[], Facts]:
     return lambda: outcome(opened, "apply_file_modifications", hunk_ids=ids)
 
 
-def taken_back(opened: Opened) -> Callable[[], Facts]:
+def taken_back(opened: OpenWorkspace) -> Callable[[], Facts]:
     """Three files, of which the last cannot be written, so that the others are put back."""
     ids = planned(opened, FILES, MINE)
     exchange, calls = _os.rename_exchange, [0]
@@ -146,7 +146,7 @@ SLOW = pytest.mark.slow
 def test_the_server_forgets_before_each_script(
     tmp_path: Path,
     server: RedisServer,
-    write: Callable[[Opened], Callable[[], Facts]],
+    write: Callable[[OpenWorkspace], Callable[[], Facts]],
     disturb: Disturb,
     theirs: bool,
 ) -> None:
@@ -163,7 +163,7 @@ def test_the_server_forgets_before_each_script(
             run = write(opened)
             told: list[Facts] = []
 
-            def act(other: Opened = other, told: list[Facts] = told) -> None:
+            def act(other: OpenWorkspace = other, told: list[Facts] = told) -> None:
                 disturb(server)
                 if not theirs:
                     return
@@ -216,7 +216,7 @@ def test_the_server_forgets_the_last_scripts(
     tmp_path: Path,
     server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
-    write: Callable[[Opened], Callable[[], Facts]],
+    write: Callable[[OpenWorkspace], Callable[[], Facts]],
     lag: int,
 ) -> None:
     """As when a replica takes over that has not heard of them; what it has heard of it keeps."""

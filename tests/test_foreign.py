@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.foreign import TOOL
 from copydesk.store import _os, displaced
 from copydesk.store.protocol import Durability
@@ -123,7 +123,7 @@ class Program:
             self.act()
 
 
-def kept(opened: Opened, *reports: Facts) -> bytes:
+def kept(opened: OpenWorkspace, *reports: Facts) -> bytes:
     """All that was saved in the journal, if it was told."""
     told = {
         int(row["edit_id"])
@@ -141,7 +141,7 @@ _told_before: set[int] = set()
 
 
 def check(
-    root: Path, opened: Opened, deed: Deed, program: Program, report: Facts, more: Facts
+    root: Path, opened: OpenWorkspace, deed: Deed, program: Program, report: Facts, more: Facts
 ) -> None:
     """What the program wrote is there, and the report says what became of our own."""
     found = b"".join(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.rollback import is_torn
 from copydesk.errors import Failed
 from copydesk.store import _os
@@ -32,7 +32,7 @@ APPLY, ALL = "apply_file_modification", "apply_file_modifications"
 NAMES = ("a", "d/b", "linked")
 TWO = BASE.replace("line 2\n", "TWO\n")
 
-Die = Callable[[Opened], None]
+Die = Callable[[OpenWorkspace], None]
 
 
 def make(root: Path) -> None:
@@ -43,7 +43,7 @@ def make(root: Path) -> None:
         os.link(root / "linked", root / "d/other")
 
 
-def plan(opened: Opened, tool: str = "prepare_file_range_edit", **arguments: object) -> str:
+def plan(opened: OpenWorkspace, tool: str = "prepare_file_range_edit", **arguments: object) -> str:
     found = outcome(opened, tool, **arguments)
     assert found["status"] == "ok", found
     return str(found["hunk_id"])
@@ -77,7 +77,7 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def await_texts(opened: Opened) -> None:
+def await_texts(opened: OpenWorkspace) -> None:
     """Texts are kept beside the work; who asks for one waits until all are there."""
     opened.desk._set.bases.find("0" * 64, None, None)
 
@@ -85,7 +85,7 @@ def await_texts(opened: Opened) -> None:
 def after_commits(count: int) -> Die:
     """Die when so many files of the transaction were given their names."""
 
-    def die(opened: Opened) -> None:
+    def die(opened: OpenWorkspace) -> None:
         left = count
         for name in ("stage", "stage_new"):
             setattr(opened.files, name, counting(getattr(opened.files, name)))
@@ -129,7 +129,7 @@ def counting(stage: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments, **named: Counted(stage(*arguments, **named))
 
 
-def before_closing(opened: Opened) -> None:
+def before_closing(opened: OpenWorkspace) -> None:
     """Die when all files have their names, and the journal does not say so yet."""
 
     def close_all(*_: object) -> None:
@@ -144,7 +144,7 @@ def tree(root: Path) -> dict[str, str]:
     return {str(p.relative_to(root)): p.read_text() for p in found}
 
 
-def check(root: Path, opened: Opened, ids: list[str]) -> bool:
+def check(root: Path, opened: OpenWorkspace, ids: list[str]) -> bool:
     """All files are as before or all as after, and the journal says so; whether as after."""
     found = tree(root)
     before = dict.fromkeys((*NAMES, "d/other"), BASE)
@@ -173,7 +173,7 @@ def root(tmp_path: Path) -> Path:
 def dies_at_call(number: int) -> Die:
     """Die instead of making the system call of this number."""
 
-    def die(opened: Opened) -> None:
+    def die(opened: OpenWorkspace) -> None:
         count = 0
 
         def wrapped(call: Callable[..., object]) -> Callable[..., object]:
@@ -227,30 +227,30 @@ def test_killed_before_each_call(root: Path, lives: bool, step: int) -> None:
 # Who settles it
 
 
-def apply_mine(live: Opened) -> tuple[str, Facts]:
+def apply_mine(live: OpenWorkspace) -> tuple[str, Facts]:
     return APPLY, {"hunk_id": plan(live, path="a", range="9", content="NINE\n")}
 
 
-def discard_mine(live: Opened) -> tuple[str, Facts]:
+def discard_mine(live: OpenWorkspace) -> tuple[str, Facts]:
     return "discard_hunk", {"hunk_id": plan(live, path="a", range="9", content="NINE\n")}
 
 
-def undo_mine(live: Opened) -> tuple[str, Facts]:
+def undo_mine(live: OpenWorkspace) -> tuple[str, Facts]:
     tool, arguments = apply_mine(live)
     return "undo_file_modification", {"edit_id": outcome(live, tool, **arguments)["edit_id"]}
 
 
-def plan_anew(live: Opened) -> tuple[str, Facts]:
+def plan_anew(live: OpenWorkspace) -> tuple[str, Facts]:
     edit = {"path": "a", "range": "9", "content": "NINE\n"}
     anew = {**edit, "existing_hunk_id": plan(live, **edit)}
     return "prepare_file_range_edit", anew
 
 
-def directly(tool: str, **arguments: object) -> Callable[[Opened], tuple[str, Facts]]:
+def directly(tool: str, **arguments: object) -> Callable[[OpenWorkspace], tuple[str, Facts]]:
     return lambda live: (tool, arguments)
 
 
-COMERS: dict[str, tuple[Callable[[Opened], tuple[str, Facts]], tuple[str, str]]] = {
+COMERS: dict[str, tuple[Callable[[OpenWorkspace], tuple[str, Facts]], tuple[str, str]]] = {
     "apply": (apply_mine, ("line 9\n", "NINE\n")),
     "discard": (discard_mine, ("", "")),
     "undo": (undo_mine, ("", "")),
@@ -312,7 +312,7 @@ def test_two_that_come_at_once_settle_it_once(root: Path) -> None:
             forked(root, plans(root), after_commits(3))
             done: list[Facts] = []
 
-            def edit(name: str, live: Opened = live, done: list[Facts] = done) -> None:
+            def edit(name: str, live: OpenWorkspace = live, done: list[Facts] = done) -> None:
                 arguments = {"path": name, "content": "end\n", "apply": "auto"}
                 done.append(outcome(live, "prepare_file_append", **arguments))
 
@@ -425,7 +425,7 @@ def dies_in_a_write(fd: int, data: bytes | memoryview) -> int:
     return 0
 
 
-def dies_writing(opened: Opened) -> None:
+def dies_writing(opened: OpenWorkspace) -> None:
     """Die in the middle of the write in place, which is the first commit."""
 
     def armed() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from copydesk import Desk
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import Append, RangeEdit
 from copydesk.errors import AccessDenied, ContentChanged, EditNotFound, FileNotFound
 from copydesk.tools.history import HISTORY, when
@@ -28,16 +28,20 @@ CONFIG = Config(durability="fast", members=MEMBERS)
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with open_workspace(str(tmp_path), CONFIG, shared=False) as made:
         yield made
 
 
-def call(opened: Opened, tool: str, who: str = "local", /, **arguments: object) -> dict[str, Any]:
+def call(
+    opened: OpenWorkspace, tool: str, who: str = "local", /, **arguments: object
+) -> dict[str, Any]:
     return dict(opened.call(who, tool, arguments).data)
 
 
-def create(opened: Opened, path: str, member: str = "local", content: str = "one\ntwo\n") -> int:
+def create(
+    opened: OpenWorkspace, path: str, member: str = "local", content: str = "one\ntwo\n"
+) -> int:
     tool = "team_mgmt_create_new_file" if path.startswith(".minds") else "create_new_file"
     return int(call(opened, tool, member, path=path, content=content)["edit_id"])
 
@@ -49,7 +53,7 @@ def ids(answer: dict[str, Any]) -> list[int]:
 # The edits that were made
 
 
-def test_the_fields_of_an_edit(opened: Opened, tmp_path: Path) -> None:
+def test_the_fields_of_an_edit(opened: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     plan = call(opened, "prepare_file_range_edit", path="a.txt", range="2", content="2\n3\n")
     done = call(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
@@ -93,7 +97,7 @@ def test_a_moment_is_told_in_utc(time_ms: int, expected: str) -> None:
     assert when(time_ms) == expected
 
 
-def test_by_path_by_member_and_page_by_page(opened: Opened) -> None:
+def test_by_path_by_member_and_page_by_page(opened: OpenWorkspace) -> None:
     for index in range(5):
         create(opened, f"docs/{index}.txt")
         create(opened, f"docs-old/{index}.txt", "ann")
@@ -120,7 +124,7 @@ def test_by_path_by_member_and_page_by_page(opened: Opened) -> None:
         assert len(ids(call(opened, "list_edits", before_edit_id=huge))) == 10
 
 
-def test_only_edits_of_files_that_may_be_read(opened: Opened) -> None:
+def test_only_edits_of_files_that_may_be_read(opened: OpenWorkspace) -> None:
     for path in ("docs/a.txt", "secret/a.txt", "a.txt", ".minds/a.md"):
         create(opened, path)
     assert ids(call(opened, "list_edits")) == [3, 2, 1]
@@ -139,7 +143,7 @@ def test_only_edits_of_files_that_may_be_read(opened: Opened) -> None:
 
 
 def test_those_that_may_be_read_are_found_behind_many_others(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+    opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(opened, "docs/a.txt")
     for index in range(120):
@@ -156,7 +160,7 @@ def test_those_that_may_be_read_are_found_behind_many_others(
     assert (ids(rest), rest["more"]) == ([1], False)
 
 
-def test_a_link_shows_the_edits_of_what_it_leads_to(opened: Opened, tmp_path: Path) -> None:
+def test_a_link_shows_the_edits_of_what_it_leads_to(opened: OpenWorkspace, tmp_path: Path) -> None:
     edit = create(opened, "docs/a.txt")
     (tmp_path / "link.txt").symlink_to("docs/a.txt")
     (tmp_path / "folder").symlink_to("docs")
@@ -164,7 +168,7 @@ def test_a_link_shows_the_edits_of_what_it_leads_to(opened: Opened, tmp_path: Pa
     assert ids(call(opened, "list_edits", path="folder")) == [edit]
 
 
-def test_a_failed_edit_is_listed_as_such(opened: Opened) -> None:
+def test_a_failed_edit_is_listed_as_such(opened: OpenWorkspace) -> None:
     edit = create(opened, "a.txt")
     opened.journal.close_entry(edit, "failed")
     assert call(opened, "list_edits")["edits"][0]["state"] == "failed"
@@ -173,7 +177,7 @@ def test_a_failed_edit_is_listed_as_such(opened: Opened) -> None:
 # The plans that wait
 
 
-def test_the_plans_that_wait(opened: Opened, tmp_path: Path) -> None:
+def test_the_plans_that_wait(opened: OpenWorkspace, tmp_path: Path) -> None:
     for name in ("docs", "secret", ".minds"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text("one\ntwo\nthree\n")
@@ -228,7 +232,9 @@ def test_the_plans_that_wait(opened: Opened, tmp_path: Path) -> None:
     assert call(opened, "list_pending")["total"] == 3
 
 
-def test_a_plan_is_let_go_by_its_owner_and_its_toolset(opened: Opened, tmp_path: Path) -> None:
+def test_a_plan_is_let_go_by_its_owner_and_its_toolset(
+    opened: OpenWorkspace, tmp_path: Path
+) -> None:
     (tmp_path / ".minds").mkdir()
     mine = call(opened, "prepare_file_append", path="a.txt", content="x")["hunk_id"]
     team = call(opened, "team_mgmt_prepare_file_append", path="a.txt", content="x")["hunk_id"]
@@ -262,7 +268,7 @@ def test_the_hints_are_true() -> None:
 # The reports of undo
 
 
-def test_the_report_of_an_undo(opened: Opened, tmp_path: Path) -> None:
+def test_the_report_of_an_undo(opened: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"{i}\n" for i in range(1, 8)))
     plan = call(opened, "prepare_file_range_edit", path="a.txt", range="4", content="four\n")
     edit = call(opened, "apply_file_modification", hunk_id=plan["hunk_id"])["edit_id"]

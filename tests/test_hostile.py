@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store import _os
 from copydesk.store.protocol import Named, OpenText
 from copydesk.text.relpath import RelPath
@@ -83,7 +83,7 @@ def tree(folder: Path) -> dict[str, tuple[object, ...]]:
 KINDS = ("apply", "auto", "create", "deep", "overwrite", "read", "append", "together")
 
 
-def write(opened: Opened, i: int) -> tuple[str, Facts]:
+def write(opened: OpenWorkspace, i: int) -> tuple[str, Facts]:
     """The call number `i` of a mix, and the kind of it that succeeded or was refused."""
     kind = KINDS[i % len(KINDS)]
     line = {"path": "dir/f", "content": f"new {i}\n"}
@@ -490,7 +490,7 @@ def test_no_directory_is_left_where_making_one_failed(
 FEW = """
 import json, os, resource, sys
 from copydesk.app.config import Config
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 known = sys.argv[2] == "known"
 told = []

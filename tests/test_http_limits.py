@@ -17,7 +17,7 @@ from mcp import Client
 from copydesk.app.config import Config, ConfigError, MemberConfig, load
 from copydesk.app.mcp import limits
 from copydesk.app.mcp.limits import MOST_FAILED, MOST_HALF_SENT, MOST_STREAMS, network_of
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from mcp_wires import SECONDS, Raw, client_of, served
 
 TOKENS = {"right": "ann", "other": "bob"}
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     (tmp_path / "a.txt").write_text("one\n")
     members = {"ann": MemberConfig(token="right"), "bob": MemberConfig(token="other")}
     with open_workspace(str(tmp_path), Config(members=members), shared=False) as found:
@@ -63,7 +63,7 @@ async def works(client: Client) -> bool:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_wrong_tokens(opened: Opened, mode: str) -> None:
+async def test_wrong_tokens(opened: OpenWorkspace, mode: str) -> None:
     with served(opened, TOKENS) as address:
         async with client_of(address, mode, "right") as client:
             assert await works(client)
@@ -84,7 +84,7 @@ async def test_wrong_tokens(opened: Opened, mode: str) -> None:
             assert await works(client)
 
 
-def test_forwarded_addresses_do_not_evade_the_limit_of_the_page(opened: Opened) -> None:
+def test_forwarded_addresses_do_not_evade_the_limit_of_the_page(opened: OpenWorkspace) -> None:
     with served(opened, TOKENS, announce=lambda _: None) as address:
         statuses = [
             httpx2.post(
@@ -97,7 +97,7 @@ def test_forwarded_addresses_do_not_evade_the_limit_of_the_page(opened: Opened) 
     assert statuses == [403] * MOST_FAILED + [429] * MOST_FAILED
 
 
-def test_a_proxy_is_believed_when_it_is_named(opened: Opened) -> None:
+def test_a_proxy_is_believed_when_it_is_named(opened: OpenWorkspace) -> None:
     with served(opened, TOKENS, trusted_proxies=["127.0.0.0/8"]) as address:
         for i in range(2 * MOST_FAILED):
             headers = {"Authorization": f"Bearer {i}", "X-Forwarded-For": f"10.0.0.{i}"}
@@ -115,7 +115,7 @@ def test_the_setting_names_addresses(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_event_streams(opened: Opened) -> None:
+async def test_event_streams(opened: OpenWorkspace) -> None:
     with served(opened, TOKENS) as address, ExitStack() as held:
         statuses: list[int] = []
         for _ in range(MOST_STREAMS + 3):
@@ -146,7 +146,7 @@ async def test_event_streams(opened: Opened) -> None:
     ],
     ids=["nothing", "line", "headers", "body", "page"],
 )
-async def test_half_sent_requests_make_room(opened: Opened, mode: str, half: bytes) -> None:
+async def test_half_sent_requests_make_room(opened: OpenWorkspace, mode: str, half: bytes) -> None:
     with served(opened, {}) as address, ExitStack() as held:
         async with client_of(address, mode) as before:
             assert await works(before)
@@ -171,7 +171,7 @@ async def test_half_sent_requests_make_room(opened: Opened, mode: str, half: byt
     ],
 )
 def test_a_request_has_to_come_in_time(
-    opened: Opened, half: bytes, monkeypatch: pytest.MonkeyPatch
+    opened: OpenWorkspace, half: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "IDLE_SECONDS", 0.3)
     with served(opened, {}) as address, closing(raw(address, half)) as one:
@@ -182,7 +182,7 @@ def test_a_request_has_to_come_in_time(
 
 
 def test_drops_of_a_request_do_not_keep_it_open(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+    opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "HEADERS_SECONDS", 0.5)
     with served(opened, {}) as address, closing(raw(address, HEAD)) as one:
@@ -202,7 +202,7 @@ def test_drops_of_a_request_do_not_keep_it_open(
         thread.join(SECONDS)
 
 
-def test_connections(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections(opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_CONNECTIONS", 5)
     with served(opened, {}) as address:
         with ExitStack() as held:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.bases import MOST_SHOWN, Bases, ShownLines
 from copydesk.desk.database import Database
 from copydesk.desk.redis.bases import RedisBases
@@ -22,13 +22,13 @@ LINES = "".join(f"line {number} {'x' * 90}\n" for number in range(3_000))
 PATH = RelPath.parse("a.txt")
 
 
-def opened(root: Path, *, shared: bool = False) -> Opened:
+def opened(root: Path, *, shared: bool = False) -> OpenWorkspace:
     (root / "a.txt").write_text(LINES)
     members = {name: MemberConfig() for name in ("agent", "other")}
     return open_workspace(str(root), settings(members=members), shared=shared)
 
 
-def code(desk: Opened, tool: str, by: str = "agent", **given: Any) -> str:
+def code(desk: OpenWorkspace, tool: str, by: str = "agent", **given: Any) -> str:
     answer = desk.call(by, tool, {"path": "a.txt", **given})
     error = answer.data.get("error", "")
     return str(error["code"] if isinstance(error, dict) else error)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.database import Database
 from copydesk.desk.journal import Entry, Journal, State
 from copydesk.desk.journal_sqlite import SqliteJournal
@@ -255,7 +255,7 @@ def whole(folder: Path, edit_id: int) -> bytes | None:
 
 
 @pytest.fixture(params=["memory", "shared", "redis"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
     """A workspace with one file, and another name for it in `linked`."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "linked").write_text("one\ntwo\n")
@@ -269,7 +269,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
 
 
 def test_an_entry_is_open_before_the_file_is_touched(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The seam is the store's own method: at that moment the entry is there and open."""
     seen: list[tuple[str, str, str]] = []
@@ -289,7 +289,7 @@ def test_an_entry_is_open_before_the_file_is_touched(
     assert [e.state for e in desk.journal.entries()] == ["done", "done"]
 
 
-def test_an_entry_holds_the_way_back(desk: Opened, tmp_path: Path) -> None:
+def test_an_entry_holds_the_way_back(desk: OpenWorkspace, tmp_path: Path) -> None:
     for name in ("a.txt", "linked"):
         arguments = {"path": name, "range": "1", "content": "x\ny", "expected_old": "one"}
         made = desk.call("local", "prepare_file_range_edit", {**arguments, "apply": "auto"})
@@ -301,7 +301,7 @@ def test_an_entry_holds_the_way_back(desk: Opened, tmp_path: Path) -> None:
         assert entry.after.startswith(str(made.fields["version"]))
 
 
-def test_nothing_is_recorded_of_what_was_refused_or_changed_nothing(desk: Opened) -> None:
+def test_nothing_is_recorded_of_what_was_refused_or_changed_nothing(desk: OpenWorkspace) -> None:
     same = {"path": "a.txt", "range": "1", "content": "one\n", "expected_old": "one"}
     made = desk.call("local", "prepare_file_range_edit", {**same, "apply": "auto"})
     assert (made.fields["changed"], made.fields["edit_id"]) == (False, 0)
@@ -313,7 +313,7 @@ def test_nothing_is_recorded_of_what_was_refused_or_changed_nothing(desk: Opened
 KILLED = """
 import os, signal, sys
 from copydesk.app.config import Config
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 from copydesk.store import _os
 
 opened = open_workspace(sys.argv[1], Config())

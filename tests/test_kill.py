@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store.protocol import Durability
 from copydesk.store.temp import is_temp
 from copydesk.text.relpath import RelPath
@@ -50,7 +50,7 @@ def make(root: Path) -> None:
     (root / "new").mkdir()
 
 
-def plan(opened: Opened, generation: int) -> list[str]:
+def plan(opened: OpenWorkspace, generation: int) -> list[str]:
     """The plans that make the generation: one or two in each file, and one that creates a file."""
     wanted: list[tuple[str, dict[str, object]]] = [
         ("prepare_file_append", {"path": created(generation), "content": f"{generation}\n"})
@@ -154,7 +154,7 @@ def check_each(root: Path, allowed: tuple[int, int]) -> None:
             assert path.read_text() == f"{generation}\n"
 
 
-def check(root: Path, opened: Opened, allowed: tuple[int, int]) -> int:
+def check(root: Path, opened: OpenWorkspace, allowed: tuple[int, int]) -> int:
     """All files are of one generation, and the journal says so; which one."""
     found = {name: generation_of(root, name) for name in SIZES}
     (generation,) = set(found.values())
@@ -209,7 +209,7 @@ def test_killed_in_a_transaction(tmp_path: Path, durability: Durability, kills: 
     assert told["none"] >= kills // 100
 
 
-def come(opened: Opened) -> None:
+def come(opened: OpenWorkspace) -> None:
     """An edit that changes nothing comes to each of the files."""
     for name in SIZES:
         same = {"path": name, "range": "2", "content": f"{name} line 0\n", "apply": "auto"}

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.draft import Draft
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
@@ -106,7 +106,7 @@ def _comparable(report: Report) -> dict[str, object]:
 
 
 def _answers(
-    opened: Opened, request: Request, terms: Terms, between: Callable[[], None]
+    opened: OpenWorkspace, request: Request, terms: Terms, between: Callable[[], None]
 ) -> list[Report]:
     """The reports of the plan and of its apply, or of what is refused."""
     member = opened.member("local")
@@ -299,7 +299,7 @@ def test_expected_old_and_version(desks: Desks) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     """A workspace in which files are large above 4 KiB, and windows small."""
     monkeypatch.setattr(sizes, "LARGE", 4 << 10)
     monkeypatch.setattr(sizes, "COMPARED", 8 << 10)
@@ -310,13 +310,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
         yield opened
 
 
-def prepared(desk: Opened, request: Request) -> Planned:
+def prepared(desk: OpenWorkspace, request: Request) -> Planned:
     plan = desk.desk.prepare(desk.member("local"), TOOL, request)
     assert isinstance(plan, Planned)
     return plan
 
 
-def applied(desk: Opened, plan: Planned) -> Applied | Rejected:
+def applied(desk: OpenWorkspace, plan: Planned) -> Applied | Rejected:
     return desk.desk.apply(desk.member("local"), "apply", plan.id)
 
 
@@ -329,7 +329,7 @@ def old(path: Path) -> None:
     os.utime(path, ns=(1, 1))
 
 
-def test_few_lines_are_at_hand(desk: Opened, tmp_path: Path) -> None:
+def test_few_lines_are_at_hand(desk: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(numbered(5000))
     plan = prepared(desk, RangeEdit(PATH, "2500", "new"))
     base = plan.draft.base
@@ -347,7 +347,7 @@ def test_few_lines_are_at_hand(desk: Opened, tmp_path: Path) -> None:
 
 
 def test_a_changed_large_file_is_rejected_and_an_append_is_not(
-    desk: Opened, tmp_path: Path
+    desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
@@ -366,7 +366,9 @@ def test_a_changed_large_file_is_rejected_and_an_append_is_not(
     assert path.read_bytes() == numbered(1000) + b"more\nend\n"
 
 
-def test_a_file_that_grows_over_the_threshold_is_carried(desk: Opened, tmp_path: Path) -> None:
+def test_a_file_that_grows_over_the_threshold_is_carried(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(180))
     plan = prepared(desk, RangeEdit(PATH, "90", "new"))
@@ -377,7 +379,9 @@ def test_a_file_that_grows_over_the_threshold_is_carried(desk: Opened, tmp_path:
     assert path.read_bytes().split(b"\n")[90] == b"new"
 
 
-def test_many_lines_need_the_whole_as_far_as_it_may_be_loaded(desk: Opened, tmp_path: Path) -> None:
+def test_many_lines_need_the_whole_as_far_as_it_may_be_loaded(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(500))
     plan = prepared(desk, RangeEdit(PATH, "2~499", ""))
@@ -391,7 +395,7 @@ def test_many_lines_need_the_whole_as_far_as_it_may_be_loaded(desk: Opened, tmp_
     prepared(desk, RangeEdit(PATH, "2~50", ""))
 
 
-def test_a_file_with_two_names_is_written_in_place(desk: Opened, tmp_path: Path) -> None:
+def test_a_file_with_two_names_is_written_in_place(desk: OpenWorkspace, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(500))
     os.link(path, tmp_path / "b.txt")
@@ -402,7 +406,7 @@ def test_a_file_with_two_names_is_written_in_place(desk: Opened, tmp_path: Path)
     assert path.read_bytes().split(b"\n")[6] == b"new"
 
 
-def test_mode_and_attributes_stay(desk: Opened, tmp_path: Path) -> None:
+def test_mode_and_attributes_stay(desk: OpenWorkspace, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(500))
     path.chmod(0o751)
@@ -413,7 +417,7 @@ def test_mode_and_attributes_stay(desk: Opened, tmp_path: Path) -> None:
 
 
 def test_one_pass_serves_plan_and_apply(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
@@ -435,7 +439,7 @@ def test_one_pass_serves_plan_and_apply(
 
 
 def test_the_digest_goes_on_from_a_state(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
@@ -449,7 +453,7 @@ def test_the_digest_goes_on_from_a_state(
 
 
 def test_the_entry_is_in_the_journal_before_the_file_changes(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
@@ -469,7 +473,7 @@ def test_the_entry_is_in_the_journal_before_the_file_changes(
 
 @pytest.mark.parametrize("call", ["write", "copy_range", "rename_exchange"])
 def test_what_fails_leaves_the_file_and_nothing_else(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
@@ -492,7 +496,7 @@ def test_what_fails_leaves_the_file_and_nothing_else(
 
 
 def test_a_change_of_the_file_while_it_is_read_is_seen(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
@@ -511,7 +515,7 @@ def test_a_change_of_the_file_while_it_is_read_is_seen(
     assert passes == [2]
 
 
-def test_a_draft_of_a_large_file_says_what_it_replaces(desk: Opened, tmp_path: Path) -> None:
+def test_a_draft_of_a_large_file_says_what_it_replaces(desk: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(numbered(1000))
     draft: Draft = prepared(desk, RangeEdit(PATH, "7", "000007 of many lines")).draft
     assert draft.replaces_nothing

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
@@ -27,13 +27,13 @@ from texts import LineEdit, files, requests
 __all__ = ["desks"]
 
 
-def prepared(desk: Opened, request: Request) -> Planned:
+def prepared(desk: OpenWorkspace, request: Request) -> Planned:
     plan = desk.desk.prepare(desk.member("local"), TOOL, request)
     assert isinstance(plan, Planned)
     return plan
 
 
-def applied(desk: Opened, plan: Planned) -> str:
+def applied(desk: OpenWorkspace, plan: Planned) -> str:
     """What the apply came to: how the plan stood, or why it was refused."""
     done = desk.desk.apply(desk.member("local"), "apply", plan.plan.id)
     return done.context if isinstance(done, Applied) else done.refusal.code
@@ -43,7 +43,7 @@ def applied(desk: Opened, plan: Planned) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     """A workspace in which a file of 100 KB is larger than what is compared."""
     for name, size in (("LARGE", 4 << 10), ("COMPARED", 8 << 10), ("BLOCK", 256), ("WINDOW", 2048)):
         monkeypatch.setattr(sizes, name, size)
@@ -52,7 +52,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
         yield opened
 
 
-def test_plans_on_other_lines_apply_in_any_order(desk: Opened, tmp_path: Path) -> None:
+def test_plans_on_other_lines_apply_in_any_order(desk: OpenWorkspace, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     edits: list[tuple[Request, bytes, bytes]] = [
         (RangeEdit(PATH, "10~12", "one\n"), b"000010 of many lines\n000011 of many lines\n"
@@ -88,7 +88,7 @@ def test_plans_on_other_lines_apply_in_any_order(desk: Opened, tmp_path: Path) -
     ],
 )
 def test_what_an_edit_before_it_does_to_a_plan(
-    desk: Opened, tmp_path: Path, first: Request, code: str
+    desk: OpenWorkspace, tmp_path: Path, first: Request, code: str
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(5000))
@@ -126,7 +126,7 @@ def test_both_ways_carry_through_edits_of_copydesk(
         assert after[0] == after[1]
 
 
-def _outcomes(desk: Opened, edits: Sequence[LineEdit], order: Sequence[int]) -> list[str]:
+def _outcomes(desk: OpenWorkspace, edits: Sequence[LineEdit], order: Sequence[int]) -> list[str]:
     plans: list[Planned | str] = []
     for edit in edits:
         try:
@@ -195,7 +195,7 @@ def test_digests_carry_what_lines_carry(data: st.DataObject, text: bytes) -> Non
 
 
 @pytest.fixture
-def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     """A workspace shared by processes in which a file is large above 4 KiB."""
     monkeypatch.setattr(sizes, "LARGE", 4 << 10)
     monkeypatch.setattr(sizes, "BLOCK", 256)
@@ -206,7 +206,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
 
 
 def test_two_plans_are_carried_through_what_another_program_wrote(
-    large: Opened, tmp_path: Path
+    large: OpenWorkspace, tmp_path: Path
 ) -> None:
     path = tmp_path / "root/a.txt"
     path.write_bytes(numbered(5000))
@@ -220,7 +220,7 @@ def test_two_plans_are_carried_through_what_another_program_wrote(
 
 
 def test_another_process_finds_what_was_planned_on(
-    large: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    large: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "root/a.txt"
     path.write_bytes(numbered(1000))
@@ -232,7 +232,7 @@ def test_another_process_finds_what_was_planned_on(
     assert path.read_bytes().split(b"\n")[500] == b"new"
 
 
-def test_a_large_file_that_was_read_is_a_base(large: Opened, tmp_path: Path) -> None:
+def test_a_large_file_that_was_read_is_a_base(large: OpenWorkspace, tmp_path: Path) -> None:
     path = tmp_path / "root/a.txt"
     path.write_bytes(numbered(1000))
     member = large.member("local")
@@ -255,7 +255,7 @@ def test_a_large_file_that_was_read_is_a_base(large: Opened, tmp_path: Path) -> 
     ],
 )
 def test_what_is_too_large_is_not_compared(
-    large: Opened,
+    large: OpenWorkspace,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -273,7 +273,7 @@ def test_what_is_too_large_is_not_compared(
 
 
 def test_bytes_that_changed_before_they_were_kept_are_not_kept(
-    large: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    large: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is remembered for a digest has it, whenever it was read."""
     path = tmp_path / "root/a.txt"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.locate import cut
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
@@ -65,7 +65,7 @@ LINKS = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     """A workspace with things that some may not see, and links to them."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
@@ -79,7 +79,7 @@ def desk(tmp_path: Path) -> Iterator[Opened]:
 
 
 def check(
-    desk: Opened,
+    desk: OpenWorkspace,
     who: str,
     tool: str,
     arguments: dict[str, Any],
@@ -99,7 +99,7 @@ def check(
     return answer
 
 
-def listed(desk: Opened, who: str, path: str = ".", toolset: str = "") -> dict[str, Any]:
+def listed(desk: OpenWorkspace, who: str, path: str = ".", toolset: str = "") -> dict[str, Any]:
     """The names of a directory, with the targets of links."""
     entries: Any = desk.call(who, f"{toolset}list_dir", {"path": path}).data["entries"]
     return {entry["name"]: entry.get("target") for entry in entries}
@@ -109,7 +109,7 @@ PLAN = {"path": "moved/x.txt", "content": "needle three"}
 
 
 def test_a_plan_is_hidden_when_its_path_has_come_to_lead_elsewhere(
-    desk: Opened, tmp_path: Path
+    desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     (tmp_path / "moved").mkdir()
     (tmp_path / "moved" / "x.txt").write_text("old\n")
@@ -138,7 +138,7 @@ def test_a_plan_is_hidden_when_its_path_has_come_to_lead_elsewhere(
     ],
 )
 def test_links_are_listed_as_far_as_what_they_lead_to(
-    desk: Opened, who: str, shown: str, hidden: str
+    desk: OpenWorkspace, who: str, shown: str, hidden: str
 ) -> None:
     found = listed(desk, who)
     for name in shown.split():
@@ -146,13 +146,13 @@ def test_links_are_listed_as_far_as_what_they_lead_to(
     assert not set(hidden.split()) & set(found)
 
 
-def test_a_link_out_of_the_workspace_has_no_target(desk: Opened) -> None:
+def test_a_link_out_of_the_workspace_has_no_target(desk: OpenWorkspace) -> None:
     found = listed(desk, "all")
     assert (found["to_etc"], found["to_nothing"]) == (None, "none")
     assert found.get("loop") is None
 
 
-def test_a_link_whose_name_is_not_utf_8_has_no_target(desk: Opened, tmp_path: Path) -> None:
+def test_a_link_whose_name_is_not_utf_8_has_no_target(desk: OpenWorkspace, tmp_path: Path) -> None:
     try:
         os.symlink(b"secret/plan.txt", os.fsencode(tmp_path) + b"/odd\xff")
     except OSError:
@@ -175,7 +175,7 @@ def test_a_link_whose_name_is_not_utf_8_has_no_target(desk: Opened, tmp_path: Pa
     ],
 )
 def test_names_close_to_a_missing_one(
-    desk: Opened, who: str, path: str, shows: str, hides: str
+    desk: OpenWorkspace, who: str, path: str, shows: str, hides: str
 ) -> None:
     answer = desk.call(who, "read_file", {"path": path})
     assert answer.data["error"] == "FILE_NOT_FOUND"
@@ -188,7 +188,7 @@ def test_names_close_to_a_missing_one(
 KNOWN = {"known_old_total_lines": 1, "known_old_total_bytes": 1, "content": "x"}
 
 
-def test_overwrite_names_what_is_close(desk: Opened) -> None:
+def test_overwrite_names_what_is_close(desk: OpenWorkspace) -> None:
     missing = {"path": "pub/a.tx", **KNOWN}
     check(desk, "all", "overwrite_entire_file", missing, "FILE_NOT_FOUND", shows="pub/a.txt")
     missing = {"path": "to_fil", **KNOWN}
@@ -210,12 +210,12 @@ def test_overwrite_names_what_is_close(desk: Opened) -> None:
     ],
 )
 def test_deny_lists_win_in_team_mgmt_too(
-    desk: Opened, who: str, tool: str, path: str, error: str | None
+    desk: OpenWorkspace, who: str, tool: str, path: str, error: str | None
 ) -> None:
     check(desk, who, f"team_mgmt_{tool}", {"path": path}, error)
 
 
-def test_what_is_denied_in_team_mgmt_is_not_found(desk: Opened) -> None:
+def test_what_is_denied_in_team_mgmt_is_not_found(desk: OpenWorkspace) -> None:
     found = check(desk, "lead", "team_mgmt_ripgrep_files", {"pattern": "needle"}).data["files"]
     assert found == [".minds/a.md", ".minds/fixed/d.md", ".minds/skills/b.md"]
     assert set(listed(desk, "lead", ".", "team_mgmt_")) == {"a.md", "fixed", "skills"}
@@ -233,13 +233,13 @@ def test_what_is_denied_in_team_mgmt_is_not_found(desk: Opened) -> None:
     ],
 )
 def test_the_configuration_is_reserved(
-    desk: Opened, tmp_path: Path, path: str, tool: str, more: dict[str, Any]
+    desk: OpenWorkspace, tmp_path: Path, path: str, tool: str, more: dict[str, Any]
 ) -> None:
     os.symlink("copydesk.toml", tmp_path / "to_conf")
     check(desk, "all", tool, {"path": path, **more}, "ACCESS_DENIED", hides="size_bytes token")
 
 
-def test_the_configuration_is_not_shown(desk: Opened) -> None:
+def test_the_configuration_is_not_shown(desk: OpenWorkspace) -> None:
     assert "copydesk.toml" not in listed(desk, "all")
     found = check(desk, "all", "ripgrep_files", {"pattern": "needle"}).data["files"]
     assert isinstance(found, list)
@@ -268,7 +268,7 @@ def test_the_configuration_is_not_shown(desk: Opened) -> None:
     ],
 )
 def test_what_has_the_name_of_a_new_file(
-    desk: Opened, who: str, path: str, error: str, shows: str
+    desk: OpenWorkspace, who: str, path: str, error: str, shows: str
 ) -> None:
     hides = "" if shows else "size_bytes kind"
     check(desk, who, "create_new_file", {"path": path}, error, shows=shows, hides=hides)
@@ -298,7 +298,7 @@ TOP, INNER = ".minds/a.md", ".minds/skills/b.md"
     ],
 )
 def test_globs_of_team_mgmt_are_relative_to_its_folder(
-    desk: Opened, glob: str, found: list[str]
+    desk: OpenWorkspace, glob: str, found: list[str]
 ) -> None:
     ask = {"pattern": "needle"}
     files = check(desk, "lead", "team_mgmt_ripgrep_files", {**ask, "globs": [glob, "!fixed"]})
@@ -317,7 +317,7 @@ def test_globs_of_team_mgmt_are_relative_to_its_folder(
 
 
 @pytest.mark.parametrize("glob", ["../a.txt", "skills/../../a.txt", "/../a.txt"])
-def test_no_glob_of_team_mgmt_leads_out(desk: Opened, glob: str) -> None:
+def test_no_glob_of_team_mgmt_leads_out(desk: OpenWorkspace, glob: str) -> None:
     for tool, more in (
         ("ripgrep_files", {"globs": [glob]}),
         ("ripgrep_search", {"rg_args": ["-g", glob]}),
@@ -328,7 +328,7 @@ def test_no_glob_of_team_mgmt_leads_out(desk: Opened, glob: str) -> None:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("path", ["a.txt", "to_a"])
-def test_a_file_is_not_listed_but_read(desk: Opened, path: str, lang: Lang) -> None:
+def test_a_file_is_not_listed_but_read(desk: OpenWorkspace, path: str, lang: Lang) -> None:
     answer = desk.call("all", "list_dir", {"path": path}, lang=lang)
     assert (answer.data["error"], answer.data["reason"]) == ("INVALID_PATH", "not a directory")
     said = str(answer.data["summary"])
@@ -353,7 +353,7 @@ LONG = "x" * 10_000
     ],
 )
 def test_a_huge_argument_does_not_come_back_whole(
-    desk: Opened, tool: str, arguments: dict[str, Any]
+    desk: OpenWorkspace, tool: str, arguments: dict[str, Any]
 ) -> None:
     answer = desk.call("all", tool, arguments)
     assert answer.is_error
@@ -362,7 +362,7 @@ def test_a_huge_argument_does_not_come_back_whole(
     assert "x" * 2_001 not in answer.text
 
 
-def test_the_arguments_in_an_envelope(desk: Opened) -> None:
+def test_the_arguments_in_an_envelope(desk: OpenWorkspace) -> None:
     given = {"path": "a.txt", "odd": [float("inf"), float("-inf"), float("nan"), 1.5, LONG]}
     context = desk.call("all", "Read", given).data["context"]
     assert isinstance(context, dict)

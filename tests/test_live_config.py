@@ -18,7 +18,7 @@ from mcp import Client
 from copydesk import Desk
 from copydesk.app.config import Config, LiveConfig, load
 from copydesk.app.mcp.http import live_tokens
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AccessDenied, ApprovalRequired, ConfigInvalid
 from mcp_wires import SECONDS, Raw, client_of, served
@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(file: Path) -> Iterator[Opened]:
+def opened(file: Path) -> Iterator[OpenWorkspace]:
     with open_workspace(str(file.parent)) as found:
         yield found
 
@@ -88,7 +88,9 @@ def test_what_a_stat_cannot_tell_is_read(file: Path, monkeypatch: pytest.MonkeyP
     assert live.now().of_member("local").lists["write_dirs"] == ("no",)
 
 
-def test_a_file_that_cannot_be_used_leaves_nobody_any_rights(file: Path, opened: Opened) -> None:
+def test_a_file_that_cannot_be_used_leaves_nobody_any_rights(
+    file: Path, opened: OpenWorkspace
+) -> None:
     plan = opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "x"})
     for text, told in (
         ('[members.local]\napproval = "nobody"\n', "members.local.approval"),
@@ -132,7 +134,7 @@ def test_a_file_that_appears_counts_and_another_source_does_not(tmp_path: Path) 
 
 
 def test_what_cannot_change_is_told(
-    file: Path, opened: Opened, caplog: pytest.LogCaptureFixture
+    file: Path, opened: OpenWorkspace, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened.call("local", "list_dir", {"path": "."})
     file.write_text('lang = "zh"\nttl_seconds = 5\n' + NONE)
@@ -165,7 +167,7 @@ POLICIES = {
 
 @pytest.mark.parametrize("text", POLICIES)
 def test_rights_that_are_taken_away_while_a_call_waits(
-    file: Path, opened: Opened, text: str
+    file: Path, opened: OpenWorkspace, text: str
 ) -> None:
     """The gate asks once more, in the file's turn, right before the journal."""
     root, code = file.parent, POLICIES[text]
@@ -204,7 +206,7 @@ def test_rights_that_are_taken_away_while_a_call_waits(
     assert (root / "b.txt").read_text() == "b\n"
 
 
-def test_auto_lines_and_the_library(file: Path, opened: Opened) -> None:
+def test_auto_lines_and_the_library(file: Path, opened: OpenWorkspace) -> None:
     edit = {"path": "a.txt", "content": "x\n", "apply": "auto"}
     assert opened.call("local", "prepare_file_append", edit).fields["mode"] != "prepare_file_append"
     file.write_text("[members.local]\nauto_lines = 0\n")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import Busy
 from copydesk.store.locks import FileLocks
 from processes import outcome
@@ -38,7 +38,7 @@ def waiting(folder: Path) -> int:
     return sum("~" not in name for name in queue(folder) if "/" in name)
 
 
-def opened(root: Path, server: RedisServer | None, seconds: int = 1) -> Opened:
+def opened(root: Path, server: RedisServer | None, seconds: int = 1) -> OpenWorkspace:
     """The workspace, as one more process opens it."""
     config = Config(durability="fast", lock_seconds=seconds)
     if server is not None:
@@ -111,7 +111,7 @@ def test_a_workspace_opens_though_a_file_is_held(tmp_path: Path) -> None:
 FORKING = """
 import multiprocessing, os, sys, time
 from copydesk.app.config import Config
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 
 def sleep():
     print("forked", os.getpid(), flush=True)
@@ -260,7 +260,7 @@ def test_what_is_recorded_of_a_holder_may_be_anything(tmp_path: Path) -> None:
 TURNS = """
 import sys, time
 from copydesk.app.config import Config
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 import json
 config = Config(durability="fast", **json.loads(sys.argv[2]))
 with open_workspace(sys.argv[1], config) as opened:

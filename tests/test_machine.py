@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from processes import Facts, outcome
 
 NAMES = ("a.txt", "sub/b.txt", "c.txt")
@@ -102,7 +102,7 @@ class Machine(RuleBasedStateMachine):
         self.made: dict[int, Made] = {}
         self.count = 0
         self.now_ms = 1_700_000_000_000
-        self.opened: Opened | None = None
+        self.opened: OpenWorkspace | None = None
 
     @initialize()
     def begin(self) -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 import test_group_recovery
-from copydesk.app.opening import Opened
 from copydesk.app.web.events import ChangeEvents
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
 from processes import Facts, Worker, outcome, results, workers
@@ -105,7 +105,7 @@ def test_workspaces_of_other_names_know_nothing_of_each_other(
         assert other.pending("local") == ()
 
 
-def planned(opened: Opened, *paths: str, content: str = FIRST) -> list[str]:
+def planned(opened: OpenWorkspace, *paths: str, content: str = FIRST) -> list[str]:
     """Plans that write the first line of each file anew."""
     return [
         str(
@@ -236,10 +236,12 @@ def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
         yield server
 
 
-Dying = Callable[[Opened, RedisServer, pytest.MonkeyPatch], None]
+Dying = Callable[[OpenWorkspace, RedisServer, pytest.MonkeyPatch], None]
 
 
-def dies_when_recorded(opened: Opened, server: RedisServer, patched: pytest.MonkeyPatch) -> None:
+def dies_when_recorded(
+    opened: OpenWorkspace, server: RedisServer, patched: pytest.MonkeyPatch
+) -> None:
     """The server dies when the plan is recorded, before anything is written."""
     recorded = opened.journal.open
 
@@ -251,7 +253,9 @@ def dies_when_recorded(opened: Opened, server: RedisServer, patched: pytest.Monk
     patched.setattr(opened.journal, "open", record)
 
 
-def dies_when_written(opened: Opened, server: RedisServer, patched: pytest.MonkeyPatch) -> None:
+def dies_when_written(
+    opened: OpenWorkspace, server: RedisServer, patched: pytest.MonkeyPatch
+) -> None:
     """The server dies when the file has its new bytes, before anybody was told."""
     exchange = _os.rename_exchange
 

@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 
 from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 from copydesk.edit.notes.errors import Kind
 from copydesk.store.notes.errors import BlockChanged
 from copydesk.tools import manuals

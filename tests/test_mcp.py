@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools import manuals
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.report import Report
@@ -43,12 +43,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with opened_at(tmp_path) as found:
         yield found
 
 
-def add_tool(opened: Opened, name: str, run: Any) -> None:
+def add_tool(opened: OpenWorkspace, name: str, run: Any) -> None:
     """A tool for a test only, in the toolset ws_mod."""
     schema = arguments({})
     model = opened.catalog.tools["list_dir"]
@@ -72,25 +72,27 @@ def _fields(tool: Tool) -> dict[str, Any]:
     return {name: getattr(tool, name) for name in Tool.__dataclass_fields__}
 
 
-def test_every_tool_has_a_row(opened: Opened) -> None:
+def test_every_tool_has_a_row(opened: OpenWorkspace) -> None:
     assert [name for name in opened.catalog.tools if call_of(name) is None] == []
     assert [name for name in CALLS if name not in opened.catalog.tools] == []
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_each_tool_answers(opened: Opened, tmp_path: Path, mode: str) -> None:
+async def test_each_tool_answers(opened: OpenWorkspace, tmp_path: Path, mode: str) -> None:
     async with Client(server_of(opened), mode=mode) as client:
         assert await call_each(client, tmp_path) == list(opened.catalog.tools)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_each_tool_answers_in_text_only(opened: Opened, tmp_path: Path, mode: str) -> None:
+async def test_each_tool_answers_in_text_only(
+    opened: OpenWorkspace, tmp_path: Path, mode: str
+) -> None:
     async with Client(server_of(opened, structured=False), mode=mode) as client:
         await call_each(client, tmp_path, structured=False)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_tools_are_listed_exactly(opened: Opened, mode: str) -> None:
+async def test_tools_are_listed_exactly(opened: OpenWorkspace, mode: str) -> None:
     async with Client(server_of(opened, lang="zh"), mode=mode) as client:
         listed = (await client.list_tools()).tools
     for tool in listed:
@@ -105,7 +107,7 @@ async def test_tools_are_listed_exactly(opened: Opened, mode: str) -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-async def test_the_default_list_is_small(opened: Opened, lang: str) -> None:
+async def test_the_default_list_is_small(opened: OpenWorkspace, lang: str) -> None:
     async with Client(server_of(opened, toolsets=("ws_mod",), lang=lang)) as client:
         listed = await client.list_tools()
     data = listed.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -114,7 +116,7 @@ async def test_the_default_list_is_small(opened: Opened, lang: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_refusal_is_a_result(opened: Opened, mode: str) -> None:
+async def test_a_refusal_is_a_result(opened: OpenWorkspace, mode: str) -> None:
     async with Client(server_of(opened), mode=mode) as client:
         result = await client.call_tool("read_file", {"path": "../up"})
         assert result.is_error
@@ -125,7 +127,9 @@ async def test_a_refusal_is_a_result(opened: Opened, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["nothing", "", "x" * 10_000, "a\0b"])
-async def test_an_unknown_tool_is_a_protocol_error(opened: Opened, mode: str, name: str) -> None:
+async def test_an_unknown_tool_is_a_protocol_error(
+    opened: OpenWorkspace, mode: str, name: str
+) -> None:
     async with Client(server_of(opened), mode=mode) as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool(name, {})
@@ -133,7 +137,7 @@ async def test_an_unknown_tool_is_a_protocol_error(opened: Opened, mode: str, na
     assert len(caught.value.error.message) < 200
 
 
-async def test_a_tool_that_is_not_offered_is_unknown(opened: Opened) -> None:
+async def test_a_tool_that_is_not_offered_is_unknown(opened: OpenWorkspace) -> None:
     async with Client(server_of(opened, toolsets=("ws_mod",))) as client:
         with pytest.raises(MCPError):
             await client.call_tool("Edit", dict(CALLS["Edit"]))
@@ -146,7 +150,7 @@ async def test_a_tool_that_is_not_offered_is_unknown(opened: Opened) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_crash_in_a_tool_says_an_id(
-    opened: Opened, mode: str, caplog: pytest.LogCaptureFixture
+    opened: OpenWorkspace, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(context: Context, name: str, args: Args) -> Report:
         raise RuntimeError("the inside of the house")
@@ -164,7 +168,10 @@ async def test_a_crash_in_a_tool_says_an_id(
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_crash_elsewhere_says_an_id(
-    opened: Opened, mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    opened: OpenWorkspace,
+    mode: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*args: object, **options: object) -> Any:
         raise KeyError("inside")
@@ -183,7 +190,7 @@ async def test_a_crash_elsewhere_says_an_id(
         assert result.structured_content["log_id"] in caplog.text
 
 
-async def test_many_calls_do_not_wait_for_a_long_one(opened: Opened) -> None:
+async def test_many_calls_do_not_wait_for_a_long_one(opened: OpenWorkspace) -> None:
     go = threading.Event()
 
     def wait(context: Context, name: str, args: Args) -> Report:
@@ -211,7 +218,7 @@ async def test_many_calls_do_not_wait_for_a_long_one(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_progress_is_reported(opened: Opened, mode: str) -> None:
+async def test_progress_is_reported(opened: OpenWorkspace, mode: str) -> None:
     seen: list[float] = []
     heard = threading.Event()
 
@@ -232,7 +239,7 @@ async def test_progress_is_reported(opened: Opened, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_call_hears_that_its_caller_has_gone(opened: Opened, mode: str) -> None:
+async def test_a_call_hears_that_its_caller_has_gone(opened: OpenWorkspace, mode: str) -> None:
     began, ended = threading.Event(), threading.Event()
 
     def search(context: Context, name: str, args: Args) -> Report:
@@ -255,7 +262,7 @@ async def test_a_call_hears_that_its_caller_has_gone(opened: Opened, mode: str) 
         assert not (await client.call_tool("list_dir", {"path": "."})).is_error
 
 
-async def test_a_large_result_is_no_crash(opened: Opened) -> None:
+async def test_a_large_result_is_no_crash(opened: OpenWorkspace) -> None:
     add_tool(opened, "large", lambda *_: Report({"status": "ok", "big": "x" * 5_000_000}))
     async with Client(server_of(opened)) as client:
         result = await client.call_tool("large", {})

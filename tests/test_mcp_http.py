@@ -14,7 +14,7 @@ import anyio
 import mcp_types as t
 import pytest
 
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from mcp_calls import FILE, call_each, lay, opened_at
 from mcp_wires import (
     BAD_TEXTS,
@@ -35,13 +35,13 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with opened_at(tmp_path) as found:
         yield found
 
 
 @pytest.fixture
-def address(opened: Opened) -> Iterator[str]:
+def address(opened: OpenWorkspace) -> Iterator[str]:
     with served(opened, {}) as found:
         yield found
 
@@ -94,7 +94,7 @@ def test_http_what_cannot_be_taken_is_answered(
     assert not raw.call(6, "list_dir", {"path": "."})["result"].get("isError")
 
 
-def test_http_a_body_above_the_limit_is_refused(opened: Opened) -> None:
+def test_http_a_body_above_the_limit_is_refused(opened: OpenWorkspace) -> None:
     with served(opened, {}, body_bytes=10_000) as address:
         raw = Raw(address, "legacy")
         assert raw.post(b"x" * 10_001).status_code == 413
@@ -103,7 +103,7 @@ def test_http_a_body_above_the_limit_is_refused(opened: Opened) -> None:
 
 @pytest.mark.parametrize("mode", WIRE_MODES)
 async def test_http_many_calls_do_not_wait_for_a_long_one(
-    opened: Opened, address: str, mode: str
+    opened: OpenWorkspace, address: str, mode: str
 ) -> None:
     go = threading.Event()
     real = opened.call

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from copydesk.app.config import TOOLSETS, MemberConfig
 from copydesk.app.mcp.elicitation import question
 from copydesk.app.mcp.resources import Hunks
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools import manuals
 from mcp_calls import (
     CALLS,
@@ -42,13 +42,13 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with opened_at(tmp_path) as found:
         yield found
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_waiting_plans_are_resources(opened: Opened, mode: str) -> None:
+async def test_waiting_plans_are_resources(opened: OpenWorkspace, mode: str) -> None:
     async with Client(server_of(opened), mode=mode) as client:
         assert (await client.list_resources(cache_mode="bypass")).resources == []
         plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
@@ -64,14 +64,14 @@ async def test_waiting_plans_are_resources(opened: Opened, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("uri", ["copydesk://hunk/00000000", "copydesk://hunk/x", "file:///etc"])
-async def test_a_resource_that_is_not_there(opened: Opened, mode: str, uri: str) -> None:
+async def test_a_resource_that_is_not_there(opened: OpenWorkspace, mode: str, uri: str) -> None:
     async with Client(server_of(opened), mode=mode) as client:
         with pytest.raises(MCPError) as caught:
             await client.read_resource(uri)
     assert caught.value.error.code == t.INVALID_PARAMS
 
 
-async def test_modern_clients_hear_of_changes(opened: Opened) -> None:
+async def test_modern_clients_hear_of_changes(opened: OpenWorkspace) -> None:
     async with Client(server_of(opened)) as client:
         with anyio.fail_after(60):
             plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
@@ -90,7 +90,7 @@ async def test_modern_clients_hear_of_changes(opened: Opened) -> None:
 
 
 async def test_what_waits_is_known_before_the_first_call(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+    opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a plan made anew while it is read for the first time would be no news."""
     read, never, known = Hunks._read_waiting, threading.Event(), list[int]()
@@ -107,7 +107,7 @@ async def test_what_waits_is_known_before_the_first_call(
         await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
 
 
-async def test_handshake_clients_hear_of_changes(opened: Opened) -> None:
+async def test_handshake_clients_hear_of_changes(opened: OpenWorkspace) -> None:
     send, receive = anyio.create_memory_object_stream[str](100)
 
     async def heard(message: Any) -> None:
@@ -309,7 +309,7 @@ async def test_a_plan_that_a_form_cannot_show_whole_is_only_told_of(tmp_path: Pa
     assert schemas == [{}]
 
 
-async def test_a_connection_is_forgotten_when_it_closes(opened: Opened) -> None:
+async def test_a_connection_is_forgotten_when_it_closes(opened: OpenWorkspace) -> None:
     server = server_of(opened)
     entry = server.get_notification_handler("notifications/initialized")
     assert entry is not None
@@ -322,7 +322,7 @@ async def test_a_connection_is_forgotten_when_it_closes(opened: Opened) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("lang", ["en", "zh"])
-async def test_manuals_are_prompts(opened: Opened, mode: str, lang: Any) -> None:
+async def test_manuals_are_prompts(opened: OpenWorkspace, mode: str, lang: Any) -> None:
     async with Client(server_of(opened, lang=lang), mode=mode) as client:
         prompts = (await client.list_prompts()).prompts
         assert [prompt.name for prompt in prompts] == [
@@ -344,7 +344,9 @@ async def test_manuals_are_prompts(opened: Opened, mode: str, lang: Any) -> None
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "topic"), [("ws_mod", "nothing"), ("x", ""), ("ws_mod", "../x")])
-async def test_a_prompt_that_is_not_there(opened: Opened, mode: str, name: str, topic: str) -> None:
+async def test_a_prompt_that_is_not_there(
+    opened: OpenWorkspace, mode: str, name: str, topic: str
+) -> None:
     async with Client(server_of(opened), mode=mode) as client:
         with pytest.raises(MCPError) as caught:
             await client.get_prompt(name, {"topic": topic})

@@ -206,7 +206,7 @@ def test_stdio_ends_when_nobody_reads(tmp_path: Path) -> None:
 HANGS = """
 import sys, threading
 from copydesk.app.mcp import stdio
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 
 def hang(*given, **options):
     print("began", flush=True)  # to standard error: the wire is not for prints

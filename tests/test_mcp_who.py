@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from copydesk.app.config import TOOLSETS, ConfigError, MemberConfig
 from copydesk.app.mcp.http import HostGuard, MemberTokens, build_app, is_loopback, tokens_of
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from mcp_calls import CALLS, fields_of, opened_at
 from mcp_wires import (
     WIRE_MODES,
@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     members = {
         "local": MemberConfig(team_mgmt=True),
         "ann": MemberConfig(token="token-of-ann"),
@@ -43,13 +43,13 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
 
 
 @pytest.fixture
-def address(opened: Opened) -> Iterator[str]:
+def address(opened: OpenWorkspace) -> Iterator[str]:
     with served(opened, {}) as found:
         yield found
 
 
 @pytest.fixture
-def guarded(opened: Opened) -> Iterator[str]:
+def guarded(opened: OpenWorkspace) -> Iterator[str]:
     with served(opened, tokens_of(opened.config)) as found:
         yield found
 
@@ -103,14 +103,14 @@ async def test_a_token_tells_its_member() -> None:
     }
 
 
-def test_two_members_cannot_share_a_token(opened: Opened, tmp_path: Path) -> None:
+def test_two_members_cannot_share_a_token(opened: OpenWorkspace, tmp_path: Path) -> None:
     members = {"ann": MemberConfig(token="x"), "bob": MemberConfig(token="x")}
     with opened_at(tmp_path, members=members) as found, pytest.raises(ConfigError):
         tokens_of(found.config)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "desk.example"])
-def test_without_tokens_only_this_machine_is_served(opened: Opened, host: str) -> None:
+def test_without_tokens_only_this_machine_is_served(opened: OpenWorkspace, host: str) -> None:
     with pytest.raises(ConfigError):
         build_app(opened, {}, host, 0, TOOLSETS, "en", True)
     build_app(opened, {"x": "ann"}, host, 0, TOOLSETS, "en", True)

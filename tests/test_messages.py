@@ -18,7 +18,7 @@ import pytest
 import copydesk
 from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.review import Seen
 from copydesk.errors import (
     Clash,
@@ -258,7 +258,7 @@ def said_keys(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return said
 
 
-def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     """Calls that make every kind of answer; their summaries."""
 
     def call(tool: str, **arguments: object) -> dict[str, Any]:
@@ -331,7 +331,7 @@ def story(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
     yield from decided(desk, lang)
 
 
-def elsewhere(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+def elsewhere(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     """What is said to those who know the tools from elsewhere."""
 
     def call(tool: str, path: str, **arguments: object) -> str:
@@ -348,7 +348,7 @@ def elsewhere(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
     yield call("edit_file", "cut.txt", edits=[edit], dryRun=True)
 
 
-def decided(desk: Opened, lang: Lang) -> Iterator[str]:
+def decided(desk: OpenWorkspace, lang: Lang) -> Iterator[str]:
     """What is said of people's decisions, and before them."""
 
     def call(tool: str, **arguments: object) -> str:
@@ -385,7 +385,7 @@ def decided(desk: Opened, lang: Lang) -> Iterator[str]:
     yield call("apply_file_modification", hunk_id=four)
 
 
-def together(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+def together(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     """Several plans at once; summaries and next steps."""
 
     def apply(*lines: tuple[int, str], before: str | None = None) -> str:
@@ -413,7 +413,7 @@ def together(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
         yield apply((1, "y"))
 
 
-def past(desk: Opened, root: Path, lang: Lang) -> Iterator[str]:
+def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     """Calls that look back and take back; their summaries and next steps."""
 
     def call(tool: str, **arguments: object) -> dict[str, Any]:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from processes import Facts, code, outcome
 
 SEEDS = range(8)
 
 
 @pytest.fixture(params=[False, True], ids=["memory", "shared"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenWorkspace]:
     """An empty workspace."""
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=request.param) as opened:
         yield opened
@@ -108,7 +108,7 @@ def check(text: str, case: Case, drifts: int) -> None:
     assert text == expected(case, drifts)
 
 
-def read(desk: Opened, file: Path, case: Case) -> object:
+def read(desk: OpenWorkspace, file: Path, case: Case) -> object:
     """Write the text of the case and read it once; the version that was read."""
     file.write_text("".join(f"{line}\n" for line in case.lines))
     return outcome(desk, "read_file", path="f")["version"]
@@ -116,7 +116,7 @@ def read(desk: Opened, file: Path, case: Case) -> object:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_edits_at_once_land_where_the_read_showed_them(
-    desk: Opened, tmp_path: Path, seed: int
+    desk: OpenWorkspace, tmp_path: Path, seed: int
 ) -> None:
     file, made = tmp_path / "f", case(seed)
     version = read(desk, file, made)
@@ -129,7 +129,7 @@ def test_edits_at_once_land_where_the_read_showed_them(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plans_land_in_another_order_than_they_were_made(
-    desk: Opened, tmp_path: Path, seed: int
+    desk: OpenWorkspace, tmp_path: Path, seed: int
 ) -> None:
     """All are prepared first, with drift in between, and applied later, with more of it."""
     file, made = tmp_path / "f", case(seed)
@@ -152,7 +152,7 @@ def test_plans_land_in_another_order_than_they_were_made(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_version_of_each_write_serves_as_a_read(
-    desk: Opened, tmp_path: Path, seed: int
+    desk: OpenWorkspace, tmp_path: Path, seed: int
 ) -> None:
     """Edits from the last line upwards may also be numbered by the version a write reported."""
     file, made = tmp_path / "f", case(seed)
@@ -166,7 +166,7 @@ def test_the_version_of_each_write_serves_as_a_read(
 
 @pytest.mark.parametrize("seed", SEEDS[:3])
 def test_edits_land_while_another_member_of_the_desk_writes(
-    desk: Opened, tmp_path: Path, seed: int
+    desk: OpenWorkspace, tmp_path: Path, seed: int
 ) -> None:
     """The other one inserts at its own anchors, from another thread, at the same time."""
     file, made = tmp_path / "f", case(seed)
@@ -199,7 +199,7 @@ def test_edits_land_while_another_member_of_the_desk_writes(
 TEXT = "".join(f"line {i}\n" for i in range(1, 21))
 
 
-def stale(desk: Opened, file: Path, now: str, **arguments: object) -> Facts:
+def stale(desk: OpenWorkspace, file: Path, now: str, **arguments: object) -> Facts:
     """What is answered to an edit by the numbers of a read when the file is `now` since."""
     file.write_text(TEXT)
     version = outcome(desk, "read_file", path="f")["version"]
@@ -222,7 +222,7 @@ def stale(desk: Opened, file: Path, now: str, **arguments: object) -> Facts:
     ],
 )
 def test_a_version_that_cannot_be_carried_is_stale(
-    desk: Opened, tmp_path: Path, apply: str, now: str, range_text: str, changed: list[str]
+    desk: OpenWorkspace, tmp_path: Path, apply: str, now: str, range_text: str, changed: list[str]
 ) -> None:
     fields = stale(desk, tmp_path / "f", now, range=range_text, apply=apply)
     assert code(fields) == "STALE_READ"
@@ -235,7 +235,7 @@ def test_a_version_that_cannot_be_carried_is_stale(
 
 
 def test_a_version_that_is_not_remembered_is_stale_unless_it_is_the_current_one(
-    desk: Opened, tmp_path: Path
+    desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     (tmp_path / "f").write_text(TEXT)
     call = {"path": "f", "range": "2", "content": "new\n", "version": "0123456789ab"}
@@ -260,7 +260,7 @@ def test_a_version_that_is_not_remembered_is_stale_unless_it_is_the_current_one(
 )
 @pytest.mark.parametrize("apply", ["never", "auto"])
 def test_expected_old_must_be_what_stands_there(
-    desk: Opened,
+    desk: OpenWorkspace,
     tmp_path: Path,
     range_text: str,
     expected_old: str,

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from mcp_calls import settings
 from page_calls import AGENT, Room, room_at
 
@@ -50,7 +50,7 @@ class Scene:
     """A served workspace with an agent at another door of it, and people at browsers."""
 
     room: Room
-    agent: Opened
+    agent: OpenWorkspace
     browser: Any
     contexts: list[Any] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Scene:
             self.wrong.append(message.text)
 
 
-def opened_by_all(root: Path) -> Opened:
+def opened_by_all(root: Path) -> OpenWorkspace:
     members = {AGENT: MemberConfig(approval="human"), "fixer": MemberConfig()}
     return open_workspace(str(root), settings(members=members))
 

@@ -11,10 +11,10 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.mcp.limits import MOST_FAILED, WINDOW_MS, TooMany
-from copydesk.app.opening import open_workspace
 from copydesk.app.web.actions import ACTIONS
 from copydesk.app.web.security import HEADERS, MOST_FIELDS
 from copydesk.app.web.sessions import SESSION_MS, SessionStore
+from copydesk.app.workspace import open_workspace
 from mcp_calls import settings
 from page_calls import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 

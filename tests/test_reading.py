@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text import sizes
 
 TEXTS = {
@@ -26,12 +26,12 @@ RANGES = ("", "1", "3~7", "1190~", "~", "-1~", "-5~", "-5000~", "1200", "1201", 
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Opened]:
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with open_workspace(str(tmp_path), Config(), shared=False) as opened:
         yield opened
 
 
-def check(desk: Opened, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def check(desk: OpenWorkspace, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways answer the same, but for what the large way leaves out."""
     small = desk.call("local", "read_file", arguments)
     with monkeypatch.context() as patched:
@@ -54,7 +54,7 @@ def check(desk: Opened, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("range_text", RANGES)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_large_reads_as_small(
-    desk: Opened, tmp_path: Path, kind: str, range_text: str, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, kind: str, range_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "f.txt").write_bytes(TEXTS[kind])
     arguments = {"path": "f.txt", "range": range_text, "show_linenos": False}
@@ -62,7 +62,7 @@ def test_large_reads_as_small(
 
 
 def test_a_nul_far_from_the_window_is_seen(
-    desk: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "f.txt").write_bytes(b"a\n" * 10_000 + b"\0")
     monkeypatch.setattr(sizes, "LARGE", 0)
@@ -70,7 +70,7 @@ def test_a_nul_far_from_the_window_is_seen(
     assert (report.fields["error"], report.fields["nul_at_byte"]) == ("BINARY_FILE", 20_000)
 
 
-def test_reading_on_reaches_every_line(desk: Opened, tmp_path: Path) -> None:
+def test_reading_on_reaches_every_line(desk: OpenWorkspace, tmp_path: Path) -> None:
     text = TEXTS["lf"]
     (tmp_path / "f.txt").write_bytes(text)
     seen, range_text = "", "1~"

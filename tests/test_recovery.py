@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 from copydesk.store.workspace import Workspace
 
 BEFORE = "a\nb\nc\n"
@@ -22,7 +22,7 @@ AFTER = "a\nb\nNEW\nc\n"
 
 CHILD = """
 import os, signal, sys
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 root, where, hunk = sys.argv[1:]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

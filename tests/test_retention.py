@@ -14,7 +14,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 from copydesk.desk.database import Database
 from copydesk.desk.journal import Journal
 from copydesk.desk.journal_sqlite import SqliteJournal

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.decisions import Decision
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.review import Seen, Shown
@@ -33,7 +33,7 @@ MEMBERS = {
     "blind": MemberConfig({"no_read_dirs": ("**",)}),
     "guest": MemberConfig({"no_write_dirs": ("**",)}),
 }
-Open = Callable[[], Opened]
+Open = Callable[[], OpenWorkspace]
 
 
 @pytest.fixture(params=["memory", "shared"])
@@ -41,9 +41,9 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """What opens the workspace; shared ones once more for each call, as processes do."""
     (tmp_path / "a.txt").write_text(TEXT)
     (tmp_path / "b.txt").write_text(TEXT)
-    opened: list[Opened] = []
+    opened: list[OpenWorkspace] = []
 
-    def connect() -> Opened:
+    def connect() -> OpenWorkspace:
         if request.param == "shared" or not opened:
             config = Config(members=MEMBERS, durability="fast")
             opened.append(open_workspace(str(tmp_path), config, shared=request.param == "shared"))
@@ -54,7 +54,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         each.close()
 
 
-def plan(desk: Opened, line: int, content: str, path: str = "a.txt", by: str = "ann") -> str:
+def plan(desk: OpenWorkspace, line: int, content: str, path: str = "a.txt", by: str = "ann") -> str:
     """The id of a plan that replaces one line."""
     arguments = {"path": path, "range": str(line), "content": content}
     report = desk.call(by, "prepare_file_range_edit", arguments)
@@ -64,29 +64,29 @@ def plan(desk: Opened, line: int, content: str, path: str = "a.txt", by: str = "
     return hunk
 
 
-def show(desk: Opened, hunk: str, by: str = "eve") -> Shown:
+def show(desk: OpenWorkspace, hunk: str, by: str = "eve") -> Shown:
     return desk.desk.review.show(desk.member(by), hunk)
 
 
-def seen(desk: Opened, *hunks: str) -> list[Seen]:
+def seen(desk: OpenWorkspace, *hunks: str) -> list[Seen]:
     """The plans as a person sees them now."""
     found = [show(desk, hunk) for hunk in hunks]
     return [Seen(one.plan.id, one.before, one.after) for one in found]
 
 
-def approve(desk: Opened, hunk: str, by: str = "eve") -> None:
+def approve(desk: OpenWorkspace, hunk: str, by: str = "eve") -> None:
     desk.desk.review.approve(desk.member(by), *seen(desk, hunk)[0])
 
 
-def apply(desk: Opened, hunk: str, by: str = "ann") -> dict[str, Any]:
+def apply(desk: OpenWorkspace, hunk: str, by: str = "ann") -> dict[str, Any]:
     return dict(desk.call(by, "apply_file_modification", {"hunk_id": hunk}).fields)
 
 
-def states(desk: Opened) -> dict[str, str]:
+def states(desk: OpenWorkspace) -> dict[str, str]:
     return {one.plan.id: one.state for one in desk.desk.review.pending(desk.member("eve"))}
 
 
-def untold(desk: Opened) -> list[Decision]:
+def untold(desk: OpenWorkspace) -> list[Decision]:
     """What ann has not heard of."""
     return [decision for decision, _ in desk.desk.review.news(desk.member("ann"))]
 
@@ -405,7 +405,7 @@ def test_a_plan_of_several_regions_is_split(
     assert apply(desk, hunk)["reason"] == "discarded"
 
 
-def two_edits(desk: Opened, last: str) -> str:
+def two_edits(desk: OpenWorkspace, last: str) -> str:
     edits = [{"old_string": "a", "new_string": "x"}, {"old_string": last, "new_string": "y"}]
     report = desk.call("ann", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
     return str(report.fields["hunk_id"])

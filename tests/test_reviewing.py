@@ -20,7 +20,7 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, now_ms, open_workspace
+from copydesk.app.workspace import OpenWorkspace, now_ms, open_workspace
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 TOML = """
@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Opened]:
+def agent(tmp_path: Path) -> Iterator[OpenWorkspace]:
     """The workspace, open in a process of an agent that needs a person."""
     (tmp_path / "copydesk.toml").write_text(TOML)
     (tmp_path / "a.txt").write_text(TEXT)
@@ -46,14 +46,14 @@ def agent(tmp_path: Path) -> Iterator[Opened]:
         yield opened
 
 
-def plan(agent: Opened, line: int, content: str) -> str:
+def plan(agent: OpenWorkspace, line: int, content: str) -> str:
     arguments = {"path": "a.txt", "range": str(line), "content": content}
     hunk = str(agent.call("ann", "prepare_file_range_edit", arguments).fields["hunk_id"])
     agent.desk.show(agent.member("ann"), hunk)  # waits until the text is kept
     return hunk
 
 
-def apply(agent: Opened, hunk: str) -> dict[str, Any]:
+def apply(agent: OpenWorkspace, hunk: str) -> dict[str, Any]:
     return dict(agent.call("ann", "apply_file_modification", {"hunk_id": hunk}).fields)
 
 
@@ -74,7 +74,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return command
 
 
-def test_approve_and_reject(agent: Opened, run: Run, tmp_path: Path) -> None:
+def test_approve_and_reject(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     one, two, three = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "twelve")
     status, out, _ = run("approve", one, two, "--json")
     rows = json.loads(out)
@@ -104,7 +104,9 @@ def test_approve_and_reject(agent: Opened, run: Run, tmp_path: Path) -> None:
         (("review",), 2, "USAGE"),
     ],
 )
-def test_refusals(agent: Opened, run: Run, words: tuple[str, ...], status: int, code: str) -> None:
+def test_refusals(
+    agent: OpenWorkspace, run: Run, words: tuple[str, ...], status: int, code: str
+) -> None:
     ids = {"HUNK": plan(agent, 5, "five"), "DONE": plan(agent, 9, "nine")}
     assert run("approve", ids["DONE"])[0] == 0
     ended, out, _ = run(*(ids.get(word, word) for word in words), "--json")
@@ -115,7 +117,7 @@ def test_refusals(agent: Opened, run: Run, words: tuple[str, ...], status: int, 
 
 
 def test_what_is_not_as_show_has_it_needs_its_digest(
-    agent: Opened, run: Run, tmp_path: Path
+    agent: OpenWorkspace, run: Run, tmp_path: Path
 ) -> None:
     hunk = plan(agent, 20, "twenty")
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
@@ -128,7 +130,7 @@ def test_what_is_not_as_show_has_it_needs_its_digest(
     assert apply(agent, hunk)["status"] == "ok"
 
 
-def test_an_apply_that_waits_for_a_person_is_not_done(agent: Opened, run: Run) -> None:
+def test_an_apply_that_waits_for_a_person_is_not_done(agent: OpenWorkspace, run: Run) -> None:
     hunk = plan(agent, 5, "five")
     status, out, _ = run("apply", hunk, "--json", "--member", "ann")
     assert (status, json.loads(out)["status"]) == (1, "pending")
@@ -194,7 +196,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
-def test_the_steps_of_review(agent: Opened, tmp_path: Path) -> None:
+def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
     """y, n with a reason, e with an editor, s, u, ?, j, w and q, one after the other."""
     yes = plan(agent, 2, "two")
     no = plan(agent, 4, "four")
@@ -234,7 +236,7 @@ def test_the_steps_of_review(agent: Opened, tmp_path: Path) -> None:
     assert apply(agent, last)["why"] == "member"
 
 
-def test_what_moves_on_meanwhile_is_shown_anew(agent: Opened, tmp_path: Path) -> None:
+def test_what_moves_on_meanwhile_is_shown_anew(agent: OpenWorkspace, tmp_path: Path) -> None:
     hunk, other = plan(agent, 20, "twenty"), plan(agent, 5, "five")
     step = Terminal(tmp_path)
     step.answer("?")
@@ -254,7 +256,7 @@ def test_what_moves_on_meanwhile_is_shown_anew(agent: Opened, tmp_path: Path) ->
     assert decision.by == "eve"
 
 
-def test_a_written_edit_is_taken_back(agent: Opened, tmp_path: Path) -> None:
+def test_a_written_edit_is_taken_back(agent: OpenWorkspace, tmp_path: Path) -> None:
     plan(agent, 5, "five")
     plan(agent, 9, "nine")
     step = Terminal(tmp_path)
@@ -266,7 +268,9 @@ def test_a_written_edit_is_taken_back(agent: Opened, tmp_path: Path) -> None:
     assert [edit.undoes for edit in agent.history("ann")] == [1, 0]
 
 
-def test_what_is_in_conflict_can_only_be_rejected(agent: Opened, run: Run, tmp_path: Path) -> None:
+def test_what_is_in_conflict_can_only_be_rejected(
+    agent: OpenWorkspace, run: Run, tmp_path: Path
+) -> None:
     hunk = plan(agent, 5, "five")
     (tmp_path / "a.txt").write_text(TEXT.replace("line 5\n", "other\n"))
     status, out, err = run("review", stdin="y\nn\nstale\n")
@@ -280,7 +284,7 @@ def test_what_is_in_conflict_can_only_be_rejected(agent: Opened, run: Run, tmp_p
 
 @pytest.mark.parametrize("editor", ["false", "true", "/no/such/editor", "'"])
 def test_an_editor_that_gives_no_other_text(
-    agent: Opened, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str
+    agent: OpenWorkspace, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str
 ) -> None:
     plan(agent, 5, "five")
     monkeypatch.setenv("VISUAL", editor)
@@ -288,13 +292,13 @@ def test_an_editor_that_gives_no_other_text(
     assert agent.desk.review.pending(agent.member("eve"))[0].plan.edited_by == ""
 
 
-def test_nothing_waits(agent: Opened, run: Run) -> None:
+def test_nothing_waits(agent: OpenWorkspace, run: Run) -> None:
     assert run("review")[0] == 0
     assert run("approve", plan(agent, 5, "five"))[0] == 0
     assert run("review", stdin="n\n")[0] == 0
 
 
-def test_the_end_of_input_ends_it(agent: Opened, run: Run) -> None:
+def test_the_end_of_input_ends_it(agent: OpenWorkspace, run: Run) -> None:
     plan(agent, 5, "five")
     for typed in ("", "n\n", "?\n"):
         assert run("review", stdin=typed)[0] == 0
@@ -302,7 +306,7 @@ def test_the_end_of_input_ends_it(agent: Opened, run: Run) -> None:
 
 
 def test_nothing_is_approved_on_the_terminal_that_was_not_shown(
-    agent: Opened, run: Run, tmp_path: Path
+    agent: OpenWorkspace, run: Run, tmp_path: Path
 ) -> None:
     """A diff that is cut: `y` is offered when all was shown, `approve` wants the digest."""
     content = "".join(f"{number} {'x' * 90}\n" for number in range(2_000))

@@ -18,7 +18,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.doctor import examine, repair
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.records import SCHEMA
 from copydesk.errors import SchemaMismatch
 from copydesk.tools.report import Report
@@ -58,7 +58,9 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def call(opened: Opened, tool: str, /, by: str = "local", **arguments: object) -> dict[str, Any]:
+def call(
+    opened: OpenWorkspace, tool: str, /, by: str = "local", **arguments: object
+) -> dict[str, Any]:
     """The fields of an answer."""
     answer = opened.call(by, tool, arguments)
     assert isinstance(answer, Report)
@@ -69,7 +71,7 @@ def refused(fields: dict[str, Any]) -> bool:
     return fields["status"] == "error"
 
 
-def done(opened: Opened, root: Path) -> dict[str, dict[str, Any]]:
+def done(opened: OpenWorkspace, root: Path) -> dict[str, dict[str, Any]]:
     """What came of each thing that can be asked for."""
     hunk = (root / "hunk").read_text()
     return {
@@ -220,8 +222,8 @@ def test_a_file_that_cannot_be_used_for_now_is_left_alone(
     hindrance: Callable[[Path], AbstractContextManager[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("copydesk.app.memory.BUSY_SECONDS", 0.05)
-    monkeypatch.setattr("copydesk.app.memory._NEWS_SECONDS", 0.05)
+    monkeypatch.setattr("copydesk.app.backends.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("copydesk.app.backends._NEWS_SECONDS", 0.05)
     root = folder / "root"
     shutil.copytree(used, root)
     file = root / ".copydesk" / name

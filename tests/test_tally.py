@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.database import Database
 from copydesk.desk.redis.tally import RedisTally
 from copydesk.desk.tally import Fared, Tally
@@ -54,7 +54,7 @@ def test_the_last_ones_are_kept_and_other_processes_see_them(
     other.close()
 
 
-def hows(desk: Opened) -> list[tuple[str, str, str]]:
+def hows(desk: OpenWorkspace) -> list[tuple[str, str, str]]:
     return [(fared.member, fared.path, fared.how) for fared in reversed(desk.tally.noted())]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Transacted
 from copydesk.text import sizes
 from processes import Facts, code, outcome
@@ -29,7 +29,7 @@ class Room:
 
     def __init__(self, root: Path, *, shared: bool = False, config: Config = FAST) -> None:
         self.root = root
-        self.opened: Opened = open_workspace(str(root), config, shared=shared)
+        self.opened: OpenWorkspace = open_workspace(str(root), config, shared=shared)
 
     def call(self, tool: str, **arguments: object) -> Facts:
         return outcome(self.opened, tool, **arguments)

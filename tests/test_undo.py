@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Undone
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import AmbiguousMatch, ContentChanged
@@ -41,7 +41,7 @@ class Room:
 
     def __init__(self, root: Path, *, shared: bool = False, config: Config = FAST) -> None:
         self.root = root
-        self.opened: Opened = open_workspace(str(root), config, shared=shared)
+        self.opened: OpenWorkspace = open_workspace(str(root), config, shared=shared)
 
     def call(self, tool: str, **arguments: object) -> dict[str, Any]:
         """A call that is done; the data of its answer, and of an envelope those within."""
@@ -969,7 +969,7 @@ def test_edits_and_undos_of_a_large_file_in_any_order(
 
 CHILD = """
 import os, signal, sys
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 root, where, step, edit_id = sys.argv[1:]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.bases import Bases
 from copydesk.desk.database import Database
 from copydesk.desk.journal import CHAIN_LENGTH, Entry, Journal, State
@@ -46,7 +46,7 @@ OTHER = RelPath(("b.txt",))
 @pytest.fixture(params=["memory", "shared", "large"])
 def desk(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Opened]:
+) -> Iterator[OpenWorkspace]:
     """A workspace; `ann` may not read what is in `no`. In one of them every file is a large one."""
     if request.param == "large":
         monkeypatch.setattr(sizes, "LARGE", 0)
@@ -61,7 +61,7 @@ def plain(text: str) -> str:
     return "" if text == "-" else text.replace("|", "\n")
 
 
-def check(desk: Opened, file: Path, steps: str, expected: str) -> None:
+def check(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> None:
     """The text after the steps, each of which ends as it says.
 
     `base TEXT` writes and reads the file; `plan ID RANGE TEXT` and `after ID
@@ -161,14 +161,14 @@ def check(desk: Opened, file: Path, steps: str, expected: str) -> None:
         ("base x|x|; edit 1 A ok; write x|x|; edit 2 B ok; edit 1 C ok", "C|B|"),
     ],
 )
-def test_hunks_of_one_text(desk: Opened, tmp_path: Path, steps: str, expected: str) -> None:
+def test_hunks_of_one_text(desk: OpenWorkspace, tmp_path: Path, steps: str, expected: str) -> None:
     check(desk, tmp_path / "f", steps, expected)
 
 
 @pytest.mark.parametrize("tool", ["prepare_file_range_edit", "prepare_file_insert_after"])
 @pytest.mark.parametrize("where", ["g", "no/g"])
 def test_a_version_counts_for_the_file_that_it_was_read_of(
-    desk: Opened, tmp_path: Path, where: str, tool: str
+    desk: OpenWorkspace, tmp_path: Path, where: str, tool: str
 ) -> None:
     """A version of another file tells nothing of it and plans nothing on it."""
     (tmp_path / "no").mkdir()
@@ -190,7 +190,7 @@ def test_a_version_counts_for_the_file_that_it_was_read_of(
     assert desk.call("ann", tool, args).data["status"] != "STALE_READ"
 
 
-def test_a_version_counts_under_every_name_of_a_link(desk: Opened, tmp_path: Path) -> None:
+def test_a_version_counts_under_every_name_of_a_link(desk: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb\n")
     (tmp_path / "link").symlink_to("f")
     version = outcome(desk, "read_file", path="link")["version"]

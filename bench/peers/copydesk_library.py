@@ -11,12 +11,12 @@ from bench.contestant import FILE, Contestant, Job, Refused
 
 
 class Library(Contestant):
-    """`Opened.call`, the tools' own entry, with the answer's text made. Option: `durability`."""
+    """`OpenWorkspace.call`, with the answer's text made. Option: `durability`."""
 
     def open(self, root: Path) -> None:
         """Open the workspace."""
         from copydesk.app.config import Config
-        from copydesk.app.opening import open_workspace
+        from copydesk.app.workspace import open_workspace
 
         super().open(root)
         config = Config(

@@ -31,7 +31,7 @@ from rounds import CONTEXT, TOOLS
 
 from copydesk.app.mcp import http
 from copydesk.app.mcp.server import CopydeskServer
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 
 real_build = http.build
 

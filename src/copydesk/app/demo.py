@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from copydesk.app import terminal
 from copydesk.app.config import Config
-from copydesk.app.opening import Opened, open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
 
 _COPIED = ("textwrap.py", "json", "argparse.py")
@@ -302,7 +302,7 @@ def demo_notes(*, keep: bool, lang: Lang) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _notes_story(opened: Opened, folder: Path) -> None:
+def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     def call(tool: str, *, expect: str = "success", **arguments: Any) -> dict[str, Any]:
         answer = opened.call("demo", tool, arguments, lang=opened.config.lang)
         data = dict(answer.data)

@@ -117,7 +117,7 @@ def _redis(root: str) -> Iterator[Finding]:
     config = _loaded(root)
     if config is None or config.registry != "redis":
         return
-    from copydesk.app.memory import server_of
+    from copydesk.app.backends import server_of
 
     try:
         with closing(server_of(root, config)) as server:
@@ -161,7 +161,7 @@ def _state(root: str) -> Iterator[Finding]:
     yield Finding("state folder", True, path)
     if {"registry", "journal"} & unusable:
         return
-    from copydesk.app.opening import open_workspace
+    from copydesk.app.workspace import open_workspace
 
     try:
         with open_workspace(root, config, recover=False) as opened:
@@ -184,22 +184,22 @@ def _state(root: str) -> Iterator[Finding]:
 
 def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | None]]:
     """What is wrong with the files of the state folder, and the file that can be repaired."""
-    from copydesk.app.memory import shared_memory
+    from copydesk.app.backends import shared_backend
 
-    with closing(shared_memory(root, config)) as memory:
+    with closing(shared_backend(root, config)) as backend:
         reads: dict[str, Callable[[], object]] = {
-            "registry": lambda: memory.registry.waiting(0),
-            "decisions": lambda: memory.decisions.untold(""),
-            "statistics": memory.tally.noted,
-            "journal": lambda: memory.journal.entries(most=_MOST_EDITS),
+            "registry": lambda: backend.registry.waiting(0),
+            "decisions": lambda: backend.decisions.untold(""),
+            "statistics": backend.tally.noted,
+            "journal": lambda: backend.journal.entries(most=_MOST_EDITS),
         }
         try:
-            if memory.state:
-                memory.state.folder("locks")
+            if backend.state:
+                backend.state.folder("locks")
         except StateFailed as refusal:
             yield _unusable("state folder", refusal, "fix that"), None
             return
-        for name, database in memory.databases.items():
+        for name, database in backend.databases.items():
             try:
                 database.examine()
                 if database.is_there() and name in reads:
@@ -220,7 +220,7 @@ def _unusable(what: str, refusal: StateFailed, mend: str) -> Finding:
 
 def _mend(refusal: StateFailed) -> str:
     """What to do about a file that cannot be used."""
-    from copydesk.app.memory import words_of_content
+    from copydesk.app.backends import words_of_content
 
     lost = words_of_content(refusal.file, "en")
     if _is_newer(refusal):
@@ -248,7 +248,7 @@ def repair(root: str) -> list[Finding]:
 
 
 def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
-    from copydesk.app.memory import words_of_content
+    from copydesk.app.backends import words_of_content
 
     if database is None:
         return

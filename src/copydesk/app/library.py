@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from copydesk.app.config import load
-from copydesk.app.opening import open_workspace
+from copydesk.app.workspace import open_workspace
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member

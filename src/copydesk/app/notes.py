@@ -24,7 +24,7 @@ KERNEL = "siyuan:"
 """The first part of the paths of documents in a kernel, as access lists name them."""
 
 
-class Opener:
+class NotesOpener:
     """Opens the notes of a workspace. `state`: where ids are kept; None: in a folder of its own.
 
     Nothing is imported, read or sent before the first call.

@@ -15,8 +15,8 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors, help
 from copydesk.app.cli.parser import Own, UsageError, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
-from copydesk.app.opening import Opened, default_root, open_workspace
 from copydesk.app.terminal import data_of, dump, is_refused, out, short
+from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
 from copydesk.edit.plan import Plan
@@ -67,7 +67,7 @@ def _config(options: argparse.Namespace, root: str) -> Config:
     return config
 
 
-def _open(options: argparse.Namespace, *, looks: bool = False) -> Opened:
+def _open(options: argparse.Namespace, *, looks: bool = False) -> OpenWorkspace:
     """The open workspace. With `looks`, no state folder is made where there is none."""
     root = _root(options)
     config = _config(options, root)

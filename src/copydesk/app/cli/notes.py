@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
-from copydesk.app.opening import Opened
 from copydesk.app.terminal import data_of, dump, out
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.notes.outcome import NoteBlock
 from copydesk.tools.messages import say
 from copydesk.tools.notes_answer import Kept
@@ -20,13 +20,13 @@ from copydesk.tools.report import Lang
 _LINE = 100
 
 
-def run(opened: Opened, options: argparse.Namespace) -> int:
+def run(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Run one of the commands; the exit status."""
     opened.kept = Kept(None)  # nothing is cut: there is no second call to read on in
     return _COMMANDS[options.notes](opened, options)
 
 
-def _list(opened: Opened, options: argparse.Namespace) -> int:
+def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """The notebooks with their documents, or the blocks of one of these."""
     lang, reading = opened.config.lang, opened.desk.notes.reading
     member = opened.member(opened.config.member)
@@ -62,7 +62,7 @@ def _list(opened: Opened, options: argparse.Namespace) -> int:
     return 0
 
 
-def _show(opened: Opened, options: argparse.Namespace) -> int:
+def _show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """The text of a block, or its parts each under its id."""
     arguments: dict[str, object] = {"blockId": options.block_id}
     if options.ids:
@@ -72,7 +72,7 @@ def _show(opened: Opened, options: argparse.Namespace) -> int:
     return _call(opened, "getBlockContent", arguments, options)
 
 
-def _edit(opened: Opened, options: argparse.Namespace) -> int:
+def _edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """A block diff: shown, planned, or made."""
     arguments: dict[str, object] = {"diff": _text(options.file)}
     if options.loose:
@@ -84,7 +84,7 @@ def _edit(opened: Opened, options: argparse.Namespace) -> int:
     return _call(opened, "applyBlockDiff", arguments, options)
 
 
-def _append(opened: Opened, options: argparse.Namespace) -> int:
+def _append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Text at the end of a document or of a block."""
     member = opened.member(opened.config.member)
     kind = opened.desk.notes.reading.block(member, options.block_id).kind
@@ -96,7 +96,7 @@ def _append(opened: Opened, options: argparse.Namespace) -> int:
     return _call(opened, "appendContent", arguments, options)
 
 
-def _new(opened: Opened, options: argparse.Namespace) -> int:
+def _new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """A new document."""
     arguments = {
         "title": options.title,
@@ -107,7 +107,7 @@ def _new(opened: Opened, options: argparse.Namespace) -> int:
     return _call(opened, "createNewDoc", arguments, options)
 
 
-def _daily(opened: Opened, options: argparse.Namespace) -> int:
+def _daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Text at the end of today's note."""
     member = opened.member(opened.config.member)
     box = options.notebook
@@ -120,7 +120,7 @@ def _daily(opened: Opened, options: argparse.Namespace) -> int:
     return _call(opened, "appendContent", arguments, options)
 
 
-def _search(opened: Opened, options: argparse.Namespace) -> int:
+def _search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Blocks that hold all words."""
     query = " ".join(options.words)
     if options.json:
@@ -137,7 +137,7 @@ def _search(opened: Opened, options: argparse.Namespace) -> int:
 
 
 def _call(
-    opened: Opened, tool: str, arguments: Mapping[str, object], options: argparse.Namespace
+    opened: OpenWorkspace, tool: str, arguments: Mapping[str, object], options: argparse.Namespace
 ) -> int:
     lang = opened.config.lang
     answer = opened.call(opened.config.member, tool, arguments, lang=lang)
@@ -179,7 +179,7 @@ def _short(block: NoteBlock) -> str:
     return first[:_LINE] + more
 
 
-_COMMANDS: dict[str, Callable[[Opened, argparse.Namespace], int]] = {
+_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] = {
     "ls": _list,
     "cat": _show,
     "diff": _edit,

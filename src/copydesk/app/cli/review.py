@@ -18,8 +18,8 @@ from pathlib import Path
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
-from copydesk.app.opening import Opened
 from copydesk.app.terminal import out
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.amending import regions_apart, text_of
 from copydesk.desk.decisions import Decision
 from copydesk.desk.member import Member
@@ -32,7 +32,7 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Lang, shown_diff
 
 
-def approve(opened: Opened, hunk_id: str, after: str, *, as_json: bool) -> Decision:
+def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
     """Approve a plan; `after` is the start of the digest that the file shall come to, if known."""
     reviewer, review = opened.member(opened.config.member), opened.desk.review
     lang = opened.config.lang
@@ -84,7 +84,7 @@ class _Done:
     edit_id: int = 0
 
 
-def review(opened: Opened) -> int:
+def review(opened: OpenWorkspace) -> int:
     """Step through the plans that wait for a decision; the exit status."""
     return _Stepping(opened).run()
 
@@ -92,7 +92,7 @@ def review(opened: Opened) -> int:
 class _Stepping:
     """One run through the plans."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenWorkspace) -> None:
         self._opened = opened
         self._lang: Lang = opened.config.lang
         self._review = opened.desk.review

@@ -25,7 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from copydesk.app import terminal
 from copydesk.app.mcp.messages import capped, sendable
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.decisions import Decision
 from copydesk.desk.member import Member
 from copydesk.desk.policy import SELF
@@ -50,7 +50,7 @@ class Question:
     params: t.ElicitRequestFormParams
 
 
-def question(opened: Opened, member: str, hunk_id: str, lang: Lang) -> Question | None:
+def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Question | None:
     """The plan as a form; None when it cannot be shown whole, or cannot be made now."""
     try:
         shown = opened.desk.review.show(_user(opened, member), hunk_id)
@@ -78,7 +78,7 @@ def question(opened: Opened, member: str, hunk_id: str, lang: Lang) -> Question 
 
 
 def take(
-    opened: Opened, member: str, asked: Question, answer: t.ElicitResult, lang: Lang
+    opened: OpenWorkspace, member: str, asked: Question, answer: t.ElicitResult, lang: Lang
 ) -> Decision | None:
     """What the answer decides; None for one that is no decision, or that comes too late.
 
@@ -100,7 +100,7 @@ def take(
         return None
 
 
-def _user(opened: Opened, member: str) -> Member:
+def _user(opened: OpenWorkspace, member: str) -> Member:
     """Who sits at the member's client: a person, with the member's rights."""
     refresh = partial(_user, opened, member)
     own = opened.member(member)
@@ -119,7 +119,7 @@ class Doorbell:
     have to hold the call open while it asks, which is not wanted here.
     """
 
-    def __init__(self, opened: Opened, lang: Lang) -> None:
+    def __init__(self, opened: OpenWorkspace, lang: Lang) -> None:
         self._opened = opened
         self._lang: Lang = lang
         self._groups: list[TaskGroup] = []

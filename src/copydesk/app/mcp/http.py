@@ -39,9 +39,9 @@ from copydesk.app.config import Config, ConfigError
 from copydesk.app.mcp.limits import Connections, Guesses, Streams, TooMany, network_of
 from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, Admitted, Turned, admit
 from copydesk.app.mcp.server import build
-from copydesk.app.opening import Opened
 from copydesk.app.web.app import ReviewApp
 from copydesk.app.web.security import SecurityHeaders
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
@@ -280,7 +280,7 @@ PATH: Final = "/mcp"
 MOST_SESSIONS: Final = 1_000
 
 
-def live_tokens(opened: Opened) -> dict[str, str]:
+def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
     """The same as the configuration has them now.
 
     While its file cannot be used, those that it had last: every call of theirs is refused.
@@ -303,7 +303,7 @@ def tokens_of(config: Config) -> dict[str, str]:
 
 
 def build_app(
-    opened: Opened,
+    opened: OpenWorkspace,
     tokens: Mapping[str, str] | None,
     host: str,
     port: int,
@@ -363,7 +363,7 @@ def build_app(
 
 
 def run_http(
-    opened: Opened,
+    opened: OpenWorkspace,
     *,
     host: str = "127.0.0.1",
     port: int = 8427,

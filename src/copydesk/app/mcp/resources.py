@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from copydesk.app.mcp.messages import capped, sendable
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import Refusal
 from copydesk.tools import manuals
 from copydesk.tools.report import Lang
@@ -40,7 +40,11 @@ class Hunks:
     """The waiting plans of an open workspace, for the clients of one server."""
 
     def __init__(
-        self, opened: Opened, member_of: Callable[[Ctx], str], bus: SubscriptionBus, lang: Lang
+        self,
+        opened: OpenWorkspace,
+        member_of: Callable[[Ctx], str],
+        bus: SubscriptionBus,
+        lang: Lang,
     ) -> None:
         self._opened, self._member_of, self._bus = opened, member_of, bus
         self._lang: Lang = lang

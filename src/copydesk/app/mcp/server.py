@@ -34,7 +34,7 @@ from copydesk import __version__
 from copydesk.app.mcp.elicitation import Doorbell
 from copydesk.app.mcp.messages import capped, original_arguments, sendable, tool_result
 from copydesk.app.mcp.resources import Hunks, Manuals
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import Refusal
 from copydesk.tools import reports
 from copydesk.tools.catalog import Answer, Tool, crashed
@@ -89,7 +89,7 @@ class CopydeskServer(Server[None]):
 
 
 def build(
-    opened: Opened,
+    opened: OpenWorkspace,
     member_of: MemberOf,
     toolsets: Sequence[str],
     lang: Lang,
@@ -172,7 +172,7 @@ def _lifespan(
 class _Tools:
     """The handlers of tools, and what they made once for each choice of them."""
 
-    opened: Opened
+    opened: OpenWorkspace
     member_of: MemberOf
     toolsets: tuple[str, ...]
     lang: Lang

@@ -33,7 +33,7 @@ from copydesk.app.mcp.messages import (
     turned,
 )
 from copydesk.app.mcp.server import build
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Lang
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -181,7 +181,7 @@ GRACE_SECONDS: Final = 5.0
 
 
 def run_stdio(
-    opened: Opened,
+    opened: OpenWorkspace,
     member: str,
     toolsets: Sequence[str],
     lang: Lang,

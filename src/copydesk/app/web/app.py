@@ -22,7 +22,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from copydesk.app.mcp.limits import Streams, TooMany
-from copydesk.app.opening import Opened
 from copydesk.app.web import history, pending, review, trends
 from copydesk.app.web.actions import ACTIONS, Location, RequestContext
 from copydesk.app.web.diff_model import of_diff
@@ -33,6 +32,7 @@ from copydesk.app.web.login import Login, address_of, forged, one_of
 from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
 from copydesk.app.web.security import BadForm, RequestGuard, form_of
 from copydesk.app.web.sessions import Session, SessionStore
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.history import taken_back_by
 from copydesk.desk.review import Seen, Shown
 from copydesk.errors import HunkNotFound, Refusal
@@ -59,7 +59,7 @@ class ReviewApp:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenWorkspace,
         reviewers: Callable[[], Mapping[str, str]],
         most_bytes: int,
         announce: Callable[[str], None] | None,

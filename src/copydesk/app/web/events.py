@@ -16,7 +16,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from copydesk.app.opening import Opened
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import Refusal
 from copydesk.text.relpath import RelPath
 
@@ -34,7 +34,7 @@ _log = logging.getLogger("copydesk")
 class ChangeEvents:
     """Tells listeners that something changed: plans, decisions, edits, the files of plans."""
 
-    def __init__(self, opened: Opened, paths: Callable[[], tuple[RelPath, ...]]) -> None:
+    def __init__(self, opened: OpenWorkspace, paths: Callable[[], tuple[RelPath, ...]]) -> None:
         self._opened, self._paths = opened, paths
         self._state = os.path.join(opened.root, opened.config.state)
         self._listeners: set[asyncio.Event] = set()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
-from copydesk.app.opening import Opened
 from copydesk.app.web.trends import PlanResult
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.decisions import Decision, Version, version_of
 from copydesk.desk.history import Page
 from copydesk.desk.journal import Entry
@@ -66,7 +66,9 @@ class Item:
 class Reviewer:
     """One person at the page of one workspace."""
 
-    def __init__(self, opened: Opened, counted: Counted, name: str, *, is_member: bool) -> None:
+    def __init__(
+        self, opened: OpenWorkspace, counted: Counted, name: str, *, is_member: bool
+    ) -> None:
         self._opened, self._counted = opened, counted
         self.name, self._is_member = name, is_member
         self._as = self._member()

@@ -1,8 +1,4 @@
-"""Opening a workspace: the one place where stores, memory and tools are joined.
-
-What lives here: the composition, and what all surfaces share. What must not:
-transports, printing.
-"""
+"""The composition root: opens a workspace, and joins its files, backend, desk and tools."""
 
 from __future__ import annotations
 
@@ -16,11 +12,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from copydesk.app.backends import (
+    NotifyingDecisions,
+    NotifyingRegistry,
+    in_process,
+    shared_backend,
+    words_of_loss,
+)
 from copydesk.app.config import TOOLSETS, Config, LiveConfig, load
 from copydesk.app.looking import WorkspaceLooking
-from copydesk.app.memory import of_process, shared_memory, words_of_loss
-from copydesk.app.notes import Opener
-from copydesk.app.telling import ToldDecisions
+from copydesk.app.notes import NotesOpener
 from copydesk.desk.approving import Approving
 from copydesk.desk.batching import Batching
 from copydesk.desk.desk import Desk
@@ -29,7 +30,6 @@ from copydesk.desk.history import Past
 from copydesk.desk.member import Member, Permission
 from copydesk.desk.notes.later import Later
 from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.registry import Registry
 from copydesk.desk.rollback import Rollback
 from copydesk.desk.setting import Setting
 from copydesk.desk.turns import Turns
@@ -61,6 +61,7 @@ from copydesk.tools.ws_mod import team_mgmt, ws_mod
 if TYPE_CHECKING:
     from copydesk.desk.notes.home import Home
 
+
 _PROJECT = "pyproject.toml"
 _log = logging.getLogger("copydesk")
 
@@ -70,7 +71,7 @@ def _is_project(path: RelPath) -> bool:
 
 
 def _nothing(seen: int) -> None:
-    """Nobody watches."""
+    """Ignore progress."""
 
 
 def _never() -> bool:
@@ -83,7 +84,7 @@ def now_ms() -> int:
 
 
 def hunk_id() -> str:
-    """A new id of eight hex characters; it begins with a letter, so that nobody reads a number."""
+    """A new id of eight hex characters; the first is a letter, lest it look like a number."""
     return secrets.choice("abcdef") + secrets.token_hex(4)[1:]
 
 
@@ -95,21 +96,20 @@ def open_workspace(
     recover: bool = True,
     clock: Callable[[], int] = now_ms,
     home: Callable[[Permission], Home] | None = None,
-) -> Opened:
+) -> OpenWorkspace:
     """The workspace at `root`, with its configuration unless one is given.
 
-    `shared`: plans, bases and the journal are kept in the state folder, or on the
-    server that is configured, for all processes; else in the memory of this one.
-    `recover`: what a process that died has left half done is settled first. `clock`
-    gives milliseconds since 1970.
-    `home` opens the notes, where they are not those of the configuration.
+    `shared`: plans, snapshots and the journal are kept in the state folder, or on the
+    configured server, for all processes; else in this process. `recover`: unfinished writes
+    of crashed processes are recovered first. `clock` gives milliseconds since 1970.
+    `home` opens other notes than those of the configuration.
     Raises ConfigError, and Refusal for a root that cannot be opened.
     """
     loaded = load(root) if config is None else config
-    return Opened(root, loaded, shared=shared, recover=recover, clock=clock, home=home)
+    return OpenWorkspace(root, loaded, shared=shared, recover=recover, clock=clock, home=home)
 
 
-class Opened(Closing):
+class OpenWorkspace(Closing):
     """An open workspace. Safe to use from many threads; close it, or use it in a `with`."""
 
     def __init__(
@@ -123,45 +123,49 @@ class Opened(Closing):
         home: Callable[[Permission], Home] | None = None,
     ) -> None:
         self._live, self.clock = LiveConfig(root, config), clock
+
+        def keep(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
+            foreign.keep(real, theirs, ours)
+
         self.files = Workspace(
             root,
             durability=config.durability,
             limit_bytes=config.limit_bytes,
             whole_bytes=config.whole_bytes,
-            may_write=lambda: memory.may_write(),
-            may_return=lambda: memory.may_return(),
-            keep=lambda real, theirs, ours: foreign.keep(real, theirs, ours),
+            may_write=lambda: backend.may_write(),
+            may_return=lambda: backend.may_return(),
+            keep=keep,
         )
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
-        memory = shared_memory(self.root, config) if shared else of_process(config)
+        backend = shared_backend(self.root, config) if shared else in_process(config)
         self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat()))
         self.kept = Kept()
         self.page: str | None = None
         """Where the review page is served by this process, as the start of its addresses."""
         self._listeners: list[Callable[[], None]] = []
-        self._memory = memory
-        self.registry, self.decisions = memory.registry, memory.decisions
-        self.tally, self.journal = memory.tally, memory.journal
-        self.changes = memory.changes
-        """What is another pair when another process has changed plans or decided."""
-        self.seen = memory.seen
-        """What is another value when any process has recorded something; None: see the files."""
+        self._backend = backend
+        self.registry, self.decisions = backend.registry, backend.decisions
+        self.tally, self.journal = backend.tally, backend.journal
+        self.changes = backend.changes
+        """A pair that differs once another process has changed plans or decided."""
+        self.seen = backend.seen
+        """A value that differs once any process has recorded something; None: look at the files."""
         self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
         self._lock = threading.Lock()
-        self.lanes, bases = memory.lanes, memory.bases
+        self.lanes, bases = backend.lanes, backend.bases
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
             return config.encoding_of(str(path)) or styles.charset(path)
 
         foreign = ForeignWrites(self.files, self.journal, clock, encoding_of)
-        told = _Told(self.registry, self._tell)
+        registry = NotifyingRegistry(self.registry, self._notify)
         self.recovery = Recovery(
             self.files,
             self.lanes,
             self.journal,
-            told,
+            registry,
             Rollback(self.files, self.lanes, self.journal, bases, encoding_of),
         )
         self.recovered: tuple[Settled, ...] = ()
@@ -170,12 +174,12 @@ class Opened(Closing):
         turns = Turns(self.files, self.lanes, self.journal, self.recovery, clock)
         setting = Setting(
             files=self.files,
-            registry=told,
+            registry=registry,
             recovery=self.recovery,
             journal=self.journal,
             bases=bases,
             turns=turns,
-            decisions=ToldDecisions(self.decisions, self._tell, memory.decided_at),
+            decisions=NotifyingDecisions(self.decisions, self._notify, backend.decided_at),
             tally=self.tally,
             foreign=foreign,
             members=self.member,
@@ -186,23 +190,23 @@ class Opened(Closing):
         )
         approving = Approving(setting.decisions)
         writer = Writer(self.files, turns, self.journal, clock, setting.named, approving)
-        self._opener = Opener(config, self.files, memory.state)
+        self._opener = NotesOpener(config, self.files, backend.state)
         self._notes = Later(setting, home or self._opener.open)
         self.desk = Desk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
         self.looking = WorkspaceLooking(self.files)
 
     def _begin(self, *, recover: bool) -> None:
-        """Settle what is left of processes that died, and prune.
+        """Recover unfinished writes of crashed processes, and prune the journal.
 
-        State that cannot be used is logged, and refused by what needs it. Raises
-        SchemaMismatch: a build that keeps other records may lock files in another way too.
+        State that cannot be used is logged, and what needs it refuses. Raises
+        SchemaMismatch: a build with another schema may lock files in another way too.
         """
         try:
-            for database in self._memory.databases.values():
+            for database in self._backend.databases.values():
                 database.check_schema()
         except SchemaMismatch:
-            self._memory.close()
+            self._backend.close()
             self.files.close()
             raise
         if not recover:
@@ -216,19 +220,19 @@ class Opened(Closing):
 
     @property
     def config(self) -> Config:
-        """The configuration with the members of its file now; raises ConfigInvalid."""
+        """The configuration, with the members that its file has now; raises ConfigInvalid."""
         return self._live.now()
 
     @property
     def settings(self) -> Config:
-        """The configuration as it last could be used: for settings that are no rights."""
+        """The last valid configuration: for settings that are no rights."""
         return self._live.last
 
     def close(self) -> None:
-        """Let go of all that is held."""
+        """Close the notes, the backend and the files."""
         self._notes.close()
         self._opener.close()
-        self._memory.close()
+        self._backend.close()
         self.files.close()
 
     def call(
@@ -241,7 +245,7 @@ class Opened(Closing):
         progress: Callable[[int], None] = _nothing,
         cancelled: Callable[[], bool] = _never,
     ) -> Answer:
-        """A tool's answer; raises KeyError for a tool that there is not, and nothing else."""
+        """Call a tool; raises KeyError for an unknown tool, and nothing else."""
         tool = self.catalog.tools[name]
         try:
             config = self.config
@@ -267,21 +271,21 @@ class Opened(Closing):
         return answer if cancelled() else self._with_losses(answer, lang)
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:
-        """The answer, with what state files lost while they were in use, told once."""
+        """The answer, with a notice of state that was lost; each loss is reported once."""
         if not isinstance(answer, Report | Envelope | NoteAnswer):
             return answer
-        words = [words_of_loss(path, loss, lang) for path, loss in self._memory.losses.take()]
+        words = [words_of_loss(path, loss, lang) for path, loss in self._backend.losses.take()]
         if not words:
             return answer
         return approvals.with_notices(answer, "state_lost", [*words], words)
 
     def tools(self, member: str, toolsets: Sequence[str] = TOOLSETS) -> tuple[Tool, ...]:
-        """The tools of some toolsets that the member has."""
+        """The tools of these toolsets that the member may use."""
         granted = self.settings.of_member(member).team_mgmt
         return self.catalog.of(t for t in toolsets if t != "team_mgmt" or granted)
 
     def member(self, name: str, toolset: str = "ws_mod") -> Member:
-        """A member as it is seen by the tools of one toolset, with the rights that it has now."""
+        """A member with its current rights, as the tools of one toolset see it."""
         config, key = self.config, (name, toolset)
         kept = self._members
         if kept[0] is not config:
@@ -301,11 +305,11 @@ class Opened(Closing):
         return known[key]
 
     def pending(self, member: str) -> tuple[Plan, ...]:
-        """The plans that wait, on files that the member may read."""
+        """The pending plans on files that the member may read."""
         return self.desk.waiting(self.member(member))
 
     def pending_report(self, member: str, hunk_id: str, lang: Lang = "en") -> Report:
-        """A plan as it was shown, and what was decided on it; raises Refusal."""
+        """A plan as it was shown, with the decision on it; raises Refusal."""
         shown = self.desk.show(self.member(member), hunk_id)
         report = reports.planned(shown.plan.tool, shown, lang)
         if report.fields.pop("diff_truncated", False):  # a person is shown all of it
@@ -316,60 +320,35 @@ class Opened(Closing):
     def history(
         self, member: str, path: str | None = None, most: int = 50, before: int | None = None
     ) -> tuple[Past, ...]:
-        """The last edits, the newest first, of files that the member may read.
+        """Recent edits of files that the member may read, the newest first.
 
-        `path` is a file or a directory; with `before` those of lower ids.
+        `path` is a file or a directory; `before` limits the result to lower ids.
         """
         wanted = None if path is None else RelPath.parse(path)
         found = self.desk.history.page(self.member(member), wanted, most=most, before=before)
         return found.edits
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener`, from any thread, when plans came or went; gives the way out."""
+        """Call `listener`, from any thread, when plans change; returns how to stop that."""
         with self._lock:
             self._listeners.append(listener)
 
-        def leave() -> None:
+        def stop() -> None:
             with self._lock:
                 if listener in self._listeners:
                     self._listeners.remove(listener)
 
-        return leave
+        return stop
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener()
 
 
-class _Told:
-    """A registry that tells when its plans change."""
-
-    def __init__(self, inner: Registry, tell: Callable[[], None]) -> None:
-        self._inner, self._tell = inner, tell
-        self.get, self.waiting, self.close = inner.get, inner.waiting, inner.close
-
-    def add(self, plan: Plan) -> bool:
-        """Keep a new plan; False when its id is taken."""
-        added = self._inner.add(plan)
-        if added:
-            self._tell()
-        return added
-
-    def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id."""
-        self._inner.put(plan)
-        self._tell()
-
-    def end(self, hunk_id: str, how: str, now_ms: int) -> None:
-        """The plan is gone from now on."""
-        self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
-        self._tell()
-
-
 def _in_full(*roots: str) -> tuple[RelPath, ...]:
-    """The root as its absolute path begins, by its real path and as it was given."""
+    """The absolute paths of the root: the real one, and the one that was given."""
     found: dict[RelPath, None] = {}
     for root in roots:
         try:
@@ -380,5 +359,5 @@ def _in_full(*roots: str) -> tuple[RelPath, ...]:
 
 
 def default_root() -> str:
-    """The workspace when none is named: COPYDESK_ROOT, else the current folder."""
+    """The default workspace: COPYDESK_ROOT, else the current folder."""
     return os.environ.get("COPYDESK_ROOT") or os.getcwd()

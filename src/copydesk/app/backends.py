@@ -1,7 +1,6 @@
-"""What a workspace remembers by: this process, the state folder, or a server of many machines.
+"""Storage backends: in this process, in the state folder (SQLite), or on a Redis server.
 
-What lives here: the three choices, each as one value. What must not: what is made
-of them (`opening`). Invariant: what is not chosen is not imported.
+What is not chosen is not imported.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from typing import TYPE_CHECKING, Literal
 from copydesk.app.config import Config
 from copydesk.desk.bases import Bases, BasesBeside
 from copydesk.desk.database import BUSY_SECONDS, Database, Loss
-from copydesk.desk.decisions import Decisions
+from copydesk.desk.decisions import Decision, Decisions
 from copydesk.desk.journal import Journal
 from copydesk.desk.lanes import Lanes
 from copydesk.desk.registry import Registry
 from copydesk.desk.tally import Tally
+from copydesk.edit.plan import Plan
 from copydesk.errors import Failed
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import EditIds, StateFolder
@@ -38,40 +38,37 @@ if TYPE_CHECKING:
 _log = logging.getLogger("copydesk")
 
 _NEWS_SECONDS = 1.0
-"""How long another program that locks the decisions is waited for: each answer asks for news."""
+"""How long to wait for a program that locks the decisions: each answer asks for news."""
 
 _JOURNAL_BYTES = 64 << 20
 """A journal that ends with the process takes no more memory."""
 
 _COUNT_SECONDS = 0.1
-"""How long for the statistics and the remembered texts, which may be left out."""
+"""How long to wait for the statistics and the snapshots, which may be left out."""
 
 
 def _nothing() -> None:
-    """Nothing is held, and nobody can take a turn away."""
+    """Nothing is locked, and no lock can be lost."""
 
 
 def _unchanged() -> tuple[int, int]:
-    """Nobody else is there."""
+    """No other process shares this backend."""
     return 0, 0
 
 
 class Losses:
-    """What state files lost while they were in use, until an answer has reported it.
-
-    Safe to use from many threads.
-    """
+    """State that was lost while it was in use, until an answer has reported it. Thread-safe."""
 
     def __init__(self) -> None:
         self._noted: deque[tuple[str, Loss]] = deque(maxlen=100)
 
     def note(self, path: str, loss: Loss) -> None:
-        """Log it, and keep it for the next answer."""
+        """Log a loss, and keep it for the next answer."""
         self._noted.append((path, loss))
         _log.warning("%s", words_of_loss(path, loss, "en"))
 
     def take(self) -> list[tuple[str, Loss]]:
-        """What was noted since it was last taken: the file, and what happened to it."""
+        """The losses since the last call: the file, and what happened to it."""
         taken: list[tuple[str, Loss]] = []
         while self._noted:
             with suppress(IndexError):  # another thread was first
@@ -80,26 +77,26 @@ class Losses:
 
 
 def words_of_loss(path: str, loss: Loss, lang: Lang) -> str:
-    """What happened to a state file, and what is lost with it."""
+    """What happened to a state file and what is lost with it, in words."""
     facts = {"file": path, "holds": words_of_content(path, lang)}
     return say(f"state.{loss}", lang, facts)
 
 
 def words_of_content(path: str, lang: Lang) -> str:
-    """What is lost with a state file."""
+    """What is lost with a state file, in words."""
     return say(f"state.holds.{os.path.basename(path).partition('.')[0]}", lang)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """All that outlives a call. Files of this workspace are written with `lanes` alone.
+class Backend:
+    """The stores of a workspace, and its file locks.
 
-    `state` is the state folder, where there is one, `databases` are the files in it by
-    what they hold, and `losses` is what they lost while they were in use. `decided_at` is the
-    file that is written with each decision. `changes` is another pair when another process has
-    changed plans or decided; `seen` is another value when anything was recorded, None
-    where the files of the state folder tell that. `may_write` and `may_return` raise
-    Failed when the thread that asks has lost a turn. `let_go` is called last.
+    `state` is the state folder, where there is one, `databases` are the files in it by what
+    they hold, and `losses` is what they lost while they were in use. `decided_at` is the file
+    that is written with each decision. `changes` is a pair that differs once another process
+    has changed plans or decided; `seen` a value that differs once anything was recorded, None
+    where the files of the state folder show that. `may_write` and `may_return` raise Failed
+    when the calling thread has lost its lock. `on_close` is called last.
     """
 
     registry: Registry
@@ -114,22 +111,22 @@ class Memory:
     seen: Callable[[], object] | None = None
     may_write: Callable[[], None] = _nothing
     may_return: Callable[[], None] = _nothing
-    let_go: Callable[[], None] = _nothing
+    on_close: Callable[[], None] = _nothing
     databases: Mapping[str, Database] = field(default_factory=dict[str, Database])
     losses: Losses = field(default_factory=Losses)
 
     def close(self) -> None:
-        """Let go of all that is held."""
+        """Close all stores."""
         self.registry.close()
         self.decisions.close()
         self.tally.close()
         self.journal.close()
         self.bases.close()
-        self.let_go()
+        self.on_close()
 
 
-def of_process(config: Config) -> Memory:
-    """The memory of this process, which ends with it."""
+def in_process(config: Config) -> Backend:
+    """The backend of this process alone; its state ends with the process."""
     from copydesk.desk.decisions_sqlite import SqliteDecisions
     from copydesk.desk.journal_sqlite import SqliteJournal
     from copydesk.desk.registry_sqlite import SqliteRegistry
@@ -137,7 +134,7 @@ def of_process(config: Config) -> Memory:
     from copydesk.desk.tally_sqlite import SqliteTally
 
     plans = Database()
-    return Memory(
+    return Backend(
         SqliteRegistry(plans),
         SqliteDecisions(plans),
         SqliteTally(plans),
@@ -147,13 +144,13 @@ def of_process(config: Config) -> Memory:
     )
 
 
-def shared_memory(root: str, config: Config) -> Memory:
-    """What all processes share, in the state folder or on the server; raises Failed."""
-    return _of_server(root, config) if config.registry == "redis" else _of_folder(root, config)
+def shared_backend(root: str, config: Config) -> Backend:
+    """The backend that all processes share, in the state folder or on the server; raises Failed."""
+    return _on_server(root, config) if config.registry == "redis" else _in_folder(root, config)
 
 
-def _of_folder(root: str, config: Config) -> Memory:
-    """The state folder, for the processes of one machine."""
+def _in_folder(root: str, config: Config) -> Backend:
+    """The backend in the state folder, for the processes of one machine."""
     from copydesk.desk.decisions_sqlite import SqliteDecisions
     from copydesk.desk.journal_sqlite import SqliteJournal
     from copydesk.desk.registry_sqlite import SqliteRegistry
@@ -189,11 +186,11 @@ def _of_folder(root: str, config: Config) -> Memory:
     plans, decisions = SqliteRegistry(in_plans), SqliteDecisions(in_decisions)
 
     def may_write() -> None:
-        """A write whose lock or journal entry went with its file is begun again."""
+        """Make a write start again whose lock or journal entry was lost with its file."""
         if not (locks.are_held() and in_journal.is_current()):
             raise TargetMoved
 
-    return Memory(
+    return Backend(
         plans,
         decisions,
         SqliteTally(in_tally),
@@ -204,7 +201,7 @@ def _of_folder(root: str, config: Config) -> Memory:
         in_decisions.path,
         changes=lambda: (plans.changes(), decisions.changes()),
         may_write=may_write,
-        let_go=locks.close,
+        on_close=locks.close,
         databases={
             "registry": in_plans,
             "decisions": in_decisions,
@@ -216,8 +213,8 @@ def _of_folder(root: str, config: Config) -> Memory:
     )
 
 
-def _of_server(root: str, config: Config) -> Memory:
-    """A server, for many machines on one file system."""
+def _on_server(root: str, config: Config) -> Backend:
+    """The backend on a Redis server, for many machines on one file system."""
     server = server_of(root, config)
     from copydesk.desk.redis.bases import RedisBases
     from copydesk.desk.redis.counts import Counts
@@ -230,11 +227,11 @@ def _of_server(root: str, config: Config) -> Memory:
     state = StateFolder(root, config.state)
     leases, counts = Leases(server, time.monotonic, seconds=config.lock_seconds), Counts(server)
 
-    def let_go() -> None:
+    def on_close() -> None:
         leases.close()
         server.close()
 
-    return Memory(
+    return Backend(
         RedisRegistry(server, leases),
         RedisDecisions(server),
         RedisTally(server),
@@ -246,12 +243,12 @@ def _of_server(root: str, config: Config) -> Memory:
         seen=counts.all,
         may_write=leases.require,
         may_return=leases.require_for_return,
-        let_go=let_go,
+        on_close=on_close,
     )
 
 
 def server_of(root: str, config: Config) -> Server:
-    """The server that is configured; raises Failed. Nothing is sent yet."""
+    """The configured server; raises Failed. Nothing is sent yet."""
     if importlib.util.find_spec("redis") is None:
         raise Failed("use Redis", "its client is not installed: pip install 'copydesk[redis]'")
     from copydesk.desk.redis.server import Server
@@ -260,5 +257,84 @@ def server_of(root: str, config: Config) -> Server:
 
 
 def name_of(root: str) -> str:
-    """The name of a workspace where none is configured: machines that mount it alike agree."""
+    """The default name of a workspace; machines that mount it at the same path agree on it."""
     return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
+
+
+_SETTLED_NS = 100_000_000
+"""A file written longer ago cannot have been written again with the same time."""
+
+_Stamp = tuple[int, int, int]
+
+
+class NotifyingDecisions:
+    """A decision store that notifies listeners on change, and is cheap to ask for news.
+
+    Every answer to a member asks for news, and mostly there is none: the time of the file at
+    `path` then says so without a transaction. It answers what the inner store would answer.
+    """
+
+    def __init__(self, inner: Decisions, notify: Callable[[], None], path: str | None) -> None:
+        self._inner, self._notify, self._path = inner, notify, path
+        self._nothing: dict[str, _Stamp] = {}
+        self.of, self.tell = inner.of, inner.tell
+        self.forget, self.close = inner.forget, inner.close
+
+    def take(self, decision: Decision) -> Decision:
+        """Store the decision unless the plan has one; the decision that is stored then."""
+        found = self._inner.take(decision)
+        self._notify()
+        return found
+
+    def withdraw(self, decision: Decision) -> None:
+        """Remove a decision, so that the plan has to be shown again."""
+        self._inner.withdraw(decision)
+        self._notify()
+
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        """The decisions that the member has not been told of yet, the oldest first."""
+        stamp = self._stamp()
+        if stamp is not None and self._nothing.get(owner) == stamp:
+            return ()
+        found = self._inner.untold(owner)
+        if found or stamp is None:
+            self._nothing.pop(owner, None)
+        else:
+            self._nothing[owner] = stamp
+        return found
+
+    def _stamp(self) -> _Stamp | None:
+        """A stamp that changes with each write of the file; None when no stamp is reliable yet."""
+        if self._path is None:
+            return None
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        settled = time.time_ns() - found.st_mtime_ns > _SETTLED_NS
+        return (found.st_ino, found.st_size, found.st_mtime_ns) if settled else None
+
+
+class NotifyingRegistry:
+    """A registry that notifies listeners when its plans change."""
+
+    def __init__(self, inner: Registry, notify: Callable[[], None]) -> None:
+        self._inner, self._notify = inner, notify
+        self.get, self.waiting, self.close = inner.get, inner.waiting, inner.close
+
+    def add(self, plan: Plan) -> bool:
+        """Keep a new plan; False when its id is taken."""
+        added = self._inner.add(plan)
+        if added:
+            self._notify()
+        return added
+
+    def put(self, plan: Plan) -> None:
+        """Keep the plan in the place of the one that has its id."""
+        self._inner.put(plan)
+        self._notify()
+
+    def end(self, hunk_id: str, how: str, now_ms: int) -> None:
+        """The plan is gone from now on."""
+        self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
+        self._notify()
