@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.errors import AccessDenied
-from copydesk.store.access import Rules
-from copydesk.store.globs import covers, reaches
+from copydesk.store.access import Rules, covers, reaches
 from copydesk.text.relpath import RelPath
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from copydesk.errors import Failed, FileNotFound, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
-from copydesk.store.beneath import Root
+from copydesk.store.paths import Root
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath

@@ -17,7 +17,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.foreign import TOOL
 from copydesk.store import _os, displaced
 from copydesk.store.protocol import Durability
-from copydesk.store.temp import is_temp
+from copydesk.store.staging import is_temp
 from faults import WRITE_PATH
 from processes import Facts, code, outcome, results
 from test_faults import DEEDS, Deed, make

@@ -17,7 +17,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store.protocol import Durability
-from copydesk.store.temp import is_temp
+from copydesk.store.staging import is_temp
 from copydesk.text.relpath import RelPath
 from processes import code, outcome
 

@@ -22,7 +22,7 @@ from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.draft import Draft
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit, Request, Terms
 from copydesk.errors import FileTooLarge, Refusal
-from copydesk.store import _os, large
+from copydesk.store import _os, source_large
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -424,13 +424,13 @@ def test_one_pass_serves_plan_and_apply(
     old(path)
     monkeypatch.setattr(_os, "now_ns", lambda: path.stat().st_ctime_ns + 10**10)
     passes: list[int] = []
-    whole_pass = large.LargeFile._pass
+    whole_pass = source_large.LargeFile._pass
 
-    def counted(self: large.LargeFile) -> large.Known:
+    def counted(self: source_large.LargeFile) -> source_large.Known:
         passes.append(1)
         return whole_pass(self)
 
-    monkeypatch.setattr(large.LargeFile, "_pass", counted)
+    monkeypatch.setattr(source_large.LargeFile, "_pass", counted)
     insert = prepared(desk, Insert(PATH, Anchor("000700"), "new"))
     again = prepared(desk, Insert(PATH, Anchor("000800"), "new"))
     assert isinstance(applied(desk, insert), Applied)
@@ -444,7 +444,7 @@ def test_the_digest_goes_on_from_a_state(
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
     monkeypatch.setattr(_os, "now_ns", lambda: path.stat().st_ctime_ns + 10**10)
-    monkeypatch.setattr("copydesk.store.hashing._STEP", 1000)
+    monkeypatch.setattr("copydesk.store.contents._STEP", 1000)
     for edit in ("1", "500", "999", "1000"):
         done = applied(desk, prepared(desk, RangeEdit(PATH, edit, "new")))
         assert isinstance(done, Applied)
@@ -500,16 +500,16 @@ def test_a_change_of_the_file_while_it_is_read_is_seen(
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(numbered(1000))
-    whole_pass, passes = large.LargeFile._pass, [0]
+    whole_pass, passes = source_large.LargeFile._pass, [0]
 
-    def meanwhile(self: large.LargeFile) -> large.Known:
+    def meanwhile(self: source_large.LargeFile) -> source_large.Known:
         known = whole_pass(self)
         passes[0] += 1
         if passes[0] == 1:
             path.write_bytes(numbered(1001))
         return known
 
-    monkeypatch.setattr(large.LargeFile, "_pass", meanwhile)
+    monkeypatch.setattr(source_large.LargeFile, "_pass", meanwhile)
     plan = prepared(desk, RangeEdit(PATH, "1001~", "new"))
     assert plan.draft.base.digest == hashlib.sha256(numbered(1001)).hexdigest()
     assert passes == [2]

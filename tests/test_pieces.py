@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.errors import Failed
-from copydesk.store import _os, pieces
-from copydesk.store.hashing import digest_beside
-from copydesk.store.pieces import write_pieces
+from copydesk.store import _os, contents
+from copydesk.store.contents import digest_beside, write_pieces
 from copydesk.store.protocol import Kept, Piece
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
@@ -48,8 +47,8 @@ def check(folder: Path, parts: Sequence[Piece], *, start: bool = True) -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written at once is little, so that all ways are taken."""
-    monkeypatch.setattr(pieces, "_CHUNK", 100)
-    monkeypatch.setattr(pieces, "_GATHERED", 5_000)
+    monkeypatch.setattr(contents, "_CHUNK", 100)
+    monkeypatch.setattr(contents, "_GATHERED", 5_000)
 
 
 @pytest.mark.usefixtures("small")
@@ -87,7 +86,7 @@ def test_a_short_write_of_many_goes_on(
 
 @pytest.mark.usefixtures("small")
 def test_many_pieces_are_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "_GATHERED", 1 << 20)
+    monkeypatch.setattr(contents, "_GATHERED", 1 << 20)
     calls: list[int] = []
     write_many = _os.write_many
 

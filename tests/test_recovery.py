@@ -40,7 +40,6 @@ if where == "after the rename":
 if where == "before the plan ends":
     opened.registry.end = die
 if where == "in the middle of a write in place":
-    from copydesk.store import pieces
     from copydesk.store import _os
     def write(fd, data):
         os.write(fd, bytes(data)[:7])

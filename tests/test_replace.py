@@ -22,8 +22,8 @@ import pytest
 from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.protocol import Document, Durability, Kept, NotPutBack, Piece, TargetMoved
+from copydesk.store.staging import is_temp
 from copydesk.store.stamp import Stamp
-from copydesk.store.temp import is_temp
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 from faults import NUMBERS, Faults

@@ -14,7 +14,7 @@ import pytest
 from copydesk.errors import FileExists, FileNotFound, NotAFile
 from copydesk.store import _os
 from copydesk.store.protocol import Durability, Staged, TargetMoved
-from copydesk.store.temp import is_temp
+from copydesk.store.staging import is_temp
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 

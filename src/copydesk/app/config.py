@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 
 from copydesk.desk.policy import Approver, Policy
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
-from copydesk.store.globs import covers
+from copydesk.store.access import covers
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath

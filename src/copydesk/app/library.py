@@ -43,7 +43,7 @@ from copydesk.edit.request import (
     check_text,
 )
 from copydesk.errors import FileNotFound, InvalidArgs
-from copydesk.store.closing import Closing
+from copydesk.store.contents import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.tools.history import UNDO
 

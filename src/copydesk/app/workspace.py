@@ -44,7 +44,7 @@ from copydesk.errors import (
     cancelled_by,
 )
 from copydesk.store.access import Rules
-from copydesk.store.closing import Closing
+from copydesk.store.contents import Closing
 from copydesk.store.editorconfig import EditorConfig
 from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath

@@ -20,12 +20,11 @@ from threading import Condition, Thread
 
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store import _os
-from copydesk.store.closing import Closing
-from copydesk.store.pieces import read_at, sha256_of
-from copydesk.store.place import Place
+from copydesk.store.contents import Closing, read_at, sha256_of
+from copydesk.store.paths import Place
 from copydesk.store.protocol import NotPutBack
+from copydesk.store.staging import discard
 from copydesk.store.stamp import Stamp
-from copydesk.store.temp import discard
 from copydesk.text.relpath import RelPath
 
 Keep = Callable[[RelPath, bytes, bytes | None], None]

@@ -1,24 +1,34 @@
-"""Another content for a file, in one step: a temporary file, then an exchange of names.
+"""What changes a file: another content in one step or in place, a new file, a removal.
 
-What lives here: the order of the calls that makes it atomic and durable. What
-must not: paths (a `Place` is handed in), files with several links (`in_place`).
-Invariants: killed at any instant, the name holds the old bytes or the new; when
-anything is raised it holds the old ones, or what another program wrote. What came
-out of the exchange is looked at: what was not read is given its name back.
+Invariants: killed at any instant, a name holds the old bytes or the new (a file with
+several names is written in place, and its old bytes are recorded first). When anything is
+raised it holds the old ones, or what another program wrote; what came out of an exchange
+of names is looked at. A file that was there, or appears at the same moment, is never
+clobbered by a new one.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import stat
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
-from copydesk.errors import Refusal
+from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
-from copydesk.store.attributes import copy_attributes
+from copydesk.store.contents import (
+    DigestBeside,
+    States,
+    from_memory,
+    read_at,
+    sha256_of,
+    write_all,
+    write_pieces,
+)
 from copydesk.store.displaced import (
     Keep,
     Known,
@@ -29,14 +39,20 @@ from copydesk.store.displaced import (
     rescue,
     rescued,
 )
-from copydesk.store.flush import DirFlush, FileFlush
-from copydesk.store.hashing import DigestBeside, States
-from copydesk.store.pieces import read_at, sha256_of, write_pieces
-from copydesk.store.place import Place
+from copydesk.store.paths import Place
 from copydesk.store.protocol import Durability, Kept, NotPutBack, Piece, TargetMoved
-from copydesk.store.refused import putting_back
+from copydesk.store.refused import kind_of, putting_back
+from copydesk.store.staging import (
+    DirFlush,
+    FileFlush,
+    copy_attributes,
+    discard,
+    move_away,
+    name_temp,
+    open_temp,
+    open_unnamed_temp,
+)
 from copydesk.store.stamp import Stamp
-from copydesk.store.temp import discard, name_temp, open_unnamed_temp
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 _TRIES = 8
@@ -64,7 +80,7 @@ class Hooks:
 
 
 @contextmanager
-def staged(
+def staged_replacement(
     place: Place,
     old_fd: int,
     expected: Stamp,
@@ -111,11 +127,13 @@ def staged(
             ready.leave()
 
 
+@dataclass(slots=True)
 class Beside:
     """A finished new file beside its target; it may have no name yet, and `fd` then."""
 
-    def __init__(self, name: bytes, fd: int, found: os.stat_result) -> None:
-        self.name, self.fd, self.stat = name, fd, found
+    name: bytes
+    fd: int
+    stat: os.stat_result
 
     def named(self, place: Place) -> bytes:
         """Its name from now on; raises OSError."""
@@ -135,28 +153,24 @@ class Beside:
             discard(place.dir_fd, name)
 
 
+@dataclass
 class Replacement:
-    """A new file beside the one that it shall replace; `staged` makes it."""
+    """A new file beside the one that it shall replace; `staged_replacement` makes it."""
 
-    def __init__(
-        self,
-        place: Place,
-        old_fd: int,
-        expected: Stamp,
-        expected_sha256: str,
-        flush: DirFlush,
-        file_flush: FileFlush,
-        made: Beside,
-        told: Callable[[], str],
-        hooks: Hooks,
-    ) -> None:
-        self._place, self._old_fd, self._hooks = place, old_fd, hooks
-        self._flush, self._file_flush = flush, file_flush
-        self._expected, self._expected_sha256 = expected, expected_sha256
-        self._made, self._told = made, told
-        self._old = Known.as_read(expected, expected_sha256)
-        self._new = Known.as_written(made.stat, told)
-        self._written = self._ours_is_named = False
+    _place: Place
+    _old_fd: int
+    _expected: Stamp
+    _expected_sha256: str
+    _flush: DirFlush
+    _file_flush: FileFlush
+    _made: Beside
+    _told: Callable[[], str]
+    _hooks: Hooks
+    _written: bool = False
+
+    def __post_init__(self) -> None:
+        self._old = Known.as_read(self._expected, self._expected_sha256)
+        self._new = Known.as_written(self._made.stat, self._told)
 
     @property
     def digest(self) -> str:
@@ -444,3 +458,334 @@ def stamp_of_ours(place: Place, ours: os.stat_result) -> Stamp:
     except OSError:
         found = ours
     return Stamp.of(found if found.st_ino == ours.st_ino else ours, now_ns)
+
+
+@contextmanager
+def staged_in_place(
+    place: Place,
+    expected: Stamp,
+    expected_sha256: str,
+    pieces: Iterable[Piece],
+    *,
+    before_in_place: Callable[[bytes], None],
+    durability: Durability,
+) -> Generator[Overwriting]:
+    """The file open for writing, and its new bytes in memory."""
+    try:
+        fd = _os.open_update(place.dir_fd, place.name)
+    except OSError as refused:
+        if refused.errno in (errno.ENOENT, errno.ELOOP, errno.EISDIR):
+            raise TargetMoved() from None
+        raise
+    try:
+        old = _checked(fd, expected, expected_sha256)
+        new = from_memory(pieces, old)
+        yield Overwriting(
+            fd, expected, expected_sha256, old, new, before_in_place, durability, expected
+        )
+    finally:
+        _os.close_quietly(fd)
+
+
+@dataclass(slots=True)
+class Overwriting:
+    """A file that is about to be written in place, and its new bytes in memory."""
+
+    _fd: int
+    _expected: Stamp
+    _expected_sha256: str
+    _old: bytes
+    _new: list[bytes | memoryview]
+    _before: Callable[[bytes], None]
+    _durability: Durability
+    _written: Stamp
+    digest: str = ""
+
+    def commit(self) -> Stamp:
+        """Write it; raises TargetMoved, OSError, what the callback raises, and NotPutBack."""
+        self._before(self._old)
+        with _alone(self._fd):
+            if _checked(self._fd, self._expected, self._expected_sha256) != self._old:
+                raise TargetMoved()
+            with ExitStack() as failing:
+                failing.callback(self._restore, max(len(self._old), sum(map(len, self._new))))
+                self._written = self._write(self._new, len(self._old))
+                failing.pop_all()
+        return self._written
+
+    def put_back(self, sha256: str) -> None:
+        """Write the old bytes again, if what was written, of this digest, still stands there.
+
+        Raises TargetMoved when it does not, OSError, NotPutBack.
+        """
+        with _alone(self._fd):
+            now = _checked(self._fd, self._written, sha256)
+            self._restore(len(now))
+
+    def _restore(self, size: int) -> None:
+        """Write the old bytes to a file that has at most `size`; raises NotPutBack."""
+        with putting_back():
+            self._write([self._old], size)
+
+    def _write(self, pieces: list[bytes | memoryview], old_size: int) -> Stamp:
+        """Write all of a file that had at most `old_size` bytes; what was appended since stays."""
+        fd, mode, size = self._fd, self._expected.mode, sum(map(len, pieces))
+        _os.seek_start(fd)
+        write_pieces(fd, pieces, fd)
+        known = max(size, old_size)
+        tail = read_at(fd, max(_os.fstat(fd).st_size - known, 0), known) if size < known else b""
+        if tail:
+            write_all(fd, tail)
+        if size < known:
+            _os.truncate(fd, size + len(tail))
+        if self._durability == "full":
+            _os.sync(fd)
+        now_ns = _os.now_ns()
+        found = _os.fstat(fd)
+        if found.st_mode != mode and _mode_put_back(fd, mode):
+            found = _os.fstat(fd)
+        return Stamp.of(found, now_ns)
+
+
+@contextmanager
+def _alone(fd: int) -> Generator[None]:
+    """Nobody else opens the file meanwhile, where the system has leases and nobody has it open.
+
+    Who wants to waits until it is written. Elsewhere, what is appended at that very
+    moment is seen by the size of the file and stays at its end; a lease closes the rest.
+    """
+    taken = False
+    for seconds in (0.0, 0.001, 0.002, 0.004, 0.008, 0.016):
+        if seconds:
+            _os.pause(seconds)
+        taken = bool(_os.lease(fd, "F_WRLCK"))
+        if taken:
+            break
+    try:
+        yield
+    finally:
+        if taken:
+            _os.lease(fd, "F_UNLCK")
+
+
+def _checked(fd: int, expected: Stamp, expected_sha256: str) -> bytes:
+    if not expected.stands_in(_os.fstat(fd)):
+        raise TargetMoved()
+    data = read_at(fd, expected.size, 0)
+    if hashlib.sha256(data).hexdigest() != expected_sha256:
+        raise TargetMoved()
+    return data
+
+
+def _mode_put_back(fd: int, mode: int) -> bool:
+    try:  # a write takes the set-id bits away
+        _os.chmod(fd, mode & 0o7777)
+    except PermissionError:
+        return False
+    return True
+
+
+_NO_SUCH_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
+_DEFAULT_MODE = 0o666
+
+
+@contextmanager
+def staged_new(
+    place: Place, data: bytes, *, durability: Durability, hooks: Hooks
+) -> Generator[Creation]:
+    """The new file with the default mode, complete without its name; it is gone after
+    unless it was committed. Raises FileExists, NotAFile, OSError, with nothing left behind.
+    """
+    refuse_existing(place)
+    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
+        fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE, place.name)
+        ours = _filled(place, fd, temp, data, durability)
+        ready = Creation(place, data, durability, flush, temp, ours, hooks)
+        try:
+            yield ready
+        finally:
+            ready.leave()
+
+
+@dataclass(slots=True)
+class Creation:
+    """A new file that has no name yet; `staged_new` makes it."""
+
+    _place: Place
+    _data: bytes
+    _durability: Durability
+    _flush: DirFlush
+    _temp: bytes
+    _ours: os.stat_result
+    _hooks: Hooks
+    digest: str = ""
+
+    def commit(self) -> Stamp:
+        """Give it the name; raises FileExists, NotAFile, OSError, and the name is free then.
+
+        NotPutBack when it may not be.
+        """
+        self._hooks.may_write()
+        self._put()
+        try:
+            self._flush.now(self._place.name)
+        except OSError:
+            with putting_back():
+                self._take_away()
+            raise
+        return stamp_of_ours(self._place, self._ours)
+
+    def put_back(self, sha256: str) -> None:
+        """Remove it again, if what was written, of this digest, still stands there.
+
+        Raises TargetMoved when it does not, OSError.
+        """
+        require_ours(self._place, self._ours, sha256)
+        if not self._take_away():
+            raise TargetMoved()
+        self._flush.now(b".")
+
+    def leave(self) -> None:
+        """Remove what has no name yet."""
+        if self._temp:
+            discard(self._place.dir_fd, self._temp)
+
+    def _take_away(self) -> bool:
+        """Whether our file is gone again; what another program wrote to it stays."""
+        known = Known.as_written(self._ours, lambda: hashlib.sha256(self._data).hexdigest())
+        return holds(self._place, self._ours) and taken_away(self._place, known, self._hooks)
+
+    def _put(self) -> None:
+        temp, self._temp = self._temp, b""
+        try:
+            _give_name(self._place, temp)
+        except OSError as refused:
+            if refused.errno == errno.EEXIST:
+                refuse_existing(self._place)
+                raise FileExists() from None  # it has gone again
+            if refused.errno not in _NO_SUCH_CALL:
+                raise
+        else:
+            return
+        fd = _os.open_new(self._place.dir_fd, self._place.name, _DEFAULT_MODE)
+        self._ours = _filled(self._place, fd, self._place.name, self._data, self._durability)
+
+
+def remove(
+    place: Place,
+    old_fd: int,
+    expected: Stamp,
+    expected_sha256: str,
+    *,
+    durability: Durability,
+    hooks: Hooks,
+) -> None:
+    """Remove the name of the file open as `old_fd`; raises TargetMoved, OSError, NotPutBack."""
+    old = _os.fstat(old_fd)
+    if not expected.stands_in(old):
+        raise TargetMoved()
+    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
+        hooks.may_write()
+        check_target(place, old_fd, expected, expected_sha256)
+        if not taken_away(place, Known.as_read(expected, expected_sha256), hooks):
+            raise TargetMoved()
+        try:
+            flush.now(b".")
+        except OSError:
+            with putting_back():
+                made = copy_beside(place, old_fd, old, [Kept(0, old.st_size)], durability="fast")
+                _give_name(place, made.named(place))
+            raise
+
+
+def taken_away(place: Place, known: Known, hooks: Hooks) -> bool:
+    """Whether the file at the place is gone, as it is known; else it has its name again.
+
+    It gets a temporary name first, so that what is removed can be looked at; what was
+    written to it at that very moment stays. Raises OSError with the file in its place,
+    NotPutBack.
+    """
+    try:
+        temp = move_away(place.dir_fd, place.name)
+    except FileNotFoundError:
+        return False
+    with ExitStack() as held:
+        fd = -1
+        try:
+            fd = opened(place, temp, held)
+            if fd >= 0 and awaited(fd) and _is(known, fd):
+                if hooks.late is not None:
+                    hooks.late.take(_os.duplicate(fd), place.real, known)
+                discard(place.dir_fd, temp)
+                return True
+        except OSError:
+            with putting_back():
+                _give_back(place, temp)
+            raise
+        with putting_back():
+            try:
+                _give_back(place, temp)
+            except FileExistsError:  # another program has made a new one
+                if fd >= 0:
+                    rescued(place, temp, fd, known, hooks.keep)
+        return False
+
+
+def _is(known: Known, fd: int) -> bool:
+    """Whether the open file is as it is known, its content too, where its digest is known."""
+    digest = known.sha256()
+    return known.stands_in(_os.fstat(fd)) and digest in ("", sha256_of(fd, known.size))
+
+
+def _give_back(place: Place, temp: bytes) -> None:
+    """Give the name back unless something has it; raises OSError with the temporary one kept."""
+    try:
+        _os.rename_no_replace(place.dir_fd, temp, place.name)
+    except FileExistsError:
+        raise
+    except OSError:  # the system cannot, or not now
+        _os.link(place.dir_fd, temp, place.name)
+        discard(place.dir_fd, temp)
+
+
+def refuse_existing(place: Place) -> None:
+    """Raise FileExists or NotAFile when anything has the name."""
+    if not place.name:
+        raise NotAFile("directory")
+    try:
+        found = _os.lstat(place.dir_fd, place.name)
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(found.st_mode):
+        raise FileExists(found.st_size)
+    raise NotAFile(kind_of(found.st_mode))
+
+
+def _filled(
+    place: Place, fd: int, name: bytes, data: bytes, durability: Durability
+) -> os.stat_result:
+    with ExitStack() as failing:
+        failing.callback(discard, place.dir_fd, name)
+        try:
+            write_all(fd, data)
+            if durability == "full":
+                _os.sync(fd)
+            ours = _os.fstat(fd)
+        finally:
+            _os.close(fd)
+        failing.pop_all()
+    return ours
+
+
+def _give_name(place: Place, temp: bytes) -> None:
+    """Move the temporary file to the name unless something has it; it is gone in any case."""
+    with ExitStack() as leaving:
+        leaving.callback(discard, place.dir_fd, temp)
+        try:
+            _os.rename_no_replace(place.dir_fd, temp, place.name)
+        except OSError as refused:
+            if refused.errno not in _NO_SUCH_CALL:
+                raise
+            _os.link(place.dir_fd, temp, place.name)
+        else:
+            leaving.pop_all()

@@ -1,28 +1,33 @@
-"""The workspace on the disk: `Files` below one root directory.
+"""The files below one root directory, read and written; OSError becomes a refusal here.
 
-What lives here: each method that reads, as resolve, check, call, and OSError
-turned into a refusal. What must not: the writes (`writing`), system calls,
-locks, access rules. Invariant: no handle outlives the call that opened it, but
-the root's (that of a large file is closed in a thread as the call ends).
+Invariant: no handle outlives the call or the context that opened it, but the root's (that
+of a large file is closed in a thread as the call ends).
 """
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace as replace_fields
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile
-from copydesk.store import _os, listing
-from copydesk.store.beneath import Root
-from copydesk.store.closing import Closing
-from copydesk.store.content import OpenContent
-from copydesk.store.displaced import Keep, keep_nothing
-from copydesk.store.hashing import States, digest_beside
-from copydesk.store.large import Known, LargeFile
-from copydesk.store.pieces import read_at, sha256_of
+from copydesk.store import _os
+from copydesk.store.contents import (
+    Closing,
+    OpenContent,
+    States,
+    all_let_go,
+    digest_beside,
+    let_go,
+    read_at,
+    sha256_of,
+)
+from copydesk.store.displaced import Keep, LateLooks, keep_nothing, opened
+from copydesk.store.paths import MadeParents, Place, Root
 from copydesk.store.protocol import (
     Document,
     Durability,
@@ -30,20 +35,343 @@ from copydesk.store.protocol import (
     Named,
     OpenFile,
     OpenText,
+    Piece,
+    Staged,
     TargetMoved,
     Window,
 )
 from copydesk.store.refused import failed, kind_of
-from copydesk.store.replace import Hooks
+from copydesk.store.replace import Hooks, refuse_existing, remove, staged_in_place, staged_new
+from copydesk.store.replace import staged_replacement as staged
+from copydesk.store.source_large import Known, LargeFile, from_line, last_lines
+from copydesk.store.staging import discard, is_temp, sweep, temps_of
 from copydesk.store.stamp import Stamp
-from copydesk.store.threads import all_let_go, let_go
-from copydesk.store.window import from_line, last_lines
-from copydesk.store.writing import Writing
 from copydesk.text import sizes
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import PATH_BYTES, RelPath
 from copydesk.text.search import Sought
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Whole
+
+MOST_NEW_PARENTS = 100
+"""So many directories are made for one new file; each is flushed to the disk."""
+
+
+class Writing:
+    """The methods of `Files` that write; see `protocol` for what each promises."""
+
+    def __init__(
+        self,
+        root: Root,
+        durability: Durability,
+        states: Callable[[Stamp, str], States],
+        hooks: Hooks,
+    ) -> None:
+        """`states` gives those of a file's digest, where a pass over it has left any.
+
+        The hook `may_write` raises a refusal when the right to write was lost; it is asked
+        right before each step that changes what a name leads to, or what stands in a file.
+        """
+        self._root, self._states = root, states
+        self._late = LateLooks(lambda real: root.place(real, follow=False), hooks.keep)
+        self._hooks = replace_fields(hooks, late=self._late)
+        self._durability: Durability = durability
+
+    def replace(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        before_rename: Callable[[Callable[[], str]], None] | None = None,
+        expected_real: RelPath | None = None,
+        digest: str = "",
+    ) -> Stamp:
+        ready = self.stage(
+            path,
+            expected,
+            expected_sha256,
+            pieces,
+            before_in_place=before_in_place,
+            digested=before_rename is not None,
+            expected_real=expected_real,
+            digest=digest,
+            revocable=False,
+        )
+        with ready as staged:
+            if before_rename is not None and expected.nlink == 1:
+                before_rename(lambda: staged.digest)
+            return staged.commit()
+
+    @contextmanager
+    def stage(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        digested: bool = False,
+        expected_real: RelPath | None = None,
+        digest: str = "",
+        revocable: bool = True,
+    ) -> Generator[Staged]:
+        durability = self._durability
+        is_alone = expected.nlink == 1
+        with (
+            _refusing("write"),
+            self._target(path, expected_real, held=is_alone) as (place, old_fd),
+        ):
+            if is_alone:
+                made = staged(
+                    place,
+                    old_fd,
+                    expected,
+                    expected_sha256,
+                    pieces,
+                    durability=durability,
+                    hooks=self._hooks,
+                    digested=digested,
+                    digest=digest,
+                    revocable=revocable,
+                    states=self._states(expected, expected_sha256),
+                )
+                with made as replacement:
+                    yield _Ready("write", replacement, self._hooks.may_return)
+                return
+            in_place = staged_in_place(
+                place,
+                expected,
+                expected_sha256,
+                pieces,
+                before_in_place=self._asking_after(before_in_place),
+                durability=durability,
+            )
+            with in_place as overwriting:
+                yield _Ready("write", overwriting, self._hooks.may_return)
+
+    def create(
+        self,
+        path: RelPath,
+        data: bytes,
+        *,
+        make_parents: bool = True,
+        expected_real: RelPath | None = None,
+    ) -> tuple[RelPath, Stamp]:
+        with _refusing("create"), self._new(path, expected_real) as place:
+            if not make_parents:
+                place.require_parent()
+            with MadeParents(place, flush=self._durability == "full") as parents:
+                new = staged_new(place, data, durability=self._durability, hooks=self._hooks)
+                with new as creation:
+                    stamp = creation.commit()
+                parents.keep()
+            return place.real, stamp
+
+    def check_new(self, path: RelPath) -> None:
+        with _refusing("create"), self._new(path, None) as place:
+            place.require_way()
+
+    @contextmanager
+    def stage_new(
+        self, path: RelPath, data: bytes, *, expected_real: RelPath | None = None
+    ) -> Generator[Staged]:
+        flush = self._durability == "full"
+        with (
+            _refusing("create"),
+            self._new(path, expected_real) as place,
+            MadeParents(place, flush=flush) as parents,
+            staged_new(place, data, durability=self._durability, hooks=self._hooks) as creation,
+        ):
+            yield _Ready("create", creation, self._hooks.may_return, parents)
+
+    def remove(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+    ) -> None:
+        with (
+            _refusing("remove"),
+            self._target(path, expected_real) as (place, old_fd),
+        ):
+            remove(
+                place,
+                old_fd,
+                expected,
+                expected_sha256,
+                durability=self._durability,
+                hooks=self._hooks,
+            )
+
+    def sweep(self, path: RelPath, before_ns: int) -> int:
+        """Remove temporary files of copydesk in a directory that a killed process left.
+
+        Those last written before `before_ns` (since the epoch); how many.
+        """
+        with _refusing("sweep"), self._root.open_dir(path) as place:
+            return sweep(place.dir_fd, before_ns)
+
+    def sweep_for(self, path: RelPath, known: Collection[str] | None = None) -> int:
+        with _refusing("sweep"), self._root.place(path, follow=False) as place:
+            if place.missing or place.blocked or not place.name:
+                return 0
+            left = temps_of(place.dir_fd, place.name)
+            for name in left:
+                if known is not None:
+                    self._keep_unless(place, name, known)
+                discard(place.dir_fd, name)
+            return len(left)
+
+    def _keep_unless(self, place: Place, name: bytes, known: Collection[str]) -> None:
+        """Record the content of a temporary file, unless its digest is known."""
+        with ExitStack() as held:
+            fd = opened(place, name, held)
+            size = _os.fstat(fd).st_size if fd >= 0 else 0
+            if size and sha256_of(fd, size) not in known:
+                self._hooks.keep(place.real, read_at(fd, size, 0), None)
+
+    def _asking_after(self, before_in_place: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        """The callback, and after it whether one may write."""
+
+        def before(old: bytes) -> None:
+            before_in_place(old)
+            self._hooks.may_write()
+
+        return before
+
+    @contextmanager
+    def _target(
+        self, path: RelPath, expected_real: RelPath | None, *, held: bool = True
+    ) -> Generator[tuple[Place, int]]:
+        """The place of a file and the file, open for reading; -1 unless it is to be `held` open."""
+        place, fd = self._root.open_target(path)
+        try:
+            if not held:  # a lease is given to who alone has the file open
+                _os.close_quietly(fd)
+                fd = -1
+            _require_real(place, expected_real)
+            yield place, fd
+        finally:
+            if fd >= 0:
+                let_go(fd)
+            place.close()
+
+    @contextmanager
+    def _new(self, path: RelPath, expected_real: RelPath | None) -> Generator[Place]:
+        """The place of a file that does not exist."""
+        with self._root.place(path, follow=False) as place:
+            self._check_name(place)
+            if not place.missing and not place.blocked:
+                refuse_existing(place)  # first: a link's real path is its target's
+            _require_real(place, expected_real)
+            yield place
+
+    def _check_name(self, place: Place) -> None:
+        """Raise InvalidPath for a file that no program could name, or with too many new parents."""
+        if len(place.missing) > MOST_NEW_PARENTS:
+            raise InvalidPath(f"more than {MOST_NEW_PARENTS} directories would have to be made")
+        whole = os.path.join(os.fsencode(self._root.path), str(place.real).encode())
+        if len(whole) > PATH_BYTES:
+            raise InvalidPath(f"the path has more than {PATH_BYTES} bytes with that of the root")
+        most = _os.name_bytes(place.dir_fd)
+        if any(len(name) > most for name in (*place.missing, place.name)):
+            raise InvalidPath(f"a name has more than {most} bytes")
+
+
+class _Ready:
+    """A staged write whose OSError is a refusal; it keeps the parents that were made for it."""
+
+    def __init__(
+        self,
+        operation: str,
+        inner: Staged,
+        may_return: Callable[[], None],
+        parents: MadeParents | None = None,
+    ) -> None:
+        self._operation, self._inner, self._parents = operation, inner, parents
+        self._may_return = may_return
+
+    @property
+    def digest(self) -> str:
+        with _refusing(self._operation):
+            return self._inner.digest
+
+    def commit(self) -> Stamp:
+        with _refusing(self._operation):
+            stamp = self._inner.commit()
+        if self._parents is not None:
+            self._parents.keep()
+        return stamp
+
+    def put_back(self, sha256: str) -> None:
+        self._may_return()
+        with _refusing("put back"):
+            self._inner.put_back(sha256)
+        if self._parents is not None:
+            self._parents.let_go()
+
+
+@contextmanager
+def _refusing(operation: str) -> Generator[None]:
+    """What the operating system refuses within is a refusal."""
+    try:
+        yield
+    except OSError as refused:
+        raise failed(operation, refused) from refused
+
+
+def _require_real(place: Place, expected: RelPath | None) -> None:
+    if expected is not None and place.real != expected:
+        raise TargetMoved()
+
+
+_NAMES_COMPARED = 500
+_NAMES_GIVEN = 3
+
+
+def entries(dir_fd: int) -> tuple[Entry, ...]:
+    """The entries by name, copydesk's temporary files left out; raises OSError."""
+    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
+    return tuple(entry for entry in found if entry is not None)
+
+
+def similar(dir_fd: int, name: str) -> tuple[str, ...]:
+    """Up to three names of the directory close to `name`, of the first 500; raises OSError."""
+    shown = [_shown(other) for other in sorted(names(dir_fd))[:_NAMES_COMPARED]]
+    return tuple(difflib.get_close_matches(name, shown, _NAMES_GIVEN))
+
+
+def names(dir_fd: int) -> list[bytes]:
+    """The names in the directory, in no order; raises OSError."""
+    fd = _os.open_listing(dir_fd)
+    try:
+        found = [os.fsencode(name) for name in os.listdir(fd)]
+    finally:
+        _os.close_quietly(fd)
+    return [name for name in found if not is_temp(name)]
+
+
+def _entry(dir_fd: int, name: bytes) -> Entry | None:
+    try:
+        found = _os.lstat(dir_fd, name)
+        target = _os.readlink(dir_fd, name) if stat.S_ISLNK(found.st_mode) else None
+    except FileNotFoundError:
+        return None  # it went away meanwhile
+    if target is not None:
+        return Entry(_shown(name), "symlink", link_target=_shown(target))
+    if stat.S_ISREG(found.st_mode):
+        return Entry(_shown(name), "file", size_bytes=found.st_size)
+    return Entry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
+
 
 _READS_TRIED = 5
 _SURVEYED = 64
@@ -213,7 +541,7 @@ class Workspace(Closing, Writing):
     def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[Entry, ...]]:
         with self._root.open_dir(path) as place:
             try:
-                return place.real, listing.entries(place.dir_fd)
+                return place.real, entries(place.dir_fd)
             except OSError as refused:
                 raise failed("list", refused) from refused
 
@@ -222,7 +550,7 @@ class Workspace(Closing, Writing):
             if place.missing or place.blocked:
                 return ()
             try:
-                return listing.similar(place.dir_fd, place.real.name)
+                return similar(place.dir_fd, place.real.name)
             except OSError as refused:
                 raise failed("list", refused) from refused
 

@@ -1,9 +1,7 @@
 """A large file as the source of a text: passed over in blocks, read in parts.
 
-What lives here: the pass, the search, and which lines are read. What must not:
-what is done with them. Invariant: what is given was read from the file in one
-state, the one of its stamp, or TargetMoved is raised; memory is bounded, but
-where a whole text is asked for.
+Invariants: what is given was read from the file in one state, the one of its stamp, or
+TargetMoved is raised; memory is bounded, but where a whole text is asked for.
 """
 
 from __future__ import annotations
@@ -13,16 +11,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from copydesk.errors import FileTooLarge
+from copydesk.errors import BinaryFile, FileTooLarge
 from copydesk.store import _os
-from copydesk.store.blocks import blocks
-from copydesk.store.hashing import DigestOfFile, States, digest_beside
-from copydesk.store.pieces import read_at
-from copydesk.store.protocol import TargetMoved
+from copydesk.store.contents import DigestOfFile, States, after_nth, blocks, digest_beside, read_at
+from copydesk.store.protocol import TargetMoved, Window
 from copydesk.store.refused import failed
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
-from copydesk.text.encoding import Encoding
+from copydesk.text.encoding import UNKNOWN, Encoding, detect_head
 from copydesk.text.line_index import Lines, lines_of
 from copydesk.text.nearest import Close
 from copydesk.text.search import Hits, Sought, hits_of
@@ -293,3 +289,71 @@ class _Search:
     def finish(self) -> tuple[Hits, ...] | None:
         """The hits; None when a line was too long to be searched."""
         return None if self._joined.too_long else self._hits
+
+
+_LONGEST_CHARACTER = 4
+_FIRST_STEP = 64 << 10
+
+
+def from_line(file: LargeFile, fd: int, stamp: Stamp, first_line: int, most_bytes: int) -> Window:
+    """The lines from `first_line` on, as far as `most_bytes` go; none beyond the last line.
+
+    Raises OSError, BinaryFile, TargetMoved.
+    """
+    survey = file.survey
+    start = file.byte(first_line)
+    data = read_at(fd, most_bytes, start)
+    more = start + len(data) < stamp.size
+    return Window(stamp, survey.encoding, data, first_line, survey.facts, more)
+
+
+def last_lines(fd: int, stamp: Stamp, lines: int, most_bytes: int, named: str | None) -> Window:
+    """The last so many lines, of which `most_bytes` are read; only they are looked at.
+
+    Raises OSError, BinaryFile.
+    """
+    encoding = detect_head(read_at(fd, _LONGEST_CHARACTER, 0), named)
+    start = _start_of_last(fd, stamp.size, encoding, lines)
+    data = read_at(fd, most_bytes, start)
+    if encoding.unit == 1 and (nul := data.find(b"\0")) >= 0:
+        raise BinaryFile(start + nul)
+    if encoding.name == "utf-8" and not _decodes(data):
+        encoding = Encoding(UNKNOWN, encoding.bom, 1)
+    more = start + len(data) < stamp.size
+    return Window(stamp, encoding, data, None, None, more)
+
+
+def _decodes(data: bytes) -> bool:
+    """Whether the window is UTF-8, but for a character that its end may have cut."""
+    for cut in range(_LONGEST_CHARACTER):
+        try:
+            data[: len(data) - cut].decode("utf-8")
+        except UnicodeDecodeError as error:
+            if error.end < len(data) - _LONGEST_CHARACTER:
+                return False
+        else:
+            return True
+    return False
+
+
+def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
+    """The byte where the last `lines` lines start, read from the end."""
+    newline, begin = encoding.encode("\n"), len(encoding.bom)
+    wanted = lines + (read_at(fd, len(newline), max(size - len(newline), begin)) == newline)
+    at = size
+    step = _FIRST_STEP
+    while at > begin:
+        low = max(begin, at - step)
+        low += (low - begin) % encoding.unit
+        block = read_at(fd, at - low, low)
+        found = _count(block, encoding)
+        if found >= wanted:
+            return low + after_nth(block, newline, found - wanted + 1)
+        wanted, at, step = wanted - found, low, sizes.BLOCK
+    return begin
+
+
+def _count(block: bytes, encoding: Encoding) -> int:
+    if encoding.unit == 1:
+        return block.count(b"\n")
+    return encoding.decode(block).count("\n")

@@ -1,0 +1,454 @@
+"""Paths below an open root directory, resolved without ever leaving it.
+
+Where the kernel has openat2 and no symlink is on the way, one call does it; any error of
+it falls back to the walk, name by name, which follows symlinks itself. Invariant: whatever
+is opened was reached from the root's handle with no symlink followed by the kernel, so a
+directory swapped for a link after a check leads nowhere else.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from copydesk.errors import FileNotFound, InvalidPath, NotAFile
+from copydesk.store import _os
+from copydesk.store.contents import Closing
+from copydesk.store.refused import failed, kind_of
+from copydesk.store.staging import DirFlush
+from copydesk.text.relpath import RelPath
+
+
+@dataclass(slots=True)
+class Place(Closing):
+    """An open directory and a name in it that may be missing; closes the directory on exit.
+
+    `name` is empty when the path leads to the directory itself (the root, or a
+    link to `..`). `missing` are the parents that do not exist between `dir_fd`
+    and `name`; with `blocked` the first of them (or `name`) stands there but is
+    no directory. `real` is the whole path without symlinks.
+    """
+
+    dir_fd: int
+    name: bytes
+    real: RelPath
+    missing: tuple[bytes, ...] = ()
+    blocked: bool = False
+    owned: bool = True
+
+    def close(self) -> None:
+        """Close the directory; the root's own handle is left alone."""
+        if self.owned:
+            self.owned = False
+            _os.close_quietly(self.dir_fd)
+
+    def require_parent(self) -> None:
+        """Raise FileNotFound unless the parent directory exists."""
+        if self.missing or self.blocked:
+            raise FileNotFound()
+
+    def require_way(self) -> None:
+        """Raise NotAFile when a file stands where a parent directory would."""
+        if self.blocked:
+            raise NotAFile("below a file")
+
+
+class MadeParents:
+    """The missing parents of a place, made one by one; those still empty go unless kept.
+
+    A context around the work that needs them: the place stands in the last of
+    them inside. Raises NotAFile when a file blocks the way, OSError.
+    """
+
+    def __init__(self, place: Place, *, flush: bool) -> None:
+        self._place = place
+        self._flush = flush
+        self._made: list[tuple[int, bool, bytes]] = []
+        self._kept = False
+
+    def __enter__(self) -> Self:
+        self._place.require_way()
+        try:
+            while self._place.missing:
+                self._descend()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def keep(self) -> None:
+        """The work is done: leave the directories where they are."""
+        self._kept = True
+
+    def let_go(self) -> None:
+        """The work was taken back: they go if they are empty."""
+        self._kept = False
+
+    def _descend(self) -> None:
+        place = self._place
+        name, *rest = place.missing
+        is_ours = _make(place.dir_fd, name)
+        self._made.append((place.dir_fd, place.owned, name if is_ours else b""))
+        place.owned = False
+        place.dir_fd = _os.open_dir(place.dir_fd, name)
+        place.owned = True
+        place.missing = tuple(rest)
+        if is_ours and self._flush:
+            with DirFlush(self._made[-1][0], wanted=True) as flush:
+                flush.now(name)
+
+    def _leave(self) -> None:
+        while self._made:
+            parent_fd, was_owned, name = self._made.pop()
+            if name and not self._kept:
+                _remove_if_empty(parent_fd, name)
+            if was_owned:
+                _os.close_quietly(parent_fd)
+
+
+def _make(dir_fd: int, name: bytes) -> bool:
+    try:
+        _os.mkdir(dir_fd, name)
+    except FileExistsError:
+        return False  # somebody else made it after the walk
+    return True
+
+
+def _remove_if_empty(dir_fd: int, name: bytes) -> None:
+    try:
+        _os.rmdir(dir_fd, name)
+    except OSError as refused:
+        if refused.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return  # somebody put something there: then it is not ours to remove
+
+
+MAX_LINKS = 40
+
+
+class Walk(Closing):
+    """One walk; a context that closes the handles which the place does not take.
+
+    `spellings` are the absolute names of the root: a link to one of them, or to
+    something below, is a link into the root. `via` is told where each link stands before
+    it is followed, with what is still to go after it, and may refuse.
+    """
+
+    def __init__(
+        self, root_fd: int, spellings: tuple[bytes, ...], via: Callable[[RelPath], None]
+    ) -> None:
+        self._fds = [root_fd]
+        self._names: list[bytes] = []
+        self._spellings = spellings
+        self._links = 0
+        self._via = via
+
+    def close(self) -> None:
+        """Close the directories but for the root."""
+        self._to_root()
+
+    def go(self, names: list[bytes], *, follow: bool) -> Place:
+        """The place that `names` lead to; with `follow` also through a link at the end.
+
+        Raises InvalidPath for a way out or more than MAX_LINKS links, Failed,
+        and FileNotFound where a link's `..` follows a missing directory.
+        """
+        pending = names[::-1]
+        while pending:
+            name = pending.pop()
+            if name == b".":
+                continue
+            if name == b"..":
+                self._up()
+            elif not pending:
+                target = self._link(name) if follow else None
+                if target is None:
+                    return self._place([name], blocked=False)
+                self._follow(name, target, pending)
+            else:
+                stop = self._enter(name, pending)
+                if stop is not None:
+                    return stop
+        return self._place([], blocked=False)
+
+    def _enter(self, name: bytes, pending: list[bytes]) -> Place | None:
+        try:
+            fd = _os.open_dir(self._fds[-1], name)
+        except OSError as refused:
+            if refused.errno == errno.ENOENT:
+                return self._place([name, *reversed(pending)], blocked=False)
+            if refused.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise failed("open directory", refused) from refused
+        else:
+            self._fds.append(fd)
+            self._names.append(name)
+            return None
+        target = self._link(name)
+        if target is not None:
+            self._follow(name, target, pending)
+        elif self._is_dir(name):
+            self._count()  # a link became a directory between the two calls
+            pending.append(name)
+        else:
+            return self._place([name, *reversed(pending)], blocked=True)
+        return None
+
+    def _link(self, name: bytes) -> bytes | None:
+        try:
+            return _os.readlink(self._fds[-1], name)
+        except OSError as refused:
+            if refused.errno in (errno.EINVAL, errno.ENOENT):
+                return None
+            raise failed("read link", refused) from refused
+
+    def _is_dir(self, name: bytes) -> bool:
+        try:
+            found = _os.lstat(self._fds[-1], name)
+        except FileNotFoundError:
+            return False
+        except OSError as refused:
+            raise failed("stat", refused) from refused
+        return stat.S_ISDIR(found.st_mode)
+
+    def _follow(self, name: bytes, target: bytes, pending: list[bytes]) -> None:
+        self._count()
+        self._via(_path_of([*self._names, name, *reversed(pending)]))
+        if target.startswith(b"/"):
+            target = self._below_root(target)
+            self._to_root()
+        # A slash at the end asks for a directory, as "." does.
+        pending.extend(name or b"." for name in reversed(target.split(b"/")))
+
+    def _below_root(self, target: bytes) -> bytes:
+        for spelling in self._spellings:
+            if target == spelling or target.startswith(spelling.rstrip(b"/") + b"/"):
+                return target[len(spelling) :].lstrip(b"/")
+        raise InvalidPath("a symlink leads out of the workspace")
+
+    def _count(self) -> None:
+        self._links += 1
+        if self._links > MAX_LINKS:
+            raise InvalidPath("too many symlinks on the way")
+
+    def _up(self) -> None:
+        if not self._names:
+            raise InvalidPath("a symlink leads out of the workspace")
+        self._names.pop()
+        _os.close_quietly(self._fds.pop())
+
+    def _to_root(self) -> None:
+        while self._names:
+            self._up()
+
+    def _place(self, rest: list[bytes], *, blocked: bool) -> Place:
+        rest = [name for name in rest if name != b"."]
+        if b".." in rest:
+            raise FileNotFound()
+        real = RelPath(tuple(_text(name) for name in (*self._names, *rest)))
+        *missing, name = rest or [b""]
+        owned = bool(self._names)
+        if owned:
+            self._names.pop()
+        fd = self._fds.pop() if owned else self._fds[0]
+        return Place(fd, name, real, tuple(missing), blocked, owned)
+
+
+def _path_of(names: list[bytes]) -> RelPath:
+    """The path that the names spell; `..` in what a link left to go is taken as written."""
+    parts: list[str] = []
+    for name in names:
+        if name == b"..":
+            del parts[-1:]
+        elif name not in (b"", b"."):
+            parts.append(_text(name))
+    return RelPath(tuple(parts))
+
+
+def _text(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise InvalidPath("a symlink leads through a name that is not UTF-8") from None
+
+
+_SWAPS_TOLERATED = 100
+
+
+def _freely(link: RelPath) -> None:
+    """Any link may be followed."""
+
+
+class Root:
+    """An open root directory; `close` it when nobody uses it any more."""
+
+    def __init__(self, path: str) -> None:
+        """Open the directory at `path`; raises Failed."""
+        try:
+            self._fd = _os.open_root(path)
+        except OSError as refused:
+            raise failed("open workspace", refused) from refused
+        self.path = os.path.realpath(path)
+        # A link written with another spelling of the root (/tmp on macOS) leads into it too.
+        self._spellings = tuple({os.fsencode(self.path), os.fsencode(os.path.abspath(path))})
+
+    def close(self) -> None:
+        """Let the root go; calls under way must have ended, later ones fail."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            _os.close_quietly(fd)
+
+    def place(
+        self, path: RelPath, *, follow: bool = True, via: Callable[[RelPath], None] = _freely
+    ) -> Place:
+        """Where `path` leads; with `follow` a symlink at its end is followed too.
+
+        `via` is told of every link before it is followed, and may refuse.
+
+        Parents may be missing: ask `Place.require_parent`. Raises InvalidPath
+        for a way out of the root, Failed.
+        """
+        straight = self._straight(path)
+        if straight is None:
+            return self._walk(path, follow=follow, via=via)
+        if follow and _may_be_link(straight):
+            straight.close()
+            return self._walk(path, follow=True, via=via)
+        return straight
+
+    def open_file(self, path: RelPath) -> tuple[int, RelPath]:
+        """What has the path, of any kind, open for reading and not waited for; its real path.
+
+        Raises FileNotFound, NotAFile for what cannot be opened by its kind,
+        InvalidPath, Failed.
+        """
+        if path.parts and _os.has_openat2():
+            try:
+                return _os.open_file_beneath(self._fd, _joined(path)), path
+            except OSError:
+                pass  # the walk finds out why, or a way along a symlink
+        place, fd = self.open_target(path)
+        place.close()
+        return fd, place.real
+
+    def open_names(self, names: Sequence[bytes]) -> int:
+        """What has these names, of any kind, open for reading; no symlink on the way.
+
+        Raises OSError.
+        """
+        if _os.has_openat2():
+            return _os.open_file_beneath(self._fd, b"/".join(names))
+        *folders, name = names
+        fd = self._fd
+        try:
+            for folder in folders:
+                inner = _os.open_dir(fd, folder)
+                if fd != self._fd:
+                    _os.close_quietly(fd)
+                fd = inner
+            return _os.open_read(fd, name)
+        finally:
+            if fd != self._fd:
+                _os.close_quietly(fd)
+
+    def open_target(self, path: RelPath) -> tuple[Place, int]:
+        """The same with its place, which the caller closes; raises the same."""
+        place = self._straight(path)
+        for _ in range(_SWAPS_TOLERATED):
+            place = place or self._walk(path, follow=True)
+            try:
+                fd = _open(place)
+            except BaseException:
+                place.close()
+                raise
+            if fd >= 0:
+                return place, fd
+            place.close()
+            place = None  # a symlink has the name
+        raise InvalidPath("symlinks on the way keep changing")
+
+    def open_dir(self, path: RelPath) -> Place:
+        """The directory at `path`, as a place without a name.
+
+        Raises FileNotFound, InvalidPath when it is no directory, Failed.
+        """
+        place = self._walk(path, follow=True)
+        if not place.name:
+            return place
+        with place:
+            place.require_parent()
+            try:
+                fd = _os.open_dir(place.dir_fd, place.name)
+            except OSError as refused:
+                if refused.errno == errno.ENOENT:
+                    raise FileNotFound() from None
+                if refused.errno in (errno.ENOTDIR, errno.ELOOP):
+                    raise InvalidPath("not a directory") from None
+                raise failed("open directory", refused) from refused
+            return Place(fd, b"", place.real)
+
+    def _walk(
+        self, path: RelPath, *, follow: bool, via: Callable[[RelPath], None] = _freely
+    ) -> Place:
+        with Walk(self._fd, self._spellings, via) as walk:
+            return walk.go([part.encode() for part in path.parts], follow=follow)
+
+    def _straight(self, path: RelPath) -> Place | None:
+        if not path.parts or not _os.has_openat2():
+            return None
+        name = path.parts[-1].encode()
+        if len(path.parts) == 1:
+            return Place(self._fd, name, path, owned=False)
+        try:
+            fd = _os.open_dir_beneath(self._fd, _joined(path.parent))
+        except OSError:
+            return None  # the walk finds out why, or a way along a symlink
+        return Place(fd, name, path)
+
+
+def _open(place: Place) -> int:
+    """The file at the place, or -1 when a symlink has the name."""
+    place.require_parent()
+    if not place.name:
+        raise NotAFile("directory")
+    try:
+        return _os.open_read(place.dir_fd, place.name)
+    except OSError as refused:
+        if refused.errno == errno.ELOOP:
+            return -1
+        if refused.errno == errno.ENOENT:
+            raise FileNotFound() from None
+        if refused.errno in (errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP):
+            raise NotAFile(_kind(place)) from None
+        raise failed("open", refused) from refused
+
+
+def _may_be_link(place: Place) -> bool:
+    """Whether a symlink may have the name; False when surely none has."""
+    try:
+        _os.readlink(place.dir_fd, place.name)
+    except OSError as refused:
+        return refused.errno not in (errno.EINVAL, errno.ENOENT)
+    return True
+
+
+def _kind(place: Place) -> str:
+    try:
+        return kind_of(_os.lstat(place.dir_fd, place.name).st_mode)
+    except OSError:
+        return "special file"
+
+
+def _joined(path: RelPath) -> bytes:
+    return "/".join(path.parts).encode()

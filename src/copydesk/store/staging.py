@@ -1,0 +1,266 @@
+"""Beside a file that is replaced: temporary names, the attributes of the old file, flushes.
+
+Invariants: a temporary name is copydesk's alone and never anybody's document; a new file
+never grants more than the old one did, also when not everything can be copied.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, TypeVarTuple
+
+from copydesk.store import _os
+from copydesk.store.contents import Closing, beside
+
+_NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}\.tmp")
+_NO_UNNAMED = (
+    errno.ENOSYS,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.EISDIR,
+    errno.ENOENT,
+    errno.EINVAL,
+)
+GLOB = ".copydesk-????????????.tmp"
+
+
+def open_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
+    """A new file to take the place of `target`, open for writing, and its name; raises OSError."""
+    while True:
+        name = _new_name(target)
+        try:
+            return _os.open_new(dir_fd, name, mode), name
+        except FileExistsError:
+            continue
+
+
+def open_unnamed_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
+    """The same without its name yet, where the system can: what is killed then leaves nothing.
+
+    The name is empty then; `name_temp` gives it one.
+    """
+    try:
+        return _os.open_unnamed(dir_fd, mode), b""
+    except OSError as refused:
+        if refused.errno not in _NO_UNNAMED:
+            raise
+    return open_temp(dir_fd, mode, target)
+
+
+def name_temp(fd: int, dir_fd: int, target: bytes) -> bytes:
+    """The name that a file without one has from now on."""
+    while True:
+        name = _new_name(target)
+        try:
+            _os.give_name(fd, dir_fd, name)
+        except FileExistsError:
+            continue
+        return name
+
+
+def move_away(dir_fd: int, target: bytes) -> bytes:
+    """Take the file of this name out of the way; its new name. Raises OSError."""
+    name = _new_name(target)
+    _os.rename(dir_fd, target, name)
+    return name
+
+
+def is_temp(name: bytes) -> bool:
+    """Whether the name is one of ours."""
+    return _NAME.fullmatch(name) is not None
+
+
+def discard(dir_fd: int, name: bytes) -> None:
+    """Remove a temporary file, if it is still there; never raises OSError."""
+    for _ in range(2):  # a fault that passes shall not leave it behind
+        try:
+            _os.unlink(dir_fd, name)
+        except FileNotFoundError:
+            return
+        except OSError:
+            continue  # what failed before is what the caller must hear of
+        return
+
+
+def sweep(dir_fd: int, before_ns: int) -> int:
+    """Remove temporary files that were last touched before `before_ns`; how many.
+
+    What a process that is alive has open stays. Raises OSError.
+    """
+    stale = [name for name in _temps(dir_fd) if _touched(dir_fd, name) < before_ns]
+    return sum(_discarded_if_left(dir_fd, name) for name in stale)
+
+
+def temps_of(dir_fd: int, target: bytes) -> list[bytes]:
+    """The names of the temporary files that were made for `target`; raises OSError."""
+    return [name for name in _temps(dir_fd) if name.startswith(_start(target))]
+
+
+def _discarded_if_left(dir_fd: int, name: bytes) -> bool:
+    try:
+        fd = _os.open_read(dir_fd, name)
+    except FileNotFoundError:
+        return False
+    try:
+        if _os.is_open_elsewhere(fd):
+            return False
+    finally:
+        _os.close_quietly(fd)
+    discard(dir_fd, name)
+    return True
+
+
+def _new_name(target: bytes) -> bytes:
+    return b"%s%s.tmp" % (_start(target), os.urandom(3).hex().encode())
+
+
+def _start(target: bytes) -> bytes:
+    """How the names of the temporary files of one target begin."""
+    return b".copydesk-%s" % hashlib.sha256(target).hexdigest()[:6].encode()
+
+
+def _temps(dir_fd: int) -> list[bytes]:
+    listing_fd = _os.open_listing(dir_fd)
+    try:
+        return [name for name in map(os.fsencode, os.listdir(listing_fd)) if is_temp(name)]
+    finally:
+        _os.close_quietly(listing_fd)
+
+
+def _touched(dir_fd: int, name: bytes) -> int:
+    """When it was last written, or renamed: what was taken out of the way is as old as it was."""
+    found = _os.lstat(dir_fd, name)
+    return max(found.st_mtime_ns, found.st_ctime_ns)
+
+
+Args = TypeVarTuple("Args")
+_NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA)
+
+
+def copy_attributes(old_fd: int, old: os.stat_result, new_fd: int, new: os.stat_result) -> None:
+    """Make owner, extended attributes, ACL and mode of the new file those of the old one.
+
+    What the caller is not allowed to set is left out; a set-id bit goes with
+    the owner it stands for, and a group that is not the old one gets no more
+    than others had. Raises OSError for what is not a matter of permission.
+    """
+    same_owner = old.st_uid == new.st_uid or _allowed(_os.chown, new_fd, old.st_uid, -1)
+    same_group = old.st_gid == new.st_gid or _allowed(_os.chown, new_fd, -1, old.st_gid)
+    _copy_extended(old_fd, new_fd)
+    mode = stat.S_IMODE(old.st_mode)
+    if not same_owner:
+        mode &= ~stat.S_ISUID
+    if not same_group:
+        mode = (mode & ~(stat.S_ISGID | stat.S_IRWXG)) | (mode & stat.S_IRWXG & mode << 3)
+    _os.chmod(new_fd, mode)
+
+
+def _copy_extended(old_fd: int, new_fd: int) -> None:
+    _allowed(_os.copy_attributes_at_once, old_fd, new_fd)
+    wanted = _names(old_fd)
+    for name in _names(new_fd):
+        # A default ACL of the directory would open the new file to others;
+        # the labels of a security system are its own business.
+        if name not in wanted and not name.startswith("security."):
+            _allowed(_os.remove_attribute, new_fd, name)
+    for name in wanted:
+        _allowed(_copy_one, old_fd, new_fd, name)
+
+
+def _copy_one(old_fd: int, new_fd: int, name: str) -> None:
+    _os.set_attribute(new_fd, name, _os.get_attribute(old_fd, name))
+
+
+def _names(fd: int) -> list[str]:
+    try:
+        return _os.list_attributes(fd)
+    except OSError as refused:
+        if refused.errno not in _NOT_ALLOWED:
+            raise
+        return []
+
+
+def _allowed(call: Callable[[*Args], None], *args: *Args) -> bool:
+    try:
+        call(*args)
+    except OSError as refused:
+        if refused.errno not in _NOT_ALLOWED:
+            raise
+        return False
+    return True
+
+
+class DirFlush:
+    """A directory that will be flushed, if that is wanted; raises OSError on entry."""
+
+    def __init__(self, dir_fd: int, *, wanted: bool) -> None:
+        self._dir_fd = dir_fd
+        self._wanted = wanted
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        if self._wanted:
+            with suppress(PermissionError):  # one may write where one may not list
+                self._fd = _os.open_listing(self._dir_fd)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._fd >= 0:
+            _os.close_quietly(self._fd)
+
+    def now(self, name: bytes) -> None:
+        """Flush the directory after `name` changed in it; raises OSError.
+
+        Where it cannot be listed the file of that name is flushed, which takes
+        the rename with it on every journalling file system.
+        """
+        if self._fd >= 0:
+            _sync_if_possible(self._fd)
+        elif self._wanted:
+            fd = _os.open_read(self._dir_fd, name)
+            try:
+                _sync_if_possible(fd)
+            finally:
+                _os.close_quietly(fd)
+
+
+class FileFlush(Closing):
+    """A new file that is flushed in a thread; a context, it ends when that has."""
+
+    def __init__(self) -> None:
+        self._done: Future[None] | None = None
+
+    def close(self) -> None:
+        """Wait until it is flushed."""
+        if self._done is not None:
+            wait((self._done,))
+
+    def take(self, fd: int) -> None:
+        """Begin; the handle stays the caller's."""
+        self._done = beside(_os.sync, fd)
+
+    def wait(self) -> None:
+        """Return when the file that was taken, if any was, is on the disk; raises OSError."""
+        if self._done is not None:
+            self._done.result()
+
+
+def _sync_if_possible(fd: int) -> None:
+    try:
+        _os.sync(fd)
+    except OSError as refused:
+        if refused.errno not in (errno.EINVAL, errno.ENOTSUP):  # some systems flush no directory
+            raise
