@@ -361,6 +361,22 @@ def test_the_state_folder_is_deleted_between_calls(
     assert (root / "a.txt").read_text() == TEXT + "four\n"
 
 
+def test_a_file_stands_where_the_state_folder_was(
+    served: tuple[Path, Callable[[], Server]],
+) -> None:
+    root, start = served
+    one = start()
+    one.call("create_new_file", path="1.txt", content="1\n")
+    shutil.rmtree(root / ".copydesk")
+    (root / ".copydesk").write_text("no folder")
+    refused = one.call("create_new_file", path="2.txt", content="2\n")
+    assert ".copydesk" in refused["summary"], "it is named, and not a crash"
+    assert not (root / "2.txt").exists()
+    assert one.call("read_file", path="1.txt")["status"] == "ok"
+    (root / ".copydesk").unlink()
+    assert one.call("create_new_file", path="2.txt", content="2\n")["status"] == "ok"
+
+
 @pytest.mark.parametrize("name", NEEDED)
 def test_one_file_is_deleted(served: tuple[Path, Callable[[], Server]], name: str) -> None:
     root, start = served

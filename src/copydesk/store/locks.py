@@ -309,7 +309,7 @@ def _is_at(path: str, fd: int) -> bool:
     """Whether the open file is the one that has the path now."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(fd))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
