@@ -15,6 +15,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
+from copydesk.desk.recovery import Settled
 from copydesk.store.workspace import Workspace
 
 BEFORE = "a\nb\nc\n"
@@ -114,6 +115,28 @@ def test_another_live_process_settles_it_too(tmp_path: Path) -> None:
         report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
         assert report.fields["error"] == "HUNK_NOT_FOUND"
     assert (tmp_path / "f.txt").read_text() == AFTER
+
+
+def test_a_start_does_not_wait_for_one_who_is_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f.txt").write_text(BEFORE)
+    hunk = plan(tmp_path)
+    monkeypatch.setattr("copydesk.desk.recovery.LIVING_SECONDS", 0)
+    found: list[Settled] = []
+
+    def start(*args: object, **named: object) -> None:
+        with open_workspace(str(tmp_path), Config(lock_seconds=5)) as other:
+            found.extend(other.recovered)
+        real(*args, **named)  # type: ignore[arg-type]  # as it was called
+
+    with open_workspace(str(tmp_path)) as opened:
+        real = opened.files.replace
+        monkeypatch.setattr(opened.files, "replace", start)
+        report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
+    assert report.fields["status"] == "ok"
+    assert [each.state for each in found] == ["open"]
+    assert "waited_seconds=0" in found[0].reason, "it is left to its writer at once"
 
 
 def test_when_the_plan_cannot_be_ended_the_edit_is_still_reported(

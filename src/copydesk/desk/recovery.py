@@ -17,6 +17,7 @@ from copydesk.desk.lanes import Lanes
 from copydesk.desk.registry import Registry
 from copydesk.desk.rollback import TORN_MS, Found, How, Inode, Rollback
 from copydesk.errors import Busy, HunkNotFound, Refusal
+from copydesk.store.holder import Deadline
 from copydesk.store.protocol import Files, NotPutBack, TargetMoved
 
 LEFT_OVER_MS = 60_000
@@ -24,6 +25,9 @@ LEFT_OVER_MS = 60_000
 
 GROUP_TORN_MS = 60_000
 """So long after its entries were made a group may begin to write in place."""
+
+LIVING_SECONDS = 0.5
+"""So long a start waits, for all open entries, for locks that others hold: those are alive."""
 
 _ATTEMPTS = 5
 _TORN = "it was torn in the middle, and the old bytes could not be put back"
@@ -53,22 +57,27 @@ class Recovery:
         self._registry, self._rollback = registry, rollback
 
     def run(self, now_ms: int) -> tuple[Settled, ...]:
-        """Settle all open entries; what was found, and how each ended."""
+        """Settle all open entries; what was found, and how each ended.
+
+        What somebody is writing at this moment is left to them, and told as open.
+        """
         found: list[Settled] = []
         groups: set[str] = set()
+        until = Deadline(LIVING_SECONDS)
         for entry in self._journal.in_doubt():
             if not entry.group:
-                found += self._settle_alone(entry, now_ms)
+                found += self._settle_alone(entry, now_ms, until)
             elif entry.group not in groups:
                 groups.add(entry.group)
-                found += self.settle_group(entry.group, now_ms)
+                found += self.settle_group(entry.group, now_ms, until)
         return tuple(found)
 
     def doubts(self) -> tuple[Entry, ...]:
         """The open entries that `run` would have something to do for; nothing is changed."""
         found: list[Entry] = []
+        until = Deadline(LIVING_SECONDS)
         for entry in self._journal.in_doubt():
-            with suppress(Busy), self._turns([entry]):
+            with suppress(Busy), self._turns([entry], until):
                 now = self._journal.get(entry.edit_id)
                 if now is None or now.state != "open":
                     continue
@@ -103,10 +112,12 @@ class Recovery:
         self._end([entry], state, now_ms)
         return state
 
-    def settle_group(self, group: str, now_ms: int) -> tuple[Settled, ...]:
+    def settle_group(
+        self, group: str, now_ms: int, until: Deadline | None = None
+    ) -> tuple[Settled, ...]:
         """Bring all files of the group to all or none, in their turns; raises nothing."""
         try:
-            with self._turns(self._journal.of_group(group)):
+            with self._turns(self._journal.of_group(group), until):
                 return self.settle_in_turn(group, now_ms)
         except Refusal as refusal:
             return tuple(Settled(e, "open", str(refusal)) for e in self._journal.of_group(group))
@@ -177,9 +188,9 @@ class Recovery:
         with suppress(Refusal):
             self._files.sweep_for(first.path, None if ours else known)
 
-    def _settle_alone(self, entry: Entry, now_ms: int) -> tuple[Settled, ...]:
+    def _settle_alone(self, entry: Entry, now_ms: int, until: Deadline) -> tuple[Settled, ...]:
         try:
-            with self._turns([entry]):
+            with self._turns([entry], until):
                 now = self._journal.get(entry.edit_id)
                 if now is None or now.state != "open":  # its writer was alive, and has recorded it
                     return ()
@@ -201,12 +212,13 @@ class Recovery:
             return "written", None
         return ("not written" if later.before == entry.before else "unknown"), None
 
-    def _turns(self, entries: Iterable[Entry]) -> ExitStack:
+    def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> ExitStack:
         """The lanes of the entries' files, in the order of their keys."""
         tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
         with ExitStack() as held:
             for key in sorted(tickets):
-                held.enter_context(self._lanes.turn(key, tickets[key], ("copydesk", "recover")))
+                caller = ("copydesk", "recover")
+                held.enter_context(self._lanes.turn(key, tickets[key], caller, until))
             return held.pop_all()
 
     def _end(self, entries: Iterable[Entry], state: State, now_ms: int) -> None:
