@@ -12,6 +12,7 @@ from typing import cast
 
 from copydesk.errors import ContentChanged
 from copydesk.store.access import Rules
+from copydesk.store.files import Files
 from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.kernel_api import Address, KernelHttp, Pause
@@ -29,7 +30,6 @@ from copydesk.store.notes.protocol import (
     Side,
     Update,
 )
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 from fake_kernel import FakeKernel
 
@@ -179,7 +179,7 @@ def folder_home() -> Iterator[Home]:
     with TemporaryDirectory() as place:
         root = os.path.join(place, "notes")
         os.mkdir(root)
-        with Workspace(root, durability="fast") as files:
+        with Files(root, durability="fast") as files:
             store = folder_store(files, place)
             (notebook,) = store.notebooks()
             yield Home(
@@ -191,12 +191,12 @@ def folder_home() -> Iterator[Home]:
             store.close()
 
 
-def folder_store(files: Workspace, place: str, rules: Rules | None = None) -> FolderStore:
+def folder_store(files: Files, place: str, rules: Rules | None = None) -> FolderStore:
     """The store of a whole workspace, its state in another folder."""
     return FolderStore(files, RelPath(()), rules or Rules(), place)
 
 
-def write_files(files: Workspace, prepared: Prepared) -> None:
+def write_files(files: Files, prepared: Prepared) -> None:
     """Write the files of a preparation, if all of them are what it was made of."""
     for file in prepared.files:
         if not file.created and files.read(file.path).data != file.base.data:
@@ -205,7 +205,7 @@ def write_files(files: Workspace, prepared: Prepared) -> None:
         _replace(files, file.path, file.change.apply(file.base.data), created=file.created)
 
 
-def take_files_back(files: Workspace, prepared: Prepared) -> None:
+def take_files_back(files: Files, prepared: Prepared) -> None:
     """Undo the writing of files, none of which has changed since."""
     for file in prepared.files:
         if file.created:
@@ -215,7 +215,7 @@ def take_files_back(files: Workspace, prepared: Prepared) -> None:
             _replace(files, file.path, file.base.data, created=False)
 
 
-def _replace(files: Workspace, path: RelPath, data: bytes, *, created: bool) -> None:
+def _replace(files: Files, path: RelPath, data: bytes, *, created: bool) -> None:
     if created:
         files.create(path, data)
         return

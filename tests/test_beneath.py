@@ -14,9 +14,9 @@ import pytest
 
 from copydesk.errors import Failed, FileNotFound, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
+from copydesk.store.files import Files
 from copydesk.store.paths import Root
 from copydesk.store.protocol import TargetMoved
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 # name: None for a directory, bytes for a file, str for what a symlink says ({root} is replaced)
@@ -75,7 +75,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return here
 
 
-def outcome(workspace: Workspace, path: str) -> str:
+def outcome(workspace: Files, path: str) -> str:
     """The real path and the content, or the refusal's code."""
     try:
         document = workspace.read(RelPath.parse(path))
@@ -129,7 +129,7 @@ def outcome(workspace: Workspace, path: str) -> str:
     ],
 )
 def test_where_a_path_leads(root: Path, path: str, expected: str) -> None:
-    with Workspace(root) as workspace:
+    with Files(root) as workspace:
         assert outcome(workspace, path) == expected
 
 
@@ -146,13 +146,13 @@ def test_where_a_path_leads(root: Path, path: str, expected: str) -> None:
     ],
 )
 def test_what_is_missing_is_resolved_as_written(root: Path, path: str, expected: str) -> None:
-    with Workspace(root) as workspace:
+    with Files(root) as workspace:
         assert str(workspace.resolve(RelPath.parse(path))) == expected
 
 
 @pytest.mark.parametrize("path", ["out_dir/new", "out", "abs_out", "loop/x"])
 def test_nothing_is_created_on_the_way_out(root: Path, path: str) -> None:
-    with Workspace(root) as workspace, pytest.raises((InvalidPath, NotAFile)):
+    with Files(root) as workspace, pytest.raises((InvalidPath, NotAFile)):
         workspace.create(RelPath.parse(path), b"x")
     assert os.listdir(root.parent / "outside") == ["secret"]
 
@@ -162,7 +162,7 @@ def test_forty_links_are_followed(root: Path, links: int) -> None:
     (root / "0").write_bytes(b"end")
     for number in range(links):
         (root / str(number + 1)).symlink_to(str(number))
-    with Workspace(root) as workspace:
+    with Files(root) as workspace:
         expected = "0=end" if links == 40 else "INVALID_PATH"
         assert outcome(workspace, str(links)) == expected
 
@@ -171,7 +171,7 @@ def test_a_root_that_is_itself_reached_through_a_link(root: Path) -> None:
     alias = root.parent / "alias"
     alias.symlink_to(root)
     (root / "by_alias").symlink_to(alias / "a" / "f")
-    with Workspace(alias) as workspace:
+    with Files(alias) as workspace:
         assert workspace.root == os.path.realpath(root)
         assert outcome(workspace, "by_alias") == "a/f=f"
         assert outcome(workspace, "abs_in") == "a/f=f"
@@ -183,7 +183,7 @@ def test_a_link_through_a_name_that_is_not_utf8(root: Path) -> None:
     except OSError:
         pytest.skip("this file system takes only UTF-8 names")
     os.symlink(b"\xff/new", os.fsencode(root) + b"/bad")
-    with Workspace(root) as workspace, pytest.raises(InvalidPath):
+    with Files(root) as workspace, pytest.raises(InvalidPath):
         workspace.resolve(RelPath.parse("bad"))
 
 
@@ -191,7 +191,7 @@ def test_no_handle_is_left_open(root: Path) -> None:
     def open_handles() -> int:
         return len(os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"))
 
-    with Workspace(root, durability="fast") as workspace:
+    with Files(root, durability="fast") as workspace:
         before = open_handles()
         for path in LAYOUT:
             outcome(workspace, path)
@@ -247,7 +247,7 @@ def test_a_directory_swapped_for_a_link_lets_nothing_out(root: Path, writes: int
     (outside / "g").write_bytes(b"outside")
     done = refused = 0
     path = RelPath.parse("a/b/g")
-    with Workspace(root, durability="fast") as workspace, swapping(root / "a" / "b", outside):
+    with Files(root, durability="fast") as workspace, swapping(root / "a" / "b", outside):
         while done < writes or not refused:
             try:
                 if done % 2:
@@ -264,7 +264,7 @@ def test_a_directory_swapped_for_a_link_lets_nothing_out(root: Path, writes: int
     assert not [name for _, _, names in os.walk(root) for name in names if "copydesk" in name]
 
 
-def edit(workspace: Workspace, path: RelPath, turn: int) -> None:
+def edit(workspace: Files, path: RelPath, turn: int) -> None:
     document = workspace.read(path)
     assert document.data != b"outside"
     digest = hashlib.sha256(document.data).hexdigest()
@@ -273,5 +273,5 @@ def edit(workspace: Workspace, path: RelPath, turn: int) -> None:
     )
 
 
-def add(workspace: Workspace, turn: int) -> None:
+def add(workspace: Files, turn: int) -> None:
     workspace.create(RelPath.parse(f"a/b/new-{turn}"), b"new", make_parents=False)

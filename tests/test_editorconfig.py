@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from copydesk.store.editorconfig import EditorConfig
 from copydesk.store.editorconfig_glob import Target
-from copydesk.store.workspace import Workspace
+from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 
 
 def check(root: Path, path: str, codec: str | None) -> None:
-    files = Workspace(str(root), durability="fast")
+    files = Files(str(root), durability="fast")
     try:
         assert EditorConfig(files).charset(RelPath.parse(path)) == codec
     finally:

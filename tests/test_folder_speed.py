@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.store.files import Files
 from copydesk.store.notes.protocol import Change, Delete, Insert, Update
-from copydesk.store.workspace import Workspace
 from notes_homes import folder_store, write_files
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def test_a_document_of_five_megabytes(tmp_path: Path) -> None:
     state.mkdir()
     text = "".join(PART.format(number) for number in range(5_000_000 // len(PART)))
     (root / "Large.md").write_text(text)
-    with Workspace(str(root), durability="fast") as files:
+    with Files(str(root), durability="fast") as files:
         store = folder_store(files, str(state))
         with timed("\nfirst search, cold"):
             (found,) = store.search("words of part 5000", 1)
@@ -86,7 +86,7 @@ def test_two_thousand_files(tmp_path: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         text = "".join(PART.format(number * 10 + at) for at in range(6))
         (folder / f"n{number}.md").write_text(text)
-    with Workspace(str(root), durability="fast") as files:
+    with Files(str(root), durability="fast") as files:
         with timed("\nopen 2,000 files of 3 kB and search, cold"):
             store = folder_store(files, str(state))
             found = store.search("quote in part 777", 10)

@@ -15,10 +15,10 @@ import pytest
 
 from copydesk.errors import ContentChanged, InvalidArgs, Refusal
 from copydesk.store.access import Rules
+from copydesk.store.files import Files
 from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.protocol import Change, Delete, Insert, NoteBlock, Prepared, Update
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 from notes_homes import (
     Op,
@@ -35,7 +35,7 @@ class Place:
 
     root: Path
     state: Path
-    files: Workspace
+    files: Files
     store: FolderStore
     rules: Rules
 
@@ -108,7 +108,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     root, state = tmp_path / "notes", tmp_path / "state"
     root.mkdir()
     state.mkdir()
-    with Workspace(str(root), durability="fast") as files:
+    with Files(str(root), durability="fast") as files:
         made = Place(root, state, files, folder_store(files, str(state)), Rules())
         yield made
         made.store.close()
@@ -438,7 +438,7 @@ def test_a_file_that_changed_between_preparing_and_making(place: Place) -> None:
 
 def test_two_processes_agree(place: Place) -> None:
     place.put("Note.md", TEXT)
-    with Workspace(str(place.root), durability="fast") as files:
+    with Files(str(place.root), durability="fast") as files:
         other = folder_store(files, str(place.state))
         assert other.notebooks() == place.store.notebooks()
         ids = place.ids()
@@ -605,7 +605,7 @@ def test_links_within_the_folder_are_followed_once(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "ws" / "shared" / "In.md").write_text("kiwi in\n")
     os.symlink("../shared", tmp_path / "ws" / "notes" / "link")
-    with Workspace(str(tmp_path / "ws"), durability="fast") as files:
+    with Files(str(tmp_path / "ws"), durability="fast") as files:
         store = FolderStore(files, RelPath(("notes",)), Rules(), str(tmp_path / "state"))
         (found,) = store.search("kiwi", 5)
         assert (found.path, found.hpath) == ("notes/link/In.md", "/link/In")
@@ -629,7 +629,7 @@ def test_a_daily_note_is_where_it_should_be(tmp_path: Path) -> None:
     root, state = tmp_path / "notes", tmp_path / "state"
     root.mkdir()
     state.mkdir()
-    with Workspace(str(root), durability="fast") as files:
+    with Files(str(root), durability="fast") as files:
         day = time.struct_time((2026, 2, 3, 4, 5, 6, 1, 34, 0))
         store = FolderStore(
             files, RelPath(()), Rules(), str(state), daily="log/%Y-%m-%d", today=lambda: day

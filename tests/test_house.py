@@ -26,7 +26,7 @@ ROOMS = {
     "edit": ("text", "errors"),
     "store": ("text", "errors"),
     "desk": (
-        *("edit", "text", "errors", "store.protocol", "store.stamp", "store.holder"),
+        *("edit", "text", "errors", "store.files", "store.protocol", "store.stamp", "store.holder"),
         *("store.notes.protocol", "store.notes.errors"),
     ),
     "tools": ("desk", "edit", "text", "errors"),

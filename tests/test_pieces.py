@@ -14,8 +14,8 @@ import pytest
 from copydesk.errors import Failed
 from copydesk.store import _os, contents
 from copydesk.store.contents import digest_beside, write_pieces
+from copydesk.store.files import Files
 from copydesk.store.protocol import Kept, Piece
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 OLD = bytes(range(256)) * 300
@@ -108,7 +108,7 @@ def test_a_digest_beside_is_the_digest() -> None:
 
 
 def replaced(root: Path, before_rename: Callable[[Callable[[], str]], None]) -> None:
-    with Workspace(root) as workspace:
+    with Files(root) as workspace:
         found = workspace.read(F)
         old = hashlib.sha256(OLD).hexdigest()
         workspace.replace(

@@ -16,7 +16,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.recovery import Settled
-from copydesk.store.workspace import Workspace
+from copydesk.store.files import Files
 
 BEFORE = "a\nb\nc\n"
 AFTER = "a\nb\nNEW\nc\n"
@@ -208,7 +208,7 @@ def test_what_the_database_refuses_is_a_refusal(
 def test_the_sweep_is_of_our_own_leftovers(tmp_path: Path) -> None:
     (tmp_path / ".copydesk-0123456789ab.tmp").write_text("left over")
     os.utime(tmp_path / ".copydesk-0123456789ab.tmp", (1, 1))
-    with Workspace(str(tmp_path)) as files:
+    with Files(str(tmp_path)) as files:
         from copydesk.text.relpath import RelPath
 
         assert files.sweep(RelPath(()), time.time_ns() - 60 * 10**9) == 0  # somebody may need it

@@ -21,10 +21,10 @@ import pytest
 
 from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal
 from copydesk.store import _os
+from copydesk.store.files import Files
 from copydesk.store.protocol import Document, Durability, Kept, NotPutBack, Piece, TargetMoved
 from copydesk.store.staging import is_temp
 from copydesk.store.stamp import Stamp
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 from faults import NUMBERS, Faults
 
@@ -41,12 +41,12 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def open_at(root: Path, durability: Durability = "fast") -> Workspace:
-    return Workspace(root, durability=durability)
+def open_at(root: Path, durability: Durability = "fast") -> Files:
+    return Files(root, durability=durability)
 
 
 def put(
-    workspace: Workspace,
+    workspace: Files,
     document: Document,
     pieces: Iterable[Piece] = (NEW,),
     before: Callable[[bytes], None] = lambda old: None,
@@ -56,12 +56,12 @@ def put(
     return workspace.replace(path, document.stamp, digest, pieces, before_in_place=before)
 
 
-def edit(workspace: Workspace, document: Document) -> bytes:
+def edit(workspace: Files, document: Document) -> bytes:
     put(workspace, document)
     return NEW
 
 
-def remove(workspace: Workspace, document: Document) -> None:
+def remove(workspace: Files, document: Document) -> None:
     workspace.remove(F, document.stamp, hashlib.sha256(OLD).hexdigest())
 
 
@@ -357,7 +357,7 @@ def test_a_target_that_is_not_what_was_read_is_left_alone(
     error: type[Exception],
     left: bytes | None,
     links: int,
-    operation: Callable[[Workspace, Document], object],
+    operation: Callable[[Files, Document], object],
 ) -> None:
     file = here / "d" / "f"
     if links == 2:
@@ -575,22 +575,22 @@ def test_remove(here: Path) -> None:
 # What fails
 
 
-def edit_with_kept(workspace: Workspace, document: Document) -> bytes:
+def edit_with_kept(workspace: Files, document: Document) -> bytes:
     put(workspace, document, [Kept(0, 100), b"new", Kept(100, 200)])
     return OLD[:100] + b"new" + OLD[100:200]
 
 
-def edit_through_link(workspace: Workspace, document: Document) -> bytes:
+def edit_through_link(workspace: Files, document: Document) -> bytes:
     put(workspace, document, path=RelPath.parse("link"))
     return NEW
 
 
-def create(workspace: Workspace, document: Document) -> bytes:
+def create(workspace: Files, document: Document) -> bytes:
     workspace.create(RelPath.parse("d/new"), NEW)
     return OLD
 
 
-def create_deep(workspace: Workspace, document: Document) -> bytes:
+def create_deep(workspace: Files, document: Document) -> bytes:
     workspace.create(RelPath.parse("d/a/b/new"), NEW)
     return OLD
 
@@ -609,7 +609,7 @@ def tree(root: Path) -> dict[str, bytes]:
 )
 def test_each_call_fails_in_turn(
     tmp_path: Path,
-    operation: Callable[[Workspace, Document], bytes | None],
+    operation: Callable[[Files, Document], bytes | None],
     number: int,
     links: int,
     durability: Durability,
@@ -657,8 +657,8 @@ def give_xattr(path: Path) -> None:
 
 
 def attempted(
-    operation: Callable[[Workspace, Document], bytes | None],
-    workspace: Workspace,
+    operation: Callable[[Files, Document], bytes | None],
+    workspace: Files,
     document: Document,
 ) -> tuple[bytes | None, str]:
     """What the file holds now, or why the system refused."""

@@ -14,13 +14,14 @@ import pytest
 from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store import rg_args as args_module
+from copydesk.store.files import Files
 from copydesk.store.rg_args import glob_roots, parse_rg_args
 from copydesk.store.rg_process import find_rg
 from copydesk.store.rg_results import (
     PACKET_BYTES,
     ContextLine,
     Counts,
-    Files,
+    FoundFiles,
     Lines,
     Query,
     Raw,
@@ -37,7 +38,6 @@ from copydesk.store.ripgrep import (
     search_raw,
     search_snippets,
 )
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 RG = find_rg()
@@ -95,7 +95,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("tree"), TREE)
 
 
-OPEN: dict[Path, Workspace] = {}
+OPEN: dict[Path, Files] = {}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -106,7 +106,7 @@ def closed() -> Iterator[None]:
 
 
 def at(root: Path, readable: Callable[[RelPath], bool] = lambda _: True, **more: object) -> Search:
-    files = OPEN.get(root) or OPEN.setdefault(root, Workspace(root))
+    files = OPEN.get(root) or OPEN.setdefault(root, Files(root))
     return Search(RG, files, readable, **more)  # type: ignore[arg-type]
 
 
@@ -114,11 +114,11 @@ def ask(pattern: str, path: str = ".", **options: object) -> Query:
     return Query(pattern, RelPath.parse(path), **options)  # type: ignore[arg-type]
 
 
-def say(found: Files | Counts | Snippets | Raw) -> str:
+def say(found: FoundFiles | Counts | Snippets | Raw) -> str:
     """A result on one line, for the tables."""
     more = " +" if found.truncated else ""
     match found:
-        case Files():
+        case FoundFiles():
             return " ".join(found.paths) + more
         case Counts():
             rows = " ".join(f"{row.path}={row.lines}/{row.matches}" for row in found.rows)
@@ -173,7 +173,7 @@ FILES: list[tuple[Query, tuple[str, ...]]] = [
 @needs_rg
 @pytest.mark.parametrize(("query", "paths"), FILES)
 def test_files(tree: Path, query: Query, paths: tuple[str, ...]) -> None:
-    assert search_files(at(tree), query, 50) == Files(paths=paths, truncated=False)
+    assert search_files(at(tree), query, 50) == FoundFiles(paths=paths, truncated=False)
 
 
 @needs_rg
@@ -182,7 +182,9 @@ def test_files(tree: Path, query: Query, paths: tuple[str, ...]) -> None:
 )
 def test_truncated_is_exact(tree: Path, most: int, truncated: bool) -> None:
     query = ask("needle", case="sensitive")
-    assert search_files(at(tree), query, most) == Files(paths=VISIBLE[:most], truncated=truncated)
+    assert search_files(at(tree), query, most) == FoundFiles(
+        paths=VISIBLE[:most], truncated=truncated
+    )
     counts = count_matches(at(tree), query, most)
     assert (len(counts.rows), counts.truncated) == (min(most, 12), truncated)
     assert (counts.total_files, counts.total_lines, counts.total_matches) == (12, 14, 16)
@@ -328,14 +330,14 @@ def test_what_may_not_be_read_counts_for_nothing(tree: Path) -> None:
     search = at(tree, lambda path: path.parts[:1] == ("sub",), progress=seen.append)
     query = ask("needle", case="sensitive")
     visible = tuple(path for path in VISIBLE if path.startswith("sub/"))
-    assert search_files(search, query, 4) == Files(paths=visible, truncated=False)
+    assert search_files(search, query, 4) == FoundFiles(paths=visible, truncated=False)
     assert seen == [1, 2, 3, 4]
-    assert search_files(search, query, 3) == Files(paths=visible[:3], truncated=True)
+    assert search_files(search, query, 3) == FoundFiles(paths=visible[:3], truncated=True)
     assert say(count_matches(search, query, 9)).endswith(" = 4/5/6")
     assert {r.path for r in search_snippets(search, query, 5, 9, 9).results} == set(visible)
     assert search_snippets(search, query, 5, 9, 9).warnings == ()
     raw = search_raw(search, "needle", ROOT, parse_rg_args(["-l"]), 4)
-    assert raw == Files(paths=visible, truncated=False)
+    assert raw == FoundFiles(paths=visible, truncated=False)
 
 
 @pytest.fixture
@@ -473,7 +475,9 @@ def test_a_directory_exchanged_for_a_link_while_rg_walks(
         ]
         for args in ("-l", "-c", "-C2"):
             raw = search_raw(search, "needle", ROOT, parse_rg_args([args]), 9)
-            found.append(raw.paths if isinstance(raw, Files) else tuple(r.path for r in raw.rows))
+            found.append(
+                raw.paths if isinstance(raw, FoundFiles) else tuple(r.path for r in raw.rows)
+            )
         assert found == [("a", *inner)] * 6
         counts = count_matches(search, query, 9)
         assert counts.total_files == counts.total_lines == counts.total_matches == 1 + len(inner)
@@ -601,7 +605,7 @@ def test_rows(tree: Path, pattern: str, args: list[str], said: str) -> None:
 def test_hidden_files_in_a_raw_search(tree: Path) -> None:
     def paths(*args: str) -> set[str]:
         found = search_raw(at(tree), "needle", ROOT, parse_rg_args(["-l", *args]), 50)
-        assert isinstance(found, Files)
+        assert isinstance(found, FoundFiles)
         return set(found.paths)
 
     assert paths() == set(VISIBLE)
@@ -730,7 +734,7 @@ def test_the_caller_gives_up(tree: Path) -> None:
 @needs_rg
 def test_the_time_is_up(tree: Path) -> None:
     found = search_files(at(tree, timeout_s=0.0), ask("needle"), 5)
-    assert found == Files(paths=(), truncated=False, timed_out=True)
+    assert found == FoundFiles(paths=(), truncated=False, timed_out=True)
 
 
 @needs_rg

@@ -13,9 +13,9 @@ import pytest
 
 from copydesk.errors import FileExists, FileNotFound, NotAFile
 from copydesk.store import _os
+from copydesk.store.files import Files
 from copydesk.store.protocol import Durability, Staged, TargetMoved
 from copydesk.store.staging import is_temp
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 OLD, NEW = b"old " * 2500, b"the new bytes " * 900
@@ -40,10 +40,10 @@ def tree(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-Stage = Callable[[Workspace], AbstractContextManager[Staged]]
+Stage = Callable[[Files], AbstractContextManager[Staged]]
 
 
-def change(workspace: Workspace, *, digested: bool = False) -> AbstractContextManager[Staged]:
+def change(workspace: Files, *, digested: bool = False) -> AbstractContextManager[Staged]:
     document = workspace.read(F)
     digest = hashlib.sha256(document.data).hexdigest()
     return workspace.stage(
@@ -51,7 +51,7 @@ def change(workspace: Workspace, *, digested: bool = False) -> AbstractContextMa
     )
 
 
-def new(workspace: Workspace) -> AbstractContextManager[Staged]:
+def new(workspace: Files) -> AbstractContextManager[Staged]:
     return workspace.stage_new(DEEP, NEW)
 
 
@@ -100,7 +100,7 @@ def test_what_is_not_committed_is_gone(
     prepare(here, links, lacking, monkeypatch)
     before = tree(here)
     handles = len(os.listdir("/dev/fd"))
-    with Workspace(here, durability=durability) as workspace, stage(workspace):
+    with Files(here, durability=durability) as workspace, stage(workspace):
         assert (here / "d" / "f").read_bytes() == OLD
     assert tree(here) == before
     assert len(os.listdir("/dev/fd")) == handles
@@ -118,7 +118,7 @@ def test_what_is_committed_is_there(
 ) -> None:
     prepare(here, links, lacking, monkeypatch)
     inode = (here / "d" / "f").stat().st_ino
-    with Workspace(here, durability=durability) as workspace:
+    with Files(here, durability=durability) as workspace:
         with stage(workspace) as staged:
             stamp = staged.commit()
             assert written(here, stage).read_bytes() == NEW
@@ -143,7 +143,7 @@ def test_what_is_put_back_is_as_it_was(
     prepare(here, links, lacking, monkeypatch)
     before = tree(here)
     inode = (here / "d" / "f").stat().st_ino
-    with Workspace(here, durability=durability) as workspace, stage(workspace) as staged:
+    with Files(here, durability=durability) as workspace, stage(workspace) as staged:
         staged.commit()
         staged.put_back(SHA)
     assert tree(here) == before
@@ -152,7 +152,7 @@ def test_what_is_put_back_is_as_it_was(
 
 def test_the_old_file_is_not_swept_away_while_its_writer_lives(here: Path) -> None:
     before = tree(here)
-    with Workspace(here, durability="fast") as workspace, change(workspace) as staged:
+    with Files(here, durability="fast") as workspace, change(workspace) as staged:
         staged.commit()
         assert workspace.sweep(F.parent, 1 << 62) == 0
         staged.put_back(SHA)
@@ -162,7 +162,7 @@ def test_the_old_file_is_not_swept_away_while_its_writer_lives(here: Path) -> No
 def test_the_old_file_may_be_removed_meanwhile(here: Path) -> None:
     """What is kept for the way back looks like a thing that was left; it is copied then."""
     before = tree(here)
-    with Workspace(here, durability="fast") as workspace, change(workspace) as staged:
+    with Files(here, durability="fast") as workspace, change(workspace) as staged:
         staged.commit()
         (left,) = (here / "d").glob(".copydesk-*.tmp")
         left.unlink()
@@ -187,7 +187,7 @@ def test_what_another_wrote_since_is_not_put_back(
     here: Path, deed: int, stage: Stage, links: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(here, links, (), monkeypatch)
-    with Workspace(here, durability="fast") as workspace, stage(workspace) as staged:
+    with Files(here, durability="fast") as workspace, stage(workspace) as staged:
         staged.commit()
         DEEDS[deed](written(here, stage))
         theirs = tree(here)
@@ -216,7 +216,7 @@ def test_a_target_that_moves_is_left_alone(
         exchange(*args)  # type: ignore[arg-type]
 
     theirs: dict[str, tuple[int, bytes]] = {}
-    with Workspace(here, durability="fast") as workspace, change(workspace) as staged:
+    with Files(here, durability="fast") as workspace, change(workspace) as staged:
         if moment == "before":
             DEEDS[deed](file)
             theirs.update(tree(here))
@@ -239,7 +239,7 @@ def test_a_target_that_moves_is_left_alone(
 def test_a_name_that_is_taken_meanwhile(
     here: Path, deed: Callable[[Path], object], error: type[Exception]
 ) -> None:
-    with Workspace(here, durability="fast") as workspace, new(workspace) as staged:
+    with Files(here, durability="fast") as workspace, new(workspace) as staged:
         deed(here / "n/e/w")
         theirs = tree(here)
         with pytest.raises(error):
@@ -250,7 +250,7 @@ def test_a_name_that_is_taken_meanwhile(
 
 @pytest.mark.parametrize("digested", [True, False])
 def test_the_digest_is_there_when_it_was_asked_for(here: Path, digested: bool) -> None:
-    with Workspace(here, durability="fast") as workspace:
+    with Files(here, durability="fast") as workspace:
         with change(workspace, digested=digested) as staged:
             assert staged.digest == (SHA if digested else "")
         assert workspace.digest(F)[2] == hashlib.sha256(OLD).hexdigest()
@@ -262,7 +262,7 @@ def test_what_was_left_of_one_file_is_swept(here: Path, monkeypatch: pytest.Monk
     """That of another file in the folder stays: somebody may be writing it."""
     prepare(here, 1, ("open_unnamed",), monkeypatch)
     (here / "d" / "other").write_bytes(OLD)
-    with Workspace(here, durability="fast") as workspace, change(workspace):
+    with Files(here, durability="fast") as workspace, change(workspace):
         assert workspace.sweep_for(RelPath.parse("d/other")) == 0
         assert workspace.sweep_for(RelPath.parse("none/other")) == 0
         assert workspace.sweep_for(F) == 1

@@ -12,8 +12,8 @@ import pytest
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
-from copydesk.store.protocol import Entry, Files
-from copydesk.store.workspace import Workspace
+from copydesk.store.files import Files
+from copydesk.store.protocol import Entry
 from copydesk.text.relpath import RelPath
 
 LIMIT = 1000
@@ -37,11 +37,11 @@ def here(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def workspace(here: Path) -> Workspace:
-    return Workspace(here, durability="fast", limit_bytes=LIMIT)
+def workspace(here: Path) -> Files:
+    return Files(here, durability="fast", limit_bytes=LIMIT)
 
 
-def test_it_is_what_the_layer_above_asks_for(workspace: Workspace) -> None:
+def test_it_is_what_the_layer_above_asks_for(workspace: Files) -> None:
     files: Files = workspace
     assert files.resolve(RelPath.parse("link")) == RelPath.parse("dir/deep.txt")
 
@@ -67,7 +67,7 @@ def test_it_is_what_the_layer_above_asks_for(workspace: Workspace) -> None:
 )
 def test_read(
     here: Path,
-    workspace: Workspace,
+    workspace: Files,
     path: str,
     expected: bytes | Refusal,
     fast: bool,
@@ -116,7 +116,7 @@ def make_socket(directory: Path, name: str) -> None:
 
 @pytest.mark.parametrize(("writes", "is_read"), [(0, True), (1, True), (4, True), (5, False)])
 def test_a_file_that_changes_while_it_is_read_is_read_again(
-    here: Path, workspace: Workspace, writes: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+    here: Path, workspace: Files, writes: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pread = _os.pread
     left = [writes]
@@ -137,9 +137,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
             workspace.read(path)
 
 
-def test_a_file_that_may_not_be_opened(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_may_not_be_opened(workspace: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(dir_fd: int, name: bytes) -> int:
         raise OSError(errno.EACCES, "")
 
@@ -154,7 +152,7 @@ def test_a_file_that_may_not_be_opened(
     }
 
 
-def test_list_dir(here: Path, workspace: Workspace) -> None:
+def test_list_dir(here: Path, workspace: Files) -> None:
     (here / ".copydesk-0123456789ab.tmp").write_bytes(b"under way")
     (here / "中文.md").write_bytes(b"x")
     assert workspace.list_dir(RelPath.parse("."))[1] == (
@@ -171,7 +169,7 @@ def test_list_dir(here: Path, workspace: Workspace) -> None:
     )
 
 
-def test_names_that_are_not_utf8_are_shown_escaped(here: Path, workspace: Workspace) -> None:
+def test_names_that_are_not_utf8_are_shown_escaped(here: Path, workspace: Files) -> None:
     inside = os.fsencode(here / "dir")
     try:
         os.symlink(b"\xfe/\xe4", inside + b"/\xff\xfe")
@@ -194,12 +192,12 @@ def test_names_that_are_not_utf8_are_shown_escaped(here: Path, workspace: Worksp
         ("out", InvalidPath),
     ],
 )
-def test_what_cannot_be_listed(workspace: Workspace, path: str, error: type[Refusal]) -> None:
+def test_what_cannot_be_listed(workspace: Files, path: str, error: type[Refusal]) -> None:
     with pytest.raises(error):
         workspace.list_dir(RelPath.parse(path))
 
 
-def test_a_link_to_a_directory_is_listed(here: Path, workspace: Workspace) -> None:
+def test_a_link_to_a_directory_is_listed(here: Path, workspace: Files) -> None:
     (here / "to_dir").symlink_to("dir")
     real, entries = workspace.list_dir(RelPath.parse("to_dir"))
     assert (str(real), entries) == ("dir", (Entry("deep.txt", "file", 4),))
@@ -216,25 +214,25 @@ def test_a_link_to_a_directory_is_listed(here: Path, workspace: Workspace) -> No
         ("f.txt/x", ()),
     ],
 )
-def test_similar(workspace: Workspace, path: str, expected: tuple[str, ...]) -> None:
+def test_similar(workspace: Files, path: str, expected: tuple[str, ...]) -> None:
     assert workspace.similar(RelPath.parse(path)) == expected
 
 
-def test_similar_looks_at_a_bounded_number_of_names(here: Path, workspace: Workspace) -> None:
+def test_similar_looks_at_a_bounded_number_of_names(here: Path, workspace: Files) -> None:
     for number in range(600):
         (here / "dir" / f"a{number:03}").write_bytes(b"")
     assert workspace.similar(RelPath.parse("dir/a00x"))
     assert workspace.similar(RelPath.parse("dir/deep.tx")) == ()
 
 
-def test_a_closed_workspace_refuses(workspace: Workspace) -> None:
+def test_a_closed_workspace_refuses(workspace: Files) -> None:
     workspace.close()
     workspace.close()
     with pytest.raises(Failed):
         workspace.read(RelPath.parse("f.txt"))
 
 
-def test_a_handle_is_closed_when_the_work_inside_fails(workspace: Workspace) -> None:
+def test_a_handle_is_closed_when_the_work_inside_fails(workspace: Files) -> None:
     path = RelPath.parse("f.txt")
     before = len(os.listdir("/dev/fd"))
     with pytest.raises(KeyError), workspace.open_for_reading(path):
@@ -242,7 +240,7 @@ def test_a_handle_is_closed_when_the_work_inside_fails(workspace: Workspace) -> 
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_many_threads(workspace: Workspace) -> None:
+def test_many_threads(workspace: Files) -> None:
     errors: list[Exception] = []
 
     def work(number: int) -> None:

@@ -15,11 +15,11 @@ from copydesk.desk.member import Member
 from copydesk.desk.seeing import check_look, is_dir
 from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
+from copydesk.store.files import Files
 from copydesk.store.rg_args import parse_rg_args
 from copydesk.store.rg_process import Rg, find_rg
-from copydesk.store.rg_results import Counts, Files, Raw, Snippets
+from copydesk.store.rg_results import Counts, FoundFiles, Raw, Snippets
 from copydesk.store.ripgrep import Search
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 MOST_ROWS = 200
@@ -28,7 +28,7 @@ MOST_ROWS = 200
 class WorkspaceLooking:
     """What can be seen of one workspace."""
 
-    def __init__(self, files: Workspace) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
         self._found: Rg | None = None
 
@@ -51,7 +51,7 @@ class WorkspaceLooking:
         shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
         return tuple(entry for entry in shown if entry is not None)
 
-    def files(self, member: Member, query: Query, most: int, watch: Watch) -> Files:
+    def files(self, member: Member, query: Query, most: int, watch: Watch) -> FoundFiles:
         """The files with a match."""
         query = self._checked(member, query)
         return ripgrep.search_files(self._search(member, watch), query, most)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from copydesk.desk.notes.home import Home
     from copydesk.store.access import Rules
-    from copydesk.store.workspace import Workspace
+    from copydesk.store.files import Files
 
 KERNEL = "siyuan:"
 """The first part of the paths of documents in a kernel, as access lists name them."""
@@ -30,7 +30,7 @@ class NotesOpener:
     Nothing is imported, read or sent before the first call.
     """
 
-    def __init__(self, config: Config, files: Workspace, state: StateFolder | None) -> None:
+    def __init__(self, config: Config, files: Files, state: StateFolder | None) -> None:
         self._config, self._files, self._state = config, files, state
         self._own: TemporaryDirectory[str] | None = None
 

@@ -46,7 +46,7 @@ from copydesk.errors import (
 from copydesk.store.access import Rules
 from copydesk.store.contents import Closing
 from copydesk.store.editorconfig import EditorConfig
-from copydesk.store.workspace import Workspace
+from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
 from copydesk.tools.batch import batch
@@ -127,7 +127,7 @@ class OpenWorkspace(Closing):
         def keep(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
             foreign.keep(real, theirs, ours)
 
-        self.files = Workspace(
+        self.files = Files(
             root,
             durability=config.durability,
             limit_bytes=config.limit_bytes,

@@ -26,7 +26,8 @@ from copydesk.errors import (
     Unsettled,
     check_cancelled,
 )
-from copydesk.store.protocol import Files, NotPutBack, OpenText, Staged, TargetMoved
+from copydesk.store.files import Files
+from copydesk.store.protocol import NotPutBack, OpenText, Staged, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, whole

@@ -15,7 +15,8 @@ from threading import Lock
 from copydesk.desk.journal import Entry, Journal
 from copydesk.desk.member import Member
 from copydesk.errors import FileNotFound
-from copydesk.store.protocol import Files, Named
+from copydesk.store.files import Files
+from copydesk.store.protocol import Named
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot

@@ -17,8 +17,9 @@ from copydesk.desk.lanes import Lanes
 from copydesk.desk.registry import Registry
 from copydesk.desk.rollback import TORN_MS, Found, How, Inode, Rollback
 from copydesk.errors import Busy, HunkNotFound, Refusal
+from copydesk.store.files import Files
 from copydesk.store.holder import Deadline
-from copydesk.store.protocol import Files, NotPutBack, TargetMoved
+from copydesk.store.protocol import NotPutBack, TargetMoved
 
 LEFT_OVER_MS = 60_000
 """A temporary file as old as this is nobody's any more."""

@@ -21,7 +21,8 @@ from copydesk.desk.lanes import Lanes, inode_key
 from copydesk.desk.pieces import kept_and_new
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import FileNotFound, Refusal
-from copydesk.store.protocol import Document, Files, Named, Piece, TargetMoved
+from copydesk.store.files import Files
+from copydesk.store.protocol import Document, Named, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.snapshot import Snapshot

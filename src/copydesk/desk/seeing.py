@@ -10,7 +10,7 @@ from __future__ import annotations
 from copydesk.desk.bases import Bases, ShownLines
 from copydesk.desk.member import Member, Operation
 from copydesk.errors import FileNotFound, IncompleteRead, NotAFile, Refusal
-from copydesk.store.protocol import Files
+from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 

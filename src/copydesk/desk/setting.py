@@ -17,7 +17,8 @@ from copydesk.desk.recovery import Recovery
 from copydesk.desk.registry import Registry
 from copydesk.desk.tally import Tally
 from copydesk.desk.turns import Turns
-from copydesk.store.protocol import Files, Named
+from copydesk.store.files import Files
+from copydesk.store.protocol import Named
 
 HOUR_MS = 3_600_000
 

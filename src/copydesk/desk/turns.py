@@ -17,8 +17,9 @@ from copydesk.desk.journal import Journal
 from copydesk.desk.lanes import Lanes, Ticket, inode_key
 from copydesk.desk.recovery import Recovery
 from copydesk.errors import Failed, Refusal
+from copydesk.store.files import Files
 from copydesk.store.holder import NOBODY, Caller
-from copydesk.store.protocol import Files, TargetMoved
+from copydesk.store.protocol import TargetMoved
 from copydesk.text.relpath import RelPath
 
 

@@ -31,8 +31,9 @@ from copydesk.errors import (
     Unsettled,
     check_cancelled,
 )
+from copydesk.store.files import Files
 from copydesk.store.holder import Caller
-from copydesk.store.protocol import Files, Named, NotPutBack, OpenText, Piece, TargetMoved
+from copydesk.store.protocol import Named, NotPutBack, OpenText, Piece, TargetMoved
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet

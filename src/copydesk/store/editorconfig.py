@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.store.editorconfig_glob import Target
-from copydesk.store.protocol import Files
+from copydesk.store.files import Files
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
 

@@ -1,29 +1,20 @@
-"""What the layers above see of the disk: one protocol and its values.
+"""What the layers above see of files: values, and what a write that failed raises.
 
-What lives here: `Files`, and the types that its methods take and give. What
-must not: a system call. Invariant: every method either does the whole of what
-it says or raises with nothing changed (`NotPutBack` is the one exception, and
-it says so).
-
-Paths are `RelPath`; `real` is the path with every symlink resolved, which is
-what access is checked against and what locks are keyed by. Refusals (from
-`copydesk.errors`) are for callers; `TargetMoved` is for the layer above, which
-reads again and tries again.
+Paths are `RelPath`; `real` is the path with every symlink resolved, which is what access
+is checked against and what locks are keyed by. Refusals (from `copydesk.errors`) are for
+callers; `TargetMoved` is for the layer above, which reads again and tries again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from copydesk.store.rg_results import Counts, Lines, Query, Raw, Snippets
-from copydesk.store.rg_results import Files as FoundFiles
+from copydesk.store.rg_results import Counts, FoundFiles, Lines, Query, Raw, Snippets
 from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.search import Sought
 from copydesk.text.source import Facts, Source
 
 Named = Callable[[RelPath], str | None]
@@ -36,7 +27,6 @@ __all__ = [
     "Durability",
     "Entry",
     "EntryKind",
-    "Files",
     "FoundFiles",
     "Kept",
     "Lines",
@@ -176,170 +166,3 @@ class Entry:
     kind: EntryKind
     size_bytes: int | None = None
     link_target: str | None = None
-
-
-class Files(Protocol):
-    """The files below one root.
-
-    Every method raises InvalidPath for a path that leads out of the root and
-    Failed for what the operating system refuses. Methods that need a file
-    raise FileNotFound when there is none and NotAFile(kind) when it is not a
-    regular one. Safe to call from many threads; nothing here excludes two
-    writers of one file, that is the lock of the layer above.
-    """
-
-    def resolve(self, path: RelPath, via: Callable[[RelPath], None] = lambda link: None) -> RelPath:
-        """The real path; what is missing at its end is taken as written.
-
-        `via` gets the real place of each link on the way, with what is still to go after
-        it, before it is followed, and may raise a refusal.
-        """
-        ...
-
-    def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
-        """The real path and the stamp of a regular file, without opening it."""
-        ...
-
-    def read(self, path: RelPath) -> Document:
-        """The whole file; FileTooLarge above the limit."""
-        ...
-
-    def text(
-        self, path: RelPath, named: Named, sought: Sequence[Sought] = ()
-    ) -> AbstractContextManager[OpenText]:
-        """The file as a text; a large one is held in parts only. FileTooLarge above the limit.
-
-        `sought` is what will be sought in it, so that one pass may find it.
-        """
-        ...
-
-    def window(
-        self, path: RelPath, first_line: int, most_bytes: int, named: str | None, *, last: bool
-    ) -> Window:
-        """Some lines of a file of any size, in bounded memory.
-
-        From line `first_line` (0-based) on, or with `last` the last so many lines.
-        `named` is the encoding that configuration names. Raises BinaryFile.
-        """
-        ...
-
-    def open_for_reading(self, path: RelPath) -> AbstractContextManager[OpenFile]:
-        """The file open for reading, of any size."""
-        ...
-
-    def content(self, path: RelPath) -> Content:
-        """The bytes of a file of any size, to be read later; whoever asks closes it."""
-        ...
-
-    def replace(
-        self,
-        path: RelPath,
-        expected: Stamp,
-        expected_sha256: str,
-        pieces: Iterable[Piece],
-        *,
-        before_in_place: Callable[[bytes], None],
-        before_rename: Callable[[Callable[[], str]], None] | None = None,
-        expected_real: RelPath | None = None,
-        digest: str = "",
-    ) -> Stamp:
-        """Put `pieces` in the place of the file's bytes; give the new stamp.
-
-        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole
-        old content) are what was read; TargetMoved when that is not what stands
-        there any more, or when the path does not lead to `expected_real`.
-        `pieces` is iterated at most once; `digest` is the SHA-256 of them, where it is
-        known. `before_rename` is called before anything
-        changes, with what gives the SHA-256 of the new content when it is ready
-        (a TargetMoved may still follow the call; it is not called for a write in
-        place). A file with several links is written in place, and
-        `before_in_place` gets its old bytes first (a TargetMoved may still
-        follow the call). NotPutBack when such a write
-        broke off and the old bytes could not be put back.
-        """
-        ...
-
-    def stage(
-        self,
-        path: RelPath,
-        expected: Stamp,
-        expected_sha256: str,
-        pieces: Iterable[Piece],
-        *,
-        before_in_place: Callable[[bytes], None],
-        digested: bool = False,
-        expected_real: RelPath | None = None,
-        digest: str = "",
-    ) -> AbstractContextManager[Staged]:
-        """The same as `replace`, ready and not yet done; what was not committed is gone after.
-
-        `before_in_place` is called by `commit`. `digested`: with the digest of the new content.
-        """
-        ...
-
-    def stage_new(
-        self, path: RelPath, data: bytes, *, expected_real: RelPath | None = None
-    ) -> AbstractContextManager[Staged]:
-        """The same as `create`, ready and not yet done; what was not committed is gone after.
-
-        The missing parents are there meanwhile.
-        """
-        ...
-
-    def create(
-        self,
-        path: RelPath,
-        data: bytes,
-        *,
-        make_parents: bool = True,
-        expected_real: RelPath | None = None,
-    ) -> tuple[RelPath, Stamp]:
-        """A new file; never one that was there or appears at the same moment.
-
-        FileExists for a regular file, NotAFile(kind) for anything else that has
-        the name (a dangling symlink too) and for a parent that is a file;
-        FileNotFound for a missing parent unless `make_parents`.
-        """
-        ...
-
-    def check_new(self, path: RelPath) -> None:
-        """Raise what `create` would for what stands there now; nothing is made."""
-        ...
-
-    def remove(
-        self,
-        path: RelPath,
-        expected: Stamp,
-        expected_sha256: str,
-        *,
-        expected_real: RelPath | None = None,
-    ) -> None:
-        """Remove a file that is still what was read; else TargetMoved."""
-        ...
-
-    def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[Entry, ...]]:
-        """The real path of a directory and its entries by name; InvalidPath when it is none.
-
-        Temporary files of copydesk are left out.
-        """
-        ...
-
-    def sweep(self, path: RelPath, before_ns: int) -> int:
-        """Remove copydesk's own temporary files in a directory that are older; how many."""
-        ...
-
-    def sweep_for(self, path: RelPath, known: Collection[str] | None = None) -> int:
-        """Remove what writes of a file that were broken off have left beside it; how many.
-
-        Nobody may be writing it. With `known`, the digests in hex of what copydesk has
-        recorded, any other content is recorded first, as another program's.
-        """
-        ...
-
-    def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
-        """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
-        ...
-
-    def similar(self, path: RelPath) -> tuple[str, ...]:
-        """Up to three names beside a missing one that are close to it, closest first."""
-        ...

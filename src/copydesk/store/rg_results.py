@@ -271,7 +271,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files(Found):
+class FoundFiles(Found):
     """The files with a match, in the order of their paths."""
 
     paths: tuple[str, ...]
@@ -357,7 +357,7 @@ class Lines(Found):
     rows: tuple[Row, ...]
 
 
-Raw = Lines | Files | Counts
+Raw = Lines | FoundFiles | Counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
+from copydesk.store.files import Files
 from copydesk.store.refused import failed
 from copydesk.store.rg_args import (
     MAX_CONTEXT,
@@ -64,7 +65,7 @@ from copydesk.store.rg_results import (
     ContextLine,
     Count,
     Counts,
-    Files,
+    FoundFiles,
     Line,
     Lines,
     Packet,
@@ -79,7 +80,6 @@ from copydesk.store.rg_results import (
     read_path,
     sight,
 )
-from copydesk.store.workspace import Workspace
 from copydesk.text.relpath import RelPath
 
 MAX_DIRS = 100_000
@@ -104,7 +104,7 @@ class _Dir:
 
 
 def links_to_leave_out(
-    files: Workspace,
+    files: Files,
     start: RelPath,
     *,
     include_hidden: bool,
@@ -144,7 +144,7 @@ def on_disk(root: str, path: RelPath) -> bytes:
     return os.path.join(os.fsencode(root), *(part.encode() for part in path.parts))
 
 
-def _enter(files: Workspace, here: _Dir, entry: os.DirEntry[bytes]) -> _Dir | bool:
+def _enter(files: Files, here: _Dir, entry: os.DirEntry[bytes]) -> _Dir | bool:
     """The directory to walk next; else whether rg may have the entry."""
     is_link = entry.is_symlink()
     if not is_link and not entry.is_dir(follow_symlinks=False):
@@ -217,7 +217,7 @@ class Search:
     """
 
     rg: Rg | None
-    files: Workspace
+    files: Files
     readable: Callable[[RelPath], bool]
     progress: Callable[[int], None] | None = None
     cancelled: Callable[[], bool] | None = None
@@ -519,7 +519,7 @@ def _names(spelled: bytes) -> tuple[bytes, ...]:
     return tuple(name for name in spelled.split(b"/") if name not in (b"", b"."))
 
 
-def files(session: Session, most: int) -> Files:
+def files(session: Session, most: int) -> FoundFiles:
     """The first `most` files that a match was found in."""
     paths: list[str] = []
     truncated = False
@@ -530,7 +530,7 @@ def files(session: Session, most: int) -> Files:
             truncated = True
             break
         paths.append(path)
-    return Files(
+    return FoundFiles(
         paths=tuple(paths),
         truncated=truncated,
         timed_out=session.timed_out,
@@ -680,7 +680,7 @@ MAX_ROWS = 10_000
 """The most files, results or rows that can be asked for; the least is 1."""
 
 
-def search_files(search: Search, query: Query, max_files: int) -> Files:
+def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
     """The first `max_files` files with a match.
 
     Raises, as every search here: InvalidArgs for pattern, globs and limits,

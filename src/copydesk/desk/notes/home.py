@@ -15,8 +15,8 @@ from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.seeing import authorized
 from copydesk.edit.notes.plan import SplitText
 from copydesk.errors import AccessDenied
+from copydesk.store.files import Files
 from copydesk.store.notes.protocol import NoteBlock, NoteStore
-from copydesk.store.protocol import Files
 from copydesk.text.relpath import RelPath
 
 

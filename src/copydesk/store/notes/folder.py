@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.access import Rules
+from copydesk.store.files import Files
 from copydesk.store.notes.errors import (
     BlockChanged,
     NotebookNotFound,
@@ -37,7 +38,6 @@ from copydesk.store.notes.protocol import (
     Notebook,
     Prepared,
 )
-from copydesk.store.protocol import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Profile
 from copydesk.text.relpath import RelPath

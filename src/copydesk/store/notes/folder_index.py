@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store.access import Rules
+from copydesk.store.files import Files
 from copydesk.store.notes.folder_sidecar import Seen
-from copydesk.store.protocol import Files
 from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
 

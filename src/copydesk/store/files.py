@@ -1,0 +1,648 @@
+"""The files below one root directory, read and written; OSError becomes a refusal here.
+
+Invariant: no handle outlives the call or the context that opened it, but the root's (that
+of a large file is closed in a thread as the call ends).
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import stat
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager
+
+from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile
+from copydesk.store import _os
+from copydesk.store.contents import (
+    Closing,
+    OpenContent,
+    States,
+    all_let_go,
+    digest_beside,
+    let_go,
+    read_at,
+    sha256_of,
+)
+from copydesk.store.displaced import Keep, LateLooks, keep_nothing, opened
+from copydesk.store.paths import MadeParents, Place, Root
+from copydesk.store.protocol import (
+    Document,
+    Durability,
+    Entry,
+    Named,
+    OpenFile,
+    OpenText,
+    Piece,
+    Staged,
+    TargetMoved,
+    Window,
+)
+from copydesk.store.refused import failed, kind_of
+from copydesk.store.replace import Hooks, refuse_existing, remove, staged_in_place, staged_new
+from copydesk.store.replace import staged_replacement as staged
+from copydesk.store.source_large import Known, LargeFile, from_line, last_lines
+from copydesk.store.staging import discard, is_temp, sweep, temps_of
+from copydesk.store.stamp import Stamp
+from copydesk.text import sizes
+from copydesk.text.relpath import PATH_BYTES, RelPath
+from copydesk.text.search import Sought
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.source import Whole
+
+MOST_NEW_PARENTS = 100
+"""So many directories are made for one new file; each is flushed to the disk."""
+
+
+class _Ready:
+    """A staged write whose OSError is a refusal; it keeps the parents that were made for it."""
+
+    def __init__(
+        self,
+        operation: str,
+        inner: Staged,
+        may_return: Callable[[], None],
+        parents: MadeParents | None = None,
+    ) -> None:
+        self._operation, self._inner, self._parents = operation, inner, parents
+        self._may_return = may_return
+
+    @property
+    def digest(self) -> str:
+        with _refusing(self._operation):
+            return self._inner.digest
+
+    def commit(self) -> Stamp:
+        with _refusing(self._operation):
+            stamp = self._inner.commit()
+        if self._parents is not None:
+            self._parents.keep()
+        return stamp
+
+    def put_back(self, sha256: str) -> None:
+        self._may_return()
+        with _refusing("put back"):
+            self._inner.put_back(sha256)
+        if self._parents is not None:
+            self._parents.let_go()
+
+
+@contextmanager
+def _refusing(operation: str) -> Generator[None]:
+    """What the operating system refuses within is a refusal."""
+    try:
+        yield
+    except OSError as refused:
+        raise failed(operation, refused) from refused
+
+
+def _require_real(place: Place, expected: RelPath | None) -> None:
+    if expected is not None and place.real != expected:
+        raise TargetMoved()
+
+
+_NAMES_COMPARED = 500
+_NAMES_GIVEN = 3
+
+
+def entries(dir_fd: int) -> tuple[Entry, ...]:
+    """The entries by name, copydesk's temporary files left out; raises OSError."""
+    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
+    return tuple(entry for entry in found if entry is not None)
+
+
+def similar(dir_fd: int, name: str) -> tuple[str, ...]:
+    """Up to three names of the directory close to `name`, of the first 500; raises OSError."""
+    shown = [_shown(other) for other in sorted(names(dir_fd))[:_NAMES_COMPARED]]
+    return tuple(difflib.get_close_matches(name, shown, _NAMES_GIVEN))
+
+
+def names(dir_fd: int) -> list[bytes]:
+    """The names in the directory, in no order; raises OSError."""
+    fd = _os.open_listing(dir_fd)
+    try:
+        found = [os.fsencode(name) for name in os.listdir(fd)]
+    finally:
+        _os.close_quietly(fd)
+    return [name for name in found if not is_temp(name)]
+
+
+def _entry(dir_fd: int, name: bytes) -> Entry | None:
+    try:
+        found = _os.lstat(dir_fd, name)
+        target = _os.readlink(dir_fd, name) if stat.S_ISLNK(found.st_mode) else None
+    except FileNotFoundError:
+        return None  # it went away meanwhile
+    if target is not None:
+        return Entry(_shown(name), "symlink", link_target=_shown(target))
+    if stat.S_ISREG(found.st_mode):
+        return Entry(_shown(name), "file", size_bytes=found.st_size)
+    return Entry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
+
+
+_READS_TRIED = 5
+_SURVEYED = 64
+_CHANGING = "EBUSY: the file changes while it is read"
+
+
+class Files(Closing):
+    """The files below the directory `root`.
+
+    Every method raises InvalidPath for a path that leads out of the root and Failed for
+    what the operating system refuses. Methods that need a file raise FileNotFound when
+    there is none and NotAFile(kind) when it is not a regular one. Each does the whole of
+    what it says or raises with nothing changed; `NotPutBack` is the one exception. Safe
+    to call from many threads until `close`; nothing here excludes two writers of one
+    file, that is the lock of the layer above.
+
+    `limit_bytes` is the largest file that is edited, `whole_bytes` the largest that is
+    loaded whole. `may_write` raises a refusal when a writer has lost the right to write;
+    it is asked right before each step that changes what a name leads to, or what stands
+    in a file, and `may_return` right before that is taken back. `keep` records what
+    another program wrote to a file at the moment that it was replaced.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        durability: Durability = "full",
+        limit_bytes: int = 64 << 20,
+        whole_bytes: int = sizes.WHOLE,
+        may_write: Callable[[], None] = lambda: None,
+        may_return: Callable[[], None] = lambda: None,
+        keep: Keep = keep_nothing,
+    ) -> None:
+        self._surveyed: dict[tuple[Stamp, str | None], Known] = {}
+        self._root = Root(os.fspath(root))
+        self._late = LateLooks(lambda real: self._root.place(real, follow=False), keep)
+        self._hooks = Hooks(may_write, may_return, keep, self._late)
+        self._durability: Durability = durability
+        self._limit_bytes = limit_bytes
+        self._whole_bytes = whole_bytes
+
+    def close(self) -> None:
+        """Let the root directory go."""
+        self._late.close()
+        all_let_go()
+        self._root.close()
+
+    @property
+    def root(self) -> str:
+        """The root's real path when it was opened, for showing and for other programs."""
+        return self._root.path
+
+    def resolve(self, path: RelPath, via: Callable[[RelPath], None] = lambda link: None) -> RelPath:
+        """The real path; what is missing at its end is taken as written.
+
+        `via` gets the real place of each link on the way, with what is still to go after
+        it, before it is followed, and may raise a refusal.
+        """
+        with self._root.place(path, via=via) as place:
+            return place.real
+
+    def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
+        """The real path and the stamp of a regular file, without opening it."""
+        now_ns = _os.now_ns()
+        with self._root.place(path) as place:
+            place.require_parent()
+            if not place.name:
+                raise NotAFile("directory")
+            try:
+                found = _os.lstat(place.dir_fd, place.name)
+            except FileNotFoundError:
+                raise FileNotFound() from None
+            except OSError as refused:
+                raise failed("stat", refused) from refused
+            return place.real, _stamp(found, now_ns)
+
+    def kind(self, path: RelPath) -> str:
+        """What stands at the path, in the words of NotAFile; a link at its end is a "symlink"."""
+        with self._root.place(path, follow=False) as place:
+            place.require_parent()
+            if not place.name:
+                return "directory"
+            try:
+                return kind_of(_os.lstat(place.dir_fd, place.name).st_mode)
+            except FileNotFoundError:
+                raise FileNotFound() from None
+            except OSError as refused:
+                raise failed("stat", refused) from refused
+
+    def open_names(self, names: Sequence[bytes]) -> int:
+        """A regular file by the names on its way, none a link, open for reading.
+
+        Names may be other than UTF-8. Raises FileNotFound, NotAFile, InvalidPath, Failed.
+        """
+        try:
+            fd = self._root.open_names(names)
+        except OSError as refused:
+            if refused.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO):
+                raise FileNotFound() from None
+            if refused.errno in (errno.ELOOP, errno.EXDEV, errno.EAGAIN):
+                raise InvalidPath("a symlink is on the way") from None
+            raise failed("open", refused) from refused
+        kind = kind_of(_os.fstat(fd).st_mode)
+        if kind != "file":
+            _os.close_quietly(fd)
+            raise NotAFile(kind)
+        return fd
+
+    def read(self, path: RelPath) -> Document:
+        """The whole file; FileTooLarge above the limit."""
+        for _ in range(_READS_TRIED):
+            with self.open_for_reading(path) as file:
+                data = self._read_whole(file)
+                if data is not None:
+                    return Document(file.real, data, file.stamp)
+        raise Failed("read", _CHANGING)
+
+    def window(
+        self, path: RelPath, first_line: int, most_bytes: int, named: str | None, *, last: bool
+    ) -> Window:
+        """Some lines of a file of any size, in bounded memory.
+
+        From line `first_line` (0-based) on, or with `last` the last so many lines.
+        `named` is the encoding that configuration names. Raises BinaryFile.
+        """
+        with self.open_for_reading(path) as file:
+            fd, stamp = file.fd, file.stamp
+            try:
+                if last:
+                    return last_lines(fd, stamp, first_line, most_bytes, named)
+                return from_line(self._large(file, named), fd, stamp, first_line, most_bytes)
+            except OSError as refused:
+                raise failed("read", refused) from refused
+            except TargetMoved:
+                raise Failed("read", _CHANGING) from None
+
+    @contextmanager
+    def text(
+        self, path: RelPath, named: Named, sought: Sequence[Sought] = ()
+    ) -> Generator[OpenText]:
+        """The file as a text; a large one is held in parts only. FileTooLarge above the limit.
+
+        `sought` is what will be sought in it, so that one pass may find it.
+        """
+        for _ in range(_READS_TRIED):
+            with self.open_for_reading(path) as file:
+                real, stamp = file.real, file.stamp
+                if stamp.size > self._limit_bytes:
+                    raise FileTooLarge(stamp.size, self._limit_bytes)
+                if stamp.size > sizes.LARGE:
+                    yield OpenText(real, stamp, self._large(file, named(real), sought))
+                    return
+                data = self._read_whole(file)
+            if data is not None:
+                told = digest_beside(data) if len(data) >= sizes.BESIDE else None
+                yield OpenText(real, stamp, Whole(Snapshot.of(data, named(real), told)))
+                return
+        raise Failed("read", _CHANGING)
+
+    @contextmanager
+    def open_for_reading(self, path: RelPath) -> Generator[OpenFile]:
+        """The file open for reading, of any size."""
+        fd, real = self._root.open_file(path)
+        size = 0
+        try:
+            stamp = _stamp_of_open(fd)
+            size = stamp.size
+            yield OpenFile(real, stamp, fd)
+        finally:
+            if size < sizes.BESIDE:
+                _os.close_quietly(fd)
+            else:
+                let_go(fd)
+
+    def content(self, path: RelPath) -> OpenContent:
+        """The bytes of a file of any size, to be read later; whoever asks closes it."""
+        fd, _ = self._root.open_file(path)
+        return OpenContent(fd)
+
+    def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[Entry, ...]]:
+        """The real path of a directory and its entries by name; InvalidPath when it is none.
+
+        Temporary files of copydesk are left out.
+        """
+        with self._root.open_dir(path) as place:
+            try:
+                return place.real, entries(place.dir_fd)
+            except OSError as refused:
+                raise failed("list", refused) from refused
+
+    def similar(self, path: RelPath) -> tuple[str, ...]:
+        """Up to three names beside a missing one that are close to it, closest first."""
+        with self._root.place(path) as place:
+            if place.missing or place.blocked:
+                return ()
+            try:
+                return similar(place.dir_fd, place.real.name)
+            except OSError as refused:
+                raise failed("list", refused) from refused
+
+    def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
+        """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
+        for _ in range(_READS_TRIED):
+            with self.open_for_reading(path) as file:
+                try:
+                    sha256 = sha256_of(file.fd, file.stamp.size)
+                    stands = file.stamp.stands_in(_os.fstat(file.fd))
+                except OSError as refused:
+                    raise failed("read", refused) from refused
+                if stands:
+                    return file.real, file.stamp, sha256
+        raise Failed("read", _CHANGING)
+
+    def replace(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        before_rename: Callable[[Callable[[], str]], None] | None = None,
+        expected_real: RelPath | None = None,
+        digest: str = "",
+    ) -> Stamp:
+        """Put `pieces` in the place of the file's bytes; give the new stamp.
+
+        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole
+        old content) are what was read; TargetMoved when that is not what stands
+        there any more, or when the path does not lead to `expected_real`.
+        `pieces` is iterated at most once; `digest` is the SHA-256 of them, where it is
+        known. `before_rename` is called before anything
+        changes, with what gives the SHA-256 of the new content when it is ready
+        (a TargetMoved may still follow the call; it is not called for a write in
+        place). A file with several links is written in place, and
+        `before_in_place` gets its old bytes first (a TargetMoved may still
+        follow the call). NotPutBack when such a write
+        broke off and the old bytes could not be put back.
+        """
+        ready = self.stage(
+            path,
+            expected,
+            expected_sha256,
+            pieces,
+            before_in_place=before_in_place,
+            digested=before_rename is not None,
+            expected_real=expected_real,
+            digest=digest,
+            revocable=False,
+        )
+        with ready as staged:
+            if before_rename is not None and expected.nlink == 1:
+                before_rename(lambda: staged.digest)
+            return staged.commit()
+
+    @contextmanager
+    def stage(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        pieces: Iterable[Piece],
+        *,
+        before_in_place: Callable[[bytes], None],
+        digested: bool = False,
+        expected_real: RelPath | None = None,
+        digest: str = "",
+        revocable: bool = True,
+    ) -> Generator[Staged]:
+        """The same as `replace`, ready and not yet done; what was not committed is gone after.
+
+        `before_in_place` is called by `commit`. `digested`: with the digest of the new content.
+        """
+        durability = self._durability
+        is_alone = expected.nlink == 1
+        with (
+            _refusing("write"),
+            self._target(path, expected_real, held=is_alone) as (place, old_fd),
+        ):
+            if is_alone:
+                made = staged(
+                    place,
+                    old_fd,
+                    expected,
+                    expected_sha256,
+                    pieces,
+                    durability=durability,
+                    hooks=self._hooks,
+                    digested=digested,
+                    digest=digest,
+                    revocable=revocable,
+                    states=self._states_of(expected, expected_sha256),
+                )
+                with made as replacement:
+                    yield _Ready("write", replacement, self._hooks.may_return)
+                return
+            in_place = staged_in_place(
+                place,
+                expected,
+                expected_sha256,
+                pieces,
+                before_in_place=self._asking_after(before_in_place),
+                durability=durability,
+            )
+            with in_place as overwriting:
+                yield _Ready("write", overwriting, self._hooks.may_return)
+
+    def create(
+        self,
+        path: RelPath,
+        data: bytes,
+        *,
+        make_parents: bool = True,
+        expected_real: RelPath | None = None,
+    ) -> tuple[RelPath, Stamp]:
+        """A new file; never one that was there or appears at the same moment.
+
+        FileExists for a regular file, NotAFile(kind) for anything else that has
+        the name (a dangling symlink too) and for a parent that is a file;
+        FileNotFound for a missing parent unless `make_parents`.
+        """
+        with _refusing("create"), self._new(path, expected_real) as place:
+            if not make_parents:
+                place.require_parent()
+            with MadeParents(place, flush=self._durability == "full") as parents:
+                new = staged_new(place, data, durability=self._durability, hooks=self._hooks)
+                with new as creation:
+                    stamp = creation.commit()
+                parents.keep()
+            return place.real, stamp
+
+    def check_new(self, path: RelPath) -> None:
+        """Raise what `create` would for what stands there now; nothing is made."""
+        with _refusing("create"), self._new(path, None) as place:
+            place.require_way()
+
+    @contextmanager
+    def stage_new(
+        self, path: RelPath, data: bytes, *, expected_real: RelPath | None = None
+    ) -> Generator[Staged]:
+        """The same as `create`, ready and not yet done; what was not committed is gone after.
+
+        The missing parents are there meanwhile.
+        """
+        flush = self._durability == "full"
+        with (
+            _refusing("create"),
+            self._new(path, expected_real) as place,
+            MadeParents(place, flush=flush) as parents,
+            staged_new(place, data, durability=self._durability, hooks=self._hooks) as creation,
+        ):
+            yield _Ready("create", creation, self._hooks.may_return, parents)
+
+    def remove(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+    ) -> None:
+        """Remove a file that is still what was read; else TargetMoved."""
+        with (
+            _refusing("remove"),
+            self._target(path, expected_real) as (place, old_fd),
+        ):
+            remove(
+                place,
+                old_fd,
+                expected,
+                expected_sha256,
+                durability=self._durability,
+                hooks=self._hooks,
+            )
+
+    def sweep(self, path: RelPath, before_ns: int) -> int:
+        """Remove temporary files of copydesk in a directory that a killed process left.
+
+        Those last written before `before_ns` (since the epoch); how many.
+        """
+        with _refusing("sweep"), self._root.open_dir(path) as place:
+            return sweep(place.dir_fd, before_ns)
+
+    def sweep_for(self, path: RelPath, known: Collection[str] | None = None) -> int:
+        """Remove what writes of a file that were broken off have left beside it; how many.
+
+        Nobody may be writing it. With `known`, the digests in hex of what copydesk has
+        recorded, any other content is recorded first, as another program's.
+        """
+        with _refusing("sweep"), self._root.place(path, follow=False) as place:
+            if place.missing or place.blocked or not place.name:
+                return 0
+            left = temps_of(place.dir_fd, place.name)
+            for name in left:
+                if known is not None:
+                    self._keep_unless(place, name, known)
+                discard(place.dir_fd, name)
+            return len(left)
+
+    def _large(self, file: OpenFile, named: str | None, sought: Sequence[Sought] = ()) -> LargeFile:
+        key = (file.stamp, named)
+
+        def keep(known: Known) -> None:
+            if file.stamp.settled:
+                if len(self._surveyed) >= _SURVEYED:
+                    self._surveyed.clear()
+                self._surveyed[key] = known
+
+        known = self._surveyed.get(key)
+        return LargeFile(file.fd, file.stamp, named, self._whole_bytes, sought, known, keep)
+
+    def _states_of(self, stamp: Stamp, sha256: str) -> States:
+        """The states of the digest of a file, where a pass over it has left any."""
+        for (known_stamp, _), known in list(self._surveyed.items()):
+            if known_stamp == stamp and known.survey.facts.digest == sha256:
+                return known.states
+        return ()
+
+    def _read_whole(self, file: OpenFile) -> bytes | None:
+        """The bytes, or None when somebody wrote meanwhile."""
+        size = file.stamp.size
+        if size > self._limit_bytes:
+            raise FileTooLarge(size, self._limit_bytes)
+        if size > self._whole_bytes:
+            raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
+        try:
+            data = read_at(file.fd, size, 0)
+            found = _os.fstat(file.fd)
+        except OSError as refused:
+            raise failed("read", refused) from refused
+        return data if len(data) == size and file.stamp.stands_in(found) else None
+
+    def _keep_unless(self, place: Place, name: bytes, known: Collection[str]) -> None:
+        """Record the content of a temporary file, unless its digest is known."""
+        with ExitStack() as held:
+            fd = opened(place, name, held)
+            size = _os.fstat(fd).st_size if fd >= 0 else 0
+            if size and sha256_of(fd, size) not in known:
+                self._hooks.keep(place.real, read_at(fd, size, 0), None)
+
+    def _asking_after(self, before_in_place: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        """The callback, and after it whether one may write."""
+
+        def before(old: bytes) -> None:
+            before_in_place(old)
+            self._hooks.may_write()
+
+        return before
+
+    @contextmanager
+    def _target(
+        self, path: RelPath, expected_real: RelPath | None, *, held: bool = True
+    ) -> Generator[tuple[Place, int]]:
+        """The place of a file and the file, open for reading; -1 unless it is to be `held` open."""
+        place, fd = self._root.open_target(path)
+        try:
+            if not held:  # a lease is given to who alone has the file open
+                _os.close_quietly(fd)
+                fd = -1
+            _require_real(place, expected_real)
+            yield place, fd
+        finally:
+            if fd >= 0:
+                let_go(fd)
+            place.close()
+
+    @contextmanager
+    def _new(self, path: RelPath, expected_real: RelPath | None) -> Generator[Place]:
+        """The place of a file that does not exist."""
+        with self._root.place(path, follow=False) as place:
+            self._check_name(place)
+            if not place.missing and not place.blocked:
+                refuse_existing(place)  # first: a link's real path is its target's
+            _require_real(place, expected_real)
+            yield place
+
+    def _check_name(self, place: Place) -> None:
+        """Raise InvalidPath for a file that no program could name, or with too many new parents."""
+        if len(place.missing) > MOST_NEW_PARENTS:
+            raise InvalidPath(f"more than {MOST_NEW_PARENTS} directories would have to be made")
+        whole = os.path.join(os.fsencode(self._root.path), str(place.real).encode())
+        if len(whole) > PATH_BYTES:
+            raise InvalidPath(f"the path has more than {PATH_BYTES} bytes with that of the root")
+        most = _os.name_bytes(place.dir_fd)
+        if any(len(name) > most for name in (*place.missing, place.name)):
+            raise InvalidPath(f"a name has more than {most} bytes")
+
+
+def _stamp_of_open(fd: int) -> Stamp:
+    now_ns = _os.now_ns()
+    try:
+        found = _os.fstat(fd)
+    except OSError as refused:
+        raise failed("stat", refused) from refused
+    return _stamp(found, now_ns)
+
+
+def _stamp(found: os.stat_result, now_ns: int) -> Stamp:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAFile(kind_of(found.st_mode))
+    return Stamp.of(found, now_ns)
