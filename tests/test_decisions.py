@@ -17,7 +17,8 @@ from copydesk.desk.decisions_sqlite import SqliteDecisions
 from copydesk.desk.policy import Approver, Policy, Why
 from copydesk.desk.redis.decisions import RedisDecisions
 from copydesk.desk.retention import PLANS_KEPT
-from copydesk.store.state import StateFile
+from copydesk.errors import StateFailed
+from copydesk.store.state import Mark, StateFile
 from copydesk.text.relpath import RelPath
 from redis_calls import connections
 
@@ -150,13 +151,15 @@ def test_who_approves(
 
 def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
     """What another process decides is seen, however soon after the last look."""
-    path = str(tmp_path / "decisions.sqlite")
-    other = SqliteDecisions(Database(StateFile(path)))
-    told = NotifyingDecisions(SqliteDecisions(Database(StateFile(path))), lambda: None, path)
-    assert other.untold("ann") == ()  # it makes the file
+    path, decided = str(tmp_path / "plans.sqlite"), tmp_path / "decided"
+    other, own = (
+        SqliteDecisions(Database(StateFile(path)), Mark(str(decided)).set) for _ in range(2)
+    )
+    told = NotifyingDecisions(own, lambda: None, Mark(str(decided)).stamp)
+    assert told.untold("ann") == ()  # it makes the file
     for number in range(300):
         if number % 7 == 0:  # as if it was written long ago: the look is remembered
-            os.utime(path, ns=(number, number))
+            os.utime(decided, ns=(number, number))
         assert told.untold("ann") == ()
         assert told.untold("ann") == ()
         one = decision(f"{number:08x}", time_ms=number)
@@ -165,4 +168,33 @@ def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
         assert told.untold("bob") == ()
         told.tell(one)
     other.close()
+    told.close()
+
+
+def test_nothing_is_decided_that_cannot_be_marked(tmp_path: Path) -> None:
+    """Other processes would never hear of it."""
+    (tmp_path / "decided").mkdir()
+    database = Database(StateFile(str(tmp_path / "plans.sqlite")))
+    decisions = SqliteDecisions(database, Mark(str(tmp_path / "decided")).set)
+    with pytest.raises(StateFailed):
+        decisions.take(decision())
+    assert decisions.of(decision().plan) is None
+    decisions.close()
+
+
+def test_asking_for_news_takes_no_transaction_while_nobody_decides(tmp_path: Path) -> None:
+    looks: list[str] = []
+
+    class Looking(SqliteDecisions):
+        def untold(self, owner: str) -> tuple[Decision, ...]:
+            looks.append(owner)
+            return super().untold(owner)
+
+    decided = tmp_path / "decided"
+    own = Looking(Database(StateFile(str(tmp_path / "plans.sqlite"))), Mark(str(decided)).set)
+    told = NotifyingDecisions(own, lambda: None, Mark(str(decided)).stamp)
+    told.untold("ann")
+    os.utime(decided, ns=(1, 1))
+    assert [told.untold("ann") for _ in range(5)] == [()] * 5
+    assert len(looks) == 2
     told.close()

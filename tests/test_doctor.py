@@ -154,8 +154,6 @@ def test_no_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 FILES = {
     "registry": "plans.sqlite",
-    "decisions": "decisions.sqlite",
-    "statistics": "tally.sqlite",
     "journal": "journal.sqlite",
 }
 

@@ -30,8 +30,6 @@ TEXT = "one\ntwo\nthree\n"
 
 NEEDED: dict[str, set[str]] = {
     "plans.sqlite": {"plan", "apply"},
-    "decisions.sqlite": set(),
-    "tally.sqlite": set(),
     "journal.sqlite": {"apply", "history", "undo", "write"},
     "snapshots.sqlite": set(),
 }
@@ -249,15 +247,22 @@ def test_without_decisions_nothing_passes_that_a_person_has_to_see(
 ) -> None:
     root = tmp_path / "root"
     shutil.copytree(used, root)
-    file = root / ".copydesk" / "decisions.sqlite"
+    file = root / ".copydesk" / "plans.sqlite"
     people = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
-    DAMAGES["header"](file)
+    plan = {"path": "a.txt", "content": "x"}
     with open_workspace(str(root), people) as opened:
-        hunk = call(opened, "prepare_file_append", by="agent", path="a.txt", content="x")["hunk_id"]
+        hunk = call(opened, "prepare_file_append", by="agent", **plan)["hunk_id"]
+        DAMAGES["header"](file)
         found = call(opened, "apply_file_modification", by="agent", hunk_id=hunk)
         assert (found["error"], found["file"]) == ("FAILED", str(file))
+        found = call(opened, "prepare_file_append", by="agent", apply="auto", **plan)
+        assert (found["error"], found["file"]) == ("FAILED", str(file))
+        found = call(opened, "create_new_file", by="agent", path="n.txt", content="x")
+        assert found["error"] == "APPROVAL_REQUIRED"
         assert (root / "a.txt").read_text() == TEXT
-        assert [one.what for one in repair(str(root))] == ["decisions"]
+        assert not (root / "n.txt").exists()
+        assert [one.what for one in repair(str(root))] == ["registry"]
+        hunk = call(opened, "prepare_file_append", by="agent", **plan)["hunk_id"]
         found = call(opened, "apply_file_modification", by="agent", hunk_id=hunk)
         assert found["status"] == "pending"
 

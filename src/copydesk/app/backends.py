@@ -27,7 +27,7 @@ from copydesk.desk.tally import Tally
 from copydesk.edit.plan import Plan
 from copydesk.errors import Failed
 from copydesk.store.protocol import TargetMoved
-from copydesk.store.state import EditIds, StateFolder
+from copydesk.store.state import EditIds, Mark, StateFolder
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -38,22 +38,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger("copydesk")
 
 _NEWS_SECONDS = 1.0
-"""How long to wait for a program that locks the decisions: each answer asks for news."""
+"""How long to wait for a program that locks plans and decisions: each answer asks for news."""
 
 _JOURNAL_BYTES = 64 << 20
 """A journal that ends with the process takes no more memory."""
 
 _COUNT_SECONDS = 0.1
-"""How long to wait for the statistics and the snapshots, which may be left out."""
+"""How long to wait for the snapshots, which may be left out."""
 
 
 def _nothing() -> None:
     """Nothing is locked, and no lock can be lost."""
 
 
-def _unchanged() -> tuple[int, int]:
+def _unknown() -> None:
+    """Nothing is known of what other processes decide."""
+
+
+def _unchanged() -> object:
     """No other process shares this backend."""
-    return 0, 0
+    return None
 
 
 class Losses:
@@ -92,11 +96,11 @@ class Backend:
     """The stores of a workspace, and its file locks.
 
     `state` is the state folder, where there is one, `databases` are the files in it by what
-    they hold, and `losses` is what they lost while they were in use. `decided_at` is the file
-    that is written with each decision. `changes` is a pair that differs once another process
-    has changed plans or decided; `seen` a value that differs once anything was recorded, None
-    where the files of the state folder show that. `may_write` and `may_return` raise Failed
-    when the calling thread has lost its lock. `on_close` is called last.
+    they hold, and `losses` is what they lost while they were in use. `decided` is a stamp that
+    differs after each decision of any process, None where nothing is known. `changes` is a
+    value that differs once plans were changed or decided on; `seen` one that differs once
+    anything was recorded, None where the files of the state folder show that. `may_write` and
+    `may_return` raise Failed when the calling thread has lost its lock. `on_close` is called last.
     """
 
     registry: Registry
@@ -106,8 +110,8 @@ class Backend:
     bases: Bases
     lanes: Lanes
     state: StateFolder | None = None
-    decided_at: str | None = None
-    changes: Callable[[], tuple[int, int]] = _unchanged
+    decided: Callable[[], tuple[int, int] | None] = _unknown
+    changes: Callable[[], object] = _unchanged
     seen: Callable[[], object] | None = None
     may_write: Callable[[], None] = _nothing
     may_return: Callable[[], None] = _nothing
@@ -179,11 +183,10 @@ def _in_folder(root: str, config: Config) -> Backend:
         )
 
     flushed: Literal["FULL", "OFF"] = "FULL" if config.durability == "full" else "OFF"
-    in_plans, in_decisions = database("plans.sqlite"), database("decisions.sqlite", _NEWS_SECONDS)
-    in_tally = database("tally.sqlite", _COUNT_SECONDS)
+    in_plans = database("plans.sqlite", _NEWS_SECONDS)
     in_journal = database("journal.sqlite", synchronous=flushed)
     in_snapshots = database("snapshots.sqlite", _COUNT_SECONDS, most_bytes=config.bases_bytes)
-    plans, decisions = SqliteRegistry(in_plans), SqliteDecisions(in_decisions)
+    plans, decided = SqliteRegistry(in_plans), Mark(state.path("decided"), state.make)
 
     def may_write() -> None:
         """Make a write start again whose lock or journal entry was lost with its file."""
@@ -192,20 +195,18 @@ def _in_folder(root: str, config: Config) -> Backend:
 
     return Backend(
         plans,
-        decisions,
-        SqliteTally(in_tally),
+        SqliteDecisions(in_plans, decided.set),
+        SqliteTally(in_plans),
         SqliteJournal(in_journal, EditIds(state.path("edit-ids"), state.make)),
         BasesBeside(SqliteSnapshots(in_snapshots, config.bases_bytes)),
         Lanes(locks, config.lock_seconds),
         state,
-        in_decisions.path,
-        changes=lambda: (plans.changes(), decisions.changes()),
+        decided.stamp,
+        changes=plans.changes,
         may_write=may_write,
         on_close=locks.close,
         databases={
             "registry": in_plans,
-            "decisions": in_decisions,
-            "statistics": in_tally,
             "journal": in_journal,
             "snapshots": in_snapshots,
         },
@@ -261,22 +262,22 @@ def name_of(root: str) -> str:
     return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
 
 
-_SETTLED_NS = 100_000_000
-"""A file written longer ago cannot have been written again with the same time."""
-
-_Stamp = tuple[int, int, int]
+Stamp = tuple[int, int]
 
 
 class NotifyingDecisions:
     """A decision store that notifies listeners on change, and is cheap to ask for news.
 
-    Every answer to a member asks for news, and mostly there is none: the time of the file at
-    `path` then says so without a transaction. It answers what the inner store would answer.
+    Every answer to a member asks for news, and mostly there is none. While `stamp` gives what it
+    gave then, there still is none, which takes no transaction; None says nothing.
+    It answers what the inner store would answer.
     """
 
-    def __init__(self, inner: Decisions, notify: Callable[[], None], path: str | None) -> None:
-        self._inner, self._notify, self._path = inner, notify, path
-        self._nothing: dict[str, _Stamp] = {}
+    def __init__(
+        self, inner: Decisions, notify: Callable[[], None], stamp: Callable[[], Stamp | None]
+    ) -> None:
+        self._inner, self._notify, self._stamp = inner, notify, stamp
+        self._nothing: dict[str, Stamp] = {}
         self.of, self.tell = inner.of, inner.tell
         self.forget, self.close = inner.forget, inner.close
 
@@ -302,17 +303,6 @@ class NotifyingDecisions:
         else:
             self._nothing[owner] = stamp
         return found
-
-    def _stamp(self) -> _Stamp | None:
-        """A stamp that changes with each write of the file; None when no stamp is reliable yet."""
-        if self._path is None:
-            return None
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        settled = time.time_ns() - found.st_mtime_ns > _SETTLED_NS
-        return (found.st_ino, found.st_size, found.st_mtime_ns) if settled else None
 
 
 class NotifyingRegistry:

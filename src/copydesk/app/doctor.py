@@ -188,9 +188,11 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
 
     with closing(shared_backend(root, config)) as backend:
         reads: dict[str, Callable[[], object]] = {
-            "registry": lambda: backend.registry.waiting(0),
-            "decisions": lambda: backend.decisions.untold(""),
-            "statistics": backend.tally.noted,
+            "registry": lambda: (
+                backend.registry.waiting(0),
+                backend.decisions.untold(""),
+                backend.tally.noted(),
+            ),
             "journal": lambda: backend.journal.entries(most=_MOST_EDITS),
         }
         try:

@@ -179,7 +179,7 @@ class OpenWorkspace(Closing):
             journal=self.journal,
             bases=bases,
             turns=turns,
-            decisions=NotifyingDecisions(self.decisions, self._notify, backend.decided_at),
+            decisions=NotifyingDecisions(self.decisions, self._notify, backend.decided),
             tally=self.tally,
             foreign=foreign,
             members=self.member,

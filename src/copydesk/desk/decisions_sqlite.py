@@ -6,10 +6,12 @@ as in `decisions`; of two that decide at once one is first, whatever the process
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from copydesk.desk.database import Database
 from copydesk.desk.decisions import Decision, Verdict, Version
+from copydesk.desk.registry_sqlite import CHANGES
 from copydesk.desk.retention import PLANS_KEPT
 
 _SCHEMA = """
@@ -19,7 +21,11 @@ CREATE TABLE IF NOT EXISTS decisions (
     before TEXT NOT NULL, after TEXT NOT NULL, reason TEXT NOT NULL, told INTEGER NOT NULL,
     PRIMARY KEY (hunk_id, prepared_ms)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS decisions_untold ON decisions (owner) WHERE told = 0
+CREATE INDEX IF NOT EXISTS decisions_untold ON decisions (owner) WHERE told = 0;
+CREATE TRIGGER IF NOT EXISTS decision_taken AFTER INSERT ON decisions
+BEGIN UPDATE changes SET count = count + 1; END;
+CREATE TRIGGER IF NOT EXISTS decision_withdrawn AFTER DELETE ON decisions
+BEGIN UPDATE changes SET count = count + 1; END
 """
 
 _COLUMNS = (
@@ -29,11 +35,14 @@ _ONE = "WHERE hunk_id = ? AND prepared_ms = ?"
 
 
 class SqliteDecisions:
-    """Decisions in a file. A power cut may forget the last ones: then they are asked for again."""
+    """Decisions in a file; `mark` is called in the transaction of each.
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        db.define(_SCHEMA)
+    A power cut may forget the last ones: then they are asked for again.
+    """
+
+    def __init__(self, db: Database, mark: Callable[[], None] = lambda: None) -> None:
+        self._db, self._mark = db, mark
+        db.define(CHANGES + _SCHEMA, on_new=mark)
 
     def take(self, decision: Decision) -> Decision:
         """Keep the decision, unless one is there: the one that is there then."""
@@ -50,6 +59,7 @@ class SqliteDecisions:
             decision.told,
         )
         with self._db.writing() as db:
+            self._mark()
             places = ", ".join("?" * len(row))
             db.execute(f"INSERT OR IGNORE INTO decisions ({_COLUMNS}) VALUES ({places})", row)
             found = db.execute(f"SELECT {_COLUMNS} FROM decisions {_ONE}", decision.plan)
@@ -90,11 +100,6 @@ class SqliteDecisions:
                 " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?)",
                 (before_ms, PLANS_KEPT - 1),
             )
-
-    def changes(self) -> int:
-        """A number that is another one when another process has decided or taken back."""
-        with self._db.reading() as db:
-            return int(db.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
         """Close the file."""

@@ -29,11 +29,12 @@ from copydesk.edit.request import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
-SCHEMA = 2
+SCHEMA = 3
 """The schema number of all that is stored, in SQLite and on Redis.
 
 A field that may be ignored by who does not know it is added without a new number; anything
-else that an older build would misread needs one. Builds before the first release had none.
+else that an older build would misread needs one. 3: decisions and statistics are in the file of
+the plans.
 """
 
 _SMALL = 4_096

@@ -28,14 +28,16 @@ _SMALL = 1 << 16
 _TINY = 1 << 12
 """A plan of fewer bytes is unpacked once, though all that wait are listed again and again."""
 
+CHANGES = """
+CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
+INSERT OR IGNORE INTO changes VALUES (1, 0);
+"""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS plans (
     id TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
     plan BLOB, ended TEXT, ended_ms INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS plans_by_age ON plans (created_ms);
-CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
-INSERT OR IGNORE INTO changes VALUES (1, 0);
 CREATE TRIGGER IF NOT EXISTS plan_added AFTER INSERT ON plans
 BEGIN UPDATE changes SET count = count + 1; END;
 CREATE TRIGGER IF NOT EXISTS plan_changed AFTER UPDATE ON plans
@@ -48,7 +50,7 @@ class SqliteRegistry:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        db.define(_SCHEMA)
+        db.define(CHANGES + _SCHEMA)
         self._forgot_ms = 0
 
     def add(self, plan: Plan) -> bool:
@@ -112,7 +114,7 @@ class SqliteRegistry:
         return tuple(found)
 
     def changes(self) -> int:
-        """A number that grows whenever the set of plans changes, whichever process did it."""
+        """A number that grows with each change of plans and decisions, whichever process did it."""
         with self._db.reading() as db:
             return int(db.execute("SELECT count FROM changes").fetchone()[0])
 

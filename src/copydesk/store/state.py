@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ _OPERATION = "use the state folder"
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _EDIT_IDS = re.compile(rb"(\d{15}) ([0-9a-f]{16})\n")
 _MOST_LINE = 64
+_SURELY_NS = 100_000_000
+"""A file that was marked longer ago cannot have been marked again with the same time."""
 
 
 class StateFolder:
@@ -192,3 +195,34 @@ class EditIds:
                 os.write(fd, f"{highest:015d} {history}\n".encode())
             finally:
                 os.close(fd)
+
+
+class Mark:
+    """An empty file in the state folder; its time says when something last happened."""
+
+    def __init__(self, path: str, make_folder: Callable[[], object] = lambda: None) -> None:
+        self._path, self._make_folder = path, make_folder
+
+    def set(self) -> None:
+        """It happens now. Raises StateFailed."""
+        self._make_folder()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
+        try:
+            fd = os.open(self._path, flags, 0o600)
+            try:
+                os.utime(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _failed(self._path, error) from None
+
+    def stamp(self) -> tuple[int, int] | None:
+        """Inode and time (ns since 1970): others when it happened again. None: nothing is known."""
+        try:
+            found = os.lstat(self._path)
+        except OSError:
+            with suppress(StateFailed):
+                self.set()
+            return None
+        is_old = time.time_ns() - found.st_mtime_ns > _SURELY_NS
+        return (found.st_ino, found.st_mtime_ns) if is_old else None

@@ -153,7 +153,7 @@ class Hunks:
                     await _tell(connection, known.keys() != now.keys(), changed)
             known = now
 
-    async def _changes(self, known: tuple[int, int] | None) -> tuple[int, int] | None:
+    async def _changes(self, known: object) -> object:
         """What tells that another process has planned or decided something."""
         try:
             return await anyio.to_thread.run_sync(self._opened.changes)
