@@ -21,6 +21,7 @@ from copydesk.app.doctor import examine, repair
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.records import SCHEMA
 from copydesk.errors import SchemaMismatch
+from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Report
 from mcp_wires import HELLO, request
 from test_mcp_stdio import Process
@@ -135,6 +136,7 @@ def test_a_damaged_file_stops_only_what_needs_it(
     with open_workspace(str(root), FAST) as opened:
         found = done(opened, root)
         check(found, root, name, sure=damage in SURE)
+        opened._backend.bases.shown("local", RelPath.parse("a.txt"))  # which waits for the texts
         bad = {one.what for one in examine(str(root)) if not one.ok}
         if damage in SURE:  # remembered texts are begun anew by themselves
             assert len(bad) == (name != "snapshots.sqlite" or damage == "folder")
