@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text.nearest import closest_lines
+from copydesk.text.nearest import nearest_lines
 from copydesk.text.search import found_in, matching_lines
 from copydesk.text.snapshot import Snapshot
 from texts import LINES, snapshots
@@ -96,8 +96,8 @@ def test_matching_is_what_the_texts_of_lines_say(base: Snapshot, text: str) -> N
 
 
 @given(snapshots, st.text(min_size=1, max_size=12) | anchors)
-def test_closest_lines_are_few_and_of_the_file(base: Snapshot, text: str) -> None:
-    found = closest_lines(base, text)
+def test_nearest_lines_are_few_and_of_the_file(base: Snapshot, text: str) -> None:
+    found = nearest_lines(base, text)
     assert len(found) <= 3
     assert len(set(found)) == len(found)
     assert set(found) <= set(range(base.line_count))
@@ -129,12 +129,12 @@ def write_file(path, text):
 @pytest.mark.parametrize("padding", [0, 10_000])
 def test_closest(text: str, expected: list[int], padding: int) -> None:
     base = Snapshot.of(PROGRAM + b"# 0123456789\n" * padding)
-    assert closest_lines(base, text)[:1] == expected
+    assert nearest_lines(base, text)[:1] == expected
 
 
 def test_the_closest_comes_first() -> None:
     base = Snapshot.of(b"alpha beta gamma delta\nalpha beta gamma\nalpha beta gamna\n")
-    assert closest_lines(base, "alpha beta gamma!")[0] == 1
+    assert nearest_lines(base, "alpha beta gamma!")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -155,5 +155,5 @@ def test_closest_is_bounded(line: str, text: str, most: int) -> None:
     base = Snapshot.of(raw * min(most, 5_000_000 // len(raw) + 1))
     assert base.line_count
     start = time.process_time()
-    closest_lines(base, text)
+    nearest_lines(base, text)
     assert time.process_time() - start < 3

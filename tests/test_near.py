@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text.nearest import closest_lines, nearest, nearest_of
+from copydesk.text.nearest import nearest, nearest_lines, nearest_of
 from copydesk.text.snapshot import Snapshot
 from texts import snapshots
 
@@ -79,7 +79,7 @@ def test_all_texts_are_sought_at_once() -> None:
 
 
 def test_the_closest_line_among_many() -> None:
-    assert closest_lines(SIMILAR, MANY[AT].replace("value", "vlaue"))[0] == AT
+    assert nearest_lines(SIMILAR, MANY[AT].replace("value", "vlaue"))[0] == AT
 
 
 def check(have: str, sought: str, where: tuple[int, int], *diff: str) -> None:

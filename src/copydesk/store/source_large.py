@@ -20,7 +20,7 @@ from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
 from copydesk.text.encoding import UNKNOWN, Encoding, detect_head
 from copydesk.text.line_index import Lines, lines_of
-from copydesk.text.nearest import Close
+from copydesk.text.nearest import NearestLines
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
 from copydesk.text.source import Excerpt, Survey, Surveyor, Whole
@@ -105,7 +105,7 @@ class LargeFile:
         return self._found[wanted]
 
     def close_to(self, text: str) -> Sequence[int]:
-        survey, close = self.survey, Close(text)
+        survey, close = self.survey, NearestLines(text)
         encoding, bare = survey.encoding, replace(survey.encoding, bom=b"")
         joined = _Joined(encoding)
         with self._reading():
@@ -117,7 +117,7 @@ class LargeFile:
                     close.take(Snapshot(lines, bare), first)
         if joined.too_long and self.size <= min(sizes.NEAR, self._whole_bytes):
             return Whole(self.whole()).close_to(text)
-        return close.lines()
+        return close.lines
 
     def around(self, start: int, stop: int) -> Text:
         return self._with([(start, stop)])

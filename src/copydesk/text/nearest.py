@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
-from copydesk.text.diff import Common, Gap, align, longest
+from copydesk.text.diff import Gap, align, longest
 from copydesk.text.search import Plain, places
 from copydesk.text.snapshot import Snapshot
 
@@ -120,10 +120,8 @@ def _lines(data: bytes, marks: set[int]) -> dict[int, int]:
 
 
 _CLOSE = 0.6
-_CANDIDATES = 64
 _COMPARED = 200
-_SCORED = 16
-_FEW = 300
+_NEAREST_LINES = 3
 _WORTH = 0.45
 _SPOTS = 12
 _SPOTS_OF_LONG = 3
@@ -378,78 +376,43 @@ def _cut(line: str, at: int, width: int) -> str:
     return "…" * (start > 0) + shown + "…" * (start + width < len(line))
 
 
-def closest_lines(base: Snapshot, text: str, most: int = 3) -> list[int]:
-    """Up to `most` lines, 0-based, that are most like `text`, the closest first."""
-    close = Close(text)
-    close.take(base, 0)
-    return close.lines(most)
+def nearest_lines(base: Snapshot, text: str) -> list[int]:
+    """Up to three lines, 0-based, that are most like `text`, the nearest first."""
+    found = NearestLines(text)
+    found.take(base, 0)
+    return found.lines
 
 
-class Close:
-    """The lines most like a text, of a file that comes in blocks of whole lines.
+class NearestLines:
+    """The lines most like one text, of a file that comes in blocks of whole lines.
 
-    Bounded on any file: candidates are the lines that share the rarest pieces
-    of the text, only their first characters are compared, and only those with
-    the longest common subsequence are compared by their blocks (which is cubic).
+    Case is ignored. Of each line the stretch around the likeliest spot is compared.
     """
 
     def __init__(self, text: str) -> None:
-        self._text = text.strip()[:_COMPARED]
-        self._wanted = self._text.casefold()
-        self._heads: dict[int, str] = {}
-        self._count = 0
+        self._wanted = text.strip()[:_COMPARED].encode().lower()
+        self._found: list[tuple[float, int, int]] = []
+
+    @property
+    def lines(self) -> list[int]:
+        """Up to three lines, 0-based, the nearest first."""
+        return [line for _, _, line in self._found]
 
     def take(self, base: Snapshot, first_line: int) -> None:
         """Look at the next lines, the first of which is `first_line` of the file."""
         if not self._wanted:
             return
-        self._count += base.line_count
-        few = self._count <= _FEW
-        for line in range(base.line_count) if few else _candidates(base, self._text):
-            self._heads[first_line + line] = _head(base, line)
-        if not few:
-            self._heads = {line: self._heads[line] for line in self._likely()}
-
-    def lines(self, most: int = 3) -> list[int]:
-        """Up to `most` lines, 0-based, the closest first."""
-        scored: list[tuple[float, int]] = []
-        for line in self._likely():
-            matcher = SequenceMatcher(None, self._wanted, self._heads[line], autojunk=False)
-            size = sum(block.size for block in matcher.get_matching_blocks())
-            similarity = _similarity(size, self._wanted, self._heads[line])
-            if similarity >= _CLOSE:
-                scored.append((-similarity, line))
-        return [line for _, line in sorted(scored)[:most]]
-
-    def _likely(self) -> list[int]:
-        """The lines that are worth a close look, the likeliest first."""
-        heads = self._heads
-        return sorted(heads, key=lambda at: (-_bound(self._wanted, heads[at]), at))[:_SCORED]
-
-
-def _head(base: Snapshot, line: int) -> str:
-    """The start of the line, as far as it is compared."""
-    return base.encoding.decode(base.key(line)[: 8 * _COMPARED]).strip()[: 2 * _COMPARED].casefold()
-
-
-def _similarity(same: int, wanted: str, have: str) -> float:
-    """From 0 to 1, for so many equal characters; a longer line may hold the text within."""
-    ratio = 2 * same / (len(wanted) + len(have))
-    return max(ratio, 0.9 * same / len(wanted)) if len(have) > len(wanted) else ratio
-
-
-def _bound(wanted: str, have: str) -> float:
-    """A similarity that no comparison by blocks exceeds, at a small cost."""
-    common = Common(wanted)
-    common.take(have)
-    return _similarity(common.length(), wanted, have)
-
-
-def _candidates(base: Snapshot, wanted: str) -> list[int]:
-    """Lines that share pieces with `wanted`, in its own case or in lower case, rare ones first."""
-    try:
-        data = Plain.of(base).data
-    except EncodingRefused:
-        return []
-    found = likely(data, [wanted.encode()], _CANDIDATES)[0]
-    return list(dict.fromkeys(spot.line for spot in found))
+        try:
+            data = Plain.of(base).data.lower()
+        except EncodingRefused:
+            return
+        wanted, size = self._wanted.decode(), len(self._wanted)
+        found: dict[int, tuple[float, int]] = {}
+        for spot in likely(data, [self._wanted], _SPOTS)[0]:
+            have = _window(data, spot, 1, size)[0].strip()
+            likeness = _likeness([wanted], [have])
+            if likeness >= _CLOSE:
+                rank = (-likeness, abs(len(have) - len(wanted)))
+                found[spot.line] = min(rank, found.get(spot.line, rank))
+        ranked = ((*rank, first_line + line) for line, rank in found.items())
+        self._found = sorted((*self._found, *ranked))[:_NEAREST_LINES]

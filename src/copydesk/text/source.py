@@ -15,7 +15,7 @@ from typing import Protocol
 from copydesk.errors import BinaryFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UNKNOWN, UTF8, Encoding, detect_head
-from copydesk.text.nearest import closest_lines
+from copydesk.text.nearest import nearest_lines
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import Snapshot, Text
 
@@ -97,7 +97,7 @@ class Whole:
         return found
 
     def close_to(self, text: str) -> Sequence[int]:
-        return closest_lines(self._base, text)
+        return nearest_lines(self._base, text)
 
     def around(self, start: int, stop: int) -> Text:
         return self._base
