@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from copydesk.text.relocation import Carried, Keys, Relocation
+from copydesk.text.relocation import Carried, LineKeys, Relocation
 
 BOM = b"\xef\xbb\xbf"
 
@@ -23,7 +23,9 @@ def carry_hunk(base: bytes, changes: Sequence[Change], current: bytes) -> bytes 
     neighbours. All ranges are carried, in order, or none.
     """
     old, now = split(base.removeprefix(BOM)), split(current.removeprefix(BOM))
-    relocation = Relocation(Keys.of([bare(x) for x in old]), Keys.of([bare(x) for x in now]))
+    relocation = Relocation(
+        LineKeys.of([bare(x) for x in old]), LineKeys.of([bare(x) for x in now])
+    )
     placed: list[tuple[int, int, list[bytes]]] = []
     end = 0
     for start, stop, new in changes:

@@ -20,7 +20,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.text.relocation import Ambiguous, Carried, Changed, Keys, Relocation, Verdict, carry
+from copydesk.text.relocation import (
+    Ambiguous,
+    Carried,
+    Changed,
+    LineKeys,
+    Relocation,
+    Verdict,
+    carry,
+)
 from drift_adapter import BOM, Change, carry_hunk
 
 FEW = st.lists(st.sampled_from([b"a", b"b", b"", b"}"]), max_size=10)
@@ -308,9 +316,9 @@ def test_hunks_that_touch_different_lines_do_not_reject_each_other(
 
 @given(FEW, FEW, st.data())
 def test_digests_serve_as_texts(a: list[bytes], b: list[bytes], data: st.DataObject) -> None:
-    def digested(text: list[bytes]) -> Keys:
+    def digested(text: list[bytes]) -> LineKeys:
         loose = [hashlib.sha256(line.rstrip()).digest() for line in text]
-        return Keys(text, loose, hashlib.sha256(b"").digest())
+        return LineKeys(text, loose, hashlib.sha256(b"").digest())
 
     start = data.draw(st.integers(-1, len(a)))
     stop = data.draw(st.integers(start + 1, len(a) + 1))

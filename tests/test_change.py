@@ -206,38 +206,3 @@ def test_a_rebased_set_replaces_the_same_bytes(case: tuple[bytes, ChangeSet, Cha
         data[e.start : e.stop] for e in a.edits
     )
     assert b"".join(e.new for e in mine.edits) == b"".join(e.new for e in a.edits)
-    for edit in a.edits:
-        if edit.start < edit.stop:
-            assert b.position_after(edit.start) in range(len(now))
-
-
-@given(ones)
-def test_position_after(case: tuple[bytes, ChangeSet]) -> None:
-    data, change = case
-    after = change.apply(data)
-    places = [change.position_after(i) for i in range(len(data))]
-    assert change.position_after(len(data)) == len(after)
-    for i, place in enumerate(places):
-        inside = any(e.start <= i < e.stop for e in change.edits)
-        assert (place is None) == inside
-        assert place is None or after[place] == data[i]
-    kept = [place for place in places if place is not None]
-    assert sorted(set(kept)) == kept
-
-
-@pytest.mark.parametrize(
-    ("spelled", "position", "expected"),
-    [
-        ("", 4, 4),
-        ("4-4=ab", 3, 3),
-        ("4-4=ab", 4, 6),
-        ("4-6=ab", 4, None),
-        ("4-6=ab", 5, None),
-        ("4-6=", 6, 4),
-        ("9-9=ab", 9, 11),
-        ("0-9=", 9, 0),
-        ("0-9=", 0, None),
-    ],
-)
-def test_one_position_after(spelled: str, position: int, expected: int | None) -> None:
-    assert made(9, spelled).position_after(position) == expected

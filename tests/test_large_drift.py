@@ -18,7 +18,7 @@ from copydesk.desk.outcome import Applied, Planned, Rejected
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text import sizes
-from copydesk.text.relocation import Keys, Relocation
+from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from test_large import PATH, TOOL, Desks, desks, numbered
@@ -185,10 +185,10 @@ def drifted(draw: st.DrawFn, text: bytes) -> bytes:
 def test_digests_carry_what_lines_carry(data: st.DataObject, text: bytes) -> None:
     base = Snapshot.of(text)
     now = Snapshot(data.draw(drifted(text), "now"), base.encoding)
-    by_lines = Relocation(Keys.of(base.keys), Keys.of(now.keys))
+    by_lines = Relocation(LineKeys.of(base.keys), LineKeys.of(now.keys))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sizes, "BLOCK", data.draw(st.sampled_from((1, 8, 1 << 20)), "block"))
-        by_digest = Relocation(Keys.by_digest(base), Keys.by_digest(now))
+        by_digest = Relocation(LineKeys.by_digest(base), LineKeys.by_digest(now))
     for start in range(-1, base.line_count + 1):
         for stop in range(start + 1, min(start + 4, base.line_count + 2)):
             assert by_lines.carry(start, stop) == by_digest.carry(start, stop)

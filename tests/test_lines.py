@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.text import line_index
-from copydesk.text.line_index import Lines, lines_of
+from copydesk.text.line_index import LineIndex, lines_of
 
 TEXTS = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"bcd", b"\n\n\n", b"x" * 9])).map(b"".join)
 
 
-def answers(index: Lines, first: int, size: int, asked: list[int]) -> list[int]:
+def answers(index: LineIndex, first: int, size: int, asked: list[int]) -> list[int]:
     """All that an index says, asked for bytes and lines in this order and in their own."""
     bytes_asked = [min(first + at, size) for at in asked]
     found = [index.at(byte) for byte in bytes_asked]

@@ -33,8 +33,8 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
-    Expected,
     Insert,
+    Preconditions,
     RangeEdit,
     Request,
     StringEdit,
@@ -177,7 +177,7 @@ class Desk(Closing):
         """
         request = BatchEdit.of(RelPath.parse(path), edits)
         check_request(request)
-        expected = Expected(expected_mtime_ms, expected_size_bytes, expected_sha256)
+        expected = Preconditions(expected_mtime_ms, expected_size_bytes, expected_sha256)
         batches = self._opened.batches
         try:
             return batches.edit(self._member, "BatchEdit", request, expected, dry=dry_run)

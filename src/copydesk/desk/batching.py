@@ -19,7 +19,7 @@ from copydesk.desk.writing import Job, Writer
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.draft import compose, whole_text
 from copydesk.edit.locate import Place
-from copydesk.edit.request import Append, BatchEdit, Expected, StringEdit
+from copydesk.edit.request import Append, BatchEdit, Preconditions, StringEdit
 from copydesk.errors import FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
@@ -117,7 +117,7 @@ class Batching:
         self._set, self._writer = setting, writer
 
     def edit(
-        self, member: Member, tool: str, request: BatchEdit, expected: Expected, *, dry: bool
+        self, member: Member, tool: str, request: BatchEdit, expected: Preconditions, *, dry: bool
     ) -> Rewrite:
         """Make all edits or none; `dry` only tells what they would come to.
 
@@ -135,7 +135,7 @@ class Batching:
         tool: str,
         path: RelPath,
         edit: StringEdit,
-        expected: Expected,
+        expected: Preconditions,
         *,
         dry: bool,
     ) -> Rewrite:
@@ -163,7 +163,7 @@ class Batching:
             start = base.start(after_line)
             return Batch(draft.change, ((start, start),), 0, draft.escapes)
 
-        return self._rewrite(member, tool, path, Expected(), made, dry=False)
+        return self._rewrite(member, tool, path, Preconditions(), made, dry=False)
 
     def write(
         self,
@@ -171,7 +171,7 @@ class Batching:
         tool: str,
         path: RelPath,
         content: str,
-        expected: Expected,
+        expected: Preconditions,
         *,
         overwrite: bool,
         blindly: bool = False,
@@ -229,7 +229,7 @@ class Batching:
         member: Member,
         tool: str,
         path: RelPath,
-        expected: Expected,
+        expected: Preconditions,
         compiled: Callable[[Snapshot], Batch],
         *,
         dry: bool,

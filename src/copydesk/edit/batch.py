@@ -1,7 +1,6 @@
 """Several replacements of one file as one change set: all of them, or a refusal.
 
-What lives here: what a batch of string edits becomes. What must not: the disk,
-the envelope. Invariants: every text is sought in the original; each stands
+Invariants: every text is sought in the original; each stands
 there once; regions share no byte; bytes that an edit keeps are kept as they are.
 
 Where users could expect one thing or another:
@@ -43,7 +42,7 @@ from copydesk.text.nearest import nearest_of
 from copydesk.text.search import (
     SHOWN,
     Matches,
-    Plain,
+    NormalizedText,
     Span,
     find_all,
     find_apart,
@@ -164,7 +163,7 @@ def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str]]:
     if not base.encoding.escapes:
         return []
     pattern = base.encoding.pattern(edit.old.replace("\r\n", "\n"))
-    return [] if pattern is None else Plain.of(base).find(pattern)
+    return [] if pattern is None else NormalizedText.of(base).find(pattern)
 
 
 class _Replacement(NamedTuple):

@@ -1,9 +1,7 @@
 """A draft: a request at its place in one snapshot, as a change set with remarks.
 
-What lives here: how new text becomes bytes of the file (encoding, line ends,
-the newline at the end of the file). What must not: the disk, ids, time, words.
-Invariant: every byte outside of the place stays, but for the newline that the
-end of the file must have; that one is remarked.
+Invariant: every byte outside of the place stays, but for the newline that the end of the file must
+have; that one is remarked.
 """
 
 from __future__ import annotations

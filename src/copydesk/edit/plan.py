@@ -1,8 +1,4 @@
-"""A plan: an edit that was shown and waits to be applied. A value; the registry keeps it.
-
-What lives here: `Plan`, what a `Conclusion` of one can be. What must not: the
-base text itself (it is kept once for all plans on it, by digest).
-"""
+"""A plan: an edit that was shown and waits to be applied. Its base text is kept by digest."""
 
 from __future__ import annotations
 

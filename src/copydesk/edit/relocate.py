@@ -20,8 +20,8 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
-from copydesk.text.position_map import Followed, follow, follow_through, standing
-from copydesk.text.relocation import Ambiguous, Carried, Keys, Reason, Relocation
+from copydesk.text.position_map import Met, follow, follow_through, smallest_span
+from copydesk.text.relocation import Ambiguous, Carried, LineKeys, Reason, Relocation
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
 from copydesk.text.unified import Region, touched
@@ -72,10 +72,10 @@ def place_of(
         return end_of(now)
     if plan.base_digest == now.digest:
         return plan.place
-    followed = _followed(plan, now, known) if now.size > sizes.LARGE else None
+    followed = _mapped_place(plan, now, known) if now.size > sizes.LARGE else None
     base = None if followed else find()
     if base is None and followed is None:
-        followed = _followed(plan, now, known)
+        followed = _mapped_place(plan, now, known)
     if followed is not None:
         _check_not_put(plan, now, followed, known or ())
         return followed
@@ -143,7 +143,7 @@ def _standing(region: Region, text: Text) -> int | None:
     )
 
 
-def _followed(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
+def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
     """The plan's place after changes that are all known; raises ContentChanged.
 
     None when they are not, or do not tell what became of each line.
@@ -158,11 +158,11 @@ def _followed(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> P
     if span is None:
         return None
     found = follow(*span, known)
-    if not isinstance(found, Followed):
-        if found.old > span[1] - span[0] and found.new:
+    if isinstance(found, Met):
+        reason = _reason(found, span[1] - span[0], foot)
+        if reason is None:
             return None
-        inserted = not found.old and foot[1] - foot[0] > 1
-        raise ContentChanged("parted" if inserted else "gone", _lines(*foot))
+        raise ContentChanged(reason, _lines(*foot))
     start, stop = found.start, found.start + span[1] - span[0]
     around = now.holding([(start, stop)])
     at = around.line_at(start)
@@ -170,6 +170,17 @@ def _followed(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> P
     if last > around.line_count or span_of(around, at, last) != (start, stop):
         raise ContentChanged("gone", _lines(*foot))  # the bytes are there, but in longer lines
     return place.moved(at - foot[0])
+
+
+def _reason(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
+    """Why a footprint of `size` bytes is lost to the change that it met.
+
+    None where something larger was replaced as a whole (the file, a range around it):
+    that does not say what became of each line.
+    """
+    if met.old > size and met.new:
+        return None
+    return "parted" if not met.old and foot[1] - foot[0] > 1 else "gone"
 
 
 def comparable(text: Text | Source) -> bool:
@@ -207,7 +218,7 @@ class Drift:
     def shift(self, foot: tuple[int, int]) -> int:
         """By how many lines a footprint has moved; raises ContentChanged, AmbiguousMatch."""
         self.met = None
-        at = None if self.known is None else self._followed(foot, self.known)
+        at = None if self.known is None else self._mapped(foot, self.known)
         if at is not None:
             return at - foot[0]
         relocation = self._relocation
@@ -226,16 +237,15 @@ class Drift:
         base, now = self.base, self.now
         if isinstance(base, Snapshot) and isinstance(now, Snapshot):
             if max(base.size, now.size) <= sizes.LARGE:
-                return Relocation(Keys.of(base.keys), Keys.of(now.keys))
+                return Relocation(LineKeys.of(base.keys), LineKeys.of(now.keys))
             if comparable(base) and comparable(now):
-                return Relocation(Keys.by_digest(base), Keys.by_digest(now))
+                return Relocation(LineKeys.by_digest(base), LineKeys.by_digest(now))
         return None  # too large, or only some lines are at hand
 
-    def _followed(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
+    def _mapped(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
         """The footprint's first line after the known changes; raises ContentChanged.
 
-        None when it stood in something larger that was replaced as a whole (the
-        file, a range around it), which does not say what became of each line.
+        None when they do not say what became of each line.
         """
         base, now = self.base, self.now
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
@@ -244,12 +254,12 @@ class Drift:
             found = follow(*span, known)
         else:
             found = follow_through(*span, known, taken_back)
-        if not isinstance(found, Followed):
+        if isinstance(found, Met):
             self.met = found.step
-            if found.old > base.start(high) - base.start(low) and found.new:
+            reason = _reason(found, base.start(high) - base.start(low), foot)
+            if reason is None:
                 return None
-            inserted = not found.old and foot[1] - foot[0] > 1
-            raise self._changed(foot, "parted" if inserted else "gone")
+            raise self._changed(foot, reason)
         at = now.line_at(found.start) if foot[0] >= 0 else 0
         end = at + high - low
         whole = end <= now.line_count if foot[1] <= base.line_count else end == now.line_count
@@ -331,7 +341,7 @@ def needed(inverse: ChangeSet, known: Sequence[ChangeSet]) -> Iterator[tuple[int
     """
     for at, one in enumerate((inverse, *known)):
         for edit in one.edits:
-            yield standing(edit.start, edit.stop, known[at:])
+            yield smallest_span(edit.start, edit.stop, known[at:])
 
 
 def lines_of(inverse: ChangeSet, after: Text) -> tuple[int, int]:

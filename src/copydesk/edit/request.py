@@ -16,7 +16,7 @@ from copydesk.text.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Preconditions:
     """What the caller knows of the file: milliseconds since 1970, bytes, hex of the SHA-256."""
 
     mtime_ms: int | None = None
@@ -195,7 +195,7 @@ class Terms:
     expected_old: str | None = None
     existing_hunk_id: str | None = None
     auto: bool = False
-    expected: Expected | None = None
+    expected: Preconditions | None = None
 
 
 def content_lines(content: str) -> list[str]:

@@ -19,7 +19,7 @@ from copydesk.store.refused import failed
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
 from copydesk.text.encoding import UNKNOWN, Encoding, detect_head
-from copydesk.text.line_index import Lines, lines_of
+from copydesk.text.line_index import LineIndex, lines_of
 from copydesk.text.nearest import NearestLines
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
@@ -62,7 +62,7 @@ class LargeFile:
         self._fd, self._stamp, self._named, self._whole_bytes = fd, stamp, named, whole_bytes
         self._sought, self._known, self._keep = tuple(sought), known, keep
         self._found: dict[tuple[Sought, ...], tuple[Hits, ...]] = {}
-        self._blocks: dict[int, Lines] = {}
+        self._blocks: dict[int, LineIndex] = {}
 
     @property
     def size(self) -> int:

@@ -1,12 +1,8 @@
 """Whether lines carried from one text to another are surely the same ones.
 
-What lives here: what speaks for and against one footprint standing at one
-place: longest alignments, lines that are unique, look-alikes, lines that moved.
-What must not: the choice of the place, and the verdict (`copydesk.text.relocation`).
-Invariant: every answer in doubt is no.
-
-Lines are numbers, equal for lines equal but for trailing blanks; the start and
-the end of the file are a line each, of a number of its own.
+What counts: longest alignments, unique lines, look-alikes, lines that moved. Invariant: every
+answer in doubt is no. Lines are numbers, equal for lines equal but for trailing blanks; the start
+and the end of the file are a line each, with numbers of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ _STEPS = 4_000_000
 """Most lines compared with look-alikes of one footprint. Beyond it nothing is certain."""
 
 
-class Foot(NamedTuple):
+class Footprint(NamedTuple):
     """A footprint of `size` lines at `base`, carried to `now`, and how far they agree around it.
 
     Lines are counted with the start of the file as line 0; `above` and `below`
@@ -41,7 +37,7 @@ class Foot(NamedTuple):
     below: int
 
 
-class Pair:
+class TextPair:
     """Two texts as numbered lines, with all that is known of how they go together."""
 
     def __init__(self, base: list[int], now: list[int], blank: int | None) -> None:
@@ -50,13 +46,13 @@ class Pair:
         self._blank = blank
         self.alignment = align(base, now)
 
-    def foot(self, line: int, at: int, size: int) -> Foot:
+    def foot(self, line: int, at: int, size: int) -> Footprint:
         """The footprint of `size` lines at base line `line`, placed at now line `at`."""
         above = same_before(self.base, self.now, line, at)
         below = same_after(self.base, self.now, line + size, at + size)
-        return Foot(line, at, size, above, below)
+        return Footprint(line, at, size, above, below)
 
-    def is_certain(self, foot: Foot) -> bool:
+    def is_certain(self, foot: Footprint) -> bool:
         """Whether the footprint's lines at `foot.now` are surely those of `foot.base`."""
         region = self._region(foot)
         if self._is_untouched(foot, region):
@@ -126,7 +122,7 @@ class Pair:
         """How many of base lines [low, high) are unique."""
         return bisect_left(self.unique, high) - bisect_left(self.unique, low)
 
-    def _is_pinned(self, foot: Foot) -> bool:
+    def _is_pinned(self, foot: Footprint) -> bool:
         """Whether the footprint is joined to unique lines on both sides."""
         end = foot.base + foot.size
         return (
@@ -134,7 +130,7 @@ class Pair:
             and self._unique_in(end, end + foot.below) > 0
         )
 
-    def _region(self, foot: Foot) -> Gap:
+    def _region(self, foot: Footprint) -> Gap:
         """The part of both texts that decides on the footprint, its certain borders left out.
 
         A unique line is in every longest alignment when leaving it out would
@@ -168,14 +164,14 @@ class Pair:
                 break
         return Gap(base_start, base_stop, now_start, now_stop)
 
-    def _is_untouched(self, foot: Foot, region: Gap) -> bool:
+    def _is_untouched(self, foot: Footprint, region: Gap) -> bool:
         """Whether nothing changed within the region."""
         if foot.base - region.base_start != foot.now - region.now_start:
             return False
         ours = self.base[region.base_start : region.base_stop]
         return ours == self.now[region.now_start : region.now_stop]
 
-    def _is_spacing(self, foot: Foot) -> bool:
+    def _is_spacing(self, foot: Footprint) -> bool:
         """Whether the footprint is several blank lines that follow or precede a unique line.
 
         So do as many blank lines in now, or one of them may be gone. Of a single one
@@ -199,14 +195,14 @@ class Pair:
             end += 1
         return line - start, end - line - size
 
-    def _next_to_unique(self, foot: Foot) -> tuple[bool, bool]:
+    def _next_to_unique(self, foot: Footprint) -> tuple[bool, bool]:
         end = foot.base + foot.size
         return (
             foot.above > 0 and self._unique_in(foot.base - 1, foot.base) > 0,
             foot.below > 0 and self._unique_in(end, end + 1) > 0,
         )
 
-    def _spacing_elsewhere(self, foot: Foot, region: Gap) -> bool:
+    def _spacing_elsewhere(self, foot: Footprint, region: Gap) -> bool:
         """Whether blank lines elsewhere suit the lines on the other side better."""
         above, below = self._next_to_unique(foot)
         end = foot.base + foot.size
@@ -220,7 +216,7 @@ class Pair:
                 return True
         return False
 
-    def _has_rival(self, foot: Foot) -> bool:
+    def _has_rival(self, foot: Footprint) -> bool:
         """Whether a look-alike agrees with the surroundings further than the carried place.
 
         It is no rival when it is known to be another thing: when it is matched
@@ -251,7 +247,7 @@ class Pair:
                 steps -= reach
         return False
 
-    def _is_between_unique(self, foot: Foot, i: int, j: int) -> bool:
+    def _is_between_unique(self, foot: Footprint, i: int, j: int) -> bool:
         """Whether base line i and now line j stand between the unique lines around the foot."""
         unique, now_of = self.unique, self.alignment.now_of
         low, high = (0, 0), (len(self.base), len(self.now))
@@ -267,7 +263,7 @@ class Pair:
                 break
         return low[0] <= i < high[0] and low[1] <= j < high[1]
 
-    def _may_have_moved(self, foot: Foot) -> bool:
+    def _may_have_moved(self, foot: Footprint) -> bool:
         """Whether a line that moved may have taken some of the footprint along, or brought it.
 
         That is so when the footprint, or its first or last line, has a twin as far
@@ -308,7 +304,9 @@ class Pair:
             if line != self._blank and len(places) == 1 and len(came.get(line, ())) == 1
         ]
 
-    def _look_alikes(self, foot: Foot) -> Iterator[tuple[tuple[int, int], tuple[int, int] | None]]:
+    def _look_alikes(
+        self, foot: Footprint
+    ) -> Iterator[tuple[tuple[int, int], tuple[int, int] | None]]:
         """Other places of the footprint, and others that could stand in its place.
 
         Each a pair of base and now line, with the pair that the alignment has

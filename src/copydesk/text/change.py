@@ -1,13 +1,11 @@
 """The change set: the one value that every edit becomes.
 
-What lives here: `Edit`, `ChangeSet`, `Collision`. What must not: lines,
-encodings, files. Invariant: the edits are sorted, do not overlap, and leave at
-least one kept byte between neighbours, so that a change has one spelling.
+Invariant: the edits are sorted, do not overlap, and leave at least one kept byte between
+neighbours, so that a change has one spelling.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -148,17 +146,6 @@ class ChangeSet:
             at, new = stop, b""
         made.append(Edit(at, self.length, new))
         return ChangeSet.of(self.length, made)
-
-    def position_after(self, position: int) -> int | None:
-        """Where a byte of the old text stands in the new one; None when it was replaced.
-
-        `position` may equal `length`: the end maps to the end.
-        """
-        index = bisect_right(self.edits, position, key=lambda e: e.start)
-        shift = sum(len(e.new) - (e.stop - e.start) for e in self.edits[:index])
-        if index and position < self.edits[index - 1].stop:
-            return None
-        return position + shift
 
     def __str__(self) -> str:
         """The one-line form: kept, replaced:inserted, kept, in bytes, as in `12 3:5 40`."""

@@ -19,7 +19,7 @@ _BLOCK = 1 << 12
 _NEAR = 1 << 20
 
 
-class Lines(Protocol):
+class LineIndex(Protocol):
     """The lines of one text; a line ends just after its line feed, or with the text."""
 
     @property
@@ -36,7 +36,7 @@ class Lines(Protocol):
         ...
 
 
-def lines_of(data: bytes, first: int, lf: bytes) -> Lines:
+def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
     """The lines of `data` from byte `first` on; `lf` is a line feed, of one code unit."""
     if len(lf) > 1:
         return _Listed([first, *_wide_ends(data, first, lf)], len(data))

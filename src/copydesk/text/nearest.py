@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.diff import Gap, align, longest
-from copydesk.text.search import Plain, places
+from copydesk.text.search import NormalizedText, places
 from copydesk.text.snapshot import Snapshot
 
 _SIZES = (32, 16, 8, 4)
@@ -32,7 +32,7 @@ _NEAR = 10
 
 
 @dataclass(slots=True)
-class Spot:
+class Candidate:
     """Where a text would start, in plain text: in line `line`, 0-based, at about byte `at`.
 
     The byte `seen_at`, `seen_below` lines further down, is where its rarest piece stands.
@@ -46,7 +46,7 @@ class Spot:
     weight: float = 0.0
 
 
-def likely(data: bytes, texts: Sequence[bytes], most: int) -> list[list[Spot]]:
+def candidates(data: bytes, texts: Sequence[bytes], most: int) -> list[list[Candidate]]:
     """For each text up to `most` spots in `data` (line ends LF), the likeliest first.
 
     Pieces of the text are sought; each place of one votes for the spot where
@@ -71,8 +71,8 @@ def _voted(
     found: dict[bytes, list[int]],
     lines: dict[int, int],
     limit: int,
-) -> list[Spot]:
-    spots: dict[tuple[int, int], Spot] = {}
+) -> list[Candidate]:
+    spots: dict[tuple[int, int], Candidate] = {}
     line = last = 0
     for offset, piece in sorted(pieces):
         line += text.count(b"\n", last, offset)
@@ -85,7 +85,7 @@ def _voted(
             spot = spots.get((start, at >> _NEAR))
             votes = spot.weight if spot else 0.0
             if spot is None or spot.rarest < weight:
-                spot = Spot(start, at, place, lines[place] - start, weight)
+                spot = Candidate(start, at, place, lines[place] - start, weight)
                 spots[start, at >> _NEAR] = spot
             spot.weight = votes + weight
     return sorted(spots.values(), key=lambda spot: (-spot.weight, spot.at))
@@ -172,12 +172,12 @@ def nearest(base: Snapshot, wanted: str) -> Near | None:
 def nearest_of(base: Snapshot, wanted: Sequence[str]) -> list[Near | None]:
     """`nearest` of each text, in one pass over the file."""
     try:
-        plain = Plain.of(base)
+        plain = NormalizedText.of(base)
     except EncodingRefused:
         return [None] * len(wanted)
     sought = [text.replace("\r\n", "\n") for text in wanted]
     room = max(min(_SHOWN, _SHOWN_OF_MANY // max(len(wanted), 1)), _LEAST_SHOWN)
-    spots = likely(plain.data, [_lines_of(text).encode() for text in sought], _SPOTS)
+    spots = candidates(plain.data, [_lines_of(text).encode() for text in sought], _SPOTS)
     return [_best(plain.data, text, own, room) for text, own in zip(sought, spots, strict=True)]
 
 
@@ -186,7 +186,7 @@ def _lines_of(text: str) -> str:
     return text.removesuffix("\n")
 
 
-def _best(data: bytes, text: str, spots: list[Spot], room: int) -> Near | None:
+def _best(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | None:
     sought = _lines_of(text)
     lines = sought.split("\n")
     size = len(sought.encode())
@@ -224,7 +224,7 @@ def _trimmed(sought: list[str], have: list[str]) -> tuple[int, list[str]]:
     return above, have[above:stop]
 
 
-def _window(data: bytes, spot: Spot, count: int, size: int) -> list[str]:
+def _window(data: bytes, spot: Candidate, count: int, size: int) -> list[str]:
     """So many lines from the spot on; of a very long line what is around the spot."""
     start = data.rfind(b"\n", 0, spot.seen_at) + 1
     for _ in range(spot.seen_below):
@@ -403,12 +403,12 @@ class NearestLines:
         if not self._wanted:
             return
         try:
-            data = Plain.of(base).data.lower()
+            data = NormalizedText.of(base).data.lower()
         except EncodingRefused:
             return
         wanted, size = self._wanted.decode(), len(self._wanted)
         found: dict[int, tuple[float, int]] = {}
-        for spot in likely(data, [self._wanted], _SPOTS)[0]:
+        for spot in candidates(data, [self._wanted], _SPOTS)[0]:
             have = _window(data, spot, 1, size)[0].strip()
             likeness = _likeness([wanted], [have])
             if likeness >= _CLOSE:

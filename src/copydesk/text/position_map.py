@@ -1,9 +1,7 @@
-"""Where a span of an older text stands in a newer one, by the very changes made in between.
+"""Map a span of an older text to a newer one through the changes made in between.
 
-What lives here: the span's way through changes that are known. What must not:
-equal lines, likeness, guesses (`copydesk.text.relocation` has those). Invariant: the
-bytes of a span that was followed are the same bytes, or were put back by a
-change that is known to have taken back the one that replaced them.
+Invariant: the bytes of a span that was followed are the same bytes, or were put back by a change
+that is known to have undone the one that replaced them; lines are never compared.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ def follow_through(
     return _Way(inverses, taken_back).follow(start, stop)
 
 
-def standing(start: int, stop: int, inverses: Sequence[ChangeSet]) -> tuple[int, int]:
+def smallest_span(start: int, stop: int, inverses: Sequence[ChangeSet]) -> tuple[int, int]:
     """The least span of the newest text that holds what became of the bytes [start, stop)."""
     for inverse in inverses:
         found = _around(start, stop, inverse)

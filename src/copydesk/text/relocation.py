@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import count
 from operator import eq
 from typing import Literal, overload
 
-from copydesk.text.ambiguity import Foot, Pair
+from copydesk.text.ambiguity import Footprint, TextPair
 from copydesk.text.snapshot import Snapshot
 
 _BLANKS = b" \t\0"
@@ -142,13 +144,13 @@ class Outline:
 
 
 class Owners:
-    """What encloses lines in two texts; lines are counted as in `Foot`, from 1."""
+    """What encloses lines in two texts; lines are counted as in `Footprint`, from 1."""
 
-    def __init__(self, pair: Pair, base: Sequence[bytes], now: Sequence[bytes]) -> None:
+    def __init__(self, pair: TextPair, base: Sequence[bytes], now: Sequence[bytes]) -> None:
         self._pair = pair
         self._base, self._now = Outline(base), Outline(now)
 
-    def differ(self, foot: Foot) -> bool:
+    def differ(self, foot: Footprint) -> bool:
         """Whether the footprint stands within another owner now than it did.
 
         An owner that only has other text, or that other lines were put around, is the
@@ -162,7 +164,7 @@ class Owners:
             self._is_other(foot, line) for line in sorted(ends) if 0 < line <= len(self._base)
         )
 
-    def _is_other(self, foot: Foot, line: int) -> bool:
+    def _is_other(self, foot: Footprint, line: int) -> bool:
         pair, at = self._pair, line - foot.base + foot.now
         limit = self._base.limit(line - 1)
         ours = [k + 1 for k in self._base.owners(line - 1, limit)]
@@ -190,10 +192,10 @@ class Owners:
             return True
         return not (title or any(held) or self._are_alike(old[0], new[0]))
 
-    def _is_held(self, foot: Foot, old: int, new: list[int]) -> bool:
+    def _is_held(self, foot: Footprint, old: int, new: list[int]) -> bool:
         return all(self._held(foot, old, new[0]))
 
-    def _held(self, foot: Foot, old: int, new: int) -> tuple[bool, bool]:
+    def _held(self, foot: Footprint, old: int, new: int) -> tuple[bool, bool]:
         """Whether lines unique to both texts hold the footprint within both owners, on each side.
 
         0 for `old` stands for the whole of base.
@@ -257,7 +259,7 @@ Verdict = Carried | Changed | Ambiguous
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class LineKeys:
     """The lines of one text as the rule sees them, and keys that are blind to trailing blanks.
 
     Two lines of a pair of texts have equal loose keys when they differ in trailing
@@ -269,12 +271,12 @@ class Keys:
     blank: Hashable = b""
 
     @staticmethod
-    def of(lines: Sequence[bytes]) -> Keys:
+    def of(lines: Sequence[bytes]) -> LineKeys:
         """The keys of lines without terminators, the first without a byte order mark."""
-        return Keys(lines, [line.rstrip(b" \t") for line in lines])
+        return LineKeys(lines, [line.rstrip(b" \t") for line in lines])
 
     @staticmethod
-    def by_digest(text: Snapshot) -> Keys:
+    def by_digest(text: Snapshot) -> LineKeys:
         """The keys of a large text: digests of 64 bits, and the lines where they are asked for.
 
         To be compared with keys made so in this process alone. Two lines that differ
@@ -283,12 +285,12 @@ class Keys:
         found = array("q")
         for keys in text.keys_in_blocks():
             found.extend(hash(key.rstrip(b" \t")) for key in keys)
-        return Keys(_LinesOf(text), found, hash(b""))
+        return LineKeys(_LinesOf(text), found, hash(b""))
 
 
 def carry(base: Sequence[bytes], now: Sequence[bytes], start: int, stop: int) -> Verdict:
     """Carry one footprint; see `Relocation.carry`."""
-    return Relocation(Keys.of(base), Keys.of(now)).carry(start, stop)
+    return Relocation(LineKeys.of(base), LineKeys.of(now)).carry(start, stop)
 
 
 class _LinesOf(Sequence[bytes]):
@@ -319,10 +321,10 @@ class Relocation:
     has in now the lines it had in base, trailing blanks included.
     """
 
-    def __init__(self, base: Keys, now: Keys) -> None:
-        numbers: dict[Hashable, int] = {}
+    def __init__(self, base: LineKeys, now: LineKeys) -> None:
+        numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
         ours, theirs = _numbered(base.loose, numbers), _numbered(now.loose, numbers)
-        self._pair = Pair(ours, theirs, numbers.get(base.blank))
+        self._pair = TextPair(ours, theirs, numbers.get(base.blank))
         self._strict_base, self._strict_now = base.strict, now.strict
 
     def carry(self, start: int, stop: int) -> Verdict:
@@ -366,7 +368,7 @@ class Relocation:
             return Changed("uncertain")
         return _ambiguous([at, *sorted(places, key=lambda place: abs(place - at))])
 
-    def _is_certain(self, foot: Foot) -> bool:
+    def _is_certain(self, foot: Footprint) -> bool:
         pair = self._pair
         if pair.is_certain(foot):
             return True
@@ -375,7 +377,7 @@ class Relocation:
             return False
         return pair.is_certain(pair.foot(start, start - foot.base + foot.now, stop - start))
 
-    def _holds_unindented(self, foot: Foot) -> bool:
+    def _holds_unindented(self, foot: Footprint) -> bool:
         """Whether the place holds when indentation is left aside.
 
         That is asked where the footprint may have been indented anew: where such
@@ -418,7 +420,7 @@ class Relocation:
         return Owners(self._pair, self._strict_base, self._strict_now)
 
     @cached_property
-    def _unindented(self) -> Pair | None:
+    def _unindented(self) -> TextPair | None:
         """The two texts without indentation; None where no line was indented anew."""
         went: set[bytes] = set()
         came: set[bytes] = set()
@@ -429,12 +431,12 @@ class Relocation:
             came.update(map(bare, new))
         if not went & came - {b""}:
             return None
-        numbers: dict[Hashable, int] = {}
+        numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
         ours, theirs = (
             _numbered(_bare_digests(lines), numbers)
             for lines in (self._strict_base, self._strict_now)
         )
-        return Pair(ours, theirs, numbers.get(hash(b"")))
+        return TextPair(ours, theirs, numbers.get(hash(b"")))
 
     def _lost(self, line: int, size: int) -> Verdict:
         """Why the footprint does not stand in now in one piece."""
@@ -465,6 +467,6 @@ def _bare_digests(lines: Sequence[bytes]) -> Iterator[Hashable]:
     return (hash(bare(line)) for line in lines)
 
 
-def _numbered(lines: Iterable[Hashable], numbers: dict[Hashable, int]) -> list[int]:
+def _numbered(lines: Iterable[Hashable], numbers: Mapping[Hashable, int]) -> list[int]:
     """A small number for each line, equal for equal lines, between those of the file's ends."""
-    return [-1, *(numbers.setdefault(line, len(numbers)) for line in lines), -2]
+    return [-1, *map(numbers.__getitem__, lines), -2]

@@ -1,8 +1,7 @@
 """A path of the workspace: relative, normal, below the root.
 
-What lives here: the value and its one constructor. What must not: the disk.
-Invariant: `parts` holds no empty part, no ".", no "..", no NUL; every part is
-valid Unicode. The root itself is the path without parts.
+Invariant: `parts` holds no empty part, no ".", no "..", no NUL; every part is valid Unicode. The
+root itself is the path without parts.
 """
 
 from __future__ import annotations

@@ -26,14 +26,14 @@ Span = tuple[int, int]
 """Bytes [start, stop), 0-based."""
 
 
-class Plain:
+class NormalizedText:
     """The text to search in: `data`. Make one with `of`."""
 
     def __init__(self, base: Snapshot, data: bytes, own: bytes | None) -> None:
         self.base, self.data, self._own = base, data, own
 
     @staticmethod
-    def of(base: Snapshot) -> Plain:
+    def of(base: Snapshot) -> NormalizedText:
         """UTF-8 and unknown bytes as they are; other encodings as the UTF-8 of their text.
 
         Raises EncodingRefused for the few texts that cannot be mapped back.
@@ -41,9 +41,9 @@ class Plain:
         mark = len(base.encoding.bom)
         if base.encoding.name in ("utf-8", "unknown"):
             body = base.data[mark:] if mark else base.data
-            return Plain(base, _with_lf(body), None)
+            return NormalizedText(base, _with_lf(body), None)
         own = _transcoded(base)
-        return Plain(base, _with_lf(own), own)
+        return NormalizedText(base, _with_lf(own), own)
 
     def needle(self, text: str) -> bytes | None:
         """What to seek for a text; None when no file of this encoding holds it."""
@@ -192,7 +192,7 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
 
     A text that the file's encoding cannot hold has none.
     """
-    plain = Plain.of(base)
+    plain = NormalizedText.of(base)
     needles = [plain.needle(text) for text in wanted]
     found = _search(plain.data, needles)
     spans = plain.original(
@@ -208,7 +208,7 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
 
 def find_apart(base: Snapshot, wanted: str) -> list[Span]:
     """The places of one text, from the start of the file, none overlapping one before."""
-    plain = Plain.of(base)
+    plain = NormalizedText.of(base)
     needle = plain.needle(wanted)
     spans: list[Span] = []
     at = plain.data.find(needle) if needle else -1

@@ -1,7 +1,6 @@
 """From what size on a text is handled in parts, and how large the parts are, in bytes.
 
-What lives here: these numbers, for all rooms. Read them as `sizes.LARGE`, so that
-a test can set them.
+Read them as `sizes.LARGE`, so that a test can set them.
 """
 
 from __future__ import annotations

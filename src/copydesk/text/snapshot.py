@@ -1,7 +1,5 @@
 """One immutable text: its bytes, how to read them, where its lines are.
 
-What lives here: `Text`, what an edit needs of one, and `Snapshot`, a whole one.
-What must not: paths, time, what an edit is.
 Invariants: a line ends with LF or CRLF and nothing else; the byte order mark
 belongs to no line; the spans of all lines, in order, cover all bytes after it.
 Line numbers in this package are 0-based and ranges half-open unless a name
@@ -19,7 +17,7 @@ from functools import cached_property
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding, detect
-from copydesk.text.line_index import Lines, lines_of
+from copydesk.text.line_index import LineIndex, lines_of
 
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
@@ -344,7 +342,7 @@ class Snapshot(Text):
         return len(found) - found.count(b""), found.count(self._crlf)
 
     @cached_property
-    def _lines(self) -> Lines:
+    def _lines(self) -> LineIndex:
         return lines_of(self.data, len(self.encoding.bom), self._lf)
 
 

@@ -1,12 +1,8 @@
-"""Unified diffs, read off a change set; nothing is compared but the lines it touches.
+"""Unified diffs, read off a change set; only the lines it touches are compared.
 
-What lives here: hunks and the git-style text of them. What must not: paths on a
-disk, words. Law: `git apply` and GNU `patch` take the text made of `old` and
-`change` to exactly `old.edited(change)`, whatever the bytes; UTF-16 and
-UTF-32 are shown in UTF-8, and there the law holds of the texts in UTF-8.
-
-A byte order mark is no part of a line elsewhere; in a diff it is the start of
-the first one.
+Law: `git apply` and GNU `patch` take the text made of `old` and `change` to exactly
+`old.edited(change)`, whatever the bytes. UTF-16 and UTF-32 are shown in UTF-8, and there the law
+holds of the texts in UTF-8. In a diff a byte order mark is the start of the first line.
 """
 
 from __future__ import annotations
@@ -44,6 +40,18 @@ def regions(old: Text, change: ChangeSet) -> tuple[Region, ...]:
     """The whole-line regions that `change` alters, in order, without lines that stay the same."""
     old = old.unmarked()
     return tuple(_regions(old, change, old.line_at))
+
+
+def hunks_of(found: Iterable[Region], context: int = CONTEXT) -> Iterator[list[Region]]:
+    """The regions of each hunk, in order: those whose contexts meet or touch share one."""
+    hunk: list[Region] = []
+    for region in found:
+        if hunk and region.start - hunk[-1].stop > 2 * context:
+            yield hunk
+            hunk = []
+        hunk.append(region)
+    if hunk:
+        yield hunk
 
 
 def touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
@@ -234,7 +242,7 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
     """The text of each hunk; regions whose contexts meet share one."""
     marked = _marked if old.encoding.unit == 1 else partial(_marked_wide, old)
     shift = 0
-    for group in _groups(found):
+    for group in hunks_of(found):
         low, above = old.back(group[0].begin, CONTEXT)
         high, below = old.on(group[-1].end, CONTEXT)
         first, last = group[0].start - above, group[-1].stop + below
@@ -253,18 +261,6 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
         texts.append(marked(b" ", old.slice(at, high)))
         shift += delta
         yield b"".join(texts)
-
-
-def _groups(found: Iterable[Region]) -> Iterator[list[Region]]:
-    """Regions whose contexts meet or touch."""
-    group: list[Region] = []
-    for region in found:
-        if group and region.start - group[-1].stop > 2 * CONTEXT:
-            yield group
-            group = []
-        group.append(region)
-    if group:
-        yield group
 
 
 def _marked(sign: bytes, raw: bytes) -> bytes:

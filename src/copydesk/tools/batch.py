@@ -10,7 +10,7 @@ from typing import Any, cast
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.collecting import put_off
 from copydesk.desk.outcome import Reading
-from copydesk.edit.request import BatchEdit, Expected, StringEdit, Terms
+from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
 from copydesk.tools import envelope, report_fields, reports
 from copydesk.tools.catalog import Answer, Context, Tool
@@ -318,11 +318,11 @@ def made(
         raise context.desk.missing(member, request.path) from None
 
 
-def _expected(args: Args) -> Expected:
+def _expected(args: Args) -> Preconditions:
     def number_of(name: str) -> int | None:
         return args.number(name, 0) if name in args.given else None
 
-    return Expected(
+    return Preconditions(
         number_of("expected_mtime_ms"),
         number_of("expected_size_bytes"),
         args.text_or_none("expected_sha256"),

@@ -16,7 +16,7 @@ from typing import cast
 from copydesk.desk.batching import Rewrite
 from copydesk.desk.collecting import put_off
 from copydesk.desk.outcome import Reading
-from copydesk.edit.request import BatchEdit, Expected, StringEdit
+from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
 from copydesk.errors import (
     AccessDenied,
     FileExists,
@@ -215,7 +215,7 @@ def _views(arguments: object) -> bool:
 
 
 def _whole(context: Context, name: str, args: Args, content: str, *, overwrite: bool) -> Answer:
-    path, expected = context.path_below(args.text("path")), Expected()
+    path, expected = context.path_below(args.text("path")), Preconditions()
 
     def make() -> Rewrite:
         return context.batches.write(

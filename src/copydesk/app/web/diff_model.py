@@ -14,9 +14,8 @@ from copydesk.app.web.intraline import pair_lines
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text
-from copydesk.text.unified import Region, regions
+from copydesk.text.unified import CONTEXT, Region, hunks_of, regions
 
-CONTEXT: Final = 3
 _HEAD: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 Ending = Literal["lf", "crlf", "none"]
@@ -98,7 +97,7 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffMode
     old = base.unmarked()
     made: list[DiffHunk] = []
     shift = end = 0
-    for group in _groups(regions(old, change), context):
+    for group in hunks_of(regions(old, change), context):
         low, high = _reach(old, group)
         start = max(group[0].start - context, low, end)
         stop = min(group[-1].stop + context, high)
@@ -190,18 +189,6 @@ def _recorded(
         yield DiffBlock(tuple(kept), True)
     if gone or come:
         yield _changed(gone, come)
-
-
-def _groups(found: Iterable[Region], context: int) -> Iterator[list[Region]]:
-    """Regions whose contexts meet or touch."""
-    group: list[Region] = []
-    for region in found:
-        if group and region.start - group[-1].stop > 2 * context:
-            yield group
-            group = []
-        group.append(region)
-    if group:
-        yield group
 
 
 def _reach(old: Text, group: Sequence[Region]) -> tuple[int, int]:
