@@ -68,6 +68,7 @@ def test_who_waits_for_too_long_is_told_who_holds_the_file(
             found = outcome(one, "apply_file_modification", hunk_id=plan["hunk_id"])
             assert found["error"] == "BUSY"
             assert (found["target"], found["waited_seconds"]) == ("f", 1)
+            assert "file_changed_since_preview" not in found, "nobody has looked"
             assert found["holder_member"] == "ann"
             assert found["holder_tool"] == "overwrite_entire_file"
             assert found["holder_process"] == os.getpid()

@@ -26,6 +26,7 @@ from copydesk.edit.locate import cut
 from copydesk.edit.request import BatchEdit, BlockDiff
 from copydesk.errors import (
     ApprovalRequired,
+    Busy,
     Cancelled,
     ConfigInvalid,
     Conflict,
@@ -130,7 +131,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         "error": outcome.refusal.code,
         **facts_of(outcome.refusal),
     }
-    if not isinstance(outcome.refusal, HunkRejected):  # that one is said without reading the file
+    if now is not None or not isinstance(outcome.refusal, _UNREAD):
         fields |= _drift(plan.base_digest, now.digest if now else None)
     shown: Fields = {}
     if now is not None:
@@ -144,6 +145,9 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
     fields["summary"] = say("rejected", lang, {"why": why})
     return Report(fields)
 
+
+_UNREAD = (HunkRejected, Busy, Cancelled)
+"""Refusals that are said without reading the file: nothing is known of its state."""
 
 _VOICES: dict[type, tuple[str, ...]] = {BatchEdit: ("batch",), BlockDiff: ("notes",)}
 """Whose words a plan is refused in."""
