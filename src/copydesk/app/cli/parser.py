@@ -210,7 +210,7 @@ def _add_notes_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> N
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 999999999")
     return int(text)
 
 
