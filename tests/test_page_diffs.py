@@ -5,20 +5,23 @@ from __future__ import annotations
 import html
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.app.web import markup
 from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.app.web.diff_view import table
-from copydesk.app.web.html import odd_in, plain, shown, tag, verbatim
 from copydesk.app.web.intraline import intraline, pair_lines
+from copydesk.app.web.markup import ENVIRONMENT, hidden_in, plain, verbatim, visible
 from copydesk.app.web.render_line import LONG, highlight, render_line
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
+from page_calls import Elements
 
 TEXTS = st.lists(
     st.sampled_from(["a\n", "b\n", "a\r\n", "\n", "-x\n", "+y\n", "@@ -1,1 +1,1 @@\n", "é"]),
@@ -213,15 +216,44 @@ def test_a_part_of_a_large_change_is_its_first_rows() -> None:
 
 
 def test_markup_is_escaped_by_construction() -> None:
-    assert (
-        tag("p", "<b>&", title="\"'<\u202e")
-        == '<p title="&quot;&#x27;&lt;U+202E">&lt;b&gt;&amp;</p>'
+    def made(source: str, text: str) -> str:
+        return ENVIRONMENT.from_string(source).render(text=text)
+
+    hostile = "\"'<\u202e"
+    assert made('<p title="{{ text }}">', hostile) == '<p title="&#34;&#39;&lt;U+202E">'
+    assert made("<p>{{ text }}</p>", "<b>&\x1b") == "<p>&lt;b&gt;&amp;\\x1b</p>"
+    assert made('<input value="{{ text|verbatim }}">', "a\u202e\r") == (
+        '<input value="a\u202e&#13;">'
     )
-    assert (
-        tag("input", value="a\u202e\r", disabled=True, checked=False)
-        == '<input value="a\u202e&#13;" disabled>'
-    )
-    assert tag("p", tag("b", "x")) == "<p><b>x</b></p>"
-    assert shown("\x1b") == '<span class="odd" title="control character">\\x1b</span>'
+    odd = '<span class="odd" title="control character">\\x1b</span>'
+    assert made("{{ text|visible }}", "\x1b<") == f"{odd}&lt;"
+    assert visible("\x1b") == odd
     assert verbatim("<\n>") == "&lt;\n&gt;"
-    assert (odd_in("a\u200bb\t\n"), odd_in("héllo 中文")) == (1, 0)
+    assert (hidden_in("a\u200bb\t\n"), hidden_in("héllo 中文")) == (1, 0)
+
+
+TEMPLATES = sorted((Path(markup.__file__).parent / "templates").iterdir())
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_a_template_has_text_only_where_it_is_safe(path: Path) -> None:
+    """As content, or in a quoted attribute that no script and no style is; never unescaped."""
+    source = re.sub(r"{%.*?%}|{#.*?#}", "", path.read_text("utf-8"), flags=re.S)
+    expressions: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        expressions.append(found[0])
+        return f"\0{len(expressions) - 1}\0"
+
+    source = re.sub(r"{{.*?}}", numbered, source, flags=re.S)
+    assert not re.search(r"<[^>]*=\0|='[^'>]*\0|<\w*\0", source), "an attribute without quotes"
+    assert not [one for one in expressions if re.search(r"\|\s*safe|Markup|markup", one)]
+    for tag, attributes in Elements(source).found:
+        assert tag != "style"
+        assert tag != "script" or not any("\0" in str(value) for value in attributes.values())
+        for name, value in attributes.items():
+            assert "\0" not in name, (tag, name)
+            assert not re.match("on|style$", name), (tag, name)
+            for number in re.findall(r"\0(\d+)\0", value or ""):
+                assert "|visible" not in expressions[int(number)], (tag, name, "holds an element")
+    assert "autoescape" not in path.read_text("utf-8")

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from copydesk.app.web import review
-from copydesk.app.web.html import named
-from copydesk.app.web.layout import address
+from copydesk.app.web.markup import address, named
+from copydesk.app.web.pages import DiffOptions, shows_all
 from copydesk.app.web.reviewer import Reviewer, words_of
 from copydesk.app.web.sessions import Session
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
@@ -200,7 +199,7 @@ def _is_short(ctx: RequestContext, one: Seen) -> bool:
         shown = ctx.reviewer.show(one.hunk_id)
     except Refusal:
         return True
-    return (shown.before, shown.after) != one[1:] or review.shows_all(shown, review.DiffOptions())
+    return (shown.before, shown.after) != one[1:] or shows_all(shown, DiffOptions())
 
 
 def _field(ctx: RequestContext, name: str) -> str:

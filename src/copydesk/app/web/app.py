@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
+from markupsafe import Markup
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,12 +23,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from copydesk.app.mcp.limits import Streams, TooMany
-from copydesk.app.web import history, pending, review, trends
+from copydesk.app.web import pages, trends
 from copydesk.app.web.actions import ACTIONS, Location, RequestContext
 from copydesk.app.web.diff_model import of_diff
 from copydesk.app.web.events import ChangeEvents
-from copydesk.app.web.html import Html
-from copydesk.app.web.layout import Frame
 from copydesk.app.web.login import Login, address_of, forged, one_of
 from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
 from copydesk.app.web.security import BadForm, RequestGuard, form_of
@@ -108,8 +107,8 @@ class ReviewApp:
 
     def _pending(self, ctx: RequestContext) -> Response:
         items = self._items(ctx.reviewer)
-        wanted = pending.Filter.of(ctx.query)
-        return _page(pending.listing(self._frame(ctx, len(items)), items, wanted))
+        wanted = pages.PlanFilter.of(ctx.query)
+        return _page(pages.pending(self._frame(ctx, len(items)), items, wanted))
 
     def _hunk(self, ctx: RequestContext) -> Response:
         hunk_id = ctx.path_params["hunk_id"]
@@ -122,7 +121,7 @@ class ReviewApp:
         frame = self._frame(ctx, len(items))
         _remember_shown(ctx, shown)
         neighbours = _neighbours(items, hunk_id)
-        return _page(review.review(frame, shown, why, _options(ctx), neighbours))
+        return _page(pages.review(frame, shown, why, _options(ctx), neighbours))
 
     def _no_hunk(
         self, ctx: RequestContext, hunk_id: str, refusal: Refusal, waiting: int
@@ -134,7 +133,7 @@ class ReviewApp:
         if not isinstance(refusal, HunkNotFound):
             title = "This plan cannot be shown."
         edit_id = entry.edit_id if entry else 0
-        page = review.gone(self._frame(ctx, waiting), title, words_of(refusal), edit_id)
+        page = pages.gone(self._frame(ctx, waiting), title, words_of(refusal), edit_id)
         return _page(page, 404)
 
     def _diff(self, ctx: RequestContext) -> Response:
@@ -168,35 +167,35 @@ class ReviewApp:
         ]
         if not chosen:
             return RedirectResponse("/", 303)
-        return _page(review.together(self._frame(ctx), found, refused, _options(ctx)))
+        return _page(pages.together(self._frame(ctx), found, refused, _options(ctx)))
 
     def _history(self, ctx: RequestContext) -> Response:
-        wanted = history.Filter(ctx.query.get("path", "")[:1000], ctx.query.get("member", "")[:200])
+        wanted = pages.EditFilter(
+            ctx.query.get("path", "")[:1000], ctx.query.get("member", "")[:200]
+        )
         before = ctx.query.get("before", "")
         below = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None
         try:
             found = ctx.reviewer.edits(
-                wanted.path or None, wanted.member or None, history.PAGE, below
+                wanted.path or None, wanted.member or None, pages.MOST_EDITS, below
             )
         except Refusal as refusal:
-            page = history.history(self._frame(ctx), (), (), wanted, 0, words_of(refusal))
+            page = pages.history(self._frame(ctx), (), (), wanted, 0, words_of(refusal))
             return _page(page)
         members = {edit.member for edit in found.edits}
         members |= set(self._opened.settings.members) | {self._opened.settings.member}
-        return _page(
-            history.history(self._frame(ctx), found.edits, members, wanted, found.go_on, "")
-        )
+        return _page(pages.history(self._frame(ctx), found.edits, members, wanted, found.go_on, ""))
 
     def _edit(self, ctx: RequestContext) -> Response:
         try:
             entry = ctx.reviewer.edit(ctx.edit_id)
         except Refusal as refusal:
-            page = review.gone(self._frame(ctx), "This edit cannot be shown.", words_of(refusal))
+            page = pages.gone(self._frame(ctx), "This edit cannot be shown.", words_of(refusal))
             return _page(page, 404)
         undone_by = taken_back_by(self._opened.journal, entry.edit_id)
         named = self._opened.settings.encoding_of(str(entry.path))
         diff = of_diff(entry.diff, encoding_of_diff(entry.diff, named))
-        return _page(history.edit(self._frame(ctx), entry, undone_by, diff, _options(ctx)))
+        return _page(pages.edit(self._frame(ctx), entry, undone_by, diff, _options(ctx)))
 
     def _edit_diff(self, ctx: RequestContext) -> Response:
         try:
@@ -314,47 +313,47 @@ class ReviewApp:
             self._counting.release()
         self.news.ring()
 
-    def _frame(self, ctx: RequestContext, waiting: int | None = None) -> Frame:
+    def _frame(self, ctx: RequestContext, waiting: int | None = None) -> pages.Frame:
         if waiting is None:
             waiting = len(ctx.reviewer.waiting())
         session = ctx.session
         notices = () if ctx.is_partial else session.take_notices()
         name = self._opened.root.rstrip("/").rpartition("/")[2] or "/"
-        return Frame(session.name, session.csrf, name, waiting, notices)
+        return pages.Frame(session.name, session.csrf, name, waiting, notices)
 
 
 def _remember_shown(ctx: RequestContext, shown: Shown) -> None:
     """Remember what the person sees all of now, which it may approve."""
-    if review.shows_all(shown, _options(ctx)):
+    if pages.shows_all(shown, _options(ctx)):
         ctx.session.remember(Seen(shown.plan.id, shown.before, shown.after))
 
 
-def _options(ctx: RequestContext) -> review.DiffOptions:
+def _options(ctx: RequestContext) -> pages.DiffOptions:
     view = ctx.query.get("view", "")
     context = ctx.query.get("context", "")
     found = int(context) if context.isascii() and context.isdigit() and len(context) < 8 else 3
-    return review.DiffOptions(
+    return pages.DiffOptions(
         "unified" if view == "unified" else "split",
-        min(max(found, review.CONTEXTS[0]), review.CONTEXTS[-1]),
+        min(max(found, pages.CONTEXTS[0]), pages.CONTEXTS[-1]),
         ctx.query.get("all") == "1",
     )
 
 
-def _neighbours(items: tuple[Item, ...], hunk_id: str) -> review.Neighbours:
+def _neighbours(items: tuple[Item, ...], hunk_id: str) -> pages.Neighbours:
     ids = [item.plan.id for item in items]
     if hunk_id not in ids:
-        return review.Neighbours()
+        return pages.Neighbours()
     at = ids.index(hunk_id)
     open_ = (item.plan.id for item in (*items[at + 1 :], *items[:at]) if item.decision is None)
     after = ids[at + 1] if at + 1 < len(ids) else ""
-    return review.Neighbours(ids[at - 1] if at else "", after, next(open_, ""))
+    return pages.Neighbours(ids[at - 1] if at else "", after, next(open_, ""))
 
 
 def _path_params(request: Request) -> dict[str, str]:
     return {name: str(value) for name, value in request.path_params.items()}
 
 
-def _page(made: Html, status: int = 200) -> Response:
+def _page(made: Markup, status: int = 200) -> Response:
     return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
 
 

@@ -66,6 +66,11 @@ class DiffModel:
         """How many rows there are."""
         return sum(len(block.rows) for hunk in self.hunks for block in hunk.blocks)
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether lines are known to be left out."""
+        return bool(self.skipped) or any(hunk.skipped for hunk in self.hunks)
+
     def first(self, most: int) -> DiffModel:
         """The first so many rows."""
         hunks: list[DiffHunk] = []

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from copydesk.app.mcp.limits import TooMany
-from copydesk.app.web.html import NOTHING, Html, tag
-from copydesk.app.web.layout import address, document, hidden
+from copydesk.app.web.markup import address, render
 from copydesk.app.web.security import BadForm, form_of
 from copydesk.app.web.sessions import NameTaken, Session, SessionStore
 
@@ -35,62 +35,16 @@ def within(onward: str) -> str:
     return onward if is_ours and onward.isprintable() and "\\" not in onward else "/"
 
 
-def page(token: str, name: str, words: str, onward: str, inside: bool) -> Html:
+def page(token: str, name: str, words: str, onward: str, inside: bool) -> Markup:
     """The page; with a `token` it asks for a name only. `words` say what was wrong."""
-    if token:
-        fields = (
-            hidden("token", token),
-            tag(
-                "label",
-                "You decide under the name",
-                tag(
-                    "input",
-                    type="text",
-                    name="name",
-                    value=name,
-                    required=True,
-                    maxlength=60,
-                    autocomplete="off",
-                ),
-                class_="field",
-            ),
-            tag("button", "Open the desk", class_="primary", autofocus=True),
-        )
-        hint = "Who decides is told to the agents, and kept."
-    else:
-        fields = (
-            tag(
-                "label",
-                "Token",
-                tag(
-                    "input",
-                    type="password",
-                    name="token",
-                    required=True,
-                    autofocus=True,
-                    autocomplete="off",
-                ),
-                class_="field",
-            ),
-            hidden("name", name),
-            tag("button", "Sign in", class_="primary"),
-        )
-        hint = "Open the address that `copydesk serve` printed, or give a member's token."
-    card = tag(
-        "main",
-        tag("h1", tag("span", "copy", class_="pencil"), "desk", class_="brand"),
-        tag("p", words, class_="notice bad", role="alert") if words else NOTHING,
-        tag("form", *fields, hidden("next", onward), method="post", action="/sign-in"),
-        tag("p", hint),
-        tag(
-            "p",
-            tag("a", "You are signed in. Go on.", href=within(onward)),
-        )
-        if inside
-        else NOTHING,
-        class_="card sheet",
+    return render(
+        "login.html",
+        token=token,
+        name=name,
+        words=words,
+        onward=onward,
+        inside=within(onward) if inside else "",
     )
-    return document("Sign in", tag("body", tag("div", card, class_="door"), data_here="door"))
 
 
 _MOST_BYTES: Final = 16 << 10

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, cast
 
-from copydesk.app.web.html import Html, joined, named, shown, tag
+from markupsafe import Markup
+
 from copydesk.app.web.intraline import Span
+from copydesk.app.web.markup import named, visible
 
 MOST_CHARACTERS: Final = 200_000
 """Larger texts are not coloured: Pygments reads about a million characters in a second."""
@@ -135,16 +137,16 @@ def render_line(
     marked: Sequence[Span] = (),
     *,
     whole: bool = False,
-) -> Html:
+) -> Markup:
     """The line, its marked characters in `mark` elements, the coloured ones in classes.
 
     `whole`: all of it, however long.
     """
     if not text:
-        return Html("")
+        return Markup("")
     if whole:
         return _marked(text, 0, len(text), colours, marked)
-    parts: list[Html] = []
+    parts: list[Markup] = []
     at = 0
     for start, stop in _windows(text, marked):
         if start > at:
@@ -153,7 +155,7 @@ def render_line(
         at = stop
     if at < len(text):
         parts.append(_left_out(len(text) - at))
-    return joined(parts)
+    return Markup("").join(parts)
 
 
 def is_cut(text: str, marked: Sequence[Span]) -> bool:
@@ -193,37 +195,37 @@ def _windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
     yield low, high
 
 
-def _left_out(count: int) -> Html:
-    return tag("span", f"… {named(count, 'character')} …", class_="cut")
+def _left_out(count: int) -> Markup:
+    return Markup(f'<span class="cut">… {named(count, "character")} …</span>')
 
 
 def _marked(
     text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
-) -> Html:
+) -> Markup:
     """Characters [start, stop) with their marks."""
-    parts: list[Html] = []
+    parts: list[Markup] = []
     at = start
     for begin, end in marked:
         begin, end = max(begin, start), min(end, stop)
         if begin >= end:
             continue
         parts.append(_coloured(text, at, begin, colours))
-        parts.append(tag("mark", _coloured(text, begin, end, colours)))
+        parts.append(Markup(f"<mark>{_coloured(text, begin, end, colours)}</mark>"))
         at = end
     parts.append(_coloured(text, at, stop, colours))
-    return joined(parts)
+    return Markup("").join(parts)
 
 
-def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Html:
+def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Markup:
     """Characters [start, stop) with their colours."""
-    parts: list[Html] = []
+    parts: list[Markup] = []
     at = start
     for begin, end, kind in colours:
         begin, end = max(begin, start), min(end, stop)
         if begin >= end:
             continue
-        parts.append(shown(text[at:begin]))
-        parts.append(tag("span", text[begin:end], class_=f"s-{kind}"))
+        parts.append(visible(text[at:begin]))
+        parts.append(Markup(f'<span class="s-{kind}">{visible(text[begin:end])}</span>'))
         at = end
-    parts.append(shown(text[at:stop]))
-    return joined(parts)
+    parts.append(visible(text[at:stop]))
+    return Markup("").join(parts)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
-from copydesk.app.web.trends import PlanResult
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.decisions import Decision, Version, version_of
 from copydesk.desk.history import Page
@@ -61,6 +60,21 @@ class Item:
     def path(self) -> str:
         """The path as its owner spelled it."""
         return str(self.plan.request.path)
+
+    @property
+    def sign(self) -> str:
+        """The same as long as the row of the list says the same."""
+        decided_ms = self.decision.time_ms if self.decision else 0
+        return f"{self.plan.created_ms}.{self.state}.{self.counts}.{decided_ms}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """How a plan ended: written as planned (`exact`), relocated (`fuzz`), or `rejected`."""
+
+    member: str
+    path: str
+    how: str
 
 
 class Reviewer:

@@ -1,0 +1,107 @@
+"""Jinja templates, and text made safe to show in them.
+
+Invariants: every expression of a template is escaped, and a character that could hide in it
+(control characters, marks of direction, characters without width) is shown by its number.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import quote
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from copydesk.app.terminal import HIDDEN
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_INDENT: Final = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])")
+"""Line breaks of a template beside an element or a directive, which the page has no use for."""
+
+
+def visible(text: str) -> Markup:
+    """The text as an element's content: each hidden character is its number, set apart."""
+    if isinstance(text, Markup):
+        return text
+    escaped = escape(text)
+    if text.isascii() and text.isprintable():
+        return escaped
+    return Markup(HIDDEN.sub(_hidden_element, str(escaped)))
+
+
+def verbatim(text: str) -> Markup:
+    """The text as it is, for a field that is sent back."""
+    return Markup(str(escape(text)).replace("\r", "&#13;"))
+
+
+def plain(text: str) -> str:
+    """The text with the number of each hidden character, where no element can stand."""
+    if text.isascii() and text.isprintable():
+        return text
+    return HIDDEN.sub(lambda found: _number(found[0]), text)
+
+
+def hidden_in(text: str) -> int:
+    """How many characters of the text cannot be seen."""
+    if text.isascii() and text.isprintable():
+        return 0
+    return sum(1 for _ in HIDDEN.finditer(text))
+
+
+def named(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: `1 line`, `1,200 lines`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def address(*parts: str, **query: str | int | None) -> str:
+    """An address below `/`, its parts and values quoted; None and "" leave a value out."""
+    path = "/" + "/".join(quote(part, safe="") for part in parts)
+    values = "&".join(
+        f"{name}={quote(str(v), safe='')}" for name, v in query.items() if v not in (None, "")
+    )
+    return f"{path}?{values}" if values else path
+
+
+def render(template: str, **values: object) -> Markup:
+    """The template of that name, filled in."""
+    return Markup(ENVIRONMENT.get_template(template).render(values))
+
+
+def _hidden_element(found: re.Match[str]) -> str:
+    character = found[0]
+    name = unicodedata.name(character, "control character").lower()
+    return f'<span class="odd" title="{escape(name)}">{_number(character)}</span>'
+
+
+def _number(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"U+{code:04X}"
+
+
+def _source(name: str) -> str:
+    text = (_TEMPLATES / name).read_text("utf-8")
+    return re.sub(r"\s*\n\s*", " ", _INDENT.sub("", text))
+
+
+def _finalize(value: object) -> object:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _utc(time_ms: int, form: str) -> str:
+    return time.strftime(form, time.gmtime(time_ms // 1000))
+
+
+ENVIRONMENT: Final = Environment(
+    loader=FunctionLoader(_source),
+    autoescape=True,
+    finalize=_finalize,
+    undefined=StrictUndefined,
+)
+cast("dict[str, object]", ENVIRONMENT.filters).update(
+    visible=visible, verbatim=verbatim, named=named, utc=_utc
+)
+ENVIRONMENT.globals["address"] = address  # pyright: ignore # typed as what Jinja puts there
