@@ -241,7 +241,7 @@ def test_exit_status_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["doctor", "--root", str(tmp_path)]) == 1
     printed = capsys.readouterr()
     assert "BAD" in printed.out
-    assert "mend:" in printed.out
+    assert "fix:" in printed.out
     assert main(["doctor", "--root", str(tmp_path), "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert {row["what"] for row in data if not row["ok"]} == {"configuration"}

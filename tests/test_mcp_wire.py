@@ -11,10 +11,10 @@ import pytest
 from copydesk.app.mcp.messages import (
     ARGUMENTS,
     MOST_RESULT_BYTES,
-    Admitted,
-    Turned,
-    admit,
+    ErrorReply,
+    ParsedMessage,
     capped,
+    parse_message,
     too_large,
     tool_result,
 )
@@ -60,8 +60,8 @@ def line(**changes: Any) -> bytes:
 
 
 def reply(raw: bytes) -> dict[str, Any]:
-    found = admit(raw)
-    assert isinstance(found, Turned), found
+    found = parse_message(raw)
+    assert isinstance(found, ErrorReply), found
     return json.loads(found.reply)
 
 
@@ -113,19 +113,19 @@ def test_what_is_no_request_is_answered(raw: bytes, request_id: object) -> None:
 
 def test_a_good_message_passes_as_it_is() -> None:
     raw = line(params={"name": "x", "arguments": {"content": "😀\u2028 \0"}})
-    found = admit(raw)
-    assert isinstance(found, Admitted)
+    found = parse_message(raw)
+    assert isinstance(found, ParsedMessage)
     assert found.body is raw
-    assert found.mended is None
+    assert found.repaired is None
 
 
 @pytest.mark.parametrize("bad", [b"\\udc80", b"\\ud83d", b"\xff", b"\xed\xa0\x80"])
 def test_a_text_that_is_none_is_mended_and_kept(bad: bytes) -> None:
     raw = b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"name":"%s","arguments":{"%s":"%s"}}}'
-    found = admit(raw % (bad, bad, bad))
-    assert isinstance(found, Admitted)
-    assert found.mended is not None
-    (pair,) = found.mended[ARGUMENTS].items()
+    found = parse_message(raw % (bad, bad, bad))
+    assert isinstance(found, ParsedMessage)
+    assert found.repaired is not None
+    (pair,) = found.repaired[ARGUMENTS].items()
     assert all(any("\ud800" <= c <= "\udfff" for c in text) for text in pair)
     assert "\ufffd" in json.loads(found.body)["params"]["name"]
     assert json.loads(found.body)["id"] == 7

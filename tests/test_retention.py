@@ -179,9 +179,9 @@ def test_the_doctor_says_what_will_go_and_when(tmp_path: Path) -> None:
                     arguments = {"path": f"{content}.txt", "content": content}
                     assert desk.call("me", "create_new_file", arguments).fields["edit_id"]
         if day == [TODAY]:
-            assert found() == "edits recorded: 3; the oldest may go after 7 more days of use"
+            assert found() == "edits recorded: 3; the oldest may be pruned after 7 more days of use"
         day[0] += 1
-    assert found() == "edits recorded: 2; 2 are to go, at most 1 at a time, by starts"
+    assert found() == "edits recorded: 2; 2 will be pruned, at most 1 at each start"
 
 
 # Plans

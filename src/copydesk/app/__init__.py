@@ -1,1 +1,1 @@
-"""What is started: the command line, the MCP servers, the library's front door."""
+"""The ways in: the command line, the MCP servers, the library."""

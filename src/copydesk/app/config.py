@@ -1,8 +1,6 @@
 """The configuration: `copydesk.toml` or `[tool.copydesk]`, then the environment, then flags.
 
-What lives here: the values, their defaults, and their check. What must not:
-anything that acts on them. Invariant: a key that does not exist or a value of
-the wrong kind is a `ConfigError` that names it.
+An unknown key or a value of the wrong kind is a `ConfigError` that names it.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
 
 FILES = ("copydesk.toml", "pyproject.toml")
-"""Where settings are looked for; the first that has some is the one."""
+"""The files that may hold settings; the first that has some is used."""
 
 TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
 _LISTS = (
@@ -53,7 +51,7 @@ _MOST = {
     "lock_seconds": 3_600,
     "journal_bytes": 1 << 50,
 }
-"""The settings that are numbers, and the highest of each."""
+"""The numeric settings, and the highest value of each."""
 
 _FROM_ENVIRONMENT = (
     "member",
@@ -75,7 +73,7 @@ _SCHEMES = ("redis://", "rediss://", "unix://")
 _NAME = re.compile(r"[\w.-]{1,100}")
 
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
-"""The variables of the environment that are settings."""
+"""The environment variables that are settings."""
 
 
 class ConfigError(Exception):
@@ -103,7 +101,7 @@ class MemberConfig:
 
     @property
     def policy(self) -> Policy:
-        """Who approves, as the desk asks it."""
+        """Who approves, in the form that the desk uses."""
         return Policy(
             self.approval,
             tuple((_covering(glob), who) for glob, who in self.approval_paths),
@@ -133,7 +131,7 @@ class Config:
     `whole_bytes` bounds a file that must be loaded whole: a batch of edits, an
     overwrite, a file with several names, an edit of very many or very long lines.
 
-    `member` is who calls where nothing else says so. `encodings` are pairs of a
+    `member` is the calling member by default. `encodings` are pairs of a
     glob and a codec name. `state` is the folder of copydesk's own files, below
     the root. `bases_bytes` bounds what is remembered of texts. `elicitation`: whether
     the user of an MCP client can decide on a plan in the client, or is only told of it.
@@ -173,7 +171,7 @@ class Config:
         return self.members.get(name, MemberConfig())
 
     def encoding_of(self, path: str) -> str | None:
-        """The codec named for a path of the workspace, the last matching glob deciding."""
+        """The codec configured for a path; the last matching glob wins."""
         found = [codec for glob, codec in self.encodings if _matches(path, glob)]
         return found[-1] if found else None
 
@@ -205,7 +203,7 @@ _Stamp = tuple[int, int, int, int, int]
 
 
 class LiveConfig:
-    """A configuration whose members are those of its file *now*. Safe to use from many threads.
+    """A configuration whose members are reloaded when its file changes. Thread-safe.
 
     `now` looks at the file (a `stat`) and reads it when it changed. All other settings stay as
     they were at the start. Invariant: while the file cannot be used, nobody has any rights.
@@ -215,14 +213,14 @@ class LiveConfig:
         self._paths = [os.path.join(root, name) for name in FILES]
         self._lock = threading.Lock()
         self.last = config
-        """The configuration as it last could be used."""
+        """The last valid configuration."""
         self._loaded: Config | None = None
         self._stamps: tuple[_Stamp | None, ...] = ()
         self._digest = b""
         self._error = ""
 
     def now(self) -> Config:
-        """The configuration; raises ConfigInvalid while its file cannot be used."""
+        """The current configuration; raises ConfigInvalid while its file is invalid."""
         with self._lock:
             if self.last.reload is not None:
                 self._look()
@@ -246,7 +244,7 @@ class LiveConfig:
             self._error = str(error)
 
     def _take(self, found: Config) -> None:
-        """Take the members as they are found; what else changed waits for the next start."""
+        """Take over the members; other changes need a restart."""
         if self.last.source not in ("defaults", found.source) and found.source != FILES[0]:
             raise ConfigError(
                 f"{self.last.source}: the file, or what it says of copydesk, is gone; put it back, "
@@ -268,13 +266,13 @@ def _stamp(path: str) -> _Stamp | None:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError:  # the reading tells what is wrong
+    except OSError:  # reading the file will report it
         return (0, 0, 0, 0, time.time_ns())
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _is_settled(stamp: _Stamp | None) -> bool:
-    """Whether the stamp tells all changes: not where a clock may not have moved since."""
+    """Whether the stamp shows all changes: right after a write another may get the same time."""
     return stamp is None or time.time_ns() - max(stamp[3:]) > _SETTLED_NS
 
 
@@ -286,7 +284,7 @@ def _digest(path: str) -> bytes:
 
 
 def _notes_from(environ: Mapping[str, str], notes: NotesConfig) -> NotesConfig:
-    """The kernel that the environment names."""
+    """The notes settings, with the kernel that the environment names."""
     url, token = environ.get("SIYUAN_URL", ""), environ.get("SIYUAN_TOKEN", "")
     return replace(
         notes, siyuan_url=url or notes.siyuan_url, siyuan_token=token or notes.siyuan_token
@@ -305,7 +303,7 @@ def _table(path: Path) -> Mapping[str, object] | None:
     project = path.name == "pyproject.toml"
     try:
         text = path.read_text("utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):  # of a root that is a file others tell
+    except (FileNotFoundError, NotADirectoryError):  # root is not a directory; reported elsewhere
         return None
     except OSError as error:
         raise ConfigError(f"{path.name}: cannot be read: {error.strerror}") from None
@@ -375,13 +373,13 @@ def _value(key: str, value: object, source: str) -> object:
 
 
 def _check_tokens(members: Mapping[str, MemberConfig], source: str) -> None:
-    """A token is that of one member alone."""
+    """Refuse a token that two members share."""
     owners: dict[str, str] = {}
     for name, member in members.items():
         if member.token is not None:
             other = owners.setdefault(member.token, name)
             if other != name:
-                message = f"members.{name}.token is that of members.{other} too"
+                message = f"members.{name}.token is also the token of members.{other}"
                 raise ConfigError(f"{source}: {message}")
 
 
@@ -440,7 +438,7 @@ def _notes(value: object, source: str) -> NotesConfig:
 
 
 def _folder(text: str, key: str, source: str) -> str:
-    """The path of a folder below the root, as it is written there."""
+    """The normalized path of a folder below the root."""
     try:
         return str(RelPath.parse(text))
     except Refusal:
@@ -448,7 +446,7 @@ def _folder(text: str, key: str, source: str) -> str:
 
 
 def _url(value: object, key: str, source: str) -> str:
-    """The address of a server; a wrong one is not told, for it may hold a password."""
+    """The URL of a server; a wrong one is not shown, since it may contain a password."""
     url = _text(value, key, source)
     if not url.startswith(_SCHEMES):
         raise ConfigError(f"{source}: {key} must begin with one of {', '.join(_SCHEMES)}")
@@ -495,7 +493,7 @@ def _mapping(value: object, key: str, source: str) -> Mapping[str, object]:
 
 
 def _matches(path: str, glob: str) -> bool:
-    """Whether a path is the glob's, or lies below a directory that is; a bare name is anywhere."""
+    """Whether a glob covers a path: the path or a directory above it matches."""
     try:
         found = RelPath.parse(path)
     except Refusal:
@@ -504,14 +502,14 @@ def _matches(path: str, glob: str) -> bool:
 
 
 def _covering(glob: str) -> Callable[[RelPath], bool]:
-    """The same as a question about paths."""
+    """The predicate of a glob; a bare name matches at any depth."""
     anywhere = glob if "/" in glob else f"**/{glob}"
     return lambda path: covers(anywhere, path)
 
 
 def perhaps(name: str, known: Iterable[str]) -> str:
     """`; did you mean a or b?`, or nothing when no name is close."""
-    from difflib import get_close_matches  # only a mistake pays for it
+    from difflib import get_close_matches  # imported for mistakes only
 
     close = get_close_matches(name[:_LONGEST_NAME], list(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(close)}?" if close else ""

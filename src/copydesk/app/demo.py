@@ -32,7 +32,7 @@ Call = Callable[..., Awaitable[dict[str, Any]]]
 
 
 class StepFailed(Exception):
-    """A step of the run did not end as it must."""
+    """A step of the tour did not end as it must."""
 
 
 def demo(*, keep: bool, lang: Lang) -> int:
@@ -54,7 +54,7 @@ def demo(*, keep: bool, lang: Lang) -> int:
 
 
 def command() -> str:
-    """How this very `copydesk` is called from the folder that one is in."""
+    """How to call this installation of `copydesk` from the current folder."""
     own = Path(sys.executable).with_name("copydesk")
     found = shutil.which("copydesk")
     if found and Path(found).resolve() == own.resolve():
@@ -66,7 +66,7 @@ def command() -> str:
 
 
 def _copy_text(folder: Path) -> None:
-    """Some of the text that Python's own library ships with."""
+    """Copy some files of Python's standard library."""
     library = Path(textwrap.__file__).parent
     for name in _COPIED:
         if (library / name).is_dir():
@@ -360,14 +360,14 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
 
 
 def _headers(content: str) -> list[tuple[str, str]]:
-    """The ids and texts of a page of blocks."""
+    """The ids and texts of the blocks on a page."""
     parts = content.split("\n@@")[1:]
     pairs = (part.split("@@", 1) for part in parts)
     return [(block_id, rest.partition("\n")[2].strip("\n")) for block_id, rest in pairs]
 
 
 def _all_bytes(folder: Path) -> dict[str, bytes]:
-    """All Markdown files."""
+    """The bytes of all Markdown files below the folder."""
     found = sorted(folder.rglob("*.md"))
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 

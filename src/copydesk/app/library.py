@@ -1,8 +1,4 @@
-"""The front door of the library: one workspace, typed requests, typed answers.
-
-What lives here: `Desk`. What must not: a second way to edit; every method is one
-sentence of the desk inside.
-"""
+"""The library: one workspace, typed requests, typed answers."""
 
 from __future__ import annotations
 
@@ -83,11 +79,11 @@ class Desk(Closing):
 
     @property
     def _member(self) -> Member:
-        """The member with the rights that it has now."""
+        """The member with current rights."""
         return self._opened.member(self._name)
 
     def close(self) -> None:
-        """Let go of all that is held; plans in memory end."""
+        """Close the workspace; plans in memory end."""
         self._opened.close()
 
     @staticmethod
@@ -119,7 +115,7 @@ class Desk(Closing):
     def edit(
         self, request: Request, *, version: str | None = None, expected_old: str | None = None
     ) -> Applied | Planned:
-        """Make an edit at once when it is certain, else plan it and say why (`declined`).
+        """Apply an edit at once when it is certain, else plan it and say why (`declined`).
 
         >>> import tempfile, pathlib
         >>> from copydesk import Desk
@@ -210,7 +206,7 @@ class Desk(Closing):
         return outcome
 
     def discard(self, hunk_id: str) -> Plan:
-        """Let a plan go."""
+        """Discard a plan."""
         return self._opened.desk.discard(self._member, hunk_id)
 
     def create(self, path: str, content: str = "", *, may_be_diff: bool = False) -> Created:
@@ -248,22 +244,22 @@ class Desk(Closing):
         )
 
     def pending(self) -> tuple[Plan, ...]:
-        """The plans that wait, the oldest first."""
+        """The pending plans, the oldest first."""
         return self._opened.desk.waiting(self._member)
 
     def history(
         self, path: str | None = None, most: int = 50, before: int | None = None
     ) -> tuple[Past, ...]:
-        """The last edits, the newest first: of all files, of one, of what is in a directory.
+        """Recent edits, the newest first: of all files, of a file, or of a directory.
 
-        With `before` those of lower ids.
+        `before` limits the result to lower ids.
         """
         if most < 1:
             raise InvalidArgs("most", "must be a number from 1")
         return self._opened.history(self._member.name, path, most, before)
 
     def undo(self, edit_id: int) -> Undone:
-        """Take an edit back, also after later edits of other lines; that is an edit itself.
+        """Undo an edit, also after later edits of other lines; that is an edit itself.
 
         Raises EditNotFound, AccessDenied, ContentChanged when the lines of the edit
         were changed since, and others when the file refuses it.

@@ -1,8 +1,4 @@
-"""Looking around in a real workspace: its directories, and ripgrep.
-
-What lives here: the join of the search with a member's permission. What must
-not: how rg is run, what a member may do.
-"""
+"""Listing and searching a workspace within a member's permission."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ MOST_ROWS = 200
 
 
 class WorkspaceLooking:
-    """What can be seen of one workspace."""
+    """The directories and the search of one workspace."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -34,7 +30,7 @@ class WorkspaceLooking:
 
     @property
     def _rg(self) -> Rg | None:
-        # It runs a program, which most commands need not wait for; one not found may be installed.
+        # Lazy, since it runs a program; repeated while none is found: it may be installed.
         if self._found is None:
             self._found = find_rg()
         return self._found
@@ -52,19 +48,19 @@ class WorkspaceLooking:
         return tuple(entry for entry in shown if entry is not None)
 
     def files(self, member: Member, query: Query, most: int, watch: Watch) -> FoundFiles:
-        """The files with a match."""
+        """List the files with a match."""
         query = self._checked(member, query)
         return ripgrep.search_files(self._search(member, watch), query, most)
 
     def counts(self, member: Member, query: Query, most: int, watch: Watch) -> Counts:
-        """Lines and matches per file."""
+        """Count lines and matches per file."""
         query = self._checked(member, query)
         return ripgrep.count_matches(self._search(member, watch), query, most)
 
     def snippets(
         self, member: Member, query: Query, most: int, before: int, after: int, watch: Watch
     ) -> Snippets:
-        """The lines with a match, with lines around them."""
+        """Find the lines with a match, with lines around them."""
         query = self._checked(member, query)
         search = self._search(member, watch)
         return ripgrep.search_snippets(search, query, most, before, after)
@@ -78,7 +74,7 @@ class WorkspaceLooking:
         watch: Watch,
         meant: Callable[[str], str],
     ) -> Raw:
-        """What ripgrep finds with options of its own, those that are safe."""
+        """Run ripgrep with options of the caller; only safe ones are allowed."""
         args = parse_rg_args(rg_args, meant)
         check_look(self._files, member, path)
         for glob in args.globs:
@@ -88,7 +84,7 @@ class WorkspaceLooking:
     def _shown(
         self, member: Member, entry: Entry, spelled: RelPath, standing: RelPath
     ) -> Entry | None:
-        """The entry as the member may see it; `standing` is its real directory and its name."""
+        """The entry as the member may see it; `standing` is its real path."""
         if entry.kind != "symlink":
             seen = _visible(member, entry.kind == "dir", spelled, standing)
             return entry if seen else None

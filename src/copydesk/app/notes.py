@@ -1,8 +1,4 @@
-"""The notes of a workspace: which store they are in, opened when they are first asked for.
-
-What lives here: the choice, by the configuration. What must not: what a store
-does. A SiYuan kernel, when one is named, else the folders of Markdown files.
-"""
+"""The notes of a workspace: a configured SiYuan kernel, else folders of Markdown files."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ KERNEL = "siyuan:"
 
 
 class NotesOpener:
-    """Opens the notes of a workspace. `state`: where ids are kept; None: in a folder of its own.
+    """Opens the notes of a workspace. `state` keeps ids; without it a temporary folder does.
 
     Nothing is imported, read or sent before the first call.
     """
@@ -35,13 +31,13 @@ class NotesOpener:
         self._own: TemporaryDirectory[str] | None = None
 
     def open(self, permission: Permission) -> Home:
-        """The notes as members of a permission see them."""
+        """The notes as a member with this permission sees them."""
         if self._config.notes.siyuan_url:
             return kernel_home(self._config)
         return self._folders(cast("Rules", permission))
 
     def close(self) -> None:
-        """Let go of the folder of ids, if it is not to be kept."""
+        """Remove the temporary folder of ids."""
         if self._own is not None:
             self._own.cleanup()
 
@@ -76,7 +72,7 @@ class NotesOpener:
         return Home(several(stores), split, is_siyuan_id, path_of, in_files=True)
 
     def _kept(self) -> str:
-        """The folder of ids and of what is remembered of texts."""
+        """The folder of ids and fingerprints."""
         if self._state is not None:
             return self._state.folder("notes")
         if self._own is None:
@@ -87,7 +83,7 @@ class NotesOpener:
 
 
 def kernel_home(config: Config) -> Home:
-    """The notes in the kernel that is configured. Nothing is sent yet."""
+    """The notes in the configured kernel. Nothing is sent yet."""
     from copydesk.desk.notes.home import Home
     from copydesk.edit.notes.draft import split_as
     from copydesk.edit.notes.grammar import is_siyuan_id

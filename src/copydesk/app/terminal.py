@@ -1,7 +1,6 @@
-"""What a terminal shows: text made safe, colours, tables, times, JSON.
+"""Output to a terminal: escaping, colours, tables, times, JSON.
 
-Text from files never reaches the terminal with its control characters or marks of direction
-alive, nor does JSON.
+No control character or mark of direction from a file reaches the terminal, in JSON neither.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ HIDDEN: Final = re.compile(
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0000-\U000e01ef]"
 )
-"""Control characters, marks of direction, characters without width, halves of a character."""
+"""Control characters, direction marks, zero-width characters, lone surrogates."""
 
 
 _BREAKS = re.compile("[\t\n]")
@@ -34,13 +33,13 @@ _BEAT_SECONDS = 0.1
 
 
 def colours(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that wants colours (NO_COLOR, TERM=dumb: it does not)."""
+    """Whether the stream is a terminal and colours are wanted (not with NO_COLOR or TERM=dumb)."""
     unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not unwanted
 
 
 def safe(text: str) -> str:
-    """The text, what could harm a terminal shown as `\\xNN` or `\\uNNNN`; CR before LF goes."""
+    """The text with harmful characters as `\\xNN` or `\\uNNNN`; CR before LF is dropped."""
     return HIDDEN.sub(_shown, text.replace("\r\n", "\n"))
 
 
@@ -50,12 +49,12 @@ def line(text: str) -> str:
 
 
 def as_json(data: object) -> str:
-    """The data as indented JSON; what could harm a terminal is escaped in it."""
+    """The data as indented JSON, harmful characters escaped."""
     return HIDDEN.sub(_json_escape, json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
 
 
 def diff(text: str, coloured: bool) -> str:
-    """A text with unified diffs in it, their lines coloured."""
+    """A text with the lines of its unified diffs coloured."""
     shown = safe(text)
     if not coloured:
         return shown
@@ -77,12 +76,12 @@ def diff(text: str, coloured: bool) -> str:
 
 
 def strong(text: str, coloured: bool) -> str:
-    """A text that stands out."""
+    """The text in bold."""
     return f"\x1b[1m{text}\x1b[0m" if coloured else text
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, two blanks between them."""
+    """A table whose columns are as wide as their widest cell."""
     if not rows:
         return ""
     shown = [[line(cell) for cell in row] for row in rows]
@@ -113,20 +112,20 @@ def ago(milliseconds: int) -> str:
 
 
 def print_answer(answer: Answer) -> None:
-    """All that a tool answers, with colours for a diff."""
+    """Print an answer in full, a diff in colours."""
     text = diff(answer.text, colours(sys.stdout)) if answer.diff else safe(answer.text)
     out(text if text.endswith("\n") else f"{text}\n")
 
 
 def complain(text: str) -> None:
-    """Words on standard error."""
+    """Print a message on standard error."""
     print(f"copydesk: {safe(text)}", file=sys.stderr)
 
 
 class Counter:
-    """How many files a long search has seen, on a terminal's last line while it lasts.
+    """A progress line of a long search: how many files it has read.
 
-    Silent in the first half second, and where the stream is no terminal.
+    Silent in the first half second, and where the stream is not a terminal.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -135,7 +134,7 @@ class Counter:
         self._drawn = False
 
     def __call__(self, seen: int) -> None:
-        """Tell the count."""
+        """Show the count."""
         now = time.monotonic()
         if self._stream is not None and now >= self._next:
             self._next = now + _BEAT_SECONDS
@@ -144,7 +143,7 @@ class Counter:
             self._stream.flush()
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._stream is not None and self._drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -170,12 +169,12 @@ def _width(text: str) -> int:
 
 
 def out(text: str) -> None:
-    """The text on standard output."""
+    """Write the text to standard output."""
     sys.stdout.write(text)
 
 
 def dump(data: object) -> None:
-    """One JSON value on standard output."""
+    """Write one JSON value to standard output."""
     out(as_json(data))
 
 
@@ -190,7 +189,7 @@ def is_refused(report: Answer) -> bool:
 
 
 def short(report: Answer) -> None:
-    """What a person needs of a report: the summary, warnings, and the diff."""
+    """Print the summary, the warnings and the diff of a report."""
     data = report.data
     warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
     for words in (data["summary"], *warnings):

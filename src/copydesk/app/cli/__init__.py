@@ -19,15 +19,15 @@ from copydesk.app.cli.parser import UsageError, new_parser, parse
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    _stand_in_for_closed()
-    _speak_utf_8(sys.stdin, "surrogateescape")
-    _speak_utf_8(sys.stdout, "backslashreplace")
-    _speak_utf_8(sys.stderr, "backslashreplace")
+    _replace_closed_streams()
+    _use_utf_8(sys.stdin, "surrogateescape")
+    _use_utf_8(sys.stdout, "backslashreplace")
+    _use_utf_8(sys.stderr, "backslashreplace")
     try:
         status = _run(words)
         sys.stdout.flush()
     except OSError as error:
-        # The reader has gone (`| head`), or the disk is full: what Python still holds goes nowhere.
+        # The reader has gone (`| head`), or the disk is full: drop what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 1
@@ -38,10 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _stand_in_for_closed() -> None:
-    """Open in the place of a standard stream that is closed one that goes nowhere.
+def _replace_closed_streams() -> None:
+    """Open the null device in the place of a standard stream that is closed.
 
-    Else the next file that is opened gets its number, and what is printed is in that file.
+    Else the next file that is opened gets its number, and output is written to that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -49,7 +49,7 @@ def _stand_in_for_closed() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # it stays open
 
 
-def _speak_utf_8(stream: TextIO, errors: str) -> None:
+def _use_utf_8(stream: TextIO, errors: str) -> None:
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding="utf-8", errors=errors)
 

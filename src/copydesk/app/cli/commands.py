@@ -44,7 +44,7 @@ def _root(options: argparse.Namespace) -> str:
     try:
         root: str = default_root() if options.root is None else options.root
     except FileNotFoundError:
-        raise UsageError("the folder that you are in does not exist any more", hint) from None
+        raise UsageError("the current folder no longer exists", hint) from None
     if not os.path.isdir(root):
         state = "is not a folder" if os.path.lexists(root) else "does not exist"
         raise UsageError(f"the workspace {root!r} {state}", hint)
@@ -68,7 +68,7 @@ def _config(options: argparse.Namespace, root: str) -> Config:
 
 
 def _open(options: argparse.Namespace, *, looks: bool = False) -> OpenWorkspace:
-    """The open workspace. With `looks`, no state folder is made where there is none."""
+    """Open the workspace. With `looks`, do not make a state folder where there is none."""
     root = _root(options)
     config = _config(options, root)
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
@@ -99,7 +99,7 @@ def _call(options: argparse.Namespace) -> int:
 
 
 def _set_own(options: argparse.Namespace, own: Own) -> None:
-    """copydesk's own options that stand after the tool, as if they stood before."""
+    """Apply copydesk's own options that follow the tool's name, as if they came first."""
     for name, value in own.items():
         if name == "lang" and value not in ("en", "zh"):
             raise UsageError(f"--lang must be en or zh, not {value!r}")
@@ -175,7 +175,7 @@ def _apply(options: argparse.Namespace) -> int:
 
 
 def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = "") -> int:
-    """Print what a tool answered, in short; the exit status."""
+    """Print the short form of a report; the exit status."""
     if options.json:
         dump(data_of(report))
     elif is_refused(report):
@@ -223,9 +223,9 @@ def _reject(options: argparse.Namespace) -> int:
 
 
 def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) -> int:
-    """Act on each plan that is named, once; a refusal of one does not stop the others.
+    """Act on each named plan once; a refusal of one does not stop the others.
 
-    `act` gives the data of what was done, with a summary, or raises Refusal.
+    `act` returns the data of what was done, with a summary, or raises Refusal.
     """
     found: list[dict[str, object]] = []
     status = 0
@@ -420,7 +420,7 @@ def _doctor(options: argparse.Namespace) -> int:
     try:
         root: str = default_root() if options.root is None else options.root
     except FileNotFoundError:
-        root = ""  # the folder that one is in is gone, which is a finding too
+        root = ""  # the current folder is gone, which is a finding too
     repaired = repair(root) if options.repair else []
     findings = [*repaired, *examine(root)]
     if options.json:
@@ -431,7 +431,7 @@ def _doctor(options: argparse.Namespace) -> int:
             mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
             out(f"{mark} {finding.what}: {terminal.line(finding.found)}\n")
             if finding.mend:
-                out(f"     mend: {terminal.line(finding.mend)}\n")
+                out(f"     fix: {terminal.line(finding.mend)}\n")
     return 0 if all(finding.ok for finding in findings) else 1
 
 

@@ -27,7 +27,7 @@ KNOWN = (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)
 
 
 def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
-    """Tell the failure; the exit status."""
+    """Report the failure; the exit status."""
     if isinstance(error, Refusal):
         if as_json:
             sys.stdout.write(terminal.as_json(refusal_data(error, lang)))
@@ -46,7 +46,7 @@ def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
 
 
 def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, object]:
-    """A refusal for a program; `known_facts` are those that the refusal does not tell."""
+    """A refusal for a program; `known_facts` are added to those of the refusal."""
     fields = reports.refused("", None, refusal, lang).fields
     return {**known_facts, **{name: fact for name, fact in fields.items() if name != "mode"}}
 
@@ -63,13 +63,13 @@ def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
 
 
 def _with_next(code: str, words: str, lang: Lang) -> str:
-    """Words on a refusal, with the command that helps."""
+    """A refusal, with the command that helps."""
     see = f" {say(_SEE[code], lang)}" if code in _SEE else ""
     return f"{code}: {words}{see}"
 
 
 def _unusable(error: Exception) -> tuple[str, str, str]:
-    """Code, words and next step for what is no refusal."""
+    """Code, message and next step of a failure that is no refusal."""
     if isinstance(error, UsageError):
         return "USAGE", str(error), error.hint
     if isinstance(error, ConfigError):
@@ -77,4 +77,4 @@ def _unusable(error: Exception) -> tuple[str, str, str]:
     words = str(error)
     if isinstance(error, OSError) and error.strerror:
         words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return "WORKSPACE", words, "copydesk doctor tells what is wrong and how to mend it."
+    return "WORKSPACE", words, "copydesk doctor says what is wrong and how to fix it."

@@ -1,4 +1,4 @@
-"""What the shell shows of the tools: which there are, and what each takes."""
+"""Help on the tools: which there are, and the arguments of each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tools(lang: Lang, *, as_json: bool) -> int:
 
 
 def tool(one: Tool, lang: Lang, *, as_json: bool) -> int:
-    """Show what a tool promises and takes; the exit status."""
+    """Print a tool's description and arguments; the exit status."""
     if as_json:
         sys.stdout.write(terminal.as_json(dialects.definitions([one], "mcp", lang)[0]))
         return 0

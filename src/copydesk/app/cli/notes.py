@@ -22,12 +22,12 @@ _LINE = 100
 
 def run(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Run one of the commands; the exit status."""
-    opened.kept = Kept(None)  # nothing is cut: there is no second call to read on in
+    opened.kept = Kept(None)  # nothing is cut: the shell has no second call to read on
     return _COMMANDS[options.notes](opened, options)
 
 
 def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """The notebooks with their documents, or the blocks of one of these."""
+    """List the notebooks with their documents, or the blocks of a document."""
     lang, reading = opened.config.lang, opened.desk.notes.reading
     member = opened.member(opened.config.member)
     if options.block_id is not None:
@@ -63,7 +63,7 @@ def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """The text of a block, or its parts each under its id."""
+    """Print the text of a block, or its parts each under its id."""
     arguments: dict[str, object] = {"blockId": options.block_id}
     if options.ids:
         arguments |= {"showId": True, "showSubStructure": True}
@@ -73,7 +73,7 @@ def _show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """A block diff: shown, planned, or made."""
+    """Show, plan or apply a block diff."""
     arguments: dict[str, object] = {"diff": _text(options.file)}
     if options.loose:
         arguments["strictMatch"] = False
@@ -85,7 +85,7 @@ def _edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Text at the end of a document or of a block."""
+    """Append text to a document or a block."""
     member = opened.member(opened.config.member)
     kind = opened.desk.notes.reading.block(member, options.block_id).kind
     arguments = {
@@ -97,7 +97,7 @@ def _append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """A new document."""
+    """Create a document."""
     arguments = {
         "title": options.title,
         "markdown": _text(options.file) if options.file is not None else "",
@@ -108,7 +108,7 @@ def _new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Text at the end of today's note."""
+    """Append text to today's note."""
     member = opened.member(opened.config.member)
     box = options.notebook
     if box is None:
@@ -121,7 +121,7 @@ def _daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Blocks that hold all words."""
+    """Find blocks that contain all words."""
     query = " ".join(options.words)
     if options.json:
         return _call(opened, "searchBlocks", {"query": query, "limit": options.most}, options)
@@ -162,7 +162,7 @@ def _text(file: str | None) -> str:
 
 
 def _rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
-    """Blocks in lines, those below a heading further in."""
+    """One row a block, indented below its heading."""
     depth = 0
     for block in blocks:
         if block.kind == "h":
@@ -172,7 +172,7 @@ def _rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, s
 
 
 def _short(block: NoteBlock) -> str:
-    """The first line of a block, cut."""
+    """The first line of a block, shortened."""
     text = block.markdown or block.content
     first, _, rest = text.partition("\n")
     more = " …" if rest or len(first) > _LINE else ""

@@ -1,4 +1,4 @@
-"""The grammar of the command line, of the arguments of a tool, and the error when it is not met."""
+"""The command-line grammar, including the arguments of a tool after `copydesk call`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 100
 
 
 class UsageError(Exception):
-    """The command line asks for what there is not; `hint` is the next step."""
+    """The command line is invalid; `hint` is the next step."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class UsageError(Exception):
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UsageError:
-    """The error for a name that there is not, with the close ones."""
+    """The error for an unknown name, with the close ones."""
     from copydesk.app.config import perhaps  # only a mistake pays for it
 
     return UsageError(f"no {kind} {name[:_LONGEST]!r}{perhaps(name, known)}", hint)
@@ -40,10 +40,10 @@ a first edit:
 
 exit status:
   0  done
-  1  refused: nothing was written; or not all discards, a fault found by doctor, doubts of recover
+  1  refused: nothing was written; or a discard failed, doctor found a fault, recover a doubt
   2  the command line, the configuration or the workspace cannot be used
 
---root, --member, --lang and --json may stand before or after the command. With --json, standard
+--root, --member, --lang and --json may come before or after the command. With --json, standard
 output is one JSON value, of a refusal too: {"status": "error", "error": CODE, "summary": ...};
 for several discards it is a list.
 
@@ -60,7 +60,7 @@ _CALL_EPILOG = """\
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The options; raises UsageError."""
+    """Parse the command line; raises UsageError."""
     parser, names = new_parser()
     command = next(_plain_words(words), None)
     if command is not None and command not in names:
@@ -70,7 +70,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _plain_words(words: Sequence[str]) -> Iterator[str]:
-    """The words that are no options of copydesk itself, nor values of such."""
+    """The words that are neither copydesk's own options nor their values."""
     rest = iter(words)
     for word in rest:
         if word in _OPTIONS_WITH_VALUE:
@@ -80,7 +80,7 @@ def _plain_words(words: Sequence[str]) -> Iterator[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that raises its errors."""
+    """A parser that raises errors as UsageError."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
@@ -90,9 +90,11 @@ class _Parser(argparse.ArgumentParser):
 def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     """The parser, and the names of the commands."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument("--root", help="the workspace (default: COPYDESK_ROOT, else here)")
-    common.add_argument("--member", help="who calls (default: from the configuration)")
-    common.add_argument("--lang", choices=("en", "zh"), help="the language of the words")
+    common.add_argument(
+        "--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"
+    )
+    common.add_argument("--member", help="member name (default: from the configuration)")
+    common.add_argument("--lang", choices=("en", "zh"), help="message language")
     common.add_argument("--json", action="store_true", help="print data for programs")
     server = _Parser(add_help=False)
     server.add_argument(
@@ -109,7 +111,7 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
         parents=[common],
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and end")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add(name: str, words: str, *parents: _Parser) -> _Parser:
@@ -121,44 +123,52 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
             allow_abbrev=False,
         )
 
-    add("mcp", "the MCP server on standard input and output", server, wire)
-    serve = add("serve", "the MCP server over HTTP, at /mcp, and the review page", server, wire)
+    add("mcp", "run the MCP server on standard input and output", server, wire)
+    serve = add(
+        "serve", "run the MCP server over HTTP, at /mcp, with the review page", server, wire
+    )
     serve.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     serve.add_argument("--port", type=_port, default=8427, help="default: 8427")
-    demo = add("demo", "a guided run on a copy of real text")
+    demo = add("demo", "run a guided tour on a copy of real text")
     demo.add_argument("story", nargs="?", choices=("files", "notes"), default="files")
-    demo.add_argument("--keep", action="store_true", help="keep the workspace of the run")
-    call = add("call", "call a tool: with JSON, or --name value for each argument")
+    demo.add_argument("--keep", action="store_true", help="keep the workspace of the tour")
+    call = add("call", "call a tool with JSON, or with --name value for each argument")
     call.epilog, call.formatter_class = _CALL_EPILOG, argparse.RawDescriptionHelpFormatter
-    call.add_argument("tool", nargs="?", help="its name; without it, all tools are listed")
+    call.add_argument("tool", nargs="?", help="tool name; without it, all tools are listed")
     call.add_argument("arguments", nargs=argparse.REMAINDER, help="JSON, -, or --name value ...")
-    add("pending", "the plans that wait")
-    show = add("show", "one plan, with its diff")
+    add("pending", "list pending plans")
+    show = add("show", "show one plan with its diff")
     show.add_argument("hunk_id", metavar="HUNK")
-    apply = add("apply", "write plans: several together, all or none")
+    apply = add("apply", "apply plans: several together, all or none")
     apply.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    approve = add("approve", "approve plans, as copydesk show has them")
+    approve = add("approve", "approve plans as copydesk show displays them")
     approve.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    approve.add_argument("--after", default="", help="the digest that the file shall come to")
-    reject = add("reject", "reject plans: they are not written, and their members hear why")
+    approve.add_argument(
+        "--after", default="", help="the digest that the file must have afterwards"
+    )
+    reject = add("reject", "reject plans with a reason")
     reject.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    reject.add_argument("--reason", required=True, help="what the member is told")
-    add("review", "step through the plans that wait: approve, reject, edit, split each")
-    discard = add("discard", "let plans go")
+    reject.add_argument("--reason", required=True, help="the reason that the member is given")
+    add("review", "review pending plans one by one: approve, reject, edit or split")
+    discard = add("discard", "discard plans")
     discard.add_argument("hunk_id", nargs="+", metavar="HUNK")
-    history = add("history", "the last edits: of all files, of one, of what is in a folder")
-    history.add_argument("path", nargs="?", help="relative to the root")
+    history = add("history", "list recent edits")
+    history.add_argument(
+        "path", nargs="?", help="a file or folder, relative to the root (default: all)"
+    )
     history.add_argument("--most", type=_positive, default=20, help="how many (default: 20)")
-    history.add_argument("--diff", action="store_true", help="with what each changed")
-    add("recover", "settle what processes that died have left half done, and tell it")
-    undo = add("undo", "take an edit back, also after later edits of other lines")
-    undo.add_argument("edit_id", type=_positive, metavar="EDIT", help="its number in history")
-    schema = add("schema", "the tool definitions for other harnesses", server)
+    history.add_argument("--diff", action="store_true", help="show the diff of each")
+    add("recover", "recover unfinished writes of crashed processes")
+    undo = add("undo", "undo an edit, also after later edits of other lines")
+    undo.add_argument(
+        "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
+    )
+    schema = add("schema", "print the tool definitions for other agent frameworks", server)
     schema.add_argument("--dialect", choices=DIALECTS, default="mcp", help="default: mcp")
-    manual = add("manual", "the manuals; without a toolset, what there is")
+    manual = add("manual", "print a manual; without a toolset, list them")
     manual.add_argument("toolset", nargs="?")
     manual.add_argument("topic", nargs="?", help="default: index")
-    notes = add("notes", "notes by blocks: ls, cat, diff, append, new, daily, search")
+    notes = add("notes", "work on notes by blocks: ls, cat, diff, append, new, daily, search")
     inner = notes.add_subparsers(dest="notes", metavar="COMMAND", title="commands", required=True)
     _add_notes_commands(
         lambda name, words: inner.add_parser(
@@ -169,54 +179,59 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
             allow_abbrev=False,
         )
     )
-    doctor = add("doctor", "what was found, what is wrong, and how to fix it")
+    doctor = add("doctor", "check the workspace: what was found, what is wrong, how to fix it")
     doctor.add_argument(
         "--repair",
         action="store_true",
-        help="rename state files that are damaged, so that new ones are begun; nothing is deleted",
+        help="rename damaged state files, so that new ones are started; nothing is deleted",
     )
     return parser, list(commands.choices)
 
 
 def _add_notes_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    """The grammar of the commands below `copydesk notes`; `add` makes the parser of one."""
-    ls = add("ls", "notebooks and their documents, or the blocks of a document")
+    """Add the commands below `copydesk notes`; `add` makes the parser of one."""
+    ls = add("ls", "list notebooks and their documents, or the blocks of a document")
     ls.add_argument("block_id", nargs="?", metavar="ID")
-    ls.add_argument("--most", type=int, default=1_000, help="so many documents of each notebook")
-    cat = add("cat", "the text of a document or a block")
+    ls.add_argument(
+        "--most",
+        type=int,
+        default=1_000,
+        help="how many documents of each notebook (default: 1000)",
+    )
+    cat = add("cat", "print a document or a block")
     cat.add_argument("block_id", metavar="ID")
-    cat.add_argument("--ids", action="store_true", help="each block under its @@id@@")
-    cat.add_argument("--slice", help="some of the blocks, such as 0:5 or ID:+10")
-    diff = add("diff", "make a block diff, all of it or nothing")
+    cat.add_argument("--ids", action="store_true", help="print each block under its @@id@@")
+    cat.add_argument("--slice", help="only some blocks, such as 0:5 or ID:+10")
+    diff = add("diff", "apply a block diff, all of it or nothing")
     diff.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
     diff.add_argument("--dry-run", action="store_true", help="check it and show what would change")
-    diff.add_argument("--plan", action="store_true", help="prepare it, for copydesk apply")
+    diff.add_argument("--plan", action="store_true", help="only prepare it, for copydesk apply")
     diff.add_argument("--loose", action="store_true", help="white space in SEARCH may differ")
-    append = add("append", "put text at the end of a document or a block")
+    append = add("append", "append text to a document or a block")
     append.add_argument("block_id", metavar="ID")
     append.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    new = add("new", "make a document beside, below or above another one")
+    new = add("new", "create a document beside, below or above another one")
     new.add_argument("title")
     new.add_argument("anchor_id", metavar="ID", help="the other document")
     new.add_argument("--location", choices=("siblings", "children", "parent"), default="siblings")
     new.add_argument("--file", help="its text; - for standard input")
-    daily = add("daily", "put text at the end of today's note")
+    daily = add("daily", "append text to today's note")
     daily.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    daily.add_argument("--notebook", help="its id, where there are several")
-    search = add("search", "find blocks that hold all words")
+    daily.add_argument("--notebook", help="notebook id, where there are several")
+    search = add("search", "find blocks that contain all words")
     search.add_argument("words", nargs="+", metavar="WORD")
     search.add_argument("--most", type=int, default=20, help="how many (default: 20)")
 
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 999999999")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999999")
     return int(text)
 
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port (0 to 65535)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
     return int(text)
 
 
@@ -230,10 +245,9 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class ToolWords:
-    """What stands after a tool's name.
+    """What follows a tool's name.
 
-    `text` is JSON (or `-`), None when there is none; `named` are arguments
-    by name.
+    `text` is JSON, `-` or None; `named` are arguments by name.
     """
 
     tool: str
@@ -242,7 +256,7 @@ class ToolWords:
     own: Own
 
     def arguments(self, stdin: TextIO) -> object:
-        """The arguments, as JSON would give them; raises UsageError."""
+        """The arguments as a JSON value; raises UsageError."""
         if self.text is None:
             return dict(self.named)
         text, where = (stdin.read(), "standard input") if self.text == "-" else (self.text, "")
@@ -250,11 +264,11 @@ class ToolWords:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             what = where or repr(text[:60])
-            raise _wrong(self.tool, f"{what} is no JSON ({error})") from None
+            raise _wrong(self.tool, f"{what} is not valid JSON ({error})") from None
 
 
 def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -> ToolWords:
-    """Tell apart the words after a tool's name; raises UsageError."""
+    """Parse the words after a tool's name; raises UsageError."""
     known: Mapping[str, Any] = schema["properties"]
     texts: list[str] = []
     named: dict[str, object] = {}
@@ -281,12 +295,14 @@ def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -
             named[name] = _typed(value, form)
     if len(texts) > 1 or (texts and named):
         extra = texts[1] if len(texts) > 1 else texts[0]
-        raise _wrong(tool, f"one JSON, or --name value for each, but not {extra[:100]!r} too")
+        raise _wrong(
+            tool, f"give one JSON object or --name value arguments, not {extra[:100]!r} as well"
+        )
     return ToolWords(tool, texts[0] if texts else None, named, own)
 
 
 def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:
-    """The value that stands after a name."""
+    """The value that follows a name."""
     if form.get("type") == "boolean" and not (rest and rest[0] in ("true", "false")):
         return "true"
     if not rest or (not form and name not in _OWN and rest[0].startswith("--")):

@@ -1,4 +1,4 @@
-"""The commands of a person who decides: approve, reject, and review, which steps through all plans.
+"""Approving plans on the terminal, and `copydesk review`, which steps through all pending plans.
 
 What is approved is what was on the screen. When the file or the plan has changed since, it is
 shown again.
@@ -33,7 +33,7 @@ from copydesk.tools.report import Lang, shown_diff
 
 
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
-    """Approve a plan; `after` is the start of the digest that the file shall come to, if known."""
+    """Approve a plan; `after` is the start of the digest that the file must have then, if given."""
     reviewer, review = opened.member(opened.config.member), opened.desk.review
     lang = opened.config.lang
     shown = review.show(reviewer, hunk_id)
@@ -85,11 +85,11 @@ class _Done:
 
 
 def review(opened: OpenWorkspace) -> int:
-    """Step through the plans that wait for a decision; the exit status."""
-    return _Stepping(opened).run()
+    """Step through the plans that need a decision; the exit status."""
+    return _Review(opened).run()
 
 
-class _Stepping:
+class _Review:
     """One run through the plans."""
 
     def __init__(self, opened: OpenWorkspace) -> None:
@@ -105,11 +105,11 @@ class _Stepping:
 
     @property
     def _reviewer(self) -> Member:
-        """The person at the terminal, with the rights that it has now."""
+        """The person at the terminal, with current rights."""
         return self._opened.member(self._opened.settings.member)
 
     def run(self) -> int:
-        """All steps."""
+        """Show each plan and act on the answers; the exit status."""
         if not self._queue:
             self._say("cli.none_undecided")
             return 0
@@ -137,7 +137,7 @@ class _Stepping:
         return 0
 
     def _ask(self, shown: Shown) -> bool:
-        """One answer, or as many as it takes; False: enough."""
+        """Ask until an answer is acted on; False to stop."""
         keys = self._keys(shown)
         while True:
             answer = input(self._prompt(keys)).strip()
@@ -160,13 +160,13 @@ class _Stepping:
                 self._complain(shown.plan.id, refusal)
 
     def _act(self, key: str, shown: Shown) -> bool:
-        """What a key asks for; whether to go on to what is to be shown now."""
+        """Do what a key asks for; True to go on to the next plan to show."""
         hunk_id = shown.plan.id
         if key == "a":
             self._whole = hunk_id
         elif key == "y":
             decision = self._review.approve(self._reviewer, hunk_id, shown.before, shown.after)
-            self._took(_Done(hunk_id, "approved"), decision_words(decision, self._lang))
+            self._record(_Done(hunk_id, "approved"), decision_words(decision, self._lang))
         elif key == "w":
             self._write(shown)
         elif key == "n":
@@ -174,14 +174,14 @@ class _Stepping:
             if not reason:
                 return False
             decision = self._review.reject(self._reviewer, hunk_id, reason)
-            self._took(_Done(hunk_id, "rejected"), decision_words(decision, self._lang))
+            self._record(_Done(hunk_id, "rejected"), decision_words(decision, self._lang))
         elif key == "e":
             return self._edit(shown)
         elif key == "s":
             made = self._review.split(self._reviewer, hunk_id)
             self._queue[self._at : self._at + 1] = [plan.id for plan in made]
         elif key == "u":
-            self._take_back()
+            self._undo_last()
         return True
 
     def _write(self, shown: Shown) -> None:
@@ -193,10 +193,10 @@ class _Stepping:
         edit_id = outcome.edit_id if isinstance(outcome, Applied) else 0
         facts = {"id": shown.plan.id, "path": shown.plan.request.path, "edit": edit_id}
         done = _Done(shown.plan.id, "written", edit_id)
-        self._took(done, say("cli.written", self._lang, facts))
+        self._record(done, say("cli.written", self._lang, facts))
 
     def _edit(self, shown: Shown) -> bool:
-        """Another new text, from the editor."""
+        """Replace the new text in the editor; whether it was changed."""
         old = text_of(shown.plan.request)
         assert old is not None, "the key is not offered"
         new = edited(old, Path(str(shown.plan.request.path)).suffix)
@@ -206,8 +206,8 @@ class _Stepping:
         self._review.amend(self._reviewer, shown.plan.id, new)
         return True
 
-    def _take_back(self) -> None:
-        """The last decision of this run."""
+    def _undo_last(self) -> None:
+        """Undo the last decision of this run."""
         last = self._done.pop()
         if last.kind != "written":
             self._review.withdraw(self._reviewer, last.hunk_id)
@@ -219,13 +219,13 @@ class _Stepping:
                 raise outcome.refusal
             self._say("cli.edit_taken_back", id=last.edit_id, path=outcome.entry.path)
 
-    def _took(self, done: _Done, words: str) -> None:
+    def _record(self, done: _Done, words: str) -> None:
         self._done.append(done)
         self._at += 1
         out(terminal.line(words) + "\n\n")
 
     def _keys(self, shown: Shown) -> str:
-        """What can be answered."""
+        """The keys that can be answered with."""
         whole = isinstance(shown.draft.base, Snapshot) and not shown.draft.created
         can = shown.refusal is None
         _, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
@@ -301,11 +301,11 @@ _KEYS = {
     "q": "cli.key.quit",
     "?": "cli.key.help",
 }
-"""What each key does, by its saying."""
+"""The message that explains each key."""
 
 
 def edited(text: str, suffix: str) -> str | None:
-    """The text as the person's editor leaves it; None when the editor fails or gives no text."""
+    """The text as the person's editor leaves it; None when the editor fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="copydesk-") as folder:
         file = Path(folder, f"new{suffix}")

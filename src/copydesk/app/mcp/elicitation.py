@@ -35,7 +35,7 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Lang, shown_diff
 
 MOST_BYTES: Final = 8_000
-"""A longer diff is not shown in a form, and so not decided on there."""
+"""A longer diff is not shown in a form, so it cannot be decided on there."""
 
 _log = logging.getLogger("copydesk")
 
@@ -77,10 +77,10 @@ def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Qu
     return Question(hunk_id, shown.before, shown.after, params)
 
 
-def take(
+def decide(
     opened: OpenWorkspace, member: str, asked: Question, answer: t.ElicitResult, lang: Lang
 ) -> Decision | None:
-    """What the answer decides; None for one that is no decision, or that comes too late.
+    """Record the decision in an answer; None if there is none or it comes too late.
 
     Too late: somebody decided first, or the file or the plan has changed since it
     was shown; the plan then waits to be shown anew.
@@ -101,19 +101,19 @@ def take(
 
 
 def _user(opened: OpenWorkspace, member: str) -> Member:
-    """Who sits at the member's client: a person, with the member's rights."""
+    """The person at the member's client, with the member's rights."""
     refresh = partial(_user, opened, member)
     own = opened.member(member)
     return replace(own, name=f"user of {member}", policy=SELF, refresh=refresh)
 
 
-_RUNG: Final = "copydesk.rung"
+_ASKED: Final = "copydesk.asked"
 _MOST_BYTES: Final = 4_000
 _PATIENCE_SECONDS: Final = 600.0
 
 
-class Doorbell:
-    """Rings at the clients of one server, once for each plan and connection.
+class Elicitor:
+    """Asks the users of one server's clients, once for each plan and connection.
 
     Only the handshake era has such requests; a client of the modern one would
     have to hold the call open while it asks, which is not wanted here.
@@ -125,8 +125,8 @@ class Doorbell:
         self._groups: list[TaskGroup] = []
 
     @asynccontextmanager
-    async def hung(self) -> AsyncGenerator[None, None]:
-        """While it is open, it can be rung."""
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Allow questions while this context is open."""
         async with anyio.create_task_group() as group:
             self._groups.append(group)
             try:
@@ -135,18 +135,18 @@ class Doorbell:
                 self._groups.remove(group)
                 group.cancel_scope.cancel()
 
-    def ring(self, ctx: ServerRequestContext[Any, Any], member: str, answer: Answer) -> None:
-        """Tell the client's user, beside the work, if the answer is that a plan waits."""
+    def ask(self, ctx: ServerRequestContext[Any, Any], member: str, answer: Answer) -> None:
+        """Ask the client's user, in the background, if the answer says that a plan is pending."""
         if answer.fields.get("status") != "pending" or not self._groups:
             return
         connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # no other way
         hunk_id = str(answer.fields.get("hunk_id", ""))
-        rung = cast("set[str]", connection.state.setdefault(_RUNG, set[str]()))
+        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
         capabilities = connection.client_capabilities
         can = None if capabilities is None else capabilities.elicitation
-        if can is None or hunk_id in rung or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if can is None or hunk_id in asked or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
-        rung.add(hunk_id)
+        asked.add(hunk_id)
         page = self._opened.page
         link = f"{page}/hunk/{hunk_id}" if can.url is not None and page is not None else None
         path = answer.fields.get("path")
@@ -155,7 +155,7 @@ class Doorbell:
     async def _tell(
         self, connection: Connection, member: str, hunk_id: str, path: object, link: str | None
     ) -> None:
-        """By a link to the page; else by a form, which can decide; else by words alone."""
+        """Show a link to the page, else a form with the decision, else a message alone."""
         asked: Question | None = None
         if link is None and self._opened.settings.elicitation == "decide":
             asked = await to_thread(question, self._opened, member, hunk_id, self._lang)
@@ -174,16 +174,16 @@ class Doorbell:
         else:
             answer = await _sent(connection, t.ElicitRequest(params=asked.params))
             if answer is not None:
-                await to_thread(take, self._opened, member, asked, answer, self._lang)
+                await to_thread(decide, self._opened, member, asked, answer, self._lang)
 
 
 async def _sent(connection: Connection, request: t.ElicitRequest) -> t.ElicitResult | None:
-    """What the user answers; None for no answer in time, or ever."""
+    """The user's answer; None if none comes in time."""
     with anyio.move_on_after(_PATIENCE_SECONDS):
         try:
             return await connection.send_request(request)
         except MCPError:
             return None  # it has no way to be asked, or did not want to
-        except Exception:  # a bell is a courtesy: without it the server goes on
+        except Exception:  # best effort: a question that failed must not end the server
             _log.exception("cannot ask the client's user")
     return None

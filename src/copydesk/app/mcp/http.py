@@ -37,7 +37,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import Config, ConfigError
 from copydesk.app.mcp.limits import Connections, Guesses, Streams, TooMany, network_of
-from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, Admitted, Turned, admit
+from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, ParsedMessage, parse_message
 from copydesk.app.mcp.server import build
 from copydesk.app.web.app import ReviewApp
 from copydesk.app.web.security import SecurityHeaders
@@ -46,10 +46,10 @@ from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
 LOOK_SECONDS: Final = 0.5
-"""So often is looked whether the token of a request that goes on is still valid."""
+"""How often the token of a running request is checked again."""
 
 LISTEN: Final = "subscriptions/listen"
-"""The request of 2026-07-28 whose answer is a stream of news."""
+"""The request of 2026-07-28 whose answer is an event stream."""
 
 LARGE_BYTES: Final = 1 << 20
 """A body of this size is parsed in a thread."""
@@ -64,7 +64,7 @@ def is_loopback(host: str) -> bool:
 
 
 class HostGuard:
-    """Refuses requests for names that are not this server's (DNS rebinding).
+    """Refuses requests for other host names (DNS rebinding).
 
     A literal address cannot be rebound: one is taken when it is loopback, or
     when the server is bound to more than loopback. `names` are taken as they
@@ -103,13 +103,13 @@ class HostGuard:
 
 
 class MemberTokens:
-    """Knows the member of a bearer token."""
+    """Maps bearer tokens to members."""
 
     def __init__(self, tokens: Callable[[], Mapping[str, str]]) -> None:
         self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Who the token's bearer is; looks at all of them, so that time tells nothing."""
+        """The member of a token. Compares with all tokens, so that the time reveals nothing."""
         given = _digest(token)
         found: str | None = None
         for known, member in self._tokens().items():
@@ -120,7 +120,7 @@ class MemberTokens:
         return AccessToken(token=given.hex(), client_id=found, scopes=[])
 
     def still(self, given: AccessToken) -> bool:
-        """Whether the token is still that of the member."""
+        """Whether the token is still the member's."""
         tokens = self._tokens().items()
         return any(
             _digest(known).hex() == given.token and m == given.client_id for known, m in tokens
@@ -128,9 +128,9 @@ class MemberTokens:
 
 
 class TokenGuard:
-    """The app for the bearers of tokens only; `member_of` tells who each is.
+    """Lets bearers of valid tokens through; `member_of` gives the member.
 
-    Where there was no token ever, for everyone. What a token began ends with it.
+    Lets everyone through while no token was ever configured. Requests end with their token.
     """
 
     def __init__(self, app: ASGIApp, tokens: Callable[[], Mapping[str, str]]) -> None:
@@ -156,7 +156,7 @@ class TokenGuard:
             await self._guarded(scope, receive, send)
 
     async def _check_guesses(self, scope: Scope) -> None:
-        """Raise TooMany for who guesses; a token that was right before need not wait."""
+        """Raise TooMany for an address that guesses; a token that was right before is exempt."""
         scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return
@@ -196,12 +196,12 @@ def member_of(request: object, default: str) -> str:
 
 
 def bodies(app: ASGIApp, most: int) -> ASGIApp:
-    """The app with bodies of at most `most` bytes, and only those that it can parse."""
-    return RequestBodyLimitMiddleware(Admission(app), most)
+    """The app behind a limit of the body size and the repair of unparsable messages."""
+    return RequestBodyLimitMiddleware(MessageRepair(app), most)
 
 
-class Admission:
-    """Mends or answers the messages that the protocol library cannot parse."""
+class MessageRepair:
+    """Repairs or answers the messages that the protocol library cannot parse."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self._streams = app, Streams()
@@ -216,16 +216,16 @@ class Admission:
         request = Request(scope, receive)
         body = await request.body()
         found = await self._admitted(body)
-        if isinstance(found, Turned):
+        if isinstance(found, ErrorReply):
             response = Response(found.reply, 400, media_type="application/json")
             await response(scope, receive, send)
             return
-        scope = {**scope, **(found.mended or {})}
+        scope = {**scope, **(found.repaired or {})}
         listens = getattr(found.message, "method", "") == LISTEN
         await (self._stream if listens else self._app)(scope, _again(found.body, receive), send)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request whose answer goes on: so many of each holder."""
+        """Serve an event stream, within the limit of its holder."""
         holder = member_of(Request(scope), "") or address_of(scope)
         try:
             with self._streams.one_of(holder):
@@ -233,26 +233,26 @@ class Admission:
         except TooMany as wait:
             await _wait("Too many event streams", wait)(scope, receive, send)
 
-    async def _admitted(self, body: bytes) -> Admitted | Turned:
+    async def _admitted(self, body: bytes) -> ParsedMessage | ErrorReply:
         if len(body) < LARGE_BYTES:
-            return admit(body)
-        return await anyio.to_thread.run_sync(admit, body)
+            return parse_message(body)
+        return await anyio.to_thread.run_sync(parse_message, body)
 
 
 def address_of(scope: Scope) -> str:
-    """The address that the request comes from; behind a trusted proxy what that says."""
+    """The client's address; behind a trusted proxy the one that the proxy names."""
     client = scope.get("client")
     return network_of(client[0]) if client else ""
 
 
 def _wait(words: str, wait: TooMany) -> Response:
-    """The answer to who has to come again later."""
+    """The answer to a client that has to try again later."""
     text = f"{words}: try again in {wait.seconds} s"
     return PlainTextResponse(text, wait.status, {"Retry-After": str(wait.seconds)})
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once more, then what comes."""
+    """A `receive` that replays the body, then goes on."""
     given = False
 
     async def replay() -> Message:
@@ -281,9 +281,9 @@ MOST_SESSIONS: Final = 1_000
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
-    """The same as the configuration has them now.
+    """The members by their bearer tokens, as the configuration has them now.
 
-    While its file cannot be used, those that it had last: every call of theirs is refused.
+    While its file is invalid: the last valid ones; every call of theirs is refused.
     """
     with suppress(ConfigInvalid):
         return tokens_of(opened.config)

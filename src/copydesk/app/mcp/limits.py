@@ -1,7 +1,7 @@
-"""Limits of the HTTP server: wrong tokens, event streams, connections, requests half sent.
+"""Limits of the HTTP server: wrong tokens, event streams, connections, unfinished requests.
 
-Invariants: nobody holds more than a share, by address and in total; a client that sends its
-request at once is served whatever others hold half sent.
+Nobody holds more than a share, by address and in total; a client that sends its request at
+once is served however many unfinished requests others hold.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_FAILED: Final = 8
-"""So many wrong tokens may come from one address within `WINDOW_MS`."""
+"""How many wrong tokens one address may send within `WINDOW_MS`."""
 
 MOST_FAILED_ALL: Final = 100
-"""So many from all addresses together."""
+"""How many all addresses together may send."""
 
 WINDOW_MS: Final = 60_000
 MOST_STREAMS: Final = 32
-"""So many event streams may one member, or one address without tokens, have open."""
+"""How many event streams one member, or one address without tokens, may have open."""
 
 MOST_STREAMS_ALL: Final = 100
 MOST_CONNECTIONS: Final = 256
-"""So many connections may come from one address, unless it is a trusted proxy."""
+"""How many connections one address may have, unless it is a trusted proxy."""
 
 MOST_CONNECTIONS_ALL: Final = 1_000
 MOST_HALF_SENT: Final = 32
-"""Of one address; of more the oldest is closed."""
+"""How many unfinished requests one address may have; of more the oldest is closed."""
 
 MOST_HALF_SENT_ALL: Final = 256
 IDLE_SECONDS: Final = 10.0
-"""How long a request that was begun may send nothing."""
+"""How long an unfinished request may send nothing."""
 
 HEADERS_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 120.0
@@ -45,7 +45,7 @@ _MOST_ADDRESSES: Final = 10_000
 
 
 def network_of(address: str) -> str:
-    """What counts as one address: of IPv6 the network of 64 bits that one customer has."""
+    """What counts as one address: for IPv6 the /64 network that one customer has."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -56,7 +56,7 @@ def network_of(address: str) -> str:
 
 
 class TooMany(Exception):
-    """More than the limit; `status` and `seconds` say for whom, and when to come again."""
+    """A limit is reached; `status` and `seconds` are for the answer and its Retry-After."""
 
     def __init__(self, status: int, seconds: int) -> None:
         super().__init__(status, seconds)
@@ -64,13 +64,13 @@ class TooMany(Exception):
 
 
 class Guesses:
-    """Wrong tokens by address. Not safe for several threads at once."""
+    """Counts wrong tokens by address. Not thread-safe."""
 
     def __init__(self) -> None:
         self._failed: OrderedDict[str, list[int]] = OrderedDict()
 
     def check(self, address: str, now_ms: int) -> None:
-        """Raise TooMany for who has to wait before a further token is looked at."""
+        """Raise TooMany if the address has to wait before its next token is checked."""
         for key, most in (("", MOST_FAILED_ALL), (network_of(address), MOST_FAILED)):
             times = [at for at in self._failed.get(key, ()) if now_ms - at < WINDOW_MS]
             if times:
@@ -83,20 +83,20 @@ class Guesses:
             self._failed.popitem(last=False)
 
     def failed(self, address: str, now_ms: int) -> None:
-        """A wrong token came."""
+        """Count a wrong token."""
         for key in ("", network_of(address)):
             self._failed.setdefault(key, []).append(now_ms)
 
 
 class Streams:
-    """The event streams that are open, by who holds them."""
+    """Counts the open event streams of each holder."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
 
     @contextmanager
     def one_of(self, holder: str) -> Generator[None]:
-        """Count one more while it is open; raises TooMany."""
+        """Count one more stream while this context is open; raises TooMany."""
         self.check(holder)
         self._open[holder] += 1
         try:
@@ -106,7 +106,7 @@ class Streams:
             self._open += Counter()  # forget who holds none
 
     def check(self, holder: str) -> None:
-        """Raise TooMany where one more would be too many."""
+        """Raise TooMany if one more stream would be too many."""
         if self._open[holder] >= MOST_STREAMS:
             raise TooMany(429, RETRY_SECONDS)
         if self._open.total() >= MOST_STREAMS_ALL:
@@ -114,7 +114,7 @@ class Streams:
 
 
 class Connections:
-    """The connections of one server; makes the protocol of each."""
+    """Counts the connections of one server, and makes the protocol of each."""
 
     def __init__(self, trusted: Callable[[str], bool] = lambda address: False) -> None:
         self._trusted = trusted
@@ -122,13 +122,13 @@ class Connections:
         self._half_sent: OrderedDict[LimitedProtocol, str] = OrderedDict()
 
     def __call__(self, *args: Any, **named: Any) -> LimitedProtocol:
-        """A protocol, as uvicorn asks for one."""
+        """Make a protocol for uvicorn."""
         made = LimitedProtocol(*args, **named)
         made.limits = self
         return made
 
     def enter(self, address: str) -> bool:
-        """Count a connection; False for one too many."""
+        """Count a connection; False if it is one too many."""
         key = network_of(address)
         shared = self._trusted(address)
         if self._of.total() >= MOST_CONNECTIONS_ALL:
@@ -139,12 +139,12 @@ class Connections:
         return True
 
     def leave(self, address: str) -> None:
-        """A counted connection has ended."""
+        """Count a connection as ended."""
         self._of[network_of(address)] -= 1
         self._of += Counter()
 
     def half_sent(self, one: LimitedProtocol, address: str) -> None:
-        """A request is awaited or under way; the oldest makes room where there are too many."""
+        """Count a request as unfinished; close the oldest if there are too many."""
         if one in self._half_sent:
             return
         key = network_of(address)
@@ -156,17 +156,17 @@ class Connections:
             next(iter(self._half_sent)).give_up()
 
     def sent(self, one: LimitedProtocol) -> None:
-        """The request has come whole, or never will."""
+        """Count a request as finished."""
         self._half_sent.pop(one, None)
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 with a time for each request to come in."""
+    """HTTP/1.1 with a time limit for each request to come in."""
 
     limits: Connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or answer that there are too many."""
+        """Accept the connection, or answer that there are too many."""
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
         self._timer: asyncio.TimerHandle | None = None
@@ -178,7 +178,7 @@ class LimitedProtocol(H11Protocol):
             self._refuse(503, "Service Unavailable", "Too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is held any more."""
+        """Release what the connection counted for."""
         self._come()
         if self._counted:
             self._counted = False
@@ -186,7 +186,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and see whether the request is whole."""
+        """Process the data, and see whether the request is complete."""
         if not self._counted:
             return
         super().data_received(data)
@@ -200,7 +200,7 @@ class LimitedProtocol(H11Protocol):
             self._come()
 
     def give_up(self) -> None:
-        """Close: the request does not come."""
+        """Close the connection: the request did not come in time."""
         self._come()
         if self.transport.is_closing():
             return

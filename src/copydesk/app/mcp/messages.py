@@ -34,41 +34,41 @@ MOST_MESSAGE_BYTES: Final = 64 << 20
 """The largest message that is read, in bytes."""
 
 ARGUMENTS: Final = "copydesk.arguments"
-"""Where a request's scope carries the arguments as they came, when they were mended."""
+"""The key of the original arguments in a request's scope, when they were repaired."""
 
 _ID = re.compile(rb'"id"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]{0,200}"|-?\d{1,18})(?=\s*[,}])')
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """A message that the library can take.
+class ParsedMessage:
+    """A message in a form that the library can parse.
 
-    `mended` is None when it came so; else the scope to hand to its handler,
-    and `body` is the message in a form that can be parsed.
+    `repaired` is None when it came so; else the scope for its handler, and `body` is the
+    repaired message.
     """
 
     message: JSONRPCMessage
     body: bytes
-    mended: Mapping[str, object] | None = None
+    repaired: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """A message that goes no further; `reply` is the JSON-RPC error for its sender."""
+class ErrorReply:
+    """The JSON-RPC error that answers a message which cannot be taken."""
 
     reply: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
-    """Stands for the HTTP request where there is none: a scope that a handler may look into."""
+class RequestScope:
+    """Stands for the HTTP request on other transports: a scope for handlers."""
 
     scope: Mapping[str, object]
 
 
-def admit(raw: bytes) -> Admitted | Turned:
-    """The message in `raw`, or the answer to it.
+def parse_message(raw: bytes) -> ParsedMessage | ErrorReply:
+    """Parse a message; an ErrorReply when it cannot be taken.
 
     Lone surrogates and bytes that are not UTF-8 are replaced with U+FFFD, and
     the arguments of a tool call kept as they came, for the tool to refuse.
@@ -85,74 +85,76 @@ def original_arguments(request: object, given: object) -> object:
     return scope.get(ARGUMENTS, given)
 
 
-def turned(code: int, message: str, request_id: object = None) -> Turned:
+def error_reply(code: int, message: str, request_id: object = None) -> ErrorReply:
     """The answer to a message that cannot be taken."""
     error = {"code": code, "message": message}
-    return Turned(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode())
+    return ErrorReply(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode())
 
 
-def too_large(head: bytes, limit: int) -> Turned:
+def too_large(head: bytes, limit: int) -> ErrorReply:
     """The answer to a message above the limit, of which `head` is the beginning."""
-    return turned(INVALID_REQUEST, f"Message larger than {limit} bytes", _id_within(head))
+    return error_reply(INVALID_REQUEST, f"Message larger than {limit} bytes", _id_within(head))
 
 
-def _second_look(raw: bytes) -> Admitted | Turned:
-    """What the library's parser did not take: mended, or turned away with the id it has."""
+def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
+    """Repair what the library's parser refused, or answer it under its id."""
     text = raw.decode("utf-8", "surrogateescape")
     try:
         came: Any = json.loads(text)
-        mended = _mended(came)
-        body = json.dumps(mended, ensure_ascii=False).encode()
+        repaired = _repaired(came)
+        body = json.dumps(repaired, ensure_ascii=False).encode()
         parsed = from_json(body)
     except (ValueError, RecursionError):
-        return turned(PARSE_ERROR, "Parse error", _id_of(raw, text))
+        return error_reply(PARSE_ERROR, "Parse error", _id_of(raw, text))
     if isinstance(came, dict):
         frame = cast("dict[str, Any]", came)
-        if frame.get("id") != mended.get("id"):
-            return turned(INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
+        if frame.get("id") != repaired.get("id"):
+            return error_reply(INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
         return _framed(parsed, body, _scope(frame.get("params")))
     return _framed(parsed, body, None)
 
 
 def _scope(params: Any) -> Mapping[str, object]:
-    """The arguments as they came, where a handler finds them."""
+    """The scope with the arguments as they came."""
     if isinstance(params, dict) and "arguments" in params:
         return {ARGUMENTS: cast("dict[str, Any]", params)["arguments"]}
     return {}
 
 
-def _framed(value: Any, body: bytes, mended: Mapping[str, object] | None) -> Admitted | Turned:
-    """The value as a JSON-RPC message."""
+def _framed(
+    value: Any, body: bytes, repaired: Mapping[str, object] | None
+) -> ParsedMessage | ErrorReply:
+    """Validate the value as a JSON-RPC message."""
     if not isinstance(value, dict):
-        return turned(INVALID_REQUEST, "The message must be one JSON-RPC object")
+        return error_reply(INVALID_REQUEST, "The message must be one JSON-RPC object")
     frame = cast("dict[str, Any]", value)
     try:
-        return Admitted(_kind(frame).model_validate(frame), body, mended)
+        return ParsedMessage(_kind(frame).model_validate(frame), body, repaired)
     except ValidationError:
         request_id = frame.get("id") if "method" in frame else None
-        return turned(INVALID_REQUEST, "Invalid request", _shown_id(request_id))
+        return error_reply(INVALID_REQUEST, "Invalid request", _shown_id(request_id))
 
 
 def _kind(frame: Mapping[str, Any]) -> type[JSONRPCMessage]:
-    """By the members that are there: a request whose id is malformed is no notification."""
+    """The kind of message, by its members: a request with a malformed id is no notification."""
     if "method" in frame:
         return JSONRPCRequest if "id" in frame else JSONRPCNotification
     return JSONRPCError if "error" in frame else JSONRPCResponse
 
 
-def _mended(value: Any) -> Any:
+def _repaired(value: Any) -> Any:
     if isinstance(value, str):
         return _LONE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_mended(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_repaired(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
-        return {_mended(key): _mended(item) for key, item in pairs}
+        return {_repaired(key): _repaired(item) for key, item in pairs}
     return value
 
 
 def _id_of(raw: bytes, text: str) -> object:
-    """The id of a message that is no JSON, where it can be told."""
+    """The id of a message that is not valid JSON, if it is clear."""
     try:
         found: Any = json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -172,7 +174,7 @@ def _shown_id(request_id: object) -> object:
 
 
 MOST_RESULT_BYTES: Final = 1_000_000
-"""The most bytes of JSON that a result may have: clients read no event above 1 MiB."""
+"""The largest result, in bytes of JSON: clients read no event above 1 MiB."""
 
 _CUT: Final[Mapping[Lang, str]] = {
     "en": "\n\n[Cut here: {shown} of {size} bytes are shown. Ask for less at once.]\n",
@@ -181,7 +183,7 @@ _CUT: Final[Mapping[Lang, str]] = {
 
 
 def sendable(text: str) -> str:
-    """The text, with what UTF-8 cannot hold as escapes."""
+    """The text with lone surrogates escaped, so that it can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -190,7 +192,7 @@ def sendable(text: str) -> str:
 
 
 def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
-    """The text, sendable, and cut with a remark when its JSON is above `most` bytes."""
+    """The sendable text, cut with a remark when its JSON is above `most` bytes."""
     whole = kept = sendable(text)
     while (size := _size(kept)) > most:
         kept = kept[: len(kept) * most // size]

@@ -31,13 +31,13 @@ _MIME: Final = "text/markdown"
 _SUBSCRIBED: Final = "copydesk.subscribed"
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
-"""So often is looked for what other processes have changed."""
+"""How often changes by other processes are looked for."""
 
 _log = logging.getLogger("copydesk")
 
 
 class Hunks:
-    """The waiting plans of an open workspace, for the clients of one server."""
+    """The pending plans of a workspace, for the clients of one server."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Hunks:
     async def read_resource(
         self, ctx: Ctx, params: t.ReadResourceRequestParams
     ) -> t.ReadResourceResult:
-        """The plan as it was shown; raises MCPError for one that does not wait."""
+        """The plan as it was shown; raises MCPError for one that is not pending."""
         uri = str(params.uri)
         hunk_id = _hunk_id(uri)
         show = self._opened.pending_report
@@ -110,7 +110,7 @@ class Hunks:
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """While it is open, clients are told what changes."""
+        """Notify clients of changes while this context is open."""
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
 
@@ -154,19 +154,19 @@ class Hunks:
             known = now
 
     async def _changes(self, known: object) -> object:
-        """What tells that another process has planned or decided something."""
+        """A value that differs once another process has planned or decided something."""
         try:
             return await anyio.to_thread.run_sync(self._opened.changes)
         except Refusal:  # the next look tells
             return known
 
     async def _waiting(self, known: dict[str, object]) -> dict[str, object]:
-        """What waits, each plan with a sign that is another when it was planned anew."""
+        """The pending plans, each with a value that differs once it was planned again."""
         try:
             return await anyio.to_thread.run_sync(self._read_waiting)
         except Refusal:  # the next look tells
             return known
-        except Exception:  # news are a courtesy: without them the server goes on
+        except Exception:  # best effort: a notification that failed must not end the server
             _log.exception("cannot list the plans that wait")
             return known
 
@@ -218,7 +218,7 @@ class Manuals:
         self._lang: Lang = lang
 
     def instructions(self) -> str:
-        """What a client tells its model about this server."""
+        """The instructions that a client gives its model about this server."""
         return manuals.instructions(self._toolsets, self._lang)
 
     async def list_prompts(
@@ -227,7 +227,7 @@ class Manuals:
         return t.ListPromptsResult(prompts=[self._prompt(name) for name in self._toolsets])
 
     async def get_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        """The text of a topic; raises MCPError for one that there is not."""
+        """The text of a topic; raises MCPError for an unknown one."""
         topics = self._topics(params.name)
         topic = (params.arguments or {}).get("topic") or topics[0]
         if topic not in topics:
@@ -237,7 +237,7 @@ class Manuals:
         return t.GetPromptResult(description=self._title(params.name), messages=[message])
 
     async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
-        """The topics that begin with what was typed."""
+        """The topics that begin with the typed text."""
         found: list[str] = []
         if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
             topics = self._topics(params.ref.name)

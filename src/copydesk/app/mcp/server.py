@@ -1,9 +1,7 @@
-"""The MCP server: the catalog's tools for a client, whatever carries the messages.
+"""The MCP server: the catalog's tools for a client, on any transport.
 
-What lives here: `build`, and the handlers of tools. What must not: transports
-(`stdio`, `http`), what a tool does. Import it only where a server is started:
-the protocol library takes most of a second. Invariants: no text of a Python
-exception reaches a client; work runs in threads, so no call blocks another.
+Import it only where a server is started: the protocol library takes most of a second. No text
+of a Python exception reaches a client; calls run in threads, so none blocks another.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from copydesk import __version__
-from copydesk.app.mcp.elicitation import Doorbell
+from copydesk.app.mcp.elicitation import Elicitor
 from copydesk.app.mcp.messages import capped, original_arguments, sendable, tool_result
 from copydesk.app.mcp.resources import Hunks, Manuals
 from copydesk.app.workspace import OpenWorkspace
@@ -55,7 +53,7 @@ _log = logging.getLogger("copydesk")
 
 
 class CopydeskServer(Server[None]):
-    """The library's server, which also tells clients of the handshake era that lists change."""
+    """The library's server, which also announces list changes to clients of the handshake era."""
 
     def create_initialization_options(
         self,
@@ -97,11 +95,11 @@ def build(
 ) -> CopydeskServer:
     """The server of an open workspace.
 
-    `member_of` tells who sent a request. With `structured=False` results are
+    `member_of` gives the member that sent a request. With `structured=False` results are
     text only. One server may serve many connections, of both protocol eras.
     """
-    bell = Doorbell(opened, lang)
-    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, bell)
+    elicitor = Elicitor(opened, lang)
+    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor)
     bus = InMemorySubscriptionBus()
     hunks = Hunks(opened, member_of, bus, lang)
     manuals = Manuals(toolsets, lang)
@@ -112,7 +110,7 @@ def build(
         title="copydesk",
         instructions=capped(manuals.instructions(), lang),
         cache_hints={"tools/list": hint, "prompts/list": hint, "resources/templates/list": hint},
-        lifespan=_lifespan(hunks, bell),
+        lifespan=_lifespan(hunks, elicitor),
         get_tool_input_schema=tools.input_schema,
         on_list_tools=guarded(tools.list_tools),
         on_call_tool=guarded(tools.call_tool),
@@ -133,7 +131,7 @@ def build(
 
 
 def guarded(handler: Callable[[Ctx, P], Awaitable[R]]) -> Callable[[Ctx, P], Awaitable[R]]:
-    """The handler, whose crash is logged under an id that the client gets, and nothing else."""
+    """Wrap a handler: a crash is logged under an id, and the client gets that id alone."""
 
     @wraps(handler)
     async def run(ctx: Ctx, params: P) -> R:
@@ -151,18 +149,18 @@ def guarded(handler: Callable[[Ctx, P], Awaitable[R]]) -> Callable[[Ctx, P], Awa
 
 
 def logged(ctx: Ctx) -> str:
-    """Log the exception that is being handled; the id it is logged under."""
+    """Log the current exception; the id that it is logged under."""
     crash = secrets.token_hex(4)
     _log.exception("call %s of %s", crash, sendable(ctx.method))
     return crash
 
 
 def _lifespan(
-    hunks: Hunks, bell: Doorbell
+    hunks: Hunks, elicitor: Elicitor
 ) -> Callable[[Server[None]], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
-        async with hunks.watched(), bell.hung():
+        async with hunks.watched(), elicitor.running():
             yield None
 
     return lifespan
@@ -170,14 +168,14 @@ def _lifespan(
 
 @dataclass
 class _Tools:
-    """The handlers of tools, and what they made once for each choice of them."""
+    """The handlers of tools, with the tool lists cached for each set of tools."""
 
     opened: OpenWorkspace
     member_of: MemberOf
     toolsets: tuple[str, ...]
     lang: Lang
     structured: bool
-    bell: Doorbell
+    elicitor: Elicitor
     limiter: anyio.CapacityLimiter = field(init=False)
     offers: dict[frozenset[str], _Offer] = field(default_factory=dict[frozenset[str], "_Offer"])
 
@@ -211,24 +209,29 @@ class _Tools:
             answer = await self._run(ctx, member, params.name, arguments)
         except Exception:  # as in `guarded`, in the form that a tool's caller can read
             answer = crashed(params.name, logged(ctx), self.lang)
-        self.bell.ring(ctx, member, answer)
+        self.elicitor.ask(ctx, member, answer)
         return tool_result(answer, self.lang, structured=self.structured)
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object) -> Answer:
-        """The call in a thread."""
-        async with _heard(ctx) as (told, gone):
+        """Run the call in a thread."""
+        async with _channel(ctx) as (progress, gone):
 
             def call() -> Answer:
                 return self.opened.call(
-                    member, name, arguments, lang=self.lang, progress=told, cancelled=gone.is_set
+                    member,
+                    name,
+                    arguments,
+                    lang=self.lang,
+                    progress=progress,
+                    cancelled=gone.is_set,
                 )
 
             return await anyio.to_thread.run_sync(call, limiter=self.limiter)
 
 
 @asynccontextmanager
-async def _heard(ctx: Ctx) -> AsyncGenerator[tuple[_Progress, threading.Event], None]:
-    """What a thread can tell its caller while it works, and hear from it: that it has gone."""
+async def _channel(ctx: Ctx) -> AsyncGenerator[tuple[_Progress, threading.Event], None]:
+    """The channel between a working thread and its caller: progress out, cancellation in."""
     gone = threading.Event()
     send, receive = anyio.create_memory_object_stream[int](1)
 
@@ -247,7 +250,7 @@ async def _heard(ctx: Ctx) -> AsyncGenerator[tuple[_Progress, threading.Event], 
 
 
 class _Progress:
-    """Takes progress from any thread and passes on, now and then, what is new."""
+    """Takes progress from any thread and forwards it at intervals."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, offer: Callable[[int], None]) -> None:
         self._loop, self._offer = loop, offer

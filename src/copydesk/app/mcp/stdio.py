@@ -25,12 +25,12 @@ from mcp_types.jsonrpc import JSONRPCResponse
 
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
-    Admitted,
-    Carrier,
-    Turned,
-    admit,
+    ErrorReply,
+    ParsedMessage,
+    RequestScope,
+    error_reply,
+    parse_message,
     too_large,
-    turned,
 )
 from copydesk.app.mcp.server import build
 from copydesk.app.workspace import OpenWorkspace
@@ -45,9 +45,9 @@ _log = logging.getLogger("copydesk")
 
 @contextmanager
 def claimed() -> Generator[tuple[int, int], None, None]:
-    """The standard input and output for the wire alone, as descriptors of their own.
+    """Take the standard input and output for the protocol alone, as new descriptors.
 
-    Meanwhile 0 is the null device and 1 is standard error, for all others.
+    Meanwhile descriptor 0 is the null device and 1 is standard error.
     """
     sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
@@ -92,7 +92,7 @@ async def wire(
         with suppress(anyio.RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             for line in _lines(source, most):
                 taken = _taken(line, most)
-                if isinstance(taken, Turned):
+                if isinstance(taken, ErrorReply):
                     anyio.from_thread.run(write, taken.reply, token=token)
                 elif taken is not None:
                     anyio.from_thread.run(arrived.send, taken, token=token)
@@ -107,34 +107,34 @@ async def wire(
         outgoing.close()
 
 
-def _taken(line: bytes | _TooLong, most: int) -> SessionMessage | Turned | None:
-    """The line as the library takes it, or the answer to it; None for an empty one."""
+def _taken(line: bytes | _TooLong, most: int) -> SessionMessage | ErrorReply | None:
+    """The message in a line, or the answer to a bad one; None for an empty line."""
     if isinstance(line, _TooLong):
         return too_large(line.head, most)
     if not line.strip():
         return None
-    found = admit(line)
-    if isinstance(found, Turned):
+    found = parse_message(line)
+    if isinstance(found, ErrorReply):
         return found
     return _session_message(found)
 
 
-def _session_message(found: Admitted) -> SessionMessage:
-    if found.mended is None:
+def _session_message(found: ParsedMessage) -> SessionMessage:
+    if found.repaired is None:
         return SessionMessage(found.message)
-    carrier = ServerMessageMetadata(request_context=Carrier(found.mended))
+    carrier = ServerMessageMetadata(request_context=RequestScope(found.repaired))
     return SessionMessage(found.message, carrier)
 
 
 def _encoded(message: SessionMessage) -> bytes:
-    """The message as JSON; what cannot be written is an error under the same id."""
+    """The message as JSON; one that cannot be encoded becomes an error under the same id."""
     try:
         return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except ValueError:
         _log.exception("a message cannot be written")
         sent = message.message
         request_id = sent.id if isinstance(sent, JSONRPCResponse) else None
-        return turned(INTERNAL_ERROR, "The result cannot be written as JSON", request_id).reply
+        return error_reply(INTERNAL_ERROR, "The result cannot be written as JSON", request_id).reply
 
 
 def _write_all(sink: int, data: bytes) -> None:
@@ -144,14 +144,14 @@ def _write_all(sink: int, data: bytes) -> None:
 
 
 class _TooLong:
-    """A line above the limit; `head` is how it begins."""
+    """A line above the limit; `head` is its beginning."""
 
     def __init__(self, head: bytes) -> None:
         self.head = head
 
 
 def _lines(source: int, most: int) -> Iterator[bytes | _TooLong]:
-    """The lines that can be read, the last one with or without its end."""
+    """The lines of the input, the last one with or without its line end."""
     held = bytearray()
     skipped: _TooLong | None = None
     while chunk := _read(source):
@@ -177,7 +177,7 @@ def _read(source: int) -> bytes:
 
 
 GRACE_SECONDS: Final = 5.0
-"""How long calls that still run may take once the client has gone."""
+"""How long running calls may take once the client has gone."""
 
 
 def run_stdio(
@@ -195,7 +195,7 @@ def run_stdio(
     begun is finished; what does not end within the grace is abandoned.
     """
     server = build(opened, lambda _: member, toolsets, lang, structured)
-    ending = _Ending(GRACE_SECONDS)
+    ending = _Shutdown(GRACE_SECONDS)
 
     async def end_on_signal(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -219,8 +219,8 @@ def run_stdio(
         ending.done()
 
 
-class _Ending:
-    """The time that an end may take: when it is over, the process ends as it is."""
+class _Shutdown:
+    """A deadline for the shutdown, after which the process exits at once."""
 
     def __init__(self, seconds: float) -> None:
         self._late = threading.Timer(seconds, os._exit, (1,))
@@ -228,10 +228,10 @@ class _Ending:
         self._first = threading.Lock()
 
     def begin(self) -> None:
-        """The end has begun; said again, from any thread, it is the same end."""
+        """Start the deadline. Idempotent, and may be called from any thread."""
         if self._first.acquire(blocking=False):
             self._late.start()
 
     def done(self) -> None:
-        """The end was in time."""
+        """Cancel the deadline: the shutdown was in time."""
         self._late.cancel()
