@@ -306,6 +306,8 @@ def test_hostile_names_and_texts_stay_text(scene: Scene) -> None:
         assert page.locator("main script, main img").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     scene.go(page, f"/hunk/{hunk}")
+    assert page.get_by_role("button", name="Approve and apply").count() == 0, "it is shown in part"
+    page.locator("#decide a.button", has_text="Show all of it").click()
     page.get_by_role("button", name="Approve and apply").click()
     see(page, "is written")
     assert (scene.root / name).read_text() == text + "\n"

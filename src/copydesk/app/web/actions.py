@@ -23,7 +23,7 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request of somebody with a session. `is_partial`: the script of a page asks for it."""
+    """A request with a valid session. `is_partial`: the page's script sent it to refresh a part."""
 
     session: Session
     reviewer: Reviewer
@@ -35,14 +35,14 @@ class RequestContext:
 
     @property
     def edit_id(self) -> int:
-        """The edit that the address names; -1, which no edit has, where it names none."""
+        """The edit id in the address; -1, which no edit has, if it is not a number."""
         text = self.path_params["edit_id"]
         is_one = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
         return int(text) if is_one else -1
 
 
 Location = str
-"""The address to go on to."""
+"""The address of the page that follows."""
 
 
 def approve(ctx: RequestContext) -> Location:
@@ -79,7 +79,7 @@ def apply(ctx: RequestContext) -> Location:
 
 
 def reject(ctx: RequestContext) -> Location:
-    """Say no to the plan, with a reason."""
+    """Reject the plan with a reason."""
     try:
         decision = ctx.reviewer.reject(ctx.path_params["hunk_id"], _field(ctx, "reason"))
     except Refusal as refusal:
@@ -91,7 +91,7 @@ def reject(ctx: RequestContext) -> Location:
 
 
 def withdraw(ctx: RequestContext) -> Location:
-    """Take one's own decision back."""
+    """Withdraw the reviewer's own decision."""
     try:
         ctx.reviewer.withdraw(ctx.path_params["hunk_id"])
     except Refusal as refusal:
@@ -101,7 +101,7 @@ def withdraw(ctx: RequestContext) -> Location:
 
 
 def amend(ctx: RequestContext) -> Location:
-    """Give the plan another text; it is shown so, to be approved."""
+    """Replace the plan's text; the next page shows it, not yet approved."""
     try:
         ctx.reviewer.amend(_seen(ctx), _field(ctx, "content"))
     except Refusal as refusal:
@@ -146,7 +146,7 @@ def apply_all(ctx: RequestContext) -> Location:
 
 
 def undo(ctx: RequestContext) -> Location:
-    """Take an edit back."""
+    """Undo an edit."""
     edit_id = ctx.path_params["edit_id"]
     try:
         outcome = ctx.reviewer.undo(ctx.edit_id)
@@ -181,7 +181,7 @@ def _seen(ctx: RequestContext) -> Seen:
 
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
-    """Whether all of the plans was shown; the next page says so if not.
+    """Whether this session was shown each plan in full; if not, the next page says so.
 
     What the page shows in part was opened in this very session; else nobody saw it there.
     """
@@ -194,7 +194,7 @@ def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
 
 
 def _is_short(ctx: RequestContext, one: Seen) -> bool:
-    """Whether the page shows all of a plan at once; what cannot be shown is refused later."""
+    """Whether the default page shows the plan in full; a plan that is gone is refused later."""
     try:
         shown = ctx.reviewer.show(one.hunk_id)
     except Refusal:
@@ -211,7 +211,7 @@ def _here(ctx: RequestContext) -> Location:
 
 
 def _refused(ctx: RequestContext, refusal: Refusal) -> Location:
-    """The plan again, as it is now, with what was wrong."""
+    """Back to the plan as it is now, with a notice that says what was wrong."""
     if isinstance(refusal, ContentChanged):
         words = "The file or the plan changed after it was shown to you. This is how it is now."
         ctx.session.notify("bad", f"Nothing was decided. {words}")
@@ -221,6 +221,6 @@ def _refused(ctx: RequestContext, refusal: Refusal) -> Location:
 
 
 def _next(ctx: RequestContext) -> Location:
-    """The next plan that is to be decided on, as the page knew it, if it waits; else the list."""
+    """The next undecided plan that the page named, if it is still pending; else the list."""
     onward = _field(ctx, "onward")
     return address("hunk", onward) if onward and ctx.reviewer.waits(onward) else "/"

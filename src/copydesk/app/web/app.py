@@ -97,7 +97,7 @@ class ReviewApp:
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """While it is open, people can come in, and browsers are told what changes."""
+        """While this is open, people can sign in and browsers receive events."""
         self.login.sessions.new_token()
         threading.Thread(target=self._look_ahead, daemon=True).start()
         async with self.news.watched():
@@ -297,14 +297,14 @@ class ReviewApp:
         return items
 
     def _look_ahead(self) -> None:
-        """Look at what waits, so that the first who comes in need not wait for it."""
+        """List the pending plans once, so that the first page is not slow."""
         try:
             self._items(Reviewer(self._opened, self._counted, "", is_member=False))
-        except Exception:  # who comes in will see why
+        except Exception:  # the request handler will report the error
             _log.exception("cannot list the plans that wait")
 
     def _count(self, person: Reviewer, items: tuple[Item, ...]) -> None:
-        """Count what was estimated, and have the lists say it."""
+        """Count the lines that were estimated, then refresh the lists."""
         try:
             person.count(items)
         except Exception:  # the estimates stay
@@ -323,7 +323,7 @@ class ReviewApp:
 
 
 def _remember_shown(ctx: RequestContext, shown: Shown) -> None:
-    """Remember what the person sees all of now, which it may approve."""
+    """Remember in the session that this plan was shown in full: it may be approved."""
     if pages.shows_all(shown, _options(ctx)):
         ctx.session.remember(Seen(shown.plan.id, shown.before, shown.after))
 

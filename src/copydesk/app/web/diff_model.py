@@ -32,7 +32,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """What stands side by side; one of both may be missing."""
+    """An old and a new line side by side; one of them may be missing."""
 
     old: DiffLine | None
     new: DiffLine | None
@@ -40,7 +40,7 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class DiffBlock:
-    """Rows without a gap. `kept`: none of its lines changes."""
+    """Consecutive rows. `kept`: they are context, none of them changes."""
 
     rows: tuple[DiffRow, ...]
     kept: bool
@@ -48,7 +48,7 @@ class DiffBlock:
 
 @dataclass(frozen=True, slots=True)
 class DiffHunk:
-    """Blocks without a gap, and how many lines are left out before them."""
+    """Consecutive blocks, and the number of lines left out before them."""
 
     blocks: tuple[DiffBlock, ...]
     skipped: int = 0
@@ -72,7 +72,7 @@ class DiffModel:
         return bool(self.skipped) or any(hunk.skipped for hunk in self.hunks)
 
     def first(self, most: int) -> DiffModel:
-        """The first so many rows."""
+        """The first `most` rows."""
         hunks: list[DiffHunk] = []
         for hunk in self.hunks:
             blocks: list[DiffBlock] = []
@@ -95,7 +95,7 @@ class DiffModel:
 
 
 def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
-    """The change of a text, with so many lines around each of its parts.
+    """The model of a change, with `context` lines around each part.
 
     Of a text of which only some lines are at hand, those are the most there are.
     """
@@ -124,7 +124,7 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffMode
 
 
 def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
-    """What a unified diff of one file shows; the diff is one that was made here."""
+    """The model of a recorded unified diff of one file."""
     made: list[DiffHunk] = []
     lines = diff.split(b"\n")
     at, end = 0, 1

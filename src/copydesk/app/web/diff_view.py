@@ -80,7 +80,7 @@ def _cells(
 
 
 def cuts_changes(sides: DiffModel) -> bool:
-    """Whether long lines are shown without something that changes in them."""
+    """Whether a changed part of a long line is left out."""
     rows = ((block, row) for hunk in sides.hunks for block in hunk.blocks for row in block.rows)
     for block, row in rows:
         if block.kept or (row.old and row.new and row.old.text == row.new.text):
@@ -115,7 +115,7 @@ def _runs(lines: Sequence[DiffLine]) -> Iterator[list[DiffLine]]:
 
 
 def _shows_endings(row: DiffRow) -> bool:
-    """Whether how the lines end is told: where they are the same but for that, or have no end."""
+    """Whether to show line endings: where only they differ, or where one is missing."""
     endings = {line.ending for line in (row.old, row.new) if line is not None}
     return len(endings) > 1 or (endings == {"none"} and None in (row.old, row.new))
 

@@ -23,7 +23,7 @@ from copydesk.text.relpath import RelPath
 MOST_LISTENERS: Final = 100
 PERIOD_SECONDS: Final = 0.25
 _FILES_EVERY: Final = 3
-"""Each so many periods the files of the waiting plans are looked at too."""
+"""The files of pending plans are checked once in so many periods."""
 
 _COUNTER: Final = struct.Struct(">24xI")
 """Where a SQLite file (no WAL) counts the transactions that wrote to it."""
@@ -32,7 +32,7 @@ _log = logging.getLogger("copydesk")
 
 
 class ChangeEvents:
-    """Tells listeners that something changed: plans, decisions, edits, the files of plans."""
+    """Notifies listeners when plans, decisions, edits or the files of plans change."""
 
     def __init__(self, opened: OpenWorkspace, paths: Callable[[], tuple[RelPath, ...]]) -> None:
         self._opened, self._paths = opened, paths
@@ -47,16 +47,16 @@ class ChangeEvents:
         return len(self._listeners) >= MOST_LISTENERS
 
     def ring(self) -> None:
-        """Something changed in this process; may be called from any thread."""
+        """Report a change made by this process; may be called from any thread."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(self._rung.set)
 
     async def listen(self, closing: anyio.Event, valid: Callable[[], bool]) -> AsyncIterator[int]:
-        """A number each time that something changed; several at once are one.
+        """Yield a number for each change; several at once count as one.
 
-        Ends when it closes, or when the listener is not `valid` any more.
+        Ends when `closing` is set or the listener is no longer `valid`.
         """
         event = asyncio.Event()
         self._listeners.add(event)
@@ -74,7 +74,7 @@ class ChangeEvents:
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """While it is open, listeners are told."""
+        """While this is open, listeners are notified."""
         self._loop = asyncio.get_running_loop()
         leave = self._opened.on_change(self.ring)
         try:
@@ -104,14 +104,14 @@ class ChangeEvents:
                 if changed or turn % _FILES_EVERY == 0:
                     seen = await anyio.to_thread.run_sync(self._files)
                     changed, files = changed or seen != files, seen
-            except Exception:  # news are a courtesy: without them the server goes on
+            except Exception:  # best effort: never fail the server because a notification failed
                 _log.exception("cannot look for what changed")
             if changed:
                 for event in self._listeners:
                     event.set()
 
     def _records(self) -> object:
-        """What is another value after each write of any process to what is remembered."""
+        """A token that changes whenever any process writes to the state."""
         if self._opened.seen is not None:
             return self._opened.seen()
         found: dict[str, tuple[int, int]] = {}
@@ -129,7 +129,7 @@ class ChangeEvents:
         return found
 
     def _files(self) -> object:
-        """What is another value when a file that a plan waits for has changed."""
+        """A token that changes whenever the file of a pending plan changes."""
         found: dict[RelPath, object] = {}
         for path in self._paths():
             try:

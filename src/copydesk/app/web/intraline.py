@@ -10,10 +10,10 @@ from typing import Final
 from copydesk.text.diff import align, same_after, same_before
 
 _MOST_CELLS: Final = 4_000
-"""Above so many pairs of lines, they are paired in order and not by likeness."""
+"""With more possible pairs, lines are paired in order instead of by similarity."""
 
 _ALIKE: Final = 0.35
-"""Lines less alike than this are not set side by side while others are."""
+"""Lines less similar than this are not paired."""
 
 _MOST_TOKENS: Final = 1_200
 """A line of more words than this has one mark, around all that differs."""
@@ -61,7 +61,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
 
 
 def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
-    """What of the old line is gone in the new one, and what of the new one came.
+    """The removed spans of the old line, and the added spans of the new one.
 
     Nothing is marked in lines that have too little in common for marks to help.
     """
@@ -133,7 +133,7 @@ def _spans(found: Sequence[Span]) -> list[Span]:
 
 
 def _bridged(text: str, found: list[Span]) -> list[Span]:
-    """The spans, those that only blanks part made one."""
+    """The spans, joined where only white space separates them."""
     made: list[Span] = []
     for start, stop in found:
         if made and not text[made[-1][1] : start].strip():

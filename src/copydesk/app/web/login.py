@@ -22,12 +22,12 @@ from copydesk.app.web.sessions import NameTaken, Session, SessionStore
 
 
 def address_of(onward: str) -> str:
-    """Where to sign in, and be led on to that path."""
+    """The address of the sign-in page that redirects to `onward` afterwards."""
     return address("sign-in", next=onward if onward != "/" else None)
 
 
 def within(onward: str) -> str:
-    """The address, if it is one of this server for every browser; else that of the list.
+    """The address, if every browser takes it for one of this server; else `/`.
 
     Browsers take a backslash for a slash, and leave out line breaks and tabs.
     """
@@ -48,18 +48,18 @@ def page(token: str, name: str, words: str, onward: str, inside: bool) -> Markup
 
 
 _MOST_BYTES: Final = 16 << 10
-"""Of the form of the way in, which anybody may send."""
+"""The limit of the sign-in form, which anybody may send."""
 
 
 class Login:
-    """The way in; `members` are the names that nobody takes without their token."""
+    """Sign-in and sign-out; `members` are names that need their own token."""
 
     def __init__(self, sessions: SessionStore, members: Callable[[], Collection[str]]) -> None:
         self.sessions = sessions
         self._members = members
 
     def routes(self) -> list[Route]:
-        """The addresses."""
+        """The routes of sign-in and sign-out."""
         return [
             Route("/sign-in", self._door, methods=["GET"]),
             Route("/sign-in", self._enter, methods=["POST"]),
@@ -67,7 +67,7 @@ class Login:
         ]
 
     def session(self, request: Request) -> Session | None:
-        """The session that the request is of."""
+        """The session of the request's cookie."""
         return self.sessions.session(request.cookies.get(_cookie(request), ""))
 
     async def _door(self, request: Request) -> Response:
@@ -136,7 +136,7 @@ def forged() -> Response:
 
 
 def _cookie(request: Request) -> str:
-    """Cookies know no ports; several servers of one machine are told apart by the name."""
+    """The cookie's name: cookies ignore ports, so each server on a machine needs its own."""
     return f"copydesk-{request.url.port or 80}"
 
 

@@ -46,7 +46,7 @@ _KINDS: Final = {
     "Generic.Strong": "f",
     "Generic.Emph": "s",
 }
-"""The kinds that are told apart, by the names of Pygments; a longer name wins."""
+"""CSS kinds by the names of Pygments' token types; the longest name wins."""
 
 
 class Highlight(NamedTuple):
@@ -159,7 +159,7 @@ def render_line(
 
 
 def is_cut(text: str, marked: Sequence[Span]) -> bool:
-    """Whether something of a changed line is left out that is not the same on the other side."""
+    """Whether rendering leaves out a marked part of the line, or any part if none is marked."""
     shown = tuple(_windows(text, marked))
     return any(
         not any(low <= start and stop <= high for low, high in shown)

@@ -40,7 +40,7 @@ from copydesk.tools.reports import refusal_words
 _MOST_PAST: Final = 2_000
 _MOST_COUNTED: Final = 20_000
 _PATIENCE_SECONDS: Final = 0.06
-"""So long a list may take to count the lines of plans; the others are estimated."""
+"""Time to count the lines of plans for a list; after that they are estimated."""
 
 Counts = tuple[int, int]
 """Lines added and removed."""
@@ -48,7 +48,7 @@ Counts = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A plan in the list of those that wait. `counted`: the counts are no estimate."""
+    """A pending plan in the list. `counted`: the counts are exact, not estimated."""
 
     plan: Plan
     state: State
@@ -63,7 +63,7 @@ class Item:
 
     @property
     def sign(self) -> str:
-        """The same as long as the row of the list says the same."""
+        """A key that changes when the plan's row in the list changes."""
         decided_ms = self.decision.time_ms if self.decision else 0
         return f"{self.plan.created_ms}.{self.state}.{self.counts}.{decided_ms}"
 
@@ -78,7 +78,7 @@ class PlanResult:
 
 
 class Reviewer:
-    """One person at the page of one workspace."""
+    """One person who reviews the plans of one workspace."""
 
     def __init__(
         self, opened: OpenWorkspace, counted: Counted, name: str, *, is_member: bool
@@ -101,7 +101,7 @@ class Reviewer:
         return replace(own, permission=permission, refresh=self._member)
 
     def items(self) -> tuple[Item, ...]:
-        """The plans that wait, the newest first."""
+        """The pending plans, newest first."""
         listed = sorted(self.waiting(), key=lambda one: (-one.plan.created_ms, one.plan.id))
         until = time.monotonic() + _PATIENCE_SECONDS
         found: list[Item] = []
@@ -131,11 +131,11 @@ class Reviewer:
         return self._opened.desk.review.approve(self._as, *seen)
 
     def reject(self, hunk_id: str, reason: str) -> Decision:
-        """Say no; raises Refusal."""
+        """Reject a plan; raises Refusal."""
         return self._opened.desk.review.reject(self._as, hunk_id, reason)
 
     def withdraw(self, hunk_id: str) -> None:
-        """Take one's own decision back; raises Refusal."""
+        """Withdraw the reviewer's own decision; raises Refusal."""
         self._opened.desk.review.withdraw(self._as, hunk_id)
 
     def apply(self, seen: Sequence[Seen]) -> Applied | Rejected | Transacted | Withheld:
@@ -143,7 +143,7 @@ class Reviewer:
         return self._opened.desk.review.apply(self._as, seen)
 
     def amend(self, seen: Seen, content: str) -> Shown:
-        """Give the plan that was seen another text; raises Refusal."""
+        """Replace the text of the plan that was shown; raises Refusal."""
         shown = self.show(seen.hunk_id)
         if (shown.before, shown.after) != (seen.before, seen.after):
             raise ContentChanged("the file or the plan changed since it was shown")
@@ -154,11 +154,11 @@ class Reviewer:
         return self._opened.desk.review.split(self._as, hunk_id)
 
     def waiting(self) -> tuple[Waiting, ...]:
-        """The plans that wait, the oldest first."""
+        """The pending plans, oldest first."""
         return self._opened.desk.review.pending(self._as)
 
     def waits(self, hunk_id: str) -> bool:
-        """Whether a plan waits."""
+        """Whether a plan is pending."""
         try:
             self._opened.registry.get(checked_id(hunk_id), self._opened.clock())
         except Refusal:
@@ -166,13 +166,13 @@ class Reviewer:
         return True
 
     def past(self) -> tuple[tuple[Entry, ...], tuple[PlanResult, ...]]:
-        """The last edits, and how plans fared."""
+        """The last edits, and the results of plans."""
         entries = self._opened.journal.entries(most=_MOST_PAST)
         may = self._as.permission.allows_read
         found = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         try:
             noted = self._opened.tally.noted()
-        except StateFailed:  # the edits are told all the same
+        except StateFailed:  # the edits are shown all the same
             noted = ()
         odd = [one for one in noted if may(RelPath(tuple(one.path.split("/"))))]
         carried = Counter((one.member, one.path) for one in odd if one.how == "fuzz")
@@ -202,7 +202,7 @@ class Reviewer:
         return entry
 
     def undo(self, edit_id: int) -> Undone | NotUndone:
-        """Take an edit back; raises Refusal."""
+        """Undo an edit; raises Refusal."""
         return self._opened.desk.undo(self._as, UNDO, edit_id)
 
     def _count(self, plan: Plan) -> Counts | None:
@@ -214,7 +214,7 @@ class Reviewer:
 
 
 class _Either:
-    """What one of two permissions allows: a person works on files and on the team's minds alike."""
+    """The union of two permissions: a person works on files and on the team's minds."""
 
     def __init__(self, one: Permission, other: Permission) -> None:
         self._one, self._other = one, other
@@ -278,7 +278,7 @@ class Counted:
 
 
 def estimate(plan: Plan) -> Counts:
-    """What the request says: its lines for those of its place."""
+    """The counts that the request suggests: its lines against those of its range."""
     request = plan.request
     if isinstance(request, BatchEdit):
         pairs = [(len(content_lines(e.new)), len(content_lines(e.old))) for e in request.edits]
@@ -301,7 +301,7 @@ _CHANGED = {
 
 
 def words_of(refusal: Refusal) -> str:
-    """What happened, in a sentence or two."""
+    """The refusal in a sentence or two, for the person at the page."""
     if isinstance(refusal, AlreadyDecided):
         return f"{refusal.by} was first: this plan is {refusal.verdict}."
     if isinstance(refusal, HunkNotFound):

@@ -36,29 +36,29 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 MOST_FIELDS: Final = 5_000
 MOST_FORM: Final = 16 << 20
-"""Bytes; a form of ours, whatever its text, is smaller."""
+"""Bytes; every form of the page is smaller."""
 
 MOST_PATH: Final = 2_000
 _AT_ONCE: Final = 1 << 16
-"""A form of more bytes is read in a thread."""
+"""A form of more bytes is parsed in a thread."""
 
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class BadForm(Exception):
-    """The body is no form that a page of ours sends."""
+    """The body is not a form that the page sends."""
 
     status = 400
 
 
 class TooLarge(BadForm):
-    """The body is larger than any form of ours."""
+    """The body is larger than any form of the page."""
 
     status = 413
 
 
 class SecurityHeaders:
-    """The app with the headers in every answer, also that of a refusal."""
+    """Middleware that adds the security headers to every response, errors included."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -80,7 +80,7 @@ class SecurityHeaders:
 
 
 class RequestGuard:
-    """The page for requests of this origin, of at most so many bytes."""
+    """Middleware that refuses other origins, long addresses and large bodies."""
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
         self._app = RequestBodyLimitMiddleware(app, most_bytes)
@@ -129,7 +129,7 @@ def _fields(body: bytes) -> dict[str, list[str]]:
 
 
 def _is_ours(scope: Scope) -> bool:
-    """Whether a page of this very origin sends the request, as far as the browser tells.
+    """Whether the request comes from a page of this origin, as far as the browser says.
 
     Another port of the same machine is another origin, though not another site: cookies
     would be sent from there.

@@ -20,7 +20,7 @@ from copydesk.app.mcp.limits import Guesses
 from copydesk.desk.review import Seen
 
 SESSION_MS: Final = 12 * 3_600_000
-"""A session ends so long after it was last used."""
+"""A session expires when it was not used for so long."""
 
 MOST_SESSIONS: Final = 200
 MOST_NAME: Final = 60
@@ -30,7 +30,7 @@ _MOST_SEEN: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a person is told once, on the next page: `kind` is good, bad or plain."""
+    """A message shown once, on the next page; `kind` is good, bad or plain."""
 
     kind: str
     words: str
@@ -38,8 +38,10 @@ class Notice:
 
 @dataclass(slots=True)
 class Session:
-    """One browser of one person. `fixed`: the name is that of a member, by the
-    token whose digest `token` is; it ends with the token."""
+    """One browser of one person.
+
+    `fixed`: it belongs to a member, and ends with the member's token (`token` is its digest).
+    """
 
     name: str
     fixed: bool
@@ -50,28 +52,28 @@ class Session:
     seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
 
     def remember(self, one: Seen) -> None:
-        """Remember that all of a plan was shown here."""
+        """Remember that a plan was shown in full in this session."""
         self.seen[one] = None
         while len(self.seen) > _MOST_SEEN:
             with suppress(KeyError):  # another thread did it
                 self.seen.popitem(last=False)
 
     def notify(self, kind: str, words: str) -> None:
-        """Have the next page say it."""
+        """Add a notice to the next page."""
         self.notices = [*self.notices, Notice(kind, words)][-_MOST_NOTICES:]
 
     def take_notices(self) -> tuple[Notice, ...]:
-        """What was not said yet; it is then."""
+        """Return and clear the pending notices."""
         notices, self.notices = self.notices, []
         return tuple(notices)
 
     def is_form(self, csrf: str) -> bool:
-        """Whether a form with that token was one of this session."""
+        """Whether the CSRF token is this session's."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
 
 class NameTaken(Exception):
-    """The bearer of a one-time token gave the name of a member; the token is good still."""
+    """A one-time token was used with a member's name; the token stays valid."""
 
 
 class SessionStore:
@@ -143,7 +145,7 @@ class SessionStore:
         return session_id, made
 
     def session(self, session_id: str) -> Session | None:
-        """The session of that id, if it has not ended; it is used by that."""
+        """The session of that id unless it expired; this renews it."""
         key, now_ms = _digest(session_id), self._clock()
         with self._lock:
             found = self._sessions.get(key)
@@ -157,7 +159,7 @@ class SessionStore:
             return found
 
     def _owner(self, given: bytes) -> str | None:
-        """Whose lasting token it is, by its digest; looks at all, so that time tells nothing."""
+        """The owner of a lasting token; compares with all of them, in constant time."""
         found: str | None = None
         for token, name in self._reviewers().items():
             if hmac.compare_digest(_digest(token), given):
@@ -165,7 +167,7 @@ class SessionStore:
         return found
 
     def is_valid(self, session: Session) -> bool:
-        """Whether the session did not end with the token that it began with."""
+        """Whether the token that opened the session is still valid."""
         return not session.fixed or self._owner(session.token) == session.name
 
     def leave(self, session_id: str) -> None:
