@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from typing import cast
 
@@ -27,32 +28,44 @@ NUMBERS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EINTR, 0]
 class Faults:
     """Makes the k-th call of the write path fail, counted from 1, and knows how many there were.
 
-    With `lasting`, all calls that change something fail from the k-th on, as on a full disk.
+    Those of this thread are counted, or with a negative k those of all others: which of two
+    threads comes first is another matter each time. With `lasting`, all calls that change
+    something fail from the k-th on, as on a full disk.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = self.fail_at = self.number = 0
+        self.count = self.beside = self.fail_at = self.number = 0
         self.lasting = False
+        self._own = threading.get_ident()
         self.failed = ""
         monkeypatch.setattr(displaced, "LATE_SECONDS", 3600.0)  # nothing is counted beside the work
+        # The age of a stamp decides which calls there are: all files are young, on a slow
+        # machine too, or a call would be at another place in the next round and never fail.
+        monkeypatch.setattr(_os, "now_ns", lambda: 0)
         for name in WRITE_PATH:
             monkeypatch.setattr(_os, name, self._wrapped(name, getattr(_os, name)))
 
     def start(self, fail_at: int, number: int, *, lasting: bool = False) -> None:
         """Count from now on; the call `fail_at` fails with `number`."""
-        self.count, self.fail_at, self.number, self.failed = 0, fail_at, number, ""
+        self.count = self.beside = 0
+        self.fail_at, self.number, self.failed = fail_at, number, ""
         self.lasting = lasting
 
     def stop(self) -> None:
         """No call fails any more."""
-        self.fail_at = -1
+        self.fail_at = 0
         self.lasting = False
 
     def _wrapped(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
         def wrapped(*args: object) -> object:
-            self.count += 1
+            if threading.get_ident() == self._own:
+                self.count += 1
+                at = self.count
+            else:
+                self.beside -= 1
+                at = self.beside
             again = self.lasting and self.failed and name in FILLING
-            if self.count != self.fail_at and not again:
+            if at != self.fail_at and not again:
                 return call(*args)
             self.failed = self.failed or name
             if self.number == 0:

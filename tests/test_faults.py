@@ -195,17 +195,18 @@ def each_in_turn(
     fails: Callable[[int], Any],
     ends: Callable[[], str],
     number: int,
+    sign: int = 1,
 ) -> set[str]:
     """Let each call fail in turn, until none is left to fail; the names of those that did.
 
-    What goes on beside the work is counted too, and may come later than the answer,
-    so the end is where three in a row have nothing left to fail.
+    What goes on beside the work may come later than the answer, so the end is where three
+    in a row have nothing left to fail. A negative `sign` is handed on with the number.
     """
     reached: set[str] = set()
     untouched = 0
     ready: Call | None = None
     before: Tree = {}
-    for fail_at in range(1, 1_000):
+    for fail_at in range(sign, 1_000 * sign, sign):
         if ready is None:
             make(root)
             ready = deed.ready(opened)
@@ -247,6 +248,7 @@ def test_each_call_fails_in_turn(
 
     with open_workspace(str(tmp_path), Config(durability=durability), shared=False) as opened:
         reached = each_in_turn(tmp_path, opened, DEEDS[name], fails, ends, number)
+        reached |= each_in_turn(tmp_path, opened, DEEDS[name], fails, ends, number, -1)
     assert ("sync" in reached) == (durability == "full")
     assert "write" in reached or name == "remove"
     assert "rename_exchange" in reached or "three" not in name
