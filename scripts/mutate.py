@@ -2,7 +2,7 @@
 
     python scripts/mutate.py record                     run the fast tests, note what each calls
     python scripts/mutate.py run --count 200 --seed 1   try random mutants of text/, edit/ and desk/
-    python scripts/mutate.py run --only desk/policy.py  all mutants of the files whose path has this
+    python scripts/mutate.py run --only desk/member.py  all mutants of the files whose path has this
 
 A mutant that no test notices is printed as SURVIVED with its place and the change. Either a test
 is missing, or the mutant is equivalent: no caller can tell the difference. The source is mutated
@@ -42,7 +42,7 @@ _codes: dict[CodeType, str] = {}
 
 
 def _name(code: CodeType) -> str:
-    """A function as `desk/policy.py:52`, empty outside of the package."""
+    """A function as `desk/member.py:52`, empty outside of the package."""
     place = code.co_filename.rpartition("/copydesk/")[2]
     inside = "/src/copydesk/" in code.co_filename
     return f"{place}:{code.co_firstlineno}" if inside else ""

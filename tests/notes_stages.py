@@ -11,7 +11,7 @@ from typing import Any
 from copydesk.app.config import Config
 from copydesk.app.notes import kernel_path
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.notes.home import Home
+from copydesk.desk.notes.notebook_access import Home
 from copydesk.edit.notes.draft import split_as
 from copydesk.edit.notes.grammar import is_siyuan_id
 from copydesk.store.notes.kernel_blocks import split_blocks

@@ -15,9 +15,9 @@ import pytest
 
 from copydesk.desk import database as database_module
 from copydesk.desk.bases import MOST_WAITING, BasesBeside
-from copydesk.desk.collecting import put_off
 from copydesk.desk.database import Database
-from copydesk.desk.shown import LARGEST, MOST, Shown
+from copydesk.desk.drafts import LARGEST, MOST, Shown
+from copydesk.desk.gc_pause import put_off
 from copydesk.desk.snapshots_sqlite import SqliteSnapshots
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import locate

@@ -20,7 +20,7 @@ from mcp import Client
 from copydesk import Desk
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.lanes import Lanes
+from copydesk.desk.locks import Lanes
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import Cancelled, cancelled_by
 from copydesk.store.locks import FileLocks

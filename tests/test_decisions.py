@@ -14,7 +14,7 @@ from copydesk.app.backends import NotifyingDecisions
 from copydesk.desk.database import Database
 from copydesk.desk.decisions import Decision, Decisions
 from copydesk.desk.decisions_sqlite import SqliteDecisions
-from copydesk.desk.policy import Approver, Policy, Why
+from copydesk.desk.member import Approver, Policy, Why
 from copydesk.desk.redis.decisions import RedisDecisions
 from copydesk.desk.retention import PLANS_KEPT
 from copydesk.errors import StateFailed

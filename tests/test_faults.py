@@ -238,6 +238,9 @@ def test_each_call_fails_in_turn(
 ) -> None:
     """What fails is refused, nothing is left of it, and the next call does it."""
     faults = Faults(monkeypatch)
+    expected = set() if name == "remove" else {"write"}
+    expected |= {"rename_exchange"} if "three" in name else set()
+    expected |= {"sync"} if durability == "full" else set()
 
     def fails(fail_at: int) -> None:
         faults.start(fail_at, number)
@@ -247,11 +250,14 @@ def test_each_call_fails_in_turn(
         return faults.failed
 
     with open_workspace(str(tmp_path), Config(durability=durability), shared=False) as opened:
-        reached = each_in_turn(tmp_path, opened, DEEDS[name], fails, ends, number)
-        reached |= each_in_turn(tmp_path, opened, DEEDS[name], fails, ends, number, -1)
+        reached: set[str] = set()
+        for _ in range(3):  # a call may be at another place in each round, and be missed
+            for sign in (1, -1):
+                reached |= each_in_turn(tmp_path, opened, DEEDS[name], fails, ends, number, sign)
+            if reached >= expected:
+                break
+    assert reached >= expected
     assert ("sync" in reached) == (durability == "full")
-    assert "write" in reached or name == "remove"
-    assert "rename_exchange" in reached or "three" not in name
 
 
 @pytest.mark.parametrize("name", DEEDS)

@@ -18,7 +18,7 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.rollback import is_torn
+from copydesk.desk.recovery import is_torn
 from copydesk.errors import Failed
 from copydesk.store import _os
 from copydesk.text.change import ChangeSet, Edit

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.desk.lanes import Exclusion, Lanes, Ticket
+from copydesk.desk.locks import Exclusion, Lanes, Ticket
 from copydesk.errors import Failed
 from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from copydesk.desk.lanes import Lanes, Ticket, inode_key
+from copydesk.desk.locks import Lanes, Ticket, inode_key
 from copydesk.desk.redis.leases import Leases
 from copydesk.desk.redis.server import Script, Server
 from copydesk.errors import ServerFailed, TurnLost

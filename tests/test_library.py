@@ -16,7 +16,7 @@ import pytest
 import copydesk
 from copydesk import Desk
 from copydesk.app.config import ConfigError
-from copydesk.desk.batching import Rewrite
+from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import (

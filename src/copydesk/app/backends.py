@@ -21,7 +21,7 @@ from copydesk.desk.bases import Bases, BasesBeside
 from copydesk.desk.database import BUSY_SECONDS, Database, Loss
 from copydesk.desk.decisions import Decision, Decisions
 from copydesk.desk.journal import Journal
-from copydesk.desk.lanes import Lanes
+from copydesk.desk.locks import Lanes
 from copydesk.desk.registry import Registry
 from copydesk.desk.tally import Tally
 from copydesk.edit.plan import Plan

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from copydesk.desk.policy import Approver, Policy
+from copydesk.desk.member import Approver, Policy
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.access import covers
 from copydesk.text import sizes

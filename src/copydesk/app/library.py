@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from copydesk.app.config import load
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.batching import Rewrite
+from copydesk.desk.batch import Rewrite
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (

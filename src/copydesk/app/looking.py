@@ -8,7 +8,7 @@ from functools import partial
 
 from copydesk.desk.looking import Entry, Query, Watch
 from copydesk.desk.member import Member
-from copydesk.desk.seeing import check_look, is_dir
+from copydesk.desk.visibility import check_look, is_dir
 from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files

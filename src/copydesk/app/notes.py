@@ -12,7 +12,7 @@ from copydesk.text.relpath import RelPath
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from copydesk.desk.notes.home import Home
+    from copydesk.desk.notes.notebook_access import Home
     from copydesk.store.access import Rules
     from copydesk.store.files import Files
 
@@ -42,7 +42,7 @@ class NotesOpener:
             self._own.cleanup()
 
     def _folders(self, rules: Rules) -> Home:
-        from copydesk.desk.notes.home import Home
+        from copydesk.desk.notes.notebook_access import Home
         from copydesk.edit.notes.draft import split_as
         from copydesk.edit.notes.grammar import is_siyuan_id
         from copydesk.store.notes.folder import FolderStore
@@ -84,7 +84,7 @@ class NotesOpener:
 
 def kernel_home(config: Config) -> Home:
     """The notes in the configured kernel. Nothing is sent yet."""
-    from copydesk.desk.notes.home import Home
+    from copydesk.desk.notes.notebook_access import Home
     from copydesk.edit.notes.draft import split_as
     from copydesk.edit.notes.grammar import is_siyuan_id
     from copydesk.store.notes.kernel import KernelStore

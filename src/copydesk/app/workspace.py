@@ -22,18 +22,16 @@ from copydesk.app.backends import (
 from copydesk.app.config import TOOLSETS, Config, LiveConfig, load
 from copydesk.app.looking import WorkspaceLooking
 from copydesk.app.notes import NotesOpener
-from copydesk.desk.approving import Approving
-from copydesk.desk.batching import Batching
+from copydesk.desk.approval import Approving
+from copydesk.desk.batch import Batching
+from copydesk.desk.context import Setting
 from copydesk.desk.desk import Desk
 from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member, Permission
-from copydesk.desk.notes.later import Later
-from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.rollback import Rollback
-from copydesk.desk.setting import Setting
-from copydesk.desk.turns import Turns
-from copydesk.desk.writing import Writer
+from copydesk.desk.notes.lazy_notes import Later
+from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
+from copydesk.desk.transaction import Writer
 from copydesk.edit.plan import Plan
 from copydesk.errors import (
     AccessDenied,
@@ -59,7 +57,7 @@ from copydesk.tools.report import Lang, Report, shown_diff
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 if TYPE_CHECKING:
-    from copydesk.desk.notes.home import Home
+    from copydesk.desk.notes.notebook_access import Home
 
 
 _PROJECT = "pyproject.toml"

@@ -1,38 +1,52 @@
-"""Applying plans: in the turn of the file, on the file as it is then, once.
+"""Applying plans, one or several all or none, on the files as they are then, once.
 
-What lives here: the checks that a plan still waits, and the step to the writer.
-What must not: who may ask (the desk says that), reports. Invariant: a plan that
-was written is never written again, whoever was ended in between.
+Invariant: a plan that was written is never written again, whoever was ended in between;
+of two plans for one file the older one is made first, the younger one on what it left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from copydesk.desk.drafting import Drafting
-from copydesk.desk.journal import State
+from copydesk.desk.approval import Approving
+from copydesk.desk.context import Setting
+from copydesk.desk.decisions import version_of
+from copydesk.desk.drafts import Drafting, Shown
+from copydesk.desk.journal import Entry, State
+from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
-from copydesk.desk.notes.later import Later
-from copydesk.desk.outcome import Applied, Rejected
-from copydesk.desk.seeing import authorized
-from copydesk.desk.setting import Setting
-from copydesk.desk.shown import Shown
+from copydesk.desk.notes.lazy_notes import Later
+from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
 from copydesk.desk.tally import Fared, How, counts
-from copydesk.desk.writing import Job, Writer
+from copydesk.desk.transaction import ATTEMPTS, Committing, Job, Rewriting, Stopped, Writer
+from copydesk.desk.visibility import authorized
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import text_for
-from copydesk.edit.plan import ContextMatch, Plan
+from copydesk.edit.plan import ContextMatch, Plan, checked_id
 from copydesk.edit.relocate import place_of
 from copydesk.edit.request import BlockDiff
-from copydesk.errors import ContentChanged, Failed, HunkNotFound, Refusal
+from copydesk.errors import (
+    ApprovalRequired,
+    ContentChanged,
+    Failed,
+    FileNotFound,
+    HunkNotFound,
+    InvalidArgs,
+    Refusal,
+    WrongMode,
+    WrongOwner,
+)
+from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
-from copydesk.text.encoding import UTF8
+from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Source
+from copydesk.text.source import Source, Whole
+from copydesk.text.unified import unified
 
 if TYPE_CHECKING:
     from copydesk.edit.notes.draft import BlockDraft
@@ -216,3 +230,331 @@ def made(
 def digest_of(diff: bytes) -> str:
     """The SHA-256 of a diff, in hex."""
     return Snapshot(diff, UTF8).digest
+
+
+Owner = Callable[[Plan], Member]
+"""Who writes a plan: the member that made it."""
+
+
+@dataclass(slots=True)
+class _File:
+    """One file of a transaction: the plans for it, the oldest first, and their drafts by id.
+
+    `opened` is None where there is no file. A context is that of the plan in the
+    file as it was read, whatever the plans before it do there.
+    """
+
+    real: RelPath
+    plans: list[Plan]
+    opened: OpenText | None = None
+    drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
+    contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """Which file it is, whatever its name."""
+        assert self.opened is not None, "only what was opened has one"
+        return self.opened.stamp.dev, self.opened.stamp.ino
+
+    def rewriting(self, owner: Owner) -> Rewriting | None:
+        """What is written to it; None when all drafts together change nothing."""
+        steps = tuple(
+            (
+                Job(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
+                self.drafts[plan.id],
+            )
+            for plan in self.plans
+            if not self.drafts[plan.id].replaces_nothing
+        )
+        return Rewriting(self.real, self.opened, steps) if steps else None
+
+
+class Transactions:
+    """Writes several plans of one workspace at once."""
+
+    def __init__(
+        self, setting: Setting, drafting: Drafting, applying: Applying, approving: Approving
+    ) -> None:
+        self._set, self._drafting, self._applying = setting, drafting, applying
+        self._approving = approving
+        self._committing = Committing(
+            setting.files, setting.journal, setting.recovery, setting.clock
+        )
+
+    def apply(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> Transacted | Withheld:
+        """Write all plans, on the files as they are now, or none.
+
+        Raises InvalidArgs for no ids or one given twice, and as one apply does
+        InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, which name the id; what
+        the files refuse comes back as Withheld.
+        """
+        return self.write(self._plans(member, tool, hunk_ids), lambda _: member)
+
+    def write(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
+        """Write plans, each as its owner, all or none."""
+        for plan in plans:
+            if isinstance(plan.request, BlockDiff):
+                raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
+        for _ in range(ATTEMPTS):
+            with suppress(TargetMoved):
+                outcome = self._attempt(owner, plans)
+                self._note(outcome)
+                return outcome
+        raise Failed("write", "the files are changed by another program again and again")
+
+    def _note(self, outcome: Transacted | Withheld) -> None:
+        """Remember which plans were carried, or which the files refused."""
+        if isinstance(outcome, Withheld):
+            for verdict in outcome.verdicts:
+                if verdict.refusal is not None:
+                    self._applying.refused(verdict.plan, verdict.refusal)
+            return
+        for applied in outcome.applied:
+            if applied.context == "fuzz":
+                self._applying.note(applied.plan, "fuzz")
+
+    def _plans(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> tuple[Plan, ...]:
+        if not hunk_ids:
+            raise InvalidArgs("hunk_ids", "must not be empty")
+        for index, hunk_id in enumerate(hunk_ids):
+            if hunk_id in hunk_ids[:index]:
+                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
+        plans: list[Plan] = []
+        for hunk_id in hunk_ids:
+            plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+            if plan.owner != member.name:
+                raise WrongOwner(hunk_id)
+            if plan.toolset != member.toolset:
+                raise WrongMode(hunk_id, plan.tool, tool)
+            plans.append(plan)
+        return tuple(plans)
+
+    def _attempt(self, owner: Owner, plans: tuple[Plan, ...]) -> Transacted | Withheld:
+        """Once through; raises TargetMoved when another program wrote meanwhile."""
+        refused: dict[str, Refusal] = {}
+        files: dict[RelPath, _File] = {}
+        for plan in sorted(plans, key=_created):
+            path = plan.request.path
+            try:
+                real = authorized(self._set.files, owner(plan), path, "write", "read")
+            except Refusal as refusal:
+                refused[plan.id] = refusal
+            else:
+                files.setdefault(real, _File(real, [])).plans.append(plan)
+        tickets = {real: _age(file.plans[0]) for real, file in files.items()}
+        caller = owner(plans[0]).name, plans[0].tool
+        with self._set.turns.of_all(tickets, caller), ExitStack() as held:
+            opened = self._opened(files.values(), held, refused)
+            for file in opened:
+                self._draft(file, refused)
+                self._approve(file, owner, len(opened), refused)
+            if refused:
+                return _withheld(plans, opened, refused)
+            try:
+                group, entries = self._written(owner, opened)
+            except Stopped as stopped:
+                at = [file for file in opened if file.real == stopped.real]
+                refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
+                return _withheld(plans, opened, refused, stopped.refusal)
+            for plan in plans:
+                with suppress(Refusal):  # it is written, and the journal settles the rest
+                    self._set.registry.end(plan.id, "applied", self._set.clock())
+        return _transacted(group, plans, opened, entries)
+
+    def _opened(
+        self, files: Iterable[_File], held: ExitStack, refused: dict[str, Refusal]
+    ) -> list[_File]:
+        """The files, open, in the order of their paths; two names of one file are one."""
+        found: list[_File] = []
+        for file in sorted(files, key=lambda each: str(each.real)):
+            try:
+                file.opened = self._open(file.real, held)
+            except FileNotFound:
+                found.append(file)
+            except Refusal as refusal:
+                refused |= dict.fromkeys((plan.id for plan in file.plans), refusal)
+            else:
+                found.append(file)
+        linked = [file for file in found if file.opened and file.opened.stamp.nlink > 1]
+        if not linked:
+            return found
+        one_of = self._reopened(linked, held)
+        return [file for file in found if file not in linked or file in one_of]
+
+    def _reopened(self, linked: Sequence[_File], held: ExitStack) -> list[_File]:
+        """The files with several names in the lanes of their inodes, each of them once."""
+        inodes: dict[tuple[int, int], _File] = {}
+        for file in linked:
+            one = inodes.setdefault(file.inode, file)
+            if one is not file:
+                one.plans = sorted([*one.plans, *file.plans], key=_created)
+        for inode in sorted(inodes):
+            one = inodes[inode]
+            first = one.plans[0]
+            caller = first.owner, first.tool
+            held.enter_context(self._set.turns.of_inode(inode, _age(first), caller))
+        for inode, file in inodes.items():
+            file.opened = self._open(file.real, held)
+            if file.inode != inode:
+                raise TargetMoved()
+        return list(inodes.values())
+
+    def _open(self, real: RelPath, held: ExitStack) -> OpenText:
+        opened = held.enter_context(self._set.files.text(real, self._set.named))
+        if opened.real != real:
+            raise TargetMoved()
+        return opened
+
+    def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
+        """The drafts of all plans for the file, each on what the one before it left."""
+        now = file.opened.source if file.opened else None
+        if now is not None and len(file.plans) > 1:
+            try:
+                now = Whole(now.whole())
+            except Refusal as refusal:
+                refused |= dict.fromkeys((plan.id for plan in file.plans), refusal)
+                return
+        read = now.digest if now else ""
+        base = now.whole() if isinstance(now, Whole) else None
+        inverses: list[ChangeSet] = []
+        for plan in file.plans:
+            try:
+                self._applying.check_waits(plan)
+                if now is None and plan.base_digest is not None:
+                    raise FileNotFound()
+                if now is None:
+                    draft = self._drafting.of_new(plan.request)
+                else:
+                    known = base if plan.base_digest == read else None
+                    ahead = Ahead(read, tuple(inverses))
+                    draft = self._applying.draft(plan, file.real, now, known, ahead)
+            except Refusal as refusal:
+                refused[plan.id] = refusal
+                continue
+            file.drafts[plan.id] = draft
+            file.contexts[plan.id] = self._context(plan, file, draft, base)
+            inverses.append(draft.change.inverse(draft.base.slice))
+            if isinstance(draft.after, Snapshot):
+                now = Whole(draft.after)
+
+    def _approve(self, file: _File, owner: Owner, files: int, refused: dict[str, Refusal]) -> None:
+        """Refuse the plans for the file that a person has to see and has not approved.
+
+        What a person is shown is each plan alone, on the file as it is: a plan that
+        is made on what others left is let pass if it is that very change, moved.
+        """
+        ahead: ChangeSet | None = None
+        for plan in (plan for plan in file.plans if plan.id in file.drafts):
+            draft, member = file.drafts[plan.id], owner(plan)
+            if draft.replaces_nothing:
+                continue
+            try:
+                is_alone = ahead is None or member.policy.asks_nobody
+                shown = draft if is_alone else self._alone(file, plan)
+                created = file.opened is None
+                why = self._approving.check(
+                    member, version_of(plan), file.real, shown, created=created, files=files
+                )
+                if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
+                    raise ApprovalRequired("drifted", plan.id)
+            except Refusal as refusal:
+                refused[plan.id] = refusal
+            ahead = draft.change if ahead is None else ahead.then(draft.change)
+
+    def _alone(self, file: _File, plan: Plan) -> Draft:
+        """The plan on the file as it was read, whatever the others do."""
+        if file.opened is None:
+            return self._drafting.of_new(plan.request)
+        return self._applying.draft(plan, file.real, Whole(file.opened.source.whole()))
+
+    def _context(
+        self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
+    ) -> ContextMatch:
+        """How the plan stands in the file as it was read, which is `base` if that is at hand."""
+        is_new = file.opened is None and plan.base_digest is None
+        if is_new or digest_of(draft.diff) == plan.diff_digest:
+            return "exact"
+        if base is None or draft.base is base:
+            return "fuzz"
+        if plan.base_digest == base.digest:
+            return "exact"
+        try:
+            alone = self._applying.draft(plan, file.real, Whole(base))
+        except Refusal:
+            return "fuzz"
+        return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
+
+    def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
+        """The id of the transaction and its entries; an empty one when nothing changes."""
+        rewritings = [made for file in files if (made := file.rewriting(owner)) is not None]
+        if not rewritings:
+            return "", ()
+        for each in rewritings:  # with the texts after them recovery can tell what others did
+            self._drafting.remember(each.steps[-1][1].after, each.real)
+        group = self._set.ids() + self._set.ids()
+        return group, self._committing.write(group, rewritings)
+
+
+def _age(plan: Plan) -> Ticket:
+    """What decides which of two plans comes to its turn first."""
+    return plan.created_ms, plan.id
+
+
+def _created(plan: Plan) -> int:
+    """When it was made, in ms; those of one moment are taken in the order they are given."""
+    return plan.created_ms
+
+
+def _withheld(
+    plans: Sequence[Plan],
+    files: Sequence[_File],
+    refused: dict[str, Refusal],
+    why: Refusal | None = None,
+) -> Withheld:
+    """What each plan would come to, in the order given.
+
+    `why` says why nothing was written, where it is not the first plan refused.
+    """
+    contexts: dict[str, ContextMatch] = {}
+    for file in files:
+        contexts |= file.contexts
+    contexts |= dict.fromkeys(refused, "rejected")
+    verdicts = tuple(
+        Verdict(plan, contexts.get(plan.id, "rejected"), refused.get(plan.id)) for plan in plans
+    )
+    first = next((each.plan for each in verdicts if each.refusal is not None), None)
+    reason = why or (refused[first.id] if first else Failed("write", ""))
+    return Withheld(reason, first, verdicts)
+
+
+def _transacted(
+    group: str, plans: Sequence[Plan], files: Sequence[_File], entries: Sequence[Entry]
+) -> Transacted:
+    """What was written, in the order given."""
+    written = {entry.hunk_id: entry for entry in entries}
+    applied: dict[str, Applied] = {}
+    versions: dict[str, str] = {}
+    diffs: list[tuple[bytes, Encoding]] = []
+    for file in files:
+        for plan in file.plans:
+            draft, entry = file.drafts[plan.id], written.get(plan.id)
+            if entry is not None:
+                draft = replace(draft, after_digest=entry.after)
+            edit_id = entry.edit_id if entry else 0
+            applied[plan.id] = Applied(plan, draft, file.contexts[plan.id], edit_id)
+        last = applied[file.plans[-1].id].draft.after
+        versions |= dict.fromkeys((plan.id for plan in file.plans), last.version)
+        steps = [applied[plan.id].draft for plan in file.plans if plan.id in written]
+        if steps:
+            diffs.append((_diff(steps), steps[0].base.encoding))
+    return Transacted(group, tuple(applied[plan.id] for plan in plans), versions, tuple(diffs))
+
+
+def _diff(steps: Sequence[Draft]) -> bytes:
+    """The diff of one file, from before the first step to after the last."""
+    first = steps[0]
+    if len(steps) == 1:
+        return first.diff
+    change = reduce(ChangeSet.then, (step.change for step in steps))
+    path = str(first.request.path)
+    return unified(first.base, change, path, created=first.created)

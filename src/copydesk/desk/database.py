@@ -20,7 +20,7 @@ from functools import lru_cache
 from threading import RLock, local
 from typing import Literal, Protocol
 
-from copydesk.desk.lanes import Exclusion, NoExclusion
+from copydesk.desk.locks import Exclusion, NoExclusion
 from copydesk.desk.records import SCHEMA, RecordError, UnknownRecord
 from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
 

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from copydesk.desk.applying import Applying, digest_of, made
-from copydesk.desk.approving import Approving
-from copydesk.desk.drafting import Drafting
-from copydesk.desk.history import History
+from copydesk.desk.applying import Applying, Transactions, digest_of, made
+from copydesk.desk.approval import Approving
+from copydesk.desk.context import Setting
+from copydesk.desk.drafts import Drafting
+from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import Member
-from copydesk.desk.notes.later import Later
+from copydesk.desk.notes.lazy_notes import Later
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -32,11 +33,8 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.seeing import authorized, check_look, check_shown, may_read, note_whole
-from copydesk.desk.setting import Setting
-from copydesk.desk.transaction import Transactions
-from copydesk.desk.undoing import Undoing
-from copydesk.desk.writing import Job, Writer
+from copydesk.desk.transaction import Job, Writer
+from copydesk.desk.visibility import authorized, check_look, check_shown, may_read, note_whole
 from copydesk.edit.draft import Draft, compose, whole_text
 from copydesk.edit.locate import foot_span
 from copydesk.edit.plan import Plan, checked_id

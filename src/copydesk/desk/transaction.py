@@ -1,374 +1,588 @@
-"""Several plans written all or none, in several files.
+"""The one way files are written: read under the lock, made anew, recorded, replaced.
 
-What lives here: which plans, the turns of all their files, the drafts one after
-the other, and what each plan would come to when one cannot be written. What must
-not: how files are written together (`committing`), reports. Invariants: nothing
-is written before every plan has its draft; of two plans for one file the older
-one is made first, and the younger one on what it left.
+Invariants: what was seen is what is replaced, byte for byte, or it is made again; nothing is
+written that the gate has not let pass; the journal has the entry before the file is touched;
+of several files, all are written or every one holds its old bytes, unless Unsettled says else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
-from copydesk.desk.applying import Ahead, Applying, digest_of
-from copydesk.desk.approving import Approving
-from copydesk.desk.committing import Committing, Rewriting, Stopped
-from copydesk.desk.decisions import version_of
-from copydesk.desk.drafting import Drafting
-from copydesk.desk.journal import Entry
-from copydesk.desk.lanes import Ticket
+from copydesk.desk.approval import Approving
+from copydesk.desk.decisions import Version
+from copydesk.desk.journal import Entry, Journal, State
+from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
-from copydesk.desk.outcome import Applied, Transacted, Verdict, Withheld
-from copydesk.desk.seeing import authorized
-from copydesk.desk.setting import Setting
-from copydesk.desk.writing import ATTEMPTS, Job
-from copydesk.edit.draft import Draft
-from copydesk.edit.plan import ContextMatch, Plan, checked_id
-from copydesk.edit.request import BlockDiff
+from copydesk.desk.recovery import Recovery, Turns, kept_and_new
+from copydesk.desk.visibility import authorized
 from copydesk.errors import (
-    ApprovalRequired,
     Failed,
+    FileExists,
     FileNotFound,
-    InvalidArgs,
+    NotAFile,
     Refusal,
-    WrongMode,
-    WrongOwner,
+    TurnLost,
+    Unsettled,
+    check_cancelled,
 )
-from copydesk.store.protocol import OpenText, TargetMoved
+from copydesk.store.files import Files
+from copydesk.store.holder import Caller
+from copydesk.store.protocol import Named, NotPutBack, OpenText, Piece, Staged, TargetMoved
+from copydesk.store.stamp import Stamp
+from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
-from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Whole
-from copydesk.text.unified import unified
+from copydesk.text.snapshot import Snapshot, Text, whole
+from copydesk.text.source import Source
 
-Owner = Callable[[Plan], Member]
-"""Who writes a plan: the member that made it."""
+ATTEMPTS = 10
+"""How often a write starts again when another program wrote in the meantime."""
 
 
-@dataclass(slots=True)
-class _File:
-    """One file of a transaction: the plans for it, the oldest first, and their drafts by id.
+class Made(Protocol):
+    """What is to be written: a change of a text, and its diff."""
 
-    `opened` is None where there is no file. A context is that of the plan in the
-    file as it was read, whatever the plans before it do there.
+    @property
+    def base(self) -> Text:
+        """The text before."""
+        ...
+
+    @property
+    def change(self) -> ChangeSet:
+        """The change of it."""
+        ...
+
+    @property
+    def after(self) -> Text:
+        """The text after."""
+        ...
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diff."""
+        ...
+
+
+M = TypeVar("M", bound=Made)
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[M]):
+    """What was made and written; `edit_id` is 0 when nothing changed, and nothing was written.
+
+    `digest` is the SHA-256 of the file after, in hex.
+    """
+
+    made: M
+    edit_id: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One write: who, with what tool, where, in what order among those that wait.
+
+    `undoes` is the edit that it takes back, 0 for none.
+    """
+
+    member: Member
+    tool: str
+    path: RelPath
+    ticket: Ticket
+    hunk_id: str = ""
+    undoes: int = 0
+
+    @property
+    def caller(self) -> Caller:
+        """For whom the file is locked meanwhile."""
+        return self.member.name, self.tool
+
+    @property
+    def plan(self) -> Version | None:
+        """The plan that is written, as it was prepared; None for a tool that writes at once."""
+        return (self.hunk_id, self.ticket[0]) if self.hunk_id else None
+
+
+class Writer:
+    """Writes files one at a time each, through the journal."""
+
+    def __init__(
+        self,
+        files: Files,
+        turns: Turns,
+        journal: Journal,
+        clock: Callable[[], int],
+        named: Named,
+        approving: Approving,
+    ) -> None:
+        self._files, self._turns, self._journal = files, turns, journal
+        self._clock, self._named, self._approving = clock, named, approving
+
+    def write(
+        self,
+        job: Job,
+        make: Callable[[Source], M],
+        make_new: Callable[[], M] | None = None,
+        still: Callable[[], None] = lambda: None,
+        then: Callable[[], None] = lambda: None,
+    ) -> Written[M]:
+        """Write what `make` makes of the file as it is in its turn.
+
+        `make_new` is asked when there is no file. `still` is called in the turn
+        before anything else and may refuse; `then` after the write, in the turn.
+        """
+        for _ in range(ATTEMPTS):
+            # Every answer shows content, or tells that there is some.
+            real = authorized(self._files, job.member, job.path, "write", "read")
+            with self._turns.of(real, job.ticket, job.caller):
+                still()
+                try:
+                    written = self._write_in_turn(job, real, make, make_new)
+                except TargetMoved:
+                    continue
+                with suppress(Refusal):  # it is written, and the journal settles the rest
+                    then()
+                return written
+        raise Failed("write", "the file is changed by another program again and again")
+
+    def create(self, job: Job, make_new: Callable[[], M]) -> Written[M]:
+        """Write a file that does not exist; raises FileExists and NotAFile."""
+        for _ in range(ATTEMPTS):
+            real = authorized(self._files, job.member, job.path, "write", "read")
+            with self._turns.of(real, job.ticket, job.caller):
+                try:
+                    return self._create_in_turn(job, real, make_new())
+                except TargetMoved:
+                    continue
+        raise Failed("create", "the directory is changed by another program again and again")
+
+    def remove(
+        self, job: Job, make: Callable[[Source], M], still: Callable[[], None]
+    ) -> Written[M]:
+        """Remove the file in its turn; `make` gives the change that takes all of it away.
+
+        `still` is called in the turn before anything else; both may refuse.
+        """
+        for _ in range(ATTEMPTS):
+            real = authorized(self._files, job.member, job.path, "write", "read")
+            with self._turns.of(real, job.ticket, job.caller):
+                still()
+                try:
+                    return self._remove_in_turn(job, real, make)
+                except TargetMoved:
+                    continue
+        raise Failed("remove", "the file is changed by another program again and again")
+
+    def _write_in_turn(
+        self,
+        job: Job,
+        real: RelPath,
+        make: Callable[[Source], M],
+        make_new: Callable[[], M] | None,
+    ) -> Written[M]:
+        with ExitStack() as held:
+            try:
+                opened = held.enter_context(self._files.text(job.path, self._named))
+            except FileNotFound:
+                if make_new is None:
+                    raise
+                return self._create_in_turn(job, real, make_new())
+            _require(opened.real == real)
+            if opened.stamp.nlink > 1:
+                opened = held.enter_context(self._linked(job, opened))
+            return self._replace(job, opened, make(opened.source))
+
+    @contextmanager
+    def _linked(self, job: Job, named: OpenText) -> Generator[OpenText]:
+        """A file with several names has a lane of its own besides that of the name."""
+        lane = named.stamp
+        with (
+            self._turns.of_inode((lane.dev, lane.ino), job.ticket, job.caller),
+            self._files.text(job.path, self._named) as opened,
+        ):
+            _require(opened.real == named.real)
+            _require((opened.stamp.dev, opened.stamp.ino) == (lane.dev, lane.ino))
+            yield opened
+
+    def _replace(self, job: Job, opened: OpenText, made: M) -> Written[M]:
+        if made.base.unchanged_by(made.change):
+            return Written(made, 0, made.base.digest)
+        self._approving.check(job.member, job.plan, opened.real, made, created=False)
+        ids: list[int] = []
+        digests: list[str] = []
+
+        def record(after: Callable[[], str]) -> None:
+            entry = self._entry(job, opened.real, made, "", created=False)
+            if opened.stamp.nlink > 1:  # it may be torn: a group of one is settled by whoever comes
+                entry = replace(entry, group=f"{entry.time_ms} {entry.path}")
+            digests.append(after())  # the last thing that is ready
+            check_cancelled()
+            ids.append(self._journal.open(replace(entry, after=digests[0])))
+
+        def replaced(
+            pieces: Iterable[Piece],
+            before_rename: Callable[[Callable[[], str]], None] | None,
+        ) -> Stamp:
+            return self._files.replace(
+                job.path,
+                opened.stamp,
+                made.base.digest,
+                pieces,
+                before_in_place=lambda old: self._journal.keep_whole(ids[0], old),
+                before_rename=before_rename,
+                expected_real=opened.real,
+                digest=digests[0] if digests else "",
+            )
+
+        try:
+            if not isinstance(made.base, Snapshot):
+                replaced(kept_and_new(made.change), record)
+            elif made.base.size < sizes.BESIDE or opened.stamp.nlink > 1:
+                record(lambda: made.after.digest)
+                replaced(made.change.pieces(made.base.data), None)
+            else:
+                replaced(made.change.pieces(memoryview(made.base.data)), record)
+        except NotPutBack as left:
+            raise Unsettled("write", str(left), (str(opened.real),)) from None
+        except (Refusal, TargetMoved) as error:
+            if not self._is_written(error, ids, opened.real, digests[-1] if digests else ""):
+                raise
+        self._journal.close_entry(ids[0], "done")
+        return Written(made, ids[0], digests[0])
+
+    def _create_in_turn(self, job: Job, real: RelPath, made: M) -> Written[M]:
+        after = whole(made.after)
+        self._approving.check(job.member, job.plan, real, made, created=True)
+        entry = self._entry(job, real, made, after.digest, created=True)
+        check_cancelled()
+        edit_id = self._journal.open(entry)
+        try:
+            self._files.create(job.path, after.data, expected_real=real)
+        except NotPutBack as left:
+            raise Unsettled("create", str(left), (str(real),)) from None
+        except (Refusal, TargetMoved) as error:
+            if not self._is_written(error, [edit_id], real, after.digest):
+                raise
+        self._journal.close_entry(edit_id, "done")
+        return Written(made, edit_id, after.digest)
+
+    def _remove_in_turn(self, job: Job, real: RelPath, make: Callable[[Source], M]) -> Written[M]:
+        with ExitStack() as held:
+            opened = held.enter_context(self._files.text(job.path, self._named))
+            _require(opened.real == real)
+            if opened.stamp.nlink > 1:
+                opened = held.enter_context(self._linked(job, opened))
+            made = make(opened.source)
+            self._approving.check(job.member, job.plan, real, made, created=False)
+            entry = replace(self._entry(job, real, made, "", created=False), kind="remove")
+            check_cancelled()
+            edit_id = self._journal.open(entry)
+            try:
+                self._files.remove(job.path, opened.stamp, made.base.digest, expected_real=real)
+            except NotPutBack as left:
+                raise Unsettled("remove", str(left), (str(real),)) from None
+            except (Refusal, TargetMoved) as error:
+                if not self._is_written(error, [edit_id], real, ""):
+                    raise
+        self._journal.close_entry(edit_id, "done")
+        return Written(made, edit_id, "")
+
+    def _is_written(self, error: Exception, edit_ids: list[int], real: RelPath, after: str) -> bool:
+        """Whether the file is as it was to be, though the system refused something.
+
+        A refusal says that nothing was changed, so that is looked up. It is recorded at
+        once, while the file is still ours: who comes next could not tell it from a content
+        that has changed. Raises Unsettled when it cannot be looked up.
+        """
+        if not edit_ids:
+            return False
+        if may_be_written(error) and digest_at(self._files, real, error) == after:
+            return True
+        with suppress(Refusal):  # it is recorded with the next entry then
+            self._journal.close_all(edit_ids, "failed")
+        return False
+
+    def _entry(self, job: Job, real: RelPath, made: Made, after: str, *, created: bool) -> Entry:
+        return entry_of(job, real, made, after, self._clock(), created=created)
+
+
+def entry_of(
+    job: Job, real: RelPath, made: Made, after: str, time_ms: int, *, created: bool
+) -> Entry:
+    """The entry of what is about to be written; `after` is the SHA-256 of the text after."""
+    return Entry(
+        time_ms=time_ms,
+        member=job.member.name,
+        tool=job.tool,
+        path=real,
+        kind="create" if created else "edit",
+        before="" if created else made.base.digest,
+        after=after,
+        inverse=made.change.inverse(made.base.slice),
+        diff=made.diff,
+        hunk_id=job.hunk_id,
+        undoes=job.undoes,
+    )
+
+
+def may_be_written(error: BaseException) -> TypeGuard[Failed]:
+    """Whether a refusal may have come after the write.
+
+    A lost turn is found before it: what stands there then is of whoever had the turn since,
+    though it be the same plan.
+    """
+    return isinstance(error, Failed) and not isinstance(error, TurnLost)
+
+
+def digest_at(files: Files, real: RelPath, error: Failed) -> str:
+    """The SHA-256 of what stands there, empty for nothing; Unsettled if that cannot be told."""
+    try:
+        return files.digest(real)[2]
+    except FileNotFound:
+        return ""
+    except Refusal:
+        raise Unsettled(error.operation, error.reason, (str(real),)) from None
+
+
+def _require(still: bool) -> None:
+    """What the lane and the permission stand for is what was read; else read again."""
+    if not still:
+        raise TargetMoved
+
+
+Step = tuple[Job, Made]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """What is written to one file: at least one step, each on the text after the one before.
+
+    `opened` is the file as it was read, None for one that is to be created.
     """
 
     real: RelPath
-    plans: list[Plan]
-    opened: OpenText | None = None
-    drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
-    contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
+    opened: OpenText | None
+    steps: tuple[Step, ...]
 
     @property
-    def inode(self) -> tuple[int, int]:
-        """Which file it is, whatever its name."""
-        assert self.opened is not None, "only what was opened has one"
-        return self.opened.stamp.dev, self.opened.stamp.ino
+    def change(self) -> ChangeSet:
+        """All steps as one change of the text that was read."""
+        change = self.steps[0][1].change
+        for _, made in self.steps[1:]:
+            change = change.then(made.change)
+        return change
 
-    def rewriting(self, owner: Owner) -> Rewriting | None:
-        """What is written to it; None when all drafts together change nothing."""
-        steps = tuple(
-            (
-                Job(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
-                self.drafts[plan.id],
-            )
-            for plan in self.plans
-            if not self.drafts[plan.id].replaces_nothing
-        )
-        return Rewriting(self.real, self.opened, steps) if steps else None
+    @property
+    def in_parts(self) -> bool:
+        """Whether only some lines are at hand, and the digest after is not known beforehand."""
+        return not isinstance(self.steps[-1][1].after, Snapshot)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the file has several names, so that it is written in place."""
+        return self.opened is not None and self.opened.stamp.nlink > 1
 
 
-class Transactions:
-    """Writes several plans of one workspace at once."""
+class Stopped(Exception):
+    """The system refused, at one of the files if `real` is one; nothing was written."""
+
+    def __init__(self, refusal: Refusal, real: RelPath | None) -> None:
+        super().__init__(str(refusal))
+        self.refusal, self.real = refusal, real
+
+
+class Committing:
+    """Writes groups of files of one workspace."""
 
     def __init__(
-        self, setting: Setting, drafting: Drafting, applying: Applying, approving: Approving
+        self, files: Files, journal: Journal, recovery: Recovery, clock: Callable[[], int]
     ) -> None:
-        self._set, self._drafting, self._applying = setting, drafting, applying
-        self._approving = approving
-        self._committing = Committing(
-            setting.files, setting.journal, setting.recovery, setting.clock
-        )
+        self._files, self._journal, self._recovery = files, journal, recovery
+        self._clock = clock
 
-    def apply(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> Transacted | Withheld:
-        """Write all plans, on the files as they are now, or none.
+    def write(self, group: str, files: Sequence[Rewriting]) -> tuple[Entry, ...]:
+        """Write all files or none, in the turns of all of them; the entries, as files and steps.
 
-        Raises InvalidArgs for no ids or one given twice, and as one apply does
-        InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, which name the id; what
-        the files refuse comes back as Withheld.
+        Raises TargetMoved when another program wrote meanwhile, Stopped when the
+        system refused, with all files as before; Unsettled when it refused the way
+        back too, which is left to recovery.
         """
-        return self.write(self._plans(member, tool, hunk_ids), lambda _: member)
-
-    def write(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
-        """Write plans, each as its owner, all or none."""
-        for plan in plans:
-            if isinstance(plan.request, BlockDiff):
-                raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
-        for _ in range(ATTEMPTS):
-            with suppress(TargetMoved):
-                outcome = self._attempt(owner, plans)
-                self._note(outcome)
-                return outcome
-        raise Failed("write", "the files are changed by another program again and again")
-
-    def _note(self, outcome: Transacted | Withheld) -> None:
-        """Remember which plans were carried, or which the files refused."""
-        if isinstance(outcome, Withheld):
-            for verdict in outcome.verdicts:
-                if verdict.refusal is not None:
-                    self._applying.refused(verdict.plan, verdict.refusal)
-            return
-        for applied in outcome.applied:
-            if applied.context == "fuzz":
-                self._applying.note(applied.plan, "fuzz")
-
-    def _plans(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> tuple[Plan, ...]:
-        if not hunk_ids:
-            raise InvalidArgs("hunk_ids", "must not be empty")
-        for index, hunk_id in enumerate(hunk_ids):
-            if hunk_id in hunk_ids[:index]:
-                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
-        plans: list[Plan] = []
-        for hunk_id in hunk_ids:
-            plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
-            if plan.owner != member.name:
-                raise WrongOwner(hunk_id)
-            if plan.toolset != member.toolset:
-                raise WrongMode(hunk_id, plan.tool, tool)
-            plans.append(plan)
-        return tuple(plans)
-
-    def _attempt(self, owner: Owner, plans: tuple[Plan, ...]) -> Transacted | Withheld:
-        """Once through; raises TargetMoved when another program wrote meanwhile."""
-        refused: dict[str, Refusal] = {}
-        files: dict[RelPath, _File] = {}
-        for plan in sorted(plans, key=_created):
-            path = plan.request.path
-            try:
-                real = authorized(self._set.files, owner(plan), path, "write", "read")
-            except Refusal as refusal:
-                refused[plan.id] = refusal
-            else:
-                files.setdefault(real, _File(real, [])).plans.append(plan)
-        tickets = {real: _age(file.plans[0]) for real, file in files.items()}
-        caller = owner(plans[0]).name, plans[0].tool
-        with self._set.turns.of_all(tickets, caller), ExitStack() as held:
-            opened = self._opened(files.values(), held, refused)
-            for file in opened:
-                self._draft(file, refused)
-                self._approve(file, owner, len(opened), refused)
-            if refused:
-                return _withheld(plans, opened, refused)
-            try:
-                group, entries = self._written(owner, opened)
-            except Stopped as stopped:
-                at = [file for file in opened if file.real == stopped.real]
-                refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
-                return _withheld(plans, opened, refused, stopped.refusal)
-            for plan in plans:
-                with suppress(Refusal):  # it is written, and the journal settles the rest
-                    self._set.registry.end(plan.id, "applied", self._set.clock())
-        return _transacted(group, plans, opened, entries)
-
-    def _opened(
-        self, files: Iterable[_File], held: ExitStack, refused: dict[str, Refusal]
-    ) -> list[_File]:
-        """The files, open, in the order of their paths; two names of one file are one."""
-        found: list[_File] = []
-        for file in sorted(files, key=lambda each: str(each.real)):
-            try:
-                file.opened = self._open(file.real, held)
-            except FileNotFound:
-                found.append(file)
-            except Refusal as refusal:
-                refused |= dict.fromkeys((plan.id for plan in file.plans), refusal)
-            else:
-                found.append(file)
-        linked = [file for file in found if file.opened and file.opened.stamp.nlink > 1]
-        if not linked:
-            return found
-        one_of = self._reopened(linked, held)
-        return [file for file in found if file not in linked or file in one_of]
-
-    def _reopened(self, linked: Sequence[_File], held: ExitStack) -> list[_File]:
-        """The files with several names in the lanes of their inodes, each of them once."""
-        inodes: dict[tuple[int, int], _File] = {}
-        for file in linked:
-            one = inodes.setdefault(file.inode, file)
-            if one is not file:
-                one.plans = sorted([*one.plans, *file.plans], key=_created)
-        for inode in sorted(inodes):
-            one = inodes[inode]
-            first = one.plans[0]
-            caller = first.owner, first.tool
-            held.enter_context(self._set.turns.of_inode(inode, _age(first), caller))
-        for inode, file in inodes.items():
-            file.opened = self._open(file.real, held)
-            if file.inode != inode:
-                raise TargetMoved()
-        return list(inodes.values())
-
-    def _open(self, real: RelPath, held: ExitStack) -> OpenText:
-        opened = held.enter_context(self._set.files.text(real, self._set.named))
-        if opened.real != real:
-            raise TargetMoved()
-        return opened
-
-    def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
-        """The drafts of all plans for the file, each on what the one before it left."""
-        now = file.opened.source if file.opened else None
-        if now is not None and len(file.plans) > 1:
-            try:
-                now = Whole(now.whole())
-            except Refusal as refusal:
-                refused |= dict.fromkeys((plan.id for plan in file.plans), refusal)
-                return
-        read = now.digest if now else ""
-        base = now.whole() if isinstance(now, Whole) else None
-        inverses: list[ChangeSet] = []
-        for plan in file.plans:
-            try:
-                self._applying.check_waits(plan)
-                if now is None and plan.base_digest is not None:
-                    raise FileNotFound()
-                if now is None:
-                    draft = self._drafting.of_new(plan.request)
-                else:
-                    known = base if plan.base_digest == read else None
-                    ahead = Ahead(read, tuple(inverses))
-                    draft = self._applying.draft(plan, file.real, now, known, ahead)
-            except Refusal as refusal:
-                refused[plan.id] = refusal
-                continue
-            file.drafts[plan.id] = draft
-            file.contexts[plan.id] = self._context(plan, file, draft, base)
-            inverses.append(draft.change.inverse(draft.base.slice))
-            if isinstance(draft.after, Snapshot):
-                now = Whole(draft.after)
-
-    def _approve(self, file: _File, owner: Owner, files: int, refused: dict[str, Refusal]) -> None:
-        """Refuse the plans for the file that a person has to see and has not approved.
-
-        What a person is shown is each plan alone, on the file as it is: a plan that
-        is made on what others left is let pass if it is that very change, moved.
-        """
-        ahead: ChangeSet | None = None
-        for plan in (plan for plan in file.plans if plan.id in file.drafts):
-            draft, member = file.drafts[plan.id], owner(plan)
-            if draft.replaces_nothing:
-                continue
-            try:
-                is_alone = ahead is None or member.policy.asks_nobody
-                shown = draft if is_alone else self._alone(file, plan)
-                created = file.opened is None
-                why = self._approving.check(
-                    member, version_of(plan), file.real, shown, created=created, files=files
-                )
-                if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
-                    raise ApprovalRequired("drifted", plan.id)
-            except Refusal as refusal:
-                refused[plan.id] = refusal
-            ahead = draft.change if ahead is None else ahead.then(draft.change)
-
-    def _alone(self, file: _File, plan: Plan) -> Draft:
-        """The plan on the file as it was read, whatever the others do."""
-        if file.opened is None:
-            return self._drafting.of_new(plan.request)
-        return self._applying.draft(plan, file.real, Whole(file.opened.source.whole()))
-
-    def _context(
-        self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
-    ) -> ContextMatch:
-        """How the plan stands in the file as it was read, which is `base` if that is at hand."""
-        is_new = file.opened is None and plan.base_digest is None
-        if is_new or digest_of(draft.diff) == plan.diff_digest:
-            return "exact"
-        if base is None or draft.base is base:
-            return "fuzz"
-        if plan.base_digest == base.digest:
-            return "exact"
+        work = _Work(self._files, self._journal, group, files)
         try:
-            alone = self._applying.draft(plan, file.real, Whole(base))
-        except Refusal:
-            return "fuzz"
-        return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
+            with ExitStack() as held:  # what is left beside the files goes before they are closed
+                work.run(held, self._clock())
+        except BaseException as error:
+            work.close_failed()
+            if not isinstance(error, Refusal | TargetMoved | NotPutBack):
+                raise
+            if not (work.left and self._is_written(group, error, files, work)):
+                raise work.stopped(error) from None
+        else:
+            work.close_done()
+        return work.entries
 
-    def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
-        """The id of the transaction and its entries; an empty one when nothing changes."""
-        rewritings = [made for file in files if (made := file.rewriting(owner)) is not None]
-        if not rewritings:
-            return "", ()
-        for each in rewritings:  # with the texts after them recovery can tell what others did
-            self._drafting.remember(each.steps[-1][1].after, each.real)
-        group = self._set.ids() + self._set.ids()
-        return group, self._committing.write(group, rewritings)
+    def _is_written(
+        self, group: str, error: Exception, files: Sequence[Rewriting], work: _Work
+    ) -> bool:
+        """Have recovery settle what was left; whether all was written after all.
 
-
-def _age(plan: Plan) -> Ticket:
-    """What decides which of two plans comes to its turn first."""
-    return plan.created_ms, plan.id
-
-
-def _created(plan: Plan) -> int:
-    """When it was made, in ms; those of one moment are taken in the order they are given."""
-    return plan.created_ms
-
-
-def _withheld(
-    plans: Sequence[Plan],
-    files: Sequence[_File],
-    refused: dict[str, Refusal],
-    why: Refusal | None = None,
-) -> Withheld:
-    """What each plan would come to, in the order given.
-
-    `why` says why nothing was written, where it is not the first plan refused.
-    """
-    contexts: dict[str, ContextMatch] = {}
-    for file in files:
-        contexts |= file.contexts
-    contexts |= dict.fromkeys(refused, "rejected")
-    verdicts = tuple(
-        Verdict(plan, contexts.get(plan.id, "rejected"), refused.get(plan.id)) for plan in plans
-    )
-    first = next((each.plan for each in verdicts if each.refusal is not None), None)
-    reason = why or (refused[first.id] if first else Failed("write", ""))
-    return Withheld(reason, first, verdicts)
+        Raises Unsettled when it cannot bring all files back. Who has lost its turns may
+        find that somebody else has settled the group since, or that the journal has lost
+        the group: it is recorded anew then, for whoever comes next.
+        """
+        stamps = [each.opened.stamp for each in files if each.opened is not None]
+        inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
+        left, done = tuple(str(each.real) for each in work.left), False
+        with suppress(Refusal):  # of the journal
+            known = {entry.edit_id for entry in self._journal.of_group(group)}
+            if known.issuperset(entry.edit_id for entry in work.entries):
+                settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
+                found = self._journal.of_group(group)
+                done = all(entry.state == "done" for entry in found)
+                left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
+            else:
+                work.record_again(known)
+        if left:
+            reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
+            raise Unsettled("write several files", str(reason), tuple(dict.fromkeys(left)))
+        return done
 
 
-def _transacted(
-    group: str, plans: Sequence[Plan], files: Sequence[_File], entries: Sequence[Entry]
-) -> Transacted:
-    """What was written, in the order given."""
-    written = {entry.hunk_id: entry for entry in entries}
-    applied: dict[str, Applied] = {}
-    versions: dict[str, str] = {}
-    diffs: list[tuple[bytes, Encoding]] = []
-    for file in files:
-        for plan in file.plans:
-            draft, entry = file.drafts[plan.id], written.get(plan.id)
-            if entry is not None:
-                draft = replace(draft, after_digest=entry.after)
-            edit_id = entry.edit_id if entry else 0
-            applied[plan.id] = Applied(plan, draft, file.contexts[plan.id], edit_id)
-        last = applied[file.plans[-1].id].draft.after
-        versions |= dict.fromkeys((plan.id for plan in file.plans), last.version)
-        steps = [applied[plan.id].draft for plan in file.plans if plan.id in written]
-        if steps:
-            diffs.append((_diff(steps), steps[0].base.encoding))
-    return Transacted(group, tuple(applied[plan.id] for plan in plans), versions, tuple(diffs))
+class _Work:
+    """The writing of one group. `left` are the files that could not be put back."""
 
+    def __init__(
+        self, files: Files, journal: Journal, group: str, rewritings: Sequence[Rewriting]
+    ) -> None:
+        self._files, self._journal, self._group = files, journal, group
+        # In place first: only that may still lack room, and nothing is to be put back then.
+        self._order = sorted(rewritings, key=lambda each: not each.in_place)
+        self._wanted = rewritings
+        self._entries: dict[RelPath, list[Entry]] = {}
+        self._ready: dict[RelPath, Staged] = {}
+        self._committed: list[Rewriting] = []
+        self._at: Rewriting | None = None
+        self.left: list[Rewriting] = []
 
-def _diff(steps: Sequence[Draft]) -> bytes:
-    """The diff of one file, from before the first step to after the last."""
-    first = steps[0]
-    if len(steps) == 1:
-        return first.diff
-    change = reduce(ChangeSet.then, (step.change for step in steps))
-    path = str(first.request.path)
-    return unified(first.base, change, path, created=first.created)
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries with their ids, as files and steps were given."""
+        return tuple(entry for each in self._wanted for entry in self._entries[each.real])
+
+    def run(self, held: ExitStack, now_ms: int) -> None:
+        """Write all; when it raises, all is put back but what is `left`."""
+        for each in self._order:
+            if each.in_parts:
+                self._stage(each, held)
+        self._at = None
+        self._open(now_ms)
+        try:
+            for each in self._order:
+                if not each.in_parts:
+                    self._stage(each, held)
+            for each in self._order:
+                self._at = each
+                self._ready[each.real].commit()
+                self._committed.append(each)
+        except BaseException as error:
+            self._take_back(known=self._is_not_written(error))
+            raise
+
+    def close_done(self) -> None:
+        """Record that all was written; where that is refused recovery finds it out too."""
+        self._close(self._order, "done")
+
+    def close_failed(self) -> None:
+        """Record what was not written, or was put back; what is left stays open."""
+        self._close([each for each in self._order if each not in self.left], "failed")
+
+    def record_again(self, known: Collection[int]) -> None:
+        """Record what the journal has lost; only what is left is to be settled."""
+        lost = [entry for entry in self.entries if entry.edit_id not in known]
+        ids = self._journal.open_again([replace(entry, edit_id=0) for entry in lost])
+        left = {each.real for each in self.left}
+        over = [new for entry, new in zip(lost, ids, strict=True) if entry.path not in left]
+        if over:
+            self._journal.close_all(over, "failed")
+
+    def stopped(self, error: Exception) -> Exception:
+        """The error as those outside know it."""
+        if isinstance(error, FileExists | FileNotFound | NotAFile):
+            return TargetMoved()  # it came or went since it was looked for
+        if isinstance(error, TargetMoved):
+            return error
+        refusal = error if isinstance(error, Refusal) else Failed("write", str(error))
+        return Stopped(refusal, self._at.real if self._at else None)
+
+    def _stage(self, each: Rewriting, held: ExitStack) -> None:
+        self._at = each
+        first, last = each.steps[0][1], each.steps[-1][1]
+        if each.opened is None:
+            staged = self._files.stage_new(
+                each.real, whole(last.after).data, expected_real=each.real
+            )
+        else:
+            base = first.base
+            pieces = each.change.pieces(base.data) if isinstance(base, Snapshot) else None
+            staged = self._files.stage(
+                each.real,
+                each.opened.stamp,
+                base.digest,
+                kept_and_new(each.change) if each.in_parts or pieces is None else pieces,
+                before_in_place=lambda old: self._journal.keep_whole(
+                    self._entries[each.real][0].edit_id, old
+                ),
+                digested=each.in_parts,
+                expected_real=each.real,
+                digest="" if each.in_parts else last.after.digest,
+            )
+        self._ready[each.real] = held.enter_context(staged)
+
+    def _open(self, now_ms: int) -> None:
+        """Record all that is about to be written; the order tells recovery what came first."""
+        made = [
+            (each, self._entry(each, index, now_ms))
+            for each in self._order
+            for index in range(len(each.steps))
+        ]
+        check_cancelled()
+        ids = self._journal.open_all([entry for _, entry in made])
+        for (each, entry), edit_id in zip(made, ids, strict=True):
+            self._entries.setdefault(each.real, []).append(replace(entry, edit_id=edit_id))
+
+    def _entry(self, each: Rewriting, index: int, now_ms: int) -> Entry:
+        job, made = each.steps[index]
+        after = self._ready[each.real].digest if each.in_parts else made.after.digest
+        created = each.opened is None and index == 0
+        entry = entry_of(job, each.real, made, after, now_ms, created=created)
+        return replace(entry, group=self._group)
+
+    def _is_not_written(self, error: BaseException) -> bool:
+        """Whether the file at hand is surely without what was to be written to it."""
+        at = self._at
+        if not may_be_written(error) or at is None or at.real not in self._ready:
+            return isinstance(error, Refusal | TargetMoved)
+        try:
+            return digest_at(self._files, at.real, error) != self._entries[at.real][-1].after
+        except Unsettled:
+            return False
+
+    def _take_back(self, *, known: bool) -> None:
+        """Put back what was committed, the last first; `known`: what failed was not written."""
+        if not known and self._at is not None and self._at not in self._committed:
+            self.left.append(self._at)
+        for each in reversed(self._committed):
+            try:
+                self._ready[each.real].put_back(self._entries[each.real][-1].after)
+            except (Refusal, TargetMoved, NotPutBack):
+                self.left.append(each)
+
+    def _close(self, rewritings: Sequence[Rewriting], state: State) -> None:
+        entries = self._entries
+        ids = [one.edit_id for each in rewritings for one in entries.get(each.real, ())]
+        with suppress(Refusal):
+            self._journal.close_all(ids, state)

@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
-from copydesk.desk.batching import Rewrite
-from copydesk.desk.collecting import put_off
+from copydesk.desk.batch import Rewrite
+from copydesk.desk.gc_pause import put_off
 from copydesk.desk.outcome import Reading
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-from copydesk.desk.batching import Batching
+from copydesk.desk.batch import Batching
 from copydesk.desk.desk import Desk
 from copydesk.desk.looking import Looking, Progress
 from copydesk.desk.member import Member

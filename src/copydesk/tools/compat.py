@@ -13,8 +13,8 @@ from contextlib import nullcontext
 from functools import partial
 from typing import cast
 
-from copydesk.desk.batching import Rewrite
-from copydesk.desk.collecting import put_off
+from copydesk.desk.batch import Rewrite
+from copydesk.desk.gc_pause import put_off
 from copydesk.desk.outcome import Reading
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
 from copydesk.errors import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from copydesk.desk.notes.desk import Location, Target
-from copydesk.desk.notes.outcome import Content, Crumb, Heading, Info, Infos, NoteBlock
+from copydesk.desk.notes.notebook_access import Content, Crumb, Heading, Info, Infos, NoteBlock
 from copydesk.edit.notes.draft import BlockDraft
 from copydesk.errors import InvalidArgs
 from copydesk.tools.catalog import Answer, Context

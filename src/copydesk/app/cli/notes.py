@@ -11,7 +11,7 @@ from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.terminal import data_of, dump, out
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.notes.outcome import NoteBlock
+from copydesk.desk.notes.notebook_access import NoteBlock
 from copydesk.tools.messages import say
 from copydesk.tools.notes_answer import Kept
 from copydesk.tools.notes_calls import block_fields, label

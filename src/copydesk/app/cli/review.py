@@ -20,11 +20,10 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.terminal import out
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.amending import regions_apart, text_of
 from copydesk.desk.decisions import Decision
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, NotUndone, Rejected
-from copydesk.desk.review import Seen, Shown
+from copydesk.desk.review import Seen, Shown, regions_apart, text_of
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.history import UNDO

@@ -27,8 +27,7 @@ from copydesk.app import terminal
 from copydesk.app.mcp.messages import capped, sendable
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.decisions import Decision
-from copydesk.desk.member import Member
-from copydesk.desk.policy import SELF
+from copydesk.desk.member import SELF, Member
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
 from copydesk.tools.messages import say

@@ -17,10 +17,9 @@ from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, 
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render
 from copydesk.app.web.reviewer import Item
 from copydesk.app.web.sessions import Notice
-from copydesk.desk.amending import regions_apart, text_of
 from copydesk.desk.history import Past
 from copydesk.desk.journal import Entry
-from copydesk.desk.review import Shown
+from copydesk.desk.review import Shown, regions_apart, text_of
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import Plan
 from copydesk.text.snapshot import Snapshot

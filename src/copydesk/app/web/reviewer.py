@@ -15,8 +15,8 @@ from copydesk.desk.history import Page
 from copydesk.desk.journal import Entry
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
+from copydesk.desk.plan_status import State
 from copydesk.desk.review import Seen, Shown, Waiting
-from copydesk.desk.standing import State
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BatchEdit, content_lines
 from copydesk.errors import (

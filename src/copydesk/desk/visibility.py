@@ -1,9 +1,4 @@
-"""What a member sees of a path: whether it may read it, and what stands close to a missing one.
-
-What lives here: the questions, most of which answer and do not refuse. What must not: the
-rules (`Permission` has them). Invariant: a path is judged as it is spelled and
-by what it leads to now.
-"""
+"""What a member may see of a path, judged as it is spelled and by what it leads to now."""
 
 from __future__ import annotations
 

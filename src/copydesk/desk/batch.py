@@ -1,9 +1,4 @@
-"""Edits without a plan: several of strings, one everywhere, new lines, a whole file.
-
-What lives here: the step to the one writer.
-What must not: the envelope, a second way to write. Invariant: what was expected
-is checked in the file's turn, on the very bytes that are replaced.
-"""
+"""Edits without a plan: several of strings, one everywhere, new lines, a whole file."""
 
 from __future__ import annotations
 
@@ -12,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from copydesk.desk.bases import LARGEST
+from copydesk.desk.context import Setting
 from copydesk.desk.member import Member
-from copydesk.desk.seeing import authorized, check_shown, note_whole
-from copydesk.desk.setting import Setting
-from copydesk.desk.writing import Job, Writer
+from copydesk.desk.transaction import Job, Writer
+from copydesk.desk.visibility import authorized, check_shown, note_whole
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.draft import compose, whole_text
 from copydesk.edit.locate import Place

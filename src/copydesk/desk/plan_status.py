@@ -1,8 +1,6 @@
-"""How plans stand in their files as these are now, looked up once for each state of a file.
+"""The status of plans in their files as these are now, cached for each state of a file.
 
-What lives here: the look, and what is remembered of it. What must not: anything
-that decides what is written. Law: what is told is what a look without memory
-would tell.
+Invariant: what is told is what a look without the cache would tell.
 """
 
 from __future__ import annotations
@@ -12,9 +10,9 @@ from threading import Lock
 from typing import Literal, TypeVar
 
 from copydesk.desk.applying import Applying, digest_of
+from copydesk.desk.context import Setting
 from copydesk.desk.decisions import Decision, Version, version_of
-from copydesk.desk.drafting import Drafting
-from copydesk.desk.setting import Setting
+from copydesk.desk.drafts import Drafting
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import FileNotFound, Refusal, StateFailed

@@ -1,7 +1,4 @@
-"""What a desk works with; handed in by whoever opens a workspace.
-
-What lives here: the seams. What must not: a choice among them.
-"""
+"""What a desk works with; handed in by whoever opens a workspace."""
 
 from __future__ import annotations
 
@@ -13,10 +10,9 @@ from copydesk.desk.decisions import Decisions
 from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.journal import Journal
 from copydesk.desk.member import Member
-from copydesk.desk.recovery import Recovery
+from copydesk.desk.recovery import Recovery, Turns
 from copydesk.desk.registry import Registry
 from copydesk.desk.tally import Tally
-from copydesk.desk.turns import Turns
 from copydesk.store.files import Files
 from copydesk.store.protocol import Named
 

@@ -1,8 +1,4 @@
-"""The notes of a workspace, made ready when somebody first asks for them.
-
-What lives here: the putting off. What must not: anything that it puts off: a start
-that has nothing to do with notes imports none of it.
-"""
+"""The desk of notes, made when it is first asked for: a start without notes imports none of it."""
 
 from __future__ import annotations
 
@@ -10,12 +6,12 @@ from collections.abc import Callable
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from copydesk.desk.context import Setting
 from copydesk.desk.member import Permission
-from copydesk.desk.setting import Setting
 
 if TYPE_CHECKING:
     from copydesk.desk.notes.desk import NotesDesk
-    from copydesk.desk.notes.home import Home
+    from copydesk.desk.notes.notebook_access import Home
 
 
 class Later:
@@ -35,7 +31,7 @@ class Later:
         with self._lock:
             if self._made is None:
                 from copydesk.desk.notes.desk import NotesDesk
-                from copydesk.desk.notes.home import Notes
+                from copydesk.desk.notes.notebook_access import Notes
 
                 notes = Notes(self._open, self._setting.files)
                 self._made = NotesDesk(self._setting, notes)

@@ -1,9 +1,7 @@
 """The gate before every write: what a person has to see is not written before.
 
-What lives here: the check of a policy and a decision against the very bytes. What
-must not: the writing, the page where people decide. Invariant: where the policy
-asks for a person, nothing is written but what that person was shown: the file, the
-bytes before and the bytes after are those of the approval.
+Invariant: where the policy asks for a person, nothing is written but what that person was
+shown: the file, the bytes before and the bytes after are those of the approval.
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from copydesk.desk.decisions import Decisions, Version
-from copydesk.desk.member import Member
-from copydesk.desk.policy import Why
+from copydesk.desk.member import Member, Why
 from copydesk.desk.records import packed
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
 from copydesk.text.change import ChangeSet

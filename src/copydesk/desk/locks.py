@@ -1,9 +1,7 @@
-"""Per-file turns: one writer at a time, the oldest plan first; files share no lock.
+"""Fair locks per file: one writer at a time, the oldest plan first; files share no lock.
 
-What lives here: the queue inside of one process, and the seam for exclusion
-across processes. What must not: the document itself (a rename would swap its
-inode and the lock with it). Invariants: a turn is given to the smallest ticket
-that waits when the file falls free; who waits for too long is told who works there.
+Invariant: a lock is given to the smallest ticket that waits when it falls free; who waits
+for too long is told who holds it.
 """
 
 from __future__ import annotations

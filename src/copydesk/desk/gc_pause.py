@@ -1,9 +1,4 @@
-"""The collection of garbage, put off while many values are made that stay for a moment.
-
-What lives here: one context. What must not: anything that is large; what is
-made within is bounded by what a call was given. The collector would look at all
-of it again and again: with ten thousand edits a quarter of the time.
-"""
+"""A pause of garbage collection while many values are made that stay for a moment."""
 
 from __future__ import annotations
 

@@ -1,22 +1,24 @@
-"""Drafts on the file as it is: where the text comes from, and what is remembered of it.
+"""Drafts on the file as it is, what is kept of them, and a cache of the last ones.
 
-What lives here: from a request to its draft. What must not: plans, writing.
-Invariant: what a member is shown of a file it may read, by the path as it is
+Invariant: a member is shown nothing of a file that it may not read, by the path as it is
 spelled and by what it led to when it was opened.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Lock
 from typing import TypeVar
 
+from copydesk.desk.context import Setting
 from copydesk.desk.member import Member
-from copydesk.desk.seeing import authorized, missing
-from copydesk.desk.setting import Setting
-from copydesk.desk.writing import ATTEMPTS
+from copydesk.desk.transaction import ATTEMPTS
+from copydesk.desk.visibility import authorized, missing
 from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.locate import Place, end_of, locate, sought_by, text_for
+from copydesk.edit.plan import Plan
 from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
 from copydesk.edit.request import Append, BatchEdit, Insert, Request, Terms
 from copydesk.errors import (
@@ -154,3 +156,35 @@ class Drafting:
             return self._set.files.resolve(path)
         except Refusal:
             return path
+
+
+MOST = 32
+"""So many drafts are kept."""
+
+LARGEST = 256 << 10
+"""Bytes; a draft of a larger text is not kept."""
+
+
+class Shown:
+    """Drafts by the id of their plan, the ones shown last. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[Plan, Draft]] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, plan: Plan, draft: Draft) -> None:
+        """Remember the draft, if it is not too large."""
+        with self._lock:
+            self._kept.pop(plan.id, None)
+            if isinstance(draft.base, Snapshot) and draft.base.size <= LARGEST:
+                self._kept[plan.id] = (plan, draft)
+            if len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+
+    def of(self, plan: Plan, now: Source) -> Draft | None:
+        """The draft of the plan, if the content is the one that it was shown on."""
+        with self._lock:
+            kept, draft = self._kept.get(plan.id, (None, None))
+        if draft is None or kept != plan or draft.created or now.size != draft.base.size:
+            return None
+        return draft if now.whole() == draft.base else None
