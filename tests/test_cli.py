@@ -345,7 +345,7 @@ def test_a_folder_that_is_gone(
 
 
 def test_the_review_loop(shell: Shell, tmp_path: Path) -> None:
-    assert "No plans wait" in shell("pending").out
+    assert "No plans are pending" in shell("pending").out
     first, second, third = plan(shell, "1", "eins"), plan(shell, "2"), plan(shell, "3", "drei")
     assert [row["hunk_id"] for row in shell("pending", "--json").data] == [first, second, third]
     pending = shell("pending").out
@@ -367,7 +367,7 @@ def test_the_review_loop(shell: Shell, tmp_path: Path) -> None:
     assert shell("history", "a.txt", "--json").data == shell("history", "--json").data
     assert shell("history", "b.txt", "--json").data == []
     assert "b.txt" in shell("history", "b.txt").out
-    assert "No plans wait" in shell("pending").out
+    assert "No plans are pending" in shell("pending").out
 
 
 def test_several_plans_are_written_together(shell: Shell, tmp_path: Path) -> None:

@@ -541,7 +541,7 @@ def test_recover_says_where_somebody_has_to_look(
     (broken / "a").write_text("other\n")
     assert main(["recover", "--root", str(broken), "--lang", "en"]) == 1
     told = capsys.readouterr().out
-    assert "look at it yourself" in told
+    assert "check it yourself" in told
     assert len(told.split("\n")) == 6
     assert tree(broken)["a"] == "other\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import string
 import subprocess
 import sys
@@ -160,6 +161,32 @@ def test_a_language_is_read_when_it_is_needed() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert ran.stdout.split() == ["0", "1"]
+
+
+PRIVATE = re.compile(
+    r"\b(mend(ed)?|settled?|lanes?|let (it|plans|a plan) go|waits? on|stands?|stood)\b"
+)
+"""Words of this code that a user does not know; a user reads fix, recover, lock, discard, is."""
+TERMS = re.compile(
+    r"(ID|SEARCH|REPLACE|APPEND|Markdown|diff|@@|[A-Z]:id@@|\\\\xNN|Check your slice range\.\))$"
+)
+"""What a Chinese sentence may end in that is not Chinese: what has to be typed just so."""
+
+
+def every_text(table: Mapping[str, Any]) -> Iterator[str]:
+    for value in table.values():
+        yield from every_text(value) if isinstance(value, dict) else (value,)
+
+
+def test_no_private_word_reaches_a_user() -> None:
+    found = [text for text in every_text(DATA["en"]) if PRIVATE.search(text)]
+    assert found == []
+
+
+def test_no_chinese_sentence_ends_in_english() -> None:
+    for text in every_text(DATA["zh"]):
+        for sentence in text.split("。")[:-1]:
+            assert not re.search(r"[A-Za-z@]$", sentence) or TERMS.search(sentence), text
 
 
 @pytest.mark.parametrize("name", sorted(SAYINGS))

@@ -36,7 +36,7 @@ def test_the_first_edit_in_the_shell(tmp_path: Path) -> None:
     typed = first.replace(". .venv/bin/activate\n", "set -e\n").replace("/tmp/try", str(tmp_path))
     said = run(["sh", "-c", typed], tmp_path)
     assert said.count("+zwei\n") == 3, "planned, applied, in the history"
-    assert "Took edit 1 back" in said
+    assert "Undid edit 1" in said
     assert (tmp_path / "notes.txt").read_text() == "one\ntwo\nthree\n"
     assert "context_match: exact" in run(["sh", "-c", second], tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "one\ntwo\nand a half\nthree\n"

@@ -87,7 +87,7 @@ def list_pending(context: Context, name: str, args: Args) -> Report:
 
 
 def discard_hunk(context: Context, name: str, args: Args) -> Report:
-    """Let a plan go."""
+    """Discard a plan."""
     plan = context.desk.discard(context.member, args.text("hunk_id"), name)
     facts = {"id": plan.id, "path": plan.request.path}
     return Report(
