@@ -137,6 +137,14 @@ namespace Shop
 \t\t}
 \t}
 }"""
+ONE_BLANK = """
+[alpha]
+retries = 3
+timeout = 30
+
+[beta]
+retries = 5
+timeout = 60"""
 SETTINGS = """
 [alpha]
 timeout = 30
@@ -195,6 +203,8 @@ last
         ),
         # another section, and the same one with another line in it
         (SETTINGS, SETTINGS.replace("alpha", "gamma"), "timeout = 30", "owner"),
+        # the only blank line of a file is no sign of the section above it
+        (ONE_BLANK, ONE_BLANK.replace("alpha", "gamma"), "timeout = 30", "owner"),
         (SETTINGS, SETTINGS.replace("[beta]", "[delta]"), "timeout = 30", "1"),
         (SETTINGS, SETTINGS.replace("[alpha]", "[alpha]\nsize = 1"), "timeout = 30", "2"),
         # the body of a deleted function, which another one got

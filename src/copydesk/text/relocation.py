@@ -212,8 +212,9 @@ class Owners:
         )  # fmt: skip
 
     def _any_within(self, lines: list[int], after: int, before: int) -> bool:
-        """Whether one of the base lines stands between two lines of now."""
-        found = (self._pair.alignment.now_of(line) for line in lines)
+        """Whether one of the base lines, but a blank one, stands between two lines of now."""
+        texts = (line for line in lines if self._base.depth(line - 1) is not None)
+        found = map(self._pair.alignment.now_of, texts)
         return any(at is not None and after < at < before for at in found)
 
     def _are_alike(self, old: int, new: int) -> bool:
