@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.store.editorconfig import EditorConfig
-from copydesk.store.editorconfig_glob import Target
+from copydesk.store.editorconfig import EditorConfig, Target
 from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 

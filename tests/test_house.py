@@ -27,6 +27,7 @@ ROOMS = {
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.stamp", "store.holder"),
+        *("store.ripgrep", "store.rg_args", "store.rg_process", "store.rg_results"),
         *("store.notes.protocol", "store.notes.errors"),
     ),
     "tools": ("desk", "edit", "text", "errors"),

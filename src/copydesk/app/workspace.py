@@ -20,7 +20,6 @@ from copydesk.app.backends import (
     words_of_loss,
 )
 from copydesk.app.config import TOOLSETS, Config, LiveConfig, load
-from copydesk.app.looking import WorkspaceLooking
 from copydesk.app.notes import NotesOpener
 from copydesk.desk.approval import Approving
 from copydesk.desk.batch import Batching
@@ -31,6 +30,7 @@ from copydesk.desk.history import Past
 from copydesk.desk.member import Member, Permission
 from copydesk.desk.notes.lazy_notes import Later
 from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
+from copydesk.desk.search import FileSearch
 from copydesk.desk.transaction import Writer
 from copydesk.edit.plan import Plan
 from copydesk.errors import (
@@ -192,7 +192,7 @@ class OpenWorkspace(Closing):
         self._notes = Later(setting, home or self._opener.open)
         self.desk = Desk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
-        self.looking = WorkspaceLooking(self.files)
+        self.looking = FileSearch(self.files)
 
     def _begin(self, *, recover: bool) -> None:
         """Recover unfinished writes of crashed processes, and prune the journal.

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from copydesk.store.rg_results import Counts, FoundFiles, Lines, Query, Raw, Snippets
 from copydesk.store.stamp import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -19,27 +18,6 @@ from copydesk.text.source import Facts, Source
 
 Named = Callable[[RelPath], str | None]
 """The encoding that configuration names for a real path, if any."""
-
-__all__ = [
-    "Content",
-    "Counts",
-    "Document",
-    "Durability",
-    "Entry",
-    "EntryKind",
-    "FoundFiles",
-    "Kept",
-    "Lines",
-    "NotPutBack",
-    "OpenFile",
-    "Piece",
-    "Query",
-    "Raw",
-    "Snippets",
-    "Staged",
-    "TargetMoved",
-    "Window",
-]
 
 Durability = Literal["full", "fast"]
 """`full` flushes file and directory before a write is reported; `fast` is atomic only."""

@@ -16,8 +16,8 @@ from typing import Any, Protocol, cast
 
 from copydesk.desk.batch import Batching
 from copydesk.desk.desk import Desk
-from copydesk.desk.looking import Looking, Progress
 from copydesk.desk.member import Member
+from copydesk.desk.search import FileSearch, Progress
 from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
@@ -83,7 +83,7 @@ class Context:
 
     desk: Desk
     batches: Batching
-    looking: Looking
+    looking: FileSearch
     member: Member
     lang: Lang = "en"
     progress: Progress = _silent

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
-from copydesk.desk.looking import Counts, Files, Lines, Query, Snippets, Watch
+from copydesk.desk.search import Counts, FoundFiles, Lines, Query, Snippets, Watch
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Report
@@ -103,7 +103,7 @@ def ripgrep_search(context: Context, name: str, args: Args) -> Report:
         _watch(context),
         context.glob,
     )
-    if isinstance(found, Files):
+    if isinstance(found, FoundFiles):
         return _files(context, name, pattern, found)
     if isinstance(found, Counts):
         return _counts(context, name, pattern, found)
@@ -157,7 +157,7 @@ def _watch(context: Context) -> Watch:
     return Watch(context.progress, context.cancelled)
 
 
-def _files(context: Context, name: str, pattern: str, found: Files) -> Report:
+def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
     fields: Fields = {"files": list(found.paths)}
     return _report(context, name, pattern, found, fields, len(found.paths), "files")
 
@@ -203,7 +203,7 @@ def _report(
     context: Context,
     name: str,
     pattern: str,
-    found: Files | Counts | Snippets | Lines,
+    found: FoundFiles | Counts | Snippets | Lines,
     rows: Fields,
     count: int,
     what: str,

@@ -1,28 +1,51 @@
-"""Listing and searching a workspace within a member's permission."""
+"""The directories and searches of a workspace, as far as a member may see them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from copydesk.desk.looking import Entry, Query, Watch
 from copydesk.desk.member import Member
 from copydesk.desk.visibility import check_look, is_dir
 from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
+from copydesk.store.protocol import Entry
 from copydesk.store.rg_args import parse_rg_args
 from copydesk.store.rg_process import Rg, find_rg
-from copydesk.store.rg_results import Counts, FoundFiles, Raw, Snippets
+from copydesk.store.rg_results import Counts, FoundFiles, Lines, Query, Raw, Snippets
 from copydesk.store.ripgrep import Search
 from copydesk.text.relpath import RelPath
 
 MOST_ROWS = 200
 
+Progress = Callable[[int], None]
+"""Told how many files a search has seen so far."""
 
-class WorkspaceLooking:
-    """The directories and the search of one workspace."""
+__all__ = [
+    "Counts",
+    "Entry",
+    "FileSearch",
+    "FoundFiles",
+    "Lines",
+    "Progress",
+    "Query",
+    "Snippets",
+    "Watch",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who watches a long search: `progress` is told, `cancelled` is asked."""
+
+    progress: Progress
+    cancelled: Callable[[], bool]
+
+
+class FileSearch:
+    """Lists and searches for members; raises AccessDenied for a place that may not be read."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -74,7 +97,10 @@ class WorkspaceLooking:
         watch: Watch,
         meant: Callable[[str], str],
     ) -> Raw:
-        """Run ripgrep with options of the caller; only safe ones are allowed."""
+        """What ripgrep finds with options of its own, those that are safe.
+
+        `meant` gives the glob, relative to the root, that one among the options stands for.
+        """
         args = parse_rg_args(rg_args, meant)
         check_look(self._files, member, path)
         for glob in args.globs:
