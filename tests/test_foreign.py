@@ -15,7 +15,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.foreign import TOOL
-from copydesk.store import _os, displaced
+from copydesk.store import _os, foreign_writes
 from copydesk.store.protocol import Durability
 from copydesk.store.staging import is_temp
 from faults import WRITE_PATH
@@ -41,7 +41,7 @@ class Between:
         self.at: dict[int, Callable[[], None]] = {}
         self._waiting: list[Callable[[], None]] | None = None
         monkeypatch.setattr(_os, "lease", self._leasing(_os.lease))
-        monkeypatch.setattr(displaced, "LATE_SECONDS", 3600.0)
+        monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 3600.0)
         for name in WRITE_PATH:
             monkeypatch.setattr(_os, name, self._wrapped(getattr(_os, name)))
 

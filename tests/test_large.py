@@ -426,7 +426,7 @@ def test_one_pass_serves_plan_and_apply(
     passes: list[int] = []
     whole_pass = source_large.LargeFile._pass
 
-    def counted(self: source_large.LargeFile) -> source_large.Known:
+    def counted(self: source_large.LargeFile) -> source_large.Surveyed:
         passes.append(1)
         return whole_pass(self)
 
@@ -502,7 +502,7 @@ def test_a_change_of_the_file_while_it_is_read_is_seen(
     path.write_bytes(numbered(1000))
     whole_pass, passes = source_large.LargeFile._pass, [0]
 
-    def meanwhile(self: source_large.LargeFile) -> source_large.Known:
+    def meanwhile(self: source_large.LargeFile) -> source_large.Surveyed:
         known = whole_pass(self)
         passes[0] += 1
         if passes[0] == 1:

@@ -1,11 +1,9 @@
-"""The system calls of the store, each in one place.
+"""The system calls of the store, and what differs between platforms.
 
-What lives here: calls relative to an open directory, and what differs between
-platforms. What must not: a decision about files. Invariant: no function here
-follows a symlink, and each raises plain OSError or does the whole of one call.
-
-Callers reach every function as an attribute (`_os.write(...)`), so a test can
-make the k-th call fail. Names are bytes: no locale has a say in them.
+Invariant: no function here follows a symlink (`open_root` is the exception), and each
+raises plain OSError or does the whole of one call. Callers reach every function as an
+attribute (`_os.write(...)`), so a test can make the k-th call fail. Names are bytes: no
+locale has a say in them.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from threading import Thread
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD = -100
@@ -326,14 +323,6 @@ def close_quietly(fd: int) -> None:
         os.close(fd)
     except OSError:
         return
-
-
-def let_go(fd: int, *, large: bool) -> None:
-    """`close_quietly`; of a large file in a thread, since its last handle takes time to go."""
-    if large:
-        Thread(target=close_quietly, args=(fd,), daemon=True).start()
-    else:
-        close_quietly(fd)
 
 
 # Names

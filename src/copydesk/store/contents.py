@@ -76,18 +76,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.renew)
 
 
-def beside(call: Callable[A, T], *args: A.args, **named: A.kwargs) -> Future[T]:
+def in_thread(call: Callable[A, T], *args: A.args, **named: A.kwargs) -> Future[T]:
     """What comes of a call that is made in another thread, which waits for no other task."""
     return _pool.threads.submit(call, *args, **named)
 
 
-def let_go(fd: int) -> None:
+def close_soon(fd: int) -> None:
     """Close a file soon: of one that lost its name the last handle takes the system time."""
-    _pool.going.append(beside(_os.close_quietly, fd))
+    _pool.going.append(in_thread(_os.close_quietly, fd))
     _pool.settle(_GOING)
 
 
-def all_let_go() -> None:
+def wait_all_closed() -> None:
     """Return when all files are closed that were to be."""
     _pool.settle(0)
 
@@ -319,9 +319,9 @@ States = Sequence[tuple[int, State]]
 """The digest of the first so many bytes of a file, for some places in it, in order."""
 
 
-def digest_beside(data: bytes) -> Callable[[], str]:
+def digest_in_thread(data: bytes) -> Callable[[], str]:
     """What gives the SHA-256 of the data, in hex; it is made from now on."""
-    return beside(_sha256, data).result
+    return in_thread(_sha256, data).result
 
 
 def _sha256(data: bytes) -> str:
@@ -337,7 +337,7 @@ class DigestOfFile(Closing):
 
     def __init__(self, fd: int, size: int) -> None:
         self._stopped = False
-        self._future = beside(self._digest, fd, size)
+        self._future = in_thread(self._digest, fd, size)
 
     def close(self) -> None:
         """Stop it, and wait until its thread has ended."""
@@ -364,7 +364,7 @@ class DigestOfFile(Closing):
         return state.hexdigest(), states
 
 
-class DigestBeside(Closing):
+class DigestOfPieces(Closing):
     """The digest of pieces, made while others work; `states` are those of the old file.
 
     A context: it ends when the thread has. Raises in `result` what the reading
@@ -373,7 +373,7 @@ class DigestBeside(Closing):
 
     def __init__(self, pieces: Sequence[Piece], old_fd: int, states: States) -> None:
         self._stopped = False
-        self._future = beside(self._digest, pieces, old_fd, states)
+        self._future = in_thread(self._digest, pieces, old_fd, states)
 
     def close(self) -> None:
         """Stop it, and wait until its thread has ended."""

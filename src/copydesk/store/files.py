@@ -19,13 +19,13 @@ from copydesk.store.contents import (
     Closing,
     OpenContent,
     States,
-    all_let_go,
-    digest_beside,
-    let_go,
+    close_soon,
+    digest_in_thread,
     read_at,
     sha256_of,
+    wait_all_closed,
 )
-from copydesk.store.displaced import Keep, LateLooks, keep_nothing, opened
+from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
 from copydesk.store.paths import MadeParents, Place, Root
 from copydesk.store.protocol import (
     Document,
@@ -42,7 +42,7 @@ from copydesk.store.protocol import (
 from copydesk.store.refused import failed, kind_of
 from copydesk.store.replace import Hooks, refuse_existing, remove, staged_in_place, staged_new
 from copydesk.store.replace import staged_replacement as staged
-from copydesk.store.source_large import Known, LargeFile, from_line, last_lines
+from copydesk.store.source_large import LargeFile, Surveyed, from_line, last_lines
 from copydesk.store.staging import discard, is_temp, sweep, temps_of
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
@@ -178,7 +178,7 @@ class Files(Closing):
         may_return: Callable[[], None] = lambda: None,
         keep: Keep = keep_nothing,
     ) -> None:
-        self._surveyed: dict[tuple[Stamp, str | None], Known] = {}
+        self._surveyed: dict[tuple[Stamp, str | None], Surveyed] = {}
         self._root = Root(os.fspath(root))
         self._late = LateLooks(lambda real: self._root.place(real, follow=False), keep)
         self._hooks = Hooks(may_write, may_return, keep, self._late)
@@ -189,7 +189,7 @@ class Files(Closing):
     def close(self) -> None:
         """Let the root directory go."""
         self._late.close()
-        all_let_go()
+        wait_all_closed()
         self._root.close()
 
     @property
@@ -299,7 +299,7 @@ class Files(Closing):
                     return
                 data = self._read_whole(file)
             if data is not None:
-                told = digest_beside(data) if len(data) >= sizes.BESIDE else None
+                told = digest_in_thread(data) if len(data) >= sizes.BESIDE else None
                 yield OpenText(real, stamp, Whole(Snapshot.of(data, named(real), told)))
                 return
         raise Failed("read", _CHANGING)
@@ -317,7 +317,7 @@ class Files(Closing):
             if size < sizes.BESIDE:
                 _os.close_quietly(fd)
             else:
-                let_go(fd)
+                close_soon(fd)
 
     def content(self, path: RelPath) -> OpenContent:
         """The bytes of a file of any size, to be read later; whoever asks closes it."""
@@ -547,7 +547,7 @@ class Files(Closing):
     def _large(self, file: OpenFile, named: str | None, sought: Sequence[Sought] = ()) -> LargeFile:
         key = (file.stamp, named)
 
-        def keep(known: Known) -> None:
+        def keep(known: Surveyed) -> None:
             if file.stamp.settled:
                 if len(self._surveyed) >= _SURVEYED:
                     self._surveyed.clear()
@@ -608,7 +608,7 @@ class Files(Closing):
             yield place, fd
         finally:
             if fd >= 0:
-                let_go(fd)
+                close_soon(fd)
             place.close()
 
     @contextmanager

@@ -1,8 +1,4 @@
-"""Who holds a lock, since when, and how long others wait for it.
-
-What lives here: the holder as one line of text, as one who waited in vain is told of
-it, and the clock of waiting. What must not: locks.
-"""
+"""Who holds a lock, since when, and how long others wait for it."""
 
 from __future__ import annotations
 

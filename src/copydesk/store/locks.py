@@ -1,8 +1,7 @@
 """Exclusion across processes: one lock file for each key, in the state folder.
 
-What lives here: advisory locks of the operating system, and the queue of those that
-wait for one. What must not: the documents (a rename would swap the inode and the
-lock with it). Invariants: a process that dies lets go of its locks at that moment,
+The files that are locked are not the documents: a rename would swap the inode and the
+lock with it. Invariants: a process that dies lets go of its locks at that moment,
 and a child that it forked never had them; who waits gets the lock in the order of
 arrival, is woken, and leaves nothing behind.
 

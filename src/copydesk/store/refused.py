@@ -1,8 +1,6 @@
 """What the operating system refused, as one of our refusals, or as NotPutBack.
 
-What lives here: the one translation of OSError, and the names of file kinds.
-What must not: a system call. Invariant: the reason begins with the symbolic
-name of the error number.
+Invariant: the reason begins with the symbolic name of the error number.
 """
 
 from __future__ import annotations

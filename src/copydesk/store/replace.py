@@ -21,7 +21,7 @@ from dataclasses import replace as replace_fields
 from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import (
-    DigestBeside,
+    DigestOfPieces,
     States,
     from_memory,
     read_at,
@@ -29,7 +29,7 @@ from copydesk.store.contents import (
     write_all,
     write_pieces,
 )
-from copydesk.store.displaced import (
+from copydesk.store.foreign_writes import (
     Keep,
     Known,
     LateLooks,
@@ -110,10 +110,10 @@ def staged_replacement(
         FileFlush() as file_flush,
         ExitStack() as held,
     ):
-        beside: DigestBeside | None = None
+        beside: DigestOfPieces | None = None
         if digested:
             pieces = tuple(pieces)
-            beside = held.enter_context(DigestBeside(pieces, old_fd, states))
+            beside = held.enter_context(DigestOfPieces(pieces, old_fd, states))
         own_flush = file_flush if digested and not revocable else None
         made = copy_beside(place, old_fd, old, pieces, durability=durability, flush=own_flush)
         told = (lambda: digest) if beside is None else beside.result
@@ -128,7 +128,7 @@ def staged_replacement(
 
 
 @dataclass(slots=True)
-class Beside:
+class NewFile:
     """A finished new file beside its target; it may have no name yet, and `fd` then."""
 
     name: bytes
@@ -163,7 +163,7 @@ class Replacement:
     _expected_sha256: str
     _flush: DirFlush
     _file_flush: FileFlush
-    _made: Beside
+    _made: NewFile
     _told: Callable[[], str]
     _hooks: Hooks
     _written: bool = False
@@ -386,7 +386,7 @@ def copy_beside(
     *,
     durability: Durability,
     flush: FileFlush | None = None,
-) -> Beside:
+) -> NewFile:
     """A finished new file with the pieces and the old file's attributes, without a name if it can.
 
     When it is to be durable, `flush` brings it to the disk, where one is given.
@@ -394,7 +394,7 @@ def copy_beside(
     """
     fd, name = open_unnamed_temp(place.dir_fd, 0o600, place.name)
     with ExitStack() as failing:
-        failing.callback(Beside(name, fd, old).gone, place)
+        failing.callback(NewFile(name, fd, old).gone, place)
         write_pieces(fd, pieces, old_fd, start=durability == "full")
         ours = _os.fstat(fd)
         copy_attributes(old_fd, old, fd, ours)
@@ -403,7 +403,7 @@ def copy_beside(
         elif durability == "full":
             _os.sync(fd)
         failing.pop_all()
-    return Beside(name, fd, ours)
+    return NewFile(name, fd, ours)
 
 
 def check_target(place: Place, old_fd: int, expected: Stamp, expected_sha256: str) -> None:

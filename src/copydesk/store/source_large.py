@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 
 from copydesk.errors import BinaryFile, FileTooLarge
 from copydesk.store import _os
-from copydesk.store.contents import DigestOfFile, States, after_nth, blocks, digest_beside, read_at
+from copydesk.store.contents import (
+    DigestOfFile,
+    States,
+    after_nth,
+    blocks,
+    digest_in_thread,
+    read_at,
+)
 from copydesk.store.protocol import TargetMoved, Window
 from copydesk.store.refused import failed
 from copydesk.store.stamp import Stamp
@@ -34,7 +41,7 @@ _HELD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Surveyed:
     """What a pass over a file told, and the states of its digest on the way."""
 
     survey: Survey
@@ -56,8 +63,8 @@ class LargeFile:
         named: str | None,
         whole_bytes: int,
         sought: Sequence[Sought] = (),
-        known: Known | None = None,
-        keep: Callable[[Known], None] = lambda known: None,
+        known: Surveyed | None = None,
+        keep: Callable[[Surveyed], None] = lambda known: None,
     ) -> None:
         self._fd, self._stamp, self._named, self._whole_bytes = fd, stamp, named, whole_bytes
         self._sought, self._known, self._keep = tuple(sought), known, keep
@@ -156,7 +163,7 @@ class LargeFile:
         with self._reading():
             data = read_at(self._fd, self.size, 0)
         known = self._known
-        told = digest_beside(data) if known is None else lambda: known.survey.facts.digest or ""
+        told = digest_in_thread(data) if known is None else lambda: known.survey.facts.digest or ""
         return Snapshot.of(data, self._named, told)
 
     @contextmanager
@@ -170,7 +177,7 @@ class LargeFile:
         if not stands:
             raise TargetMoved()
 
-    def _pass(self) -> Known:
+    def _pass(self) -> Surveyed:
         surveyor = Surveyor(read_at(self._fd, _HEAD, 0), self.size, self._named)
         encoding = surveyor.encoding
         search = _Search(self._sought, encoding)
@@ -180,7 +187,7 @@ class LargeFile:
                 surveyor.take(block)
                 search.take(block, line, last=at + len(block) >= self.size)
             digest, states = beside.result()
-            known = Known(surveyor.finish(digest), states)
+            known = Surveyed(surveyor.finish(digest), states)
         found = search.finish()
         if found is not None and known.survey.encoding == encoding:
             self._found[self._sought] = found

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self, TypeVarTuple
 
 from copydesk.store import _os
-from copydesk.store.contents import Closing, beside
+from copydesk.store.contents import Closing, in_thread
 
 _NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}\.tmp")
 _NO_UNNAMED = (
@@ -250,7 +250,7 @@ class FileFlush(Closing):
 
     def take(self, fd: int) -> None:
         """Begin; the handle stays the caller's."""
-        self._done = beside(_os.sync, fd)
+        self._done = in_thread(_os.sync, fd)
 
     def wait(self) -> None:
         """Return when the file that was taken, if any was, is on the disk; raises OSError."""

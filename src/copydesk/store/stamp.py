@@ -1,8 +1,7 @@
 """The stamp of a file: what `stat` says that tells one state of a file from the next.
 
-What lives here: the value, and when it can be trusted. What must not: opening
-files. Invariant: two equal stamps of which the older is settled mean that
-nobody wrote to the file in between (network clocks and mmap aside).
+Invariant: two equal stamps of which the older is settled mean that nobody wrote to the
+file in between (network clocks and mmap aside).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The state folder: where plans, texts, locks and the journal of a workspace are kept.
 
-What lives here: making it, private and ignored by git. What must not: what is
-in it. Invariant: it and what is asked of it are real files and folders, no links
+Invariant: it and what is asked of it are real files and folders, no links
 to others (a workspace may come from elsewhere, its state folder with it).
 """
 

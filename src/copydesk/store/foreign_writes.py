@@ -1,9 +1,8 @@
 """Files that lost their name to ours: what another program wrote to them is kept.
 
-What lives here: telling a file that stands as it is known from one that somebody wrote to,
-and what becomes of such bytes. What must not: the exchange of names (`replace`). Invariant:
-bytes of another program are in the file that has the name, or `keep` was given them, before
-the last name or handle goes; when neither could be done the file keeps its temporary name.
+Invariant: bytes of another program are in the file that has the name, or `keep` was given
+them, before the last name or handle goes; when neither could be done the file keeps its
+temporary name.
 """
 
 from __future__ import annotations
