@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
@@ -144,7 +145,7 @@ def pending(frame: Frame, items: Sequence[Item], wanted: PlanFilter) -> Markup:
         **around(frame, "Pending", "pending"),
         note=_note(len(items), len(found)),
         any=bool(items),
-        items=found[:MOST_ROWS],
+        rows=[_row(item) for item in found[:MOST_ROWS]],
         wanted=wanted,
         members=[(name, name) for name in members],
         tools=[(name, name) for name in tools],
@@ -282,6 +283,12 @@ def _plan_view(one: Shown, options: DiffOptions, *, all_rows: bool = False) -> _
         not options.everything and cuts_changes(model),
         address("hunk", plan_id, view=options.view, all="1"),
     )
+
+
+@lru_cache(maxsize=4_096)
+def _row(item: Item) -> Markup:
+    """The plan's row of the list; the page's script counts its times."""
+    return render("pending_row.html", item=item)
 
 
 def _note(every: int, found: int) -> str:
