@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from copydesk.desk.redis.leases import Leases
-from copydesk.desk.redis.server import Server
+from copydesk.desk.redis.leases import Leases, Server
 from redis_servers import RedisServer
 
 Connect = Callable[[], tuple[Server, Leases]]

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.desk.bases import Bases
-from copydesk.desk.database import Database
-from copydesk.desk.redis.bases import RedisBases
-from copydesk.desk.snapshots_sqlite import SqliteSnapshots
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
+from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -23,7 +22,7 @@ from redis_calls import connections
 
 MIB = 1 << 20
 HERE = RelPath(("a.txt",))
-Make = Callable[[int, int], Bases]
+Make = Callable[[int, int], Snapshots]
 
 
 @pytest.fixture(params=["memory", "file", "redis"])
@@ -31,7 +30,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """What makes bases with a bound and a largest text, in bytes."""
     if request.param == "redis":
         server, _ = connections(request)()
-        return lambda most, largest: RedisBases(server, most, largest)
+        return lambda most, largest: RedisSnapshots(server, most, largest)
     file = None if request.param == "memory" else StateFile(str(tmp_path / "x.sqlite"))
     return lambda most, largest: SqliteSnapshots(Database(file, most_bytes=most), most, largest)
 
@@ -41,7 +40,7 @@ def text(name: str, size: int = 100) -> Snapshot:
     return Snapshot.of(name.encode() + os.urandom(size // 2).hex().encode())
 
 
-def check(bases: Bases, *expected: tuple[Snapshot, bool]) -> None:
+def check(bases: Snapshots, *expected: tuple[Snapshot, bool]) -> None:
     """Which texts are remembered, asked for by digest and by version."""
     for snapshot, there in expected:
         for asked in (snapshot.digest, snapshot.version):

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.desk import database as database_module
-from copydesk.desk.bases import MOST_WAITING, BasesBeside
-from copydesk.desk.database import Database
+from copydesk.desk.backends import database as database_module
+from copydesk.desk.backends.database import Database, _shape_of
+from copydesk.desk.backends.snapshots import MOST_WAITING, BackgroundSnapshots, SqliteSnapshots
 from copydesk.desk.drafts import LARGEST, MOST, Shown
 from copydesk.desk.gc_pause import put_off
-from copydesk.desk.snapshots_sqlite import SqliteSnapshots
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import locate
 from copydesk.edit.plan import Plan
@@ -145,7 +144,7 @@ def test_two_that_open_a_new_file_at_once_both_find_it_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one makes the tables while this one looks whether they are there."""
-    path, shape_of = str(tmp_path / "x.sqlite"), database_module._shape_of
+    path, shape_of = str(tmp_path / "x.sqlite"), _shape_of
     one, other = (Database(StateFile(path)) for _ in range(2))
     for each in (one, other):
         each.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
@@ -212,7 +211,7 @@ class Slow(SqliteSnapshots):
 
 def test_who_asks_for_a_text_waits_until_it_is_kept() -> None:
     slow, a = Slow(), Snapshot.of(b"a")
-    bases = BasesBeside(slow)
+    bases = BackgroundSnapshots(slow)
     bases.keep(a, HERE)
     assert slow.kept == []
     slow.go.set()
@@ -223,7 +222,7 @@ def test_who_asks_for_a_text_waits_until_it_is_kept() -> None:
 
 def test_what_is_to_be_kept_is_kept_at_the_end() -> None:
     slow = Slow()
-    bases = BasesBeside(slow)
+    bases = BackgroundSnapshots(slow)
     texts = [Snapshot.of(b"%d" % number) for number in range(20)]
     for text in texts:
         bases.keep(text, HERE)
@@ -235,7 +234,7 @@ def test_what_is_to_be_kept_is_kept_at_the_end() -> None:
 def test_a_text_that_is_kept_again_and_again_is_seldom_written() -> None:
     slow, a = Slow(), Snapshot.of(b"a")
     slow.go.set()
-    bases = BasesBeside(slow)
+    bases = BackgroundSnapshots(slow)
     for _ in range(160):
         bases.keep(a, HERE)
     bases.keep(a, RelPath(("b",)))
@@ -272,7 +271,7 @@ class SlowForLarge(Slow):
 
 def test_of_large_texts_few_wait_and_small_ones_do_not_wait_for_them() -> None:
     slow = SlowForLarge()
-    bases = BasesBeside(slow, calm_seconds=0)
+    bases = BackgroundSnapshots(slow, calm_seconds=0)
     texts = [Snapshot.of(b"%d" % number) for number in range(MOST_WAITING + 3)]
     held = [Held(text.data) for text in texts]
     bases.keep_content(texts[0].digest, held[0], HERE)
@@ -294,7 +293,7 @@ def test_of_large_texts_few_wait_and_small_ones_do_not_wait_for_them() -> None:
 def test_who_asks_for_a_large_text_or_closes_does_not_wait_for_calm() -> None:
     slow, texts = SlowForLarge(), [Snapshot.of(b"a"), Snapshot.of(b"b")]
     slow.go.set()
-    bases = BasesBeside(slow, calm_seconds=1000)
+    bases = BackgroundSnapshots(slow, calm_seconds=1000)
     bases.keep_content(texts[0].digest, Held(b"a"), HERE)
     assert bases.find(texts[0].version, None, HERE) == texts[0]
     bases.keep_content(texts[1].digest, Held(b"b"), HERE)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.backends import NotifyingDecisions
-from copydesk.desk.database import Database
-from copydesk.desk.decisions import Decision, Decisions
-from copydesk.desk.decisions_sqlite import SqliteDecisions
+from copydesk.desk.backends.api import Decision, Decisions
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.retention import PLANS_KEPT
+from copydesk.desk.backends.sqlite import SqliteDecisions
 from copydesk.desk.member import Approver, Policy, Why
-from copydesk.desk.redis.decisions import RedisDecisions
-from copydesk.desk.retention import PLANS_KEPT
+from copydesk.desk.redis.stores import RedisDecisions
 from copydesk.errors import StateFailed
 from copydesk.store.state import Mark, StateFile
 from copydesk.text.relpath import RelPath

@@ -15,8 +15,8 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config, load
 from copydesk.app.doctor import Finding, examine, repair
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.records import SCHEMA
-from copydesk.desk.tally import Fared
+from copydesk.desk.backends.api import PlanOutcome
+from copydesk.desk.backends.codec import SCHEMA
 from copydesk.errors import SchemaMismatch
 from copydesk.tools.reports import refusal_words
 from fake_kernel import FakeKernel
@@ -47,7 +47,7 @@ def check_fault(root: Path, what: str, *words: str) -> None:
 def use(root: Path, config: Config = FAST) -> None:
     """Leave an edit, a plan and a number there."""
     with open_workspace(str(root), config) as opened:
-        opened.tally.note(Fared(1, "local", "a.txt", "fuzz"))
+        opened.tally.note(PlanOutcome(1, "local", "a.txt", "fuzz"))
         opened.call("local", "create_new_file", {"path": "a.txt", "content": "one\n"})
         opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "two\n"})
 

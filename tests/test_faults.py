@@ -21,7 +21,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.database import Database
+from copydesk.desk.backends.database import Database
 from copydesk.errors import Failed
 from copydesk.store.protocol import Durability
 from faults import NUMBERS, Faults

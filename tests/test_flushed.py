@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.redis.leases import Leases
-from copydesk.desk.redis.server import Server
+from copydesk.desk.redis.leases import Leases, Server
 from copydesk.store import _os
 from processes import Facts, outcome, workers
 from redis_servers import RedisServer, running

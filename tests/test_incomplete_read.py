@@ -9,10 +9,9 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.bases import MOST_SHOWN, Bases, ShownLines
-from copydesk.desk.database import Database
-from copydesk.desk.redis.bases import RedisBases
-from copydesk.desk.snapshots_sqlite import SqliteSnapshots
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.snapshots import MOST_SHOWN, ShownLines, Snapshots, SqliteSnapshots
+from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from mcp_calls import settings
@@ -110,13 +109,13 @@ def test_other_processes_know_it(tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Bases:
+def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshots:
     if request.param == "redis":
-        return RedisBases(connections(request)()[0], 1 << 20)
+        return RedisSnapshots(connections(request)()[0], 1 << 20)
     return SqliteSnapshots(Database(StateFile(str(tmp_path / "x.sqlite"))))
 
 
-def test_runs_are_joined_by_member_path_and_version(bases: Bases) -> None:
+def test_runs_are_joined_by_member_path_and_version(bases: Snapshots) -> None:
     def note(member: str, version: str, *runs: tuple[int, int]) -> ShownLines | None:
         bases.note_shown(member, PATH, ShownLines(version, 10, runs))
         return bases.shown(member, PATH)
@@ -138,7 +137,7 @@ def test_runs_are_joined_by_member_path_and_version(bases: Bases) -> None:
 
 
 @pytest.mark.slow
-def test_so_many_are_remembered(bases: Bases) -> None:
+def test_so_many_are_remembered(bases: Snapshots) -> None:
     for number in range(MOST_SHOWN + 10):
         bases.note_shown(f"m{number}", PATH, ShownLines("v", 1, ()))
     assert bases.shown("m0", PATH) is None

@@ -16,9 +16,9 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.database import Database
-from copydesk.desk.journal import Entry, Journal, State
-from copydesk.desk.journal_sqlite import SqliteJournal
+from copydesk.desk.backends.api import Entry, Journal, State
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
 from copydesk.store.notes.protocol import Delete
 from copydesk.store.state import StateFile

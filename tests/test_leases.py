@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from copydesk.desk.locks import Lanes, Ticket, inode_key
-from copydesk.desk.redis.leases import Leases
-from copydesk.desk.redis.server import Script, Server
+from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed, TurnLost
 from redis_calls import connections
 from redis_servers import running

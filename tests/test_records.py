@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.desk.records import SCHEMA, RecordError, full, packed, squeezed, unpacked
+from copydesk.desk.backends.codec import SCHEMA, RecordError, compress, decode, decompress, encode
 from copydesk.edit.locate import Place
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
@@ -90,7 +90,7 @@ def plan() -> Plan:
 
 def check(value: object) -> None:
     """The law: what is unpacked equals what was packed, and has its types."""
-    again = unpacked(packed(value))
+    again = decode(encode(value))
     assert again == value
     assert repr(again) == repr(value)
     assert hash(again) == hash(value)
@@ -113,31 +113,31 @@ def test_the_parts_come_back(part: object) -> None:
 
 @given(PLAN, st.data())
 def test_what_is_cut_is_not_taken_for_a_plan(plan: Plan, data: st.DataObject) -> None:
-    whole = packed(plan)
+    whole = encode(plan)
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(ValueError, match=r".*"):
-        unpacked(whole[:cut])
+        decode(whole[:cut])
 
 
 @given(PLAN, st.data())
 def test_a_flipped_bit_is_never_another_plan(plan: Plan, data: st.DataObject) -> None:
-    whole = packed(plan)
+    whole = encode(plan)
     bit = data.draw(st.integers(0, 8 * len(whole) - 1))
     damaged = bytearray(whole)
     damaged[bit // 8] ^= 1 << bit % 8
     with pytest.raises(RecordError):
-        unpacked(bytes(damaged))
+        decode(bytes(damaged))
 
 
 @given(st.binary(max_size=10_000), st.data())
 def test_what_is_squeezed_comes_back_or_is_refused(text: bytes, data: st.DataObject) -> None:
-    kept = squeezed(text)
-    assert full(kept) == text
+    kept = compress(text)
+    assert decompress(kept) == text
     bit = data.draw(st.integers(0, 8 * len(kept) - 1))
     damaged = bytearray(kept)
     damaged[bit // 8] ^= 1 << bit % 8
     with pytest.raises(RecordError):
-        full(bytes(damaged))
+        decompress(bytes(damaged))
 
 
 def record(schema: int, used: dict[str, list[str]], value: object) -> bytes:
@@ -148,38 +148,38 @@ def record(schema: int, used: dict[str, list[str]], value: object) -> bytes:
 
 
 def test_a_build_that_knows_more_fields_is_read(plan: Plan) -> None:
-    _, used, value = msgpack.unpackb(packed(plan)[4:])
+    _, used, value = msgpack.unpackb(encode(plan)[4:])
     assert used["Plan"][0] == "id"
     used["Plan"].insert(1, "colour")
     value.insert(2, "red")
     used["RelPath"].append("more")
     value[value.index(next(v for v in value if v and v[0] == "Append"))][1].append([None, 7])
-    assert unpacked(record(SCHEMA, used, value)) == plan
+    assert decode(record(SCHEMA, used, value)) == plan
 
 
 def test_a_build_that_knows_fewer_fields_is_read(plan: Plan) -> None:
-    _, used, value = msgpack.unpackb(packed(plan)[4:])
+    _, used, value = msgpack.unpackb(encode(plan)[4:])
     at = used["Plan"].index("edited_by")
     del used["Plan"][at], value[at + 1]
-    assert unpacked(record(SCHEMA, used, value)) == replace(plan, edited_by="")
+    assert decode(record(SCHEMA, used, value)) == replace(plan, edited_by="")
     at = used["Plan"].index("owner")
     del used["Plan"][at], value[at + 1]
     with pytest.raises(RecordError, match="owner of Plan"):
-        unpacked(record(SCHEMA, used, value))
+        decode(record(SCHEMA, used, value))
 
 
 def test_fields_in_another_order_are_read(plan: Plan) -> None:
-    _, used, value = msgpack.unpackb(packed(plan)[4:])
+    _, used, value = msgpack.unpackb(encode(plan)[4:])
     used["Plan"].reverse()
     value[1:] = value[:0:-1]
-    assert unpacked(record(SCHEMA, used, value)) == plan
+    assert decode(record(SCHEMA, used, value)) == plan
 
 
 def test_another_schema_and_another_kind_are_refused(plan: Plan) -> None:
-    _, used, value = msgpack.unpackb(packed(plan)[4:])
+    _, used, value = msgpack.unpackb(encode(plan)[4:])
     with pytest.raises(RecordError, match=f"schema {SCHEMA + 1}; this build reads schema {SCHEMA}"):
-        unpacked(record(SCHEMA + 1, used, value))
+        decode(record(SCHEMA + 1, used, value))
     with pytest.raises(RecordError, match="Nonesuch"):
-        unpacked(record(SCHEMA, {"Nonesuch": ["a"]}, ["Nonesuch", 1]))
+        decode(record(SCHEMA, {"Nonesuch": ["a"]}, ["Nonesuch", 1]))
     with pytest.raises(RecordError):
-        unpacked(msgpack.packb(["Plan", "a", "b"]))  # as 0.1 kept it, by position
+        decode(msgpack.packb(["Plan", "a", "b"]))  # as 0.1 kept it, by position

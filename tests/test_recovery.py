@@ -192,7 +192,7 @@ def test_what_the_database_refuses_is_a_refusal(
 ) -> None:
     import sqlite3
 
-    monkeypatch.setattr("copydesk.desk.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("copydesk.desk.backends.database.BUSY_SECONDS", 0.1)
     with open_workspace(str(tmp_path)) as opened:
         other = sqlite3.connect(tmp_path / ".copydesk" / "journal.sqlite", isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")

@@ -11,14 +11,13 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from copydesk.desk.database import Database
-from copydesk.desk.records import SCHEMA
-from copydesk.desk.redis.counts import Counts
-from copydesk.desk.redis.registry import RedisRegistry
-from copydesk.desk.redis.server import Script
-from copydesk.desk.registry import Registry
-from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
-from copydesk.desk.retention import PLANS_KEPT
+from copydesk.desk.backends.api import Registry
+from copydesk.desk.backends.codec import SCHEMA
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.retention import PLANS_KEPT
+from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
+from copydesk.desk.redis.leases import Script
+from copydesk.desk.redis.stores import Counts, RedisRegistry
 from copydesk.edit.locate import Place
 from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit

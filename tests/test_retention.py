@@ -15,13 +15,12 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.database import Database
-from copydesk.desk.journal import Journal
-from copydesk.desk.journal_sqlite import SqliteJournal
+from copydesk.desk.backends.api import Journal
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.retention import DAY_MS, Day, days_left, due
+from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, SqliteJournal, SqliteRegistry
 from copydesk.desk.redis.journal import RedisJournal
-from copydesk.desk.redis.registry import RedisRegistry
-from copydesk.desk.registry_sqlite import FORGET_EVERY_MS, SqliteRegistry
-from copydesk.desk.retention import DAY_MS, Day, days_left, due
+from copydesk.desk.redis.stores import RedisRegistry
 from copydesk.store.locks import FileLocks
 from copydesk.store.state import EditIds, StateFile
 from redis_calls import connections

@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.decisions import Decision
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.review import Seen, Shown
 from copydesk.errors import (

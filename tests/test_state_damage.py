@@ -19,7 +19,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.doctor import examine, repair
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.records import SCHEMA
+from copydesk.desk.backends.codec import SCHEMA
 from copydesk.errors import SchemaMismatch
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Report

@@ -9,15 +9,15 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.database import Database
-from copydesk.desk.redis.tally import RedisTally
-from copydesk.desk.tally import Fared, Tally
-from copydesk.desk.tally_sqlite import SqliteTally
+from copydesk.desk.backends.api import PlanOutcome, PlanStats
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.sqlite import SqlitePlanStats
+from copydesk.desk.redis.stores import RedisPlanStats
 from copydesk.store.state import StateFile
 from page_calls import Elements, desk_at, prepared, room_at
 from redis_calls import connections
 
-Open = Callable[[], Tally]
+Open = Callable[[], PlanStats]
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
@@ -25,16 +25,16 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """What opens one more connection to one tally; the memory has only one."""
     if request.param == "redis":
         connection = connections(request)
-        return lambda: RedisTally(connection()[0])
+        return lambda: RedisPlanStats(connection()[0])
     if request.param == "sqlite":
-        return lambda: SqliteTally(Database(StateFile(str(tmp_path / "tally.sqlite"))))
-    memory = SqliteTally(Database())
+        return lambda: SqlitePlanStats(Database(StateFile(str(tmp_path / "tally.sqlite"))))
+    memory = SqlitePlanStats(Database())
     return lambda: memory
 
 
 def test_what_is_noted_is_told_the_newest_first(opener: Open) -> None:
     tally = opener()
-    first, second = Fared(1, "a", "x\u202e.txt", "fuzz"), Fared(2, "b", "y", "rejected")
+    first, second = PlanOutcome(1, "a", "x\u202e.txt", "fuzz"), PlanOutcome(2, "b", "y", "rejected")
     tally.note(first)
     tally.note(second)
     assert tally.noted() == (second, first)
@@ -45,10 +45,10 @@ def test_what_is_noted_is_told_the_newest_first(opener: Open) -> None:
 def test_the_last_ones_are_kept_and_other_processes_see_them(
     opener: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("copydesk.desk.tally_sqlite.MOST", 2)
+    monkeypatch.setattr("copydesk.desk.backends.sqlite.MOST", 2)
     one, other = opener(), opener()
     for at in (3, 1, 2):
-        one.note(Fared(at, "a", "x", "fuzz"))
+        one.note(PlanOutcome(at, "a", "x", "fuzz"))
     assert [fared.time_ms for fared in other.noted()] == [2, 1]
     one.close()
     other.close()

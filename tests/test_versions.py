@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.bases import Bases
-from copydesk.desk.database import Database
-from copydesk.desk.journal import CHAIN_LENGTH, Entry, Journal, State
-from copydesk.desk.journal_sqlite import SqliteJournal
-from copydesk.desk.redis.bases import RedisBases
+from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, State
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
+from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
-from copydesk.desk.snapshots_sqlite import SqliteSnapshots
+from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import Place, locate, of_parts
 from copydesk.edit.relocate import relocate
@@ -202,13 +201,13 @@ def test_a_version_counts_under_every_name_of_a_link(desk: OpenWorkspace, tmp_pa
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Bases:
+def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshots:
     if request.param == "redis":
-        return RedisBases(connections(request)()[0], 1 << 20)
+        return RedisSnapshots(connections(request)()[0], 1 << 20)
     return SqliteSnapshots(Database(StateFile(str(tmp_path / "x.sqlite"))))
 
 
-def test_a_text_is_found_where_it_was_seen(bases: Bases) -> None:
+def test_a_text_is_found_where_it_was_seen(bases: Snapshots) -> None:
     one, two = Snapshot.of(b"one\n"), Snapshot.of(b"two\n")
     for text, at in ((one, PATH), (two, OTHER), (two, PATH)):
         bases.keep(text, at)
@@ -221,10 +220,10 @@ def test_a_text_is_found_where_it_was_seen(bases: Bases) -> None:
 def test_where_texts_were_seen_is_bounded(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("copydesk.desk.redis.bases.MOST_SEEN", 64)
-    monkeypatch.setattr("copydesk.desk.snapshots_sqlite.MOST_SEEN", 64)
+    monkeypatch.setattr("copydesk.desk.redis.stores.MOST_SEEN", 64)
+    monkeypatch.setattr("copydesk.desk.backends.snapshots.MOST_SEEN", 64)
     text = Snapshot.of(b"one\n")
-    on_server = RedisBases(connections(request)()[0], 1 << 20)
+    on_server = RedisSnapshots(connections(request)()[0], 1 << 20)
     for bases in (SqliteSnapshots(Database()), on_server):
         for i in range(200):
             bases.keep(text, RelPath((f"{i}.txt",)))

@@ -17,13 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from copydesk.app.config import Config
-from copydesk.desk.bases import Bases, BasesBeside
-from copydesk.desk.database import BUSY_SECONDS, Database, Loss
-from copydesk.desk.decisions import Decision, Decisions
-from copydesk.desk.journal import Journal
+from copydesk.desk.backends.api import Decision, Decisions, Journal, PlanStats, Registry
+from copydesk.desk.backends.database import BUSY_SECONDS, Database, Loss
+from copydesk.desk.backends.snapshots import BackgroundSnapshots, Snapshots
 from copydesk.desk.locks import Lanes
-from copydesk.desk.registry import Registry
-from copydesk.desk.tally import Tally
 from copydesk.edit.plan import Plan
 from copydesk.errors import Failed
 from copydesk.store.protocol import TargetMoved
@@ -32,7 +29,7 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
 if TYPE_CHECKING:
-    from copydesk.desk.redis.server import Server
+    from copydesk.desk.redis.leases import Server
 
 
 _log = logging.getLogger("copydesk")
@@ -105,9 +102,9 @@ class Backend:
 
     registry: Registry
     decisions: Decisions
-    tally: Tally
+    tally: PlanStats
     journal: Journal
-    bases: Bases
+    bases: Snapshots
     lanes: Lanes
     state: StateFolder | None = None
     decided: Callable[[], tuple[int, int] | None] = _unknown
@@ -131,19 +128,21 @@ class Backend:
 
 def in_process(config: Config) -> Backend:
     """The backend of this process alone; its state ends with the process."""
-    from copydesk.desk.decisions_sqlite import SqliteDecisions
-    from copydesk.desk.journal_sqlite import SqliteJournal
-    from copydesk.desk.registry_sqlite import SqliteRegistry
-    from copydesk.desk.snapshots_sqlite import SqliteSnapshots
-    from copydesk.desk.tally_sqlite import SqliteTally
+    from copydesk.desk.backends.snapshots import SqliteSnapshots
+    from copydesk.desk.backends.sqlite import (
+        SqliteDecisions,
+        SqliteJournal,
+        SqlitePlanStats,
+        SqliteRegistry,
+    )
 
     plans = Database()
     return Backend(
         SqliteRegistry(plans),
         SqliteDecisions(plans),
-        SqliteTally(plans),
+        SqlitePlanStats(plans),
         SqliteJournal(Database(), most_bytes=min(config.journal_bytes, _JOURNAL_BYTES)),
-        BasesBeside(SqliteSnapshots(Database(), config.bases_bytes)),
+        BackgroundSnapshots(SqliteSnapshots(Database(), config.bases_bytes)),
         Lanes(seconds=config.lock_seconds),
     )
 
@@ -155,11 +154,13 @@ def shared_backend(root: str, config: Config) -> Backend:
 
 def _in_folder(root: str, config: Config) -> Backend:
     """The backend in the state folder, for the processes of one machine."""
-    from copydesk.desk.decisions_sqlite import SqliteDecisions
-    from copydesk.desk.journal_sqlite import SqliteJournal
-    from copydesk.desk.registry_sqlite import SqliteRegistry
-    from copydesk.desk.snapshots_sqlite import SqliteSnapshots
-    from copydesk.desk.tally_sqlite import SqliteTally
+    from copydesk.desk.backends.snapshots import SqliteSnapshots
+    from copydesk.desk.backends.sqlite import (
+        SqliteDecisions,
+        SqliteJournal,
+        SqlitePlanStats,
+        SqliteRegistry,
+    )
     from copydesk.store.locks import FileLocks
 
     state = StateFolder(root, config.state)
@@ -196,9 +197,9 @@ def _in_folder(root: str, config: Config) -> Backend:
     return Backend(
         plans,
         SqliteDecisions(in_plans, decided.set),
-        SqliteTally(in_plans),
+        SqlitePlanStats(in_plans),
         SqliteJournal(in_journal, EditIds(state.path("edit-ids"), state.make)),
-        BasesBeside(SqliteSnapshots(in_snapshots, config.bases_bytes)),
+        BackgroundSnapshots(SqliteSnapshots(in_snapshots, config.bases_bytes)),
         Lanes(locks, config.lock_seconds),
         state,
         decided.stamp,
@@ -217,13 +218,15 @@ def _in_folder(root: str, config: Config) -> Backend:
 def _on_server(root: str, config: Config) -> Backend:
     """The backend on a Redis server, for many machines on one file system."""
     server = server_of(root, config)
-    from copydesk.desk.redis.bases import RedisBases
-    from copydesk.desk.redis.counts import Counts
-    from copydesk.desk.redis.decisions import RedisDecisions
     from copydesk.desk.redis.journal import RedisJournal
     from copydesk.desk.redis.leases import Leases
-    from copydesk.desk.redis.registry import RedisRegistry
-    from copydesk.desk.redis.tally import RedisTally
+    from copydesk.desk.redis.stores import (
+        Counts,
+        RedisDecisions,
+        RedisPlanStats,
+        RedisRegistry,
+        RedisSnapshots,
+    )
 
     state = StateFolder(root, config.state)
     leases, counts = Leases(server, time.monotonic, seconds=config.lock_seconds), Counts(server)
@@ -235,9 +238,9 @@ def _on_server(root: str, config: Config) -> Backend:
     return Backend(
         RedisRegistry(server, leases),
         RedisDecisions(server),
-        RedisTally(server),
+        RedisPlanStats(server),
         RedisJournal(server, leases, EditIds(state.path("edit-ids"), state.make)),
-        BasesBeside(RedisBases(server, config.bases_bytes)),
+        BackgroundSnapshots(RedisSnapshots(server, config.bases_bytes)),
         Lanes(leases, config.lock_seconds),
         state,
         changes=counts.plans_and_decisions,
@@ -252,7 +255,7 @@ def server_of(root: str, config: Config) -> Server:
     """The configured server; raises Failed. Nothing is sent yet."""
     if importlib.util.find_spec("redis") is None:
         raise Failed("use Redis", "its client is not installed: pip install 'copydesk[redis]'")
-    from copydesk.desk.redis.server import Server
+    from copydesk.desk.redis.leases import Server
 
     return Server(config.redis_url, config.registry_name or name_of(root))
 

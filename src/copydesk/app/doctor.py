@@ -15,8 +15,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from copydesk.app.config import VARIABLES, Config, ConfigError, load, perhaps
-from copydesk.desk.database import Database
-from copydesk.desk.retention import Outlook
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.retention import Outlook
 from copydesk.errors import (
     Failed,
     Refusal,

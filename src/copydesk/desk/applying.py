@@ -13,24 +13,14 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from copydesk.desk.approval import Approving
+from copydesk.desk.backends.api import Entry, OutcomeKind, PlanOutcome, State, counts, version_of
 from copydesk.desk.context import Setting
-from copydesk.desk.decisions import version_of
 from copydesk.desk.drafts import Drafting, Shown
-from copydesk.desk.journal import Entry, State
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import Later
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
-from copydesk.desk.tally import Fared, How, counts
-from copydesk.desk.transaction import (
-    ATTEMPTS,
-    Committing,
-    Job,
-    Rewriting,
-    Stopped,
-    Writer,
-    WriteRequest,
-)
+from copydesk.desk.transaction import ATTEMPTS, Committing, Job, Rewriting, Stopped, Writer
 from copydesk.desk.visibility import authorized
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import text_for
@@ -95,19 +85,30 @@ class Applying:
         if isinstance(plan.request, BlockDiff):
             return self._write_blocks(member, plan)
         seen: list[Text] = []
+
+        def make(now: Source) -> Draft:
+            shown = self._shown.of(plan, now)
+            if shown is not None:
+                return shown
+            try:
+                return self.draft(plan, real, now, base)
+            except Refusal:
+                last = now.line_count
+                seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]
+                raise
+
+        def still() -> None:
+            self.check_waits(plan)
+
+        def then() -> None:
+            self._set.registry.end(plan.id, "applied", self._set.clock())
+
         path = plan.request.path
+        job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         try:
             real = authorized(self._set.files, member, path, "write", "read")
-            ticket = plan.created_ms, plan.id
-            job = _ApplyJob(
-                *(member, plan.tool, path, ticket, plan.id),
-                applying=self,
-                of=plan,
-                real=real,
-                planned_on=base,
-                seen=seen,
-            )
-            written = self._writer.write(job)
+            creates = None if plan.base_digest else lambda: self._drafting.of_new(plan.request)
+            written = self._writer.write(job, make, creates, still, then)
         except Refusal as refusal:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
@@ -122,22 +123,10 @@ class Applying:
             self.note(plan, "fuzz")
         return Applied(plan, draft, context, written.edit_id)
 
-    def shown(self, plan: Plan, now: Source) -> Draft | None:
-        """The draft that was shown of the plan, if the content is the one it was shown on."""
-        return self._shown.of(plan, now)
-
-    def new(self, plan: Plan) -> Draft:
-        """The plan's edit on a file that is not there."""
-        return self._drafting.of_new(plan.request)
-
-    def end(self, plan: Plan) -> None:
-        """The plan is written, and waits no more."""
-        self._set.registry.end(plan.id, "applied", self._set.clock())
-
-    def note(self, plan: Plan, how: How) -> None:
+    def note(self, plan: Plan, how: OutcomeKind) -> None:
         """Remember of a plan that it was not written as it was shown."""
         path = str(plan.request.path)
-        self._set.tally.note(Fared(self._set.clock(), plan.owner, path, how))
+        self._set.tally.note(PlanOutcome(self._set.clock(), plan.owner, path, how))
 
     def refused(self, plan: Plan, refusal: Refusal) -> None:
         """Remember that the file refused the plan, if it was the file."""
@@ -159,7 +148,7 @@ class Applying:
             self.check_waits(plan)
 
         def then() -> None:
-            self.end(plan)
+            self._set.registry.end(plan.id, "applied", self._set.clock())
 
         try:
             draft = self._notes.desk.apply(member, plan, still, then)
@@ -225,38 +214,6 @@ class Applying:
         return self._set.turns.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ApplyJob(Job[Draft]):
-    """The write of one plan; `seen` gets the lines at its place where the file refuses it."""
-
-    applying: Applying
-    of: Plan
-    real: RelPath
-    planned_on: Text | None
-    seen: list[Text]
-
-    def precondition(self) -> None:
-        self.applying.check_waits(self.of)
-
-    def revise(self, now: Source) -> Draft:
-        plan = self.of
-        shown = self.applying.shown(plan, now)
-        if shown is not None:
-            return shown
-        try:
-            return self.applying.draft(plan, self.real, now, self.planned_on)
-        except Refusal:
-            last = now.line_count
-            self.seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]
-            raise
-
-    def create(self) -> Draft:
-        return super().create() if self.of.base_digest else self.applying.new(self.of)
-
-    def committed(self) -> None:
-        self.applying.end(self.of)
-
-
 def made(
     plan: Plan,
     now: Source,
@@ -301,7 +258,7 @@ class _File:
         """What is written to it; None when all drafts together change nothing."""
         steps = tuple(
             (
-                WriteRequest(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
+                Job(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
                 self.drafts[plan.id],
             )
             for plan in self.plans

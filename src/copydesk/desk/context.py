@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from copydesk.desk.bases import Bases
-from copydesk.desk.decisions import Decisions
+from copydesk.desk.backends.api import Decisions, Journal, PlanStats, Registry
+from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.foreign import ForeignWrites
-from copydesk.desk.journal import Journal
 from copydesk.desk.member import Member
 from copydesk.desk.recovery import Recovery, Turns
-from copydesk.desk.registry import Registry
-from copydesk.desk.tally import Tally
 from copydesk.store.files import Files
 from copydesk.store.protocol import Named
 
@@ -32,10 +29,10 @@ class Setting:
     registry: Registry
     recovery: Recovery
     journal: Journal
-    bases: Bases
+    bases: Snapshots
     turns: Turns
     decisions: Decisions
-    tally: Tally
+    tally: PlanStats
     foreign: ForeignWrites
     members: Callable[[str, str], Member]
     clock: Callable[[], int]

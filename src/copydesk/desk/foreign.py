@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from copydesk.desk.journal import Entry, Journal
+from copydesk.desk.backends.api import Entry, Journal
 from copydesk.desk.member import Member
 from copydesk.errors import FileNotFound
 from copydesk.store.files import Files

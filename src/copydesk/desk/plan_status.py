@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Literal, TypeVar
 
 from copydesk.desk.applying import Applying, digest_of
+from copydesk.desk.backends.api import Decision, Version, version_of
 from copydesk.desk.context import Setting
-from copydesk.desk.decisions import Decision, Version, version_of
 from copydesk.desk.drafts import Drafting
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff

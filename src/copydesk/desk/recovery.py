@@ -15,10 +15,9 @@ from itertools import zip_longest
 from threading import local
 from typing import Literal
 
-from copydesk.desk.bases import Bases
-from copydesk.desk.journal import Entry, Journal, State
+from copydesk.desk.backends.api import Entry, Journal, Registry, State
+from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.locks import Lanes, Ticket, inode_key
-from copydesk.desk.registry import Registry
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import Busy, Failed, FileNotFound, HunkNotFound, Refusal
 from copydesk.store.files import Files
@@ -68,7 +67,7 @@ class Rollback:
     """The way back of the writes of one workspace. Call its methods in the file's turn."""
 
     def __init__(
-        self, files: Files, lanes: Lanes, journal: Journal, bases: Bases, named: Named
+        self, files: Files, lanes: Lanes, journal: Journal, bases: Snapshots, named: Named
     ) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
         self._bases, self._named = bases, named

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from copydesk.desk.applying import Applying, Transactions, digest_of
 from copydesk.desk.approval import after_of, before_of
+from copydesk.desk.backends.api import Decision, Verdict, version_of
 from copydesk.desk.context import Setting
-from copydesk.desk.decisions import Decision, Verdict, version_of
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld

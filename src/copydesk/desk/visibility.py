@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copydesk.desk.bases import Bases, ShownLines
+from copydesk.desk.backends.snapshots import ShownLines, Snapshots
 from copydesk.desk.member import Member, Operation
 from copydesk.errors import FileNotFound, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
@@ -69,7 +69,7 @@ def is_dir(files: Files, path: RelPath) -> bool:
     return False
 
 
-def check_shown(bases: Bases, member: Member, real: RelPath) -> None:
+def check_shown(bases: Snapshots, member: Member, real: RelPath) -> None:
     """Raise IncompleteRead where the member, of what it last saw of a file, saw only a part.
 
     What it would write as a whole file comes from there. Who was shown nothing knows so.
@@ -80,7 +80,7 @@ def check_shown(bases: Bases, member: Member, real: RelPath) -> None:
         raise IncompleteRead(shown.version, runs or None, shown.total)
 
 
-def note_whole(bases: Bases, member: Member, real: RelPath, text: Snapshot) -> None:
+def note_whole(bases: Snapshots, member: Member, real: RelPath, text: Snapshot) -> None:
     """Remember that the member knows all of a text, which it has written."""
     lines = text.line_count
     runs = ((0, lines),) if lines else ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from copydesk.desk.decisions import Decision
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.foreign import Saved
 from copydesk.edit.locate import cut
 from copydesk.edit.plan import Plan

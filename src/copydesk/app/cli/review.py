@@ -20,7 +20,7 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.terminal import out
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.decisions import Decision
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, NotUndone, Rejected
 from copydesk.desk.review import Seen, Shown, regions_apart, text_of

@@ -26,7 +26,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from copydesk.app import terminal
 from copydesk.app.mcp.messages import capped, sendable
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.decisions import Decision
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import SELF, Member
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer

@@ -18,8 +18,8 @@ from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, 
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render
 from copydesk.app.web.reviewer import Item
 from copydesk.app.web.sessions import Notice
+from copydesk.desk.backends.api import Entry
 from copydesk.desk.history import Past
-from copydesk.desk.journal import Entry
 from copydesk.desk.review import Shown, regions_apart, text_of
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import Plan

@@ -10,9 +10,8 @@ from threading import Lock
 from typing import Final
 
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.decisions import Decision, Version, version_of
+from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Page
-from copydesk.desk.journal import Entry
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
 from copydesk.desk.plan_status import State

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from copydesk.app.web.markup import address, named, render
 from copydesk.app.web.pages import Frame, around
 from copydesk.app.web.reviewer import PlanResult
-from copydesk.desk.journal import Entry
+from copydesk.desk.backends.api import Entry
 
 _HOUR_MS: Final = 3_600_000
 _STEPS: Final = (

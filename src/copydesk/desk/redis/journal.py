@@ -16,7 +16,7 @@ from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from copydesk.desk.journal import (
+from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     Entry,
     HighWater,
@@ -25,11 +25,10 @@ from copydesk.desk.journal import (
     State,
     linked,
 )
-from copydesk.desk.records import full, packed, squeezed, unpacked
+from copydesk.desk.backends.codec import compress, decode, decompress, encode
+from copydesk.desk.backends.retention import DAY_MS, Day, Outlook, days_left, due, share
 from copydesk.desk.redis import journal_scripts as scripts
-from copydesk.desk.redis.leases import Leases
-from copydesk.desk.redis.server import Script, Server
-from copydesk.desk.retention import DAY_MS, Day, Outlook, days_left, due, share
+from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -121,7 +120,7 @@ class RedisJournal:
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record all old bytes of a file that is about to be written in place."""
-        self._leases.fenced(scripts.KEEP_WHOLE, edit_id, squeezed(old))
+        self._leases.fenced(scripts.KEEP_WHOLE, edit_id, compress(old))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record the diff of an entry that was opened with the start of it only."""
@@ -132,7 +131,7 @@ class RedisJournal:
             self._amended.append(self._beside.submit(self._amend, named, diff))
 
     def _amend(self, named: Named, diff: Callable[[], bytes]) -> None:
-        made = squeezed(diff())
+        made = compress(diff())
         with suppress(ServerFailed):  # the start of it is recorded
             self._server.call(scripts.REPLACE, *named, "diff", made)
 
@@ -140,7 +139,7 @@ class RedisJournal:
         """Record the way back of what was written; that it was is no less true without it."""
         named = self._named(edit_id)
         with self._lock:
-            self._undo[named] = squeezed(packed(undo))
+            self._undo[named] = compress(encode(undo))
         with suppress(ServerFailed):
             self._send()
 
@@ -194,7 +193,7 @@ class RedisJournal:
         if found is None:
             return None
         held = [self._server.call(scripts.ONE, edit_id, "inverse")[0] for edit_id in found]
-        return tuple(unpacked(full(each)) for each in held) if None not in held else None
+        return tuple(decode(decompress(each)) for each in held) if None not in held else None
 
     def next_of(self, entry: Entry) -> Entry | None:
         """The next entry of the same path."""
@@ -225,7 +224,7 @@ class RedisJournal:
     def whole_of(self, edit_id: int) -> bytes | None:
         """All old bytes of a file that was written in place, while the entry is open."""
         whole = self._server.call(scripts.ONE, edit_id, "whole")[0]
-        return None if whole is None else full(whole)
+        return None if whole is None else decompress(whole)
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
         """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
@@ -319,15 +318,15 @@ class RedisJournal:
         edit_id, fixed, inverse, diff, state, mark, undo = row
         self._remember(*_name(edit_id, mark))
         with self._server.decoding():
-            facts = unpacked(fixed)
+            facts = decode(fixed)
             return Entry(
                 **{name: facts[name] for name in _FIXED if name in facts},
                 path=RelPath.parse(facts["path"]),
-                inverse=unpacked(full(inverse)),
-                diff=full(diff),
+                inverse=decode(decompress(inverse)),
+                diff=decompress(diff),
                 edit_id=int(edit_id),
                 state=self._state(edit_id, state, mark),
-                undo=() if undo is None else unpacked(full(undo)),
+                undo=() if undo is None else decode(decompress(undo)),
             )
 
     def _state(self, edit_id: Any, recorded: bytes, mark: bytes | None) -> State:
@@ -374,9 +373,9 @@ def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
     path = str(entry.path)
     fixed = {"path": path, **{name: getattr(entry, name) for name in _FIXED}}
     return (
-        packed(fixed),
-        squeezed(packed(entry.inverse)),
-        squeezed(entry.diff),
+        encode(fixed),
+        compress(encode(entry.inverse)),
+        compress(entry.diff),
         path,
         entry.hunk_id,
         entry.group,
@@ -387,5 +386,5 @@ def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
 
 
 def _digests(row: Row) -> tuple[str, str]:
-    facts = unpacked(row[1])
+    facts = decode(row[1])
     return facts["before"], facts["after"]

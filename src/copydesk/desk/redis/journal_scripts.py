@@ -13,7 +13,7 @@ ordered by id are `edits`, `open`, `at:PATH`, `below:FOLDER`, `hunk:ID`,
 
 from __future__ import annotations
 
-from copydesk.desk.redis.server import Script
+from copydesk.desk.redis.leases import Script
 
 SLACK = 1_000
 """After a server lost ids so many more are passed over: machines may have been given them."""

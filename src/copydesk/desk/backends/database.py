@@ -20,8 +20,8 @@ from functools import lru_cache
 from threading import RLock, local
 from typing import Literal, Protocol
 
+from copydesk.desk.backends.codec import SCHEMA, RecordError, UnknownRecord
 from copydesk.desk.locks import Exclusion, NoExclusion
-from copydesk.desk.records import SCHEMA, RecordError, UnknownRecord
 from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
 
 BUSY_SECONDS = 5.0

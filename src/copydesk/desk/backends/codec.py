@@ -1,8 +1,8 @@
 """Plans and changes as bytes, for registries and journals that outlive the process.
 
 A record says which schema it has and names the fields of its types, so that a build that
-knows more fields, or fewer, reads it all the same. Laws: `unpacked(packed(value)) == value`,
-`full(squeezed(data)) == data`; bytes that are damaged raise `RecordError`, never another value.
+knows more fields, or fewer, reads it all the same. `decode(encode(value)) == value` and
+`decompress(compress(data)) == data`; bytes that are damaged raise `RecordError`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _know(
 )
 
 
-def packed(value: object) -> bytes:
+def encode(value: object) -> bytes:
     """The bytes of one of the types above, of a tuple, or of a mapping of names to such."""
     used: dict[str, tuple[str, ...]] = {}
 
@@ -105,8 +105,8 @@ def packed(value: object) -> bytes:
     return _with_checksum(b"\x93" + pack(SCHEMA) + pack(used) + body)  # a list of three
 
 
-def unpacked(data: bytes) -> Any:
-    """The value that `packed` made these bytes of; raises RecordError.
+def decode(data: bytes) -> Any:
+    """The value that `encode` made these bytes of; raises RecordError.
 
     A field that this build does not know is left out, one that the record does not have gets
     its default.
@@ -124,15 +124,15 @@ def unpacked(data: bytes) -> Any:
     raise UnknownRecord(f"a record of schema {schema}; this build reads schema {SCHEMA}")
 
 
-def squeezed(data: bytes) -> bytes:
+def compress(data: bytes) -> bytes:
     """Compressed when that is worth it; the first byte tells."""
     if len(data) < _SMALL:
         return b"\0" + _with_checksum(data)
     return b"\1" + zlib.compress(data, 1)
 
 
-def full(data: bytes) -> bytes:
-    """The bytes that `squeezed` made these of; raises RecordError."""
+def decompress(data: bytes) -> bytes:
+    """The bytes that `compress` made these of; raises RecordError."""
     if data[:1] == b"\0":
         return _checked(data[1:])
     try:

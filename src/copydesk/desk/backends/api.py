@@ -1,7 +1,8 @@
-"""The record of every write: who, when, where, from what to what, and the way back.
+"""The stores of a workspace as protocols: plans, decisions on them, statistics, the journal.
 
-An entry is safe before the file is touched and closed after; what is open after a crash is in
-doubt, and is settled by comparing digests.
+A plan ends once. It is decided on once as it was prepared, and an approval is for the bytes that
+were shown. An entry of the journal is safe before the file is touched; what is open after a crash
+is settled by comparing digests.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from copydesk.desk.retention import Outlook
+from copydesk.desk.backends.retention import Outlook
+from copydesk.edit.plan import Ended, Plan
+from copydesk.errors import Cancelled, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
+
 
 State = Literal["open", "done", "failed", "unsure"]
 Kind = Literal["edit", "create", "remove", "notes"]
@@ -225,3 +229,141 @@ def linked(
         elif found and state == "done":
             return None  # another program wrote in between
     return None
+
+
+class Registry(Protocol):
+    """Plans by id. All methods are safe to call from many threads."""
+
+    def add(self, plan: Plan) -> bool:
+        """Keep a new plan; False when its id is taken."""
+        ...
+
+    def put(self, plan: Plan) -> None:
+        """Keep the plan in the place of the one that has its id and still waits.
+
+        Raises HunkNotFound as `get` does at the moment when the plan was made.
+        """
+        ...
+
+    def get(self, hunk_id: str, now_ms: int) -> Plan:
+        """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
+        ...
+
+    def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
+        """The plan is gone from now on, and it is known how; who ends it holds its file's lane."""
+        ...
+
+    def waiting(self, now_ms: int) -> tuple[Plan, ...]:
+        """All plans that have not ended or expired, the oldest first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the registry holds."""
+        ...
+
+
+Verdict = Literal["approved", "rejected", "amended", "split"]
+"""`amended` and `split` end a plan as it was: a person gave it another text, or made several
+plans of it, which all wait anew."""
+
+Version = tuple[str, int]
+"""A plan as it was prepared: its id, and when (ms since 1970); prepared anew it is another."""
+
+
+def version_of(plan: Plan) -> Version:
+    """What a decision on the plan is about."""
+    return plan.id, plan.created_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision, by a person, at `time_ms` (ms since 1970).
+
+    `before` and `after` are the SHA-256 in hex of the file as it was shown and
+    as it would be (`before` empty for a new file). `owner` is the member whose
+    plan it is, `reason` what the person said. `told`: the owner has heard of it.
+    """
+
+    plan: Version
+    owner: str
+    path: str
+    verdict: Verdict
+    by: str
+    time_ms: int
+    before: str = ""
+    after: str = ""
+    reason: str = ""
+    told: bool = False
+
+
+class Decisions(Protocol):
+    """Decisions by plan. All methods are safe to call from many threads."""
+
+    def take(self, decision: Decision) -> Decision:
+        """Keep the decision, unless one is there: the one that is there then."""
+        ...
+
+    def of(self, plan: Version) -> Decision | None:
+        """The decision on a plan, if it was decided on."""
+        ...
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget a decision, so that the plan has to be shown anew; no other one."""
+        ...
+
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        """What the member has not heard of yet, the oldest first."""
+        ...
+
+    def tell(self, decision: Decision) -> None:
+        """The owner has heard of it."""
+        ...
+
+    def forget(self, before_ms: int) -> None:
+        """Drop the decisions that are older."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        ...
+
+
+OutcomeKind = Literal["fuzz", "rejected"]
+"""`fuzz`: it was written where it stood by then; `rejected`: by the file, or by a person."""
+
+MOST = 5_000
+"""So many of the last ones are kept."""
+
+_ANOTHERS = ("APPROVAL_REQUIRED", "HUNK_REJECTED", "ALREADY_DECIDED")
+"""Refusals that say nothing of the file: what a person decides is noted when it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutcome:
+    """How the plan of a member for a file fared, at `time_ms` (ms since 1970)."""
+
+    time_ms: int
+    member: str
+    path: str
+    how: OutcomeKind
+
+
+class PlanStats(Protocol):
+    """The record of one workspace. All methods are safe to call from many threads."""
+
+    def note(self, fared: PlanOutcome) -> None:
+        """Remember it."""
+        ...
+
+    def noted(self) -> tuple[PlanOutcome, ...]:
+        """The last ones, at most `MOST`, the newest first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        ...
+
+
+def counts(refusal: Refusal) -> bool:
+    """Whether a refusal is one of the file as it is."""
+    return refusal.code not in _ANOTHERS and not isinstance(refusal, Cancelled)

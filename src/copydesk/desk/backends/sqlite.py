@@ -1,9 +1,4 @@
-"""The journal of a workspace, in SQLite, flushed before any file is touched.
-
-What lives here: the table of entries. What must not: documents. Invariant: an
-entry is on the disk when `open` returns (with `durable`); how it ended is
-recorded with the next one, since a crash in between is settled by digests.
-"""
+"""The stores in SQLite: plans, decisions and statistics in one file, the journal in another."""
 
 from __future__ import annotations
 
@@ -12,31 +7,317 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from secrets import randbits, token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from copydesk.desk.database import Database
-from copydesk.desk.journal import (
+from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
+    MOST,
+    Decision,
     Entry,
     HighWater,
     Kind,
     MemoryHighWater,
     Missing,
+    OutcomeKind,
+    PlanOutcome,
     State,
+    Verdict,
+    Version,
     linked,
 )
-from copydesk.desk.records import full, packed, squeezed, unpacked
-from copydesk.desk.retention import DAY_MS, Day, Outlook, days_left, due, share
-from copydesk.errors import Failed, StateFailed
+from copydesk.desk.backends.codec import UnknownRecord, compress, decode, decompress, encode
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
+from copydesk.edit.plan import Ended, Plan
+from copydesk.errors import Failed, HunkNotFound, StateFailed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
 
-_SCHEMA = """
+
+REMEMBERED_MS = 24 * 3_600_000
+"""How long it is known how a plan ended."""
+
+FORGET_EVERY_MS = 60_000
+"""So often is looked for what is to be forgotten."""
+
+_SMALL = 1 << 16
+"""A plan of fewer bytes is unpacked once, though it is asked for several times."""
+
+_TINY = 1 << 12
+"""A plan of fewer bytes is unpacked once, though all that wait are listed again and again."""
+
+CHANGES = """
+CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER);
+INSERT OR IGNORE INTO changes VALUES (1, 0);
+"""
+_PLANS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS plans (
+    id TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
+    plan BLOB, ended TEXT, ended_ms INTEGER
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS plans_by_age ON plans (created_ms);
+CREATE TRIGGER IF NOT EXISTS plan_added AFTER INSERT ON plans
+BEGIN UPDATE changes SET count = count + 1; END;
+CREATE TRIGGER IF NOT EXISTS plan_changed AFTER UPDATE ON plans
+BEGIN UPDATE changes SET count = count + 1; END
+"""
+
+
+class SqliteRegistry:
+    """Plans in a file. They need not survive a power cut, so nothing is flushed for them."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        db.define(CHANGES + _PLANS_SCHEMA)
+        self._forgot_ms = 0
+
+    def add(self, plan: Plan) -> bool:
+        """Keep a new plan; False when its id is taken."""
+        if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
+            self._forget(plan.created_ms)
+            self._forgot_ms = plan.created_ms
+        added = self._db.change(
+            "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)",
+            (plan.id, plan.created_ms, plan.expires_ms, encode(plan)),
+        )
+        return added == 1
+
+    def put(self, plan: Plan) -> None:
+        """Keep the plan in the place of the one that has its id and still waits."""
+        with self._db.writing() as db:
+            self.get(plan.id, plan.created_ms)
+            db.execute(
+                "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
+                (plan.id, plan.created_ms, plan.expires_ms, encode(plan)),
+            )
+
+    def get(self, hunk_id: str, now_ms: int) -> Plan:
+        """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
+        with self._db.reading() as db:
+            row = db.execute(
+                "SELECT plan, ended, expires_ms FROM plans WHERE id = ?", (hunk_id,)
+            ).fetchone()
+        if row is None:
+            raise HunkNotFound(hunk_id, "unknown")
+        plan, ended, expires_ms = row
+        if ended is not None or expires_ms <= now_ms:
+            raise HunkNotFound(hunk_id, ended or "expired")
+        with self._db.decoding():
+            return _plan(plan) if len(plan) < _SMALL else cast(Plan, decode(plan))
+
+    def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
+        """The plan is gone from now on, and it is known how."""
+        self._db.change(
+            "INSERT INTO plans (id, created_ms, expires_ms, ended, ended_ms)"
+            " VALUES (?1, ?3, ?3, ?2, ?3) ON CONFLICT (id) DO UPDATE"
+            " SET plan = NULL, ended = ?2, ended_ms = ?3",
+            (hunk_id, how, now_ms),
+        )
+
+    def waiting(self, now_ms: int) -> tuple[Plan, ...]:
+        """All plans that have not ended or expired, the oldest first.
+
+        Those that only a newer build can read are left out.
+        """
+        with self._db.reading() as db:
+            rows = db.execute(
+                "SELECT plan FROM plans WHERE ended IS NULL AND expires_ms > ?"
+                " ORDER BY created_ms, id",
+                (now_ms,),
+            ).fetchall()
+        found: list[Plan] = []
+        for (plan,) in rows:
+            with self._db.decoding(), suppress(UnknownRecord):
+                found.append(_tiny(plan) if len(plan) < _TINY else cast(Plan, decode(plan)))
+        return tuple(found)
+
+    def changes(self) -> int:
+        """A number that grows with each change of plans and decisions, whichever process did it."""
+        with self._db.reading() as db:
+            return int(db.execute("SELECT count FROM changes").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _forget(self, now_ms: int) -> None:
+        """Drop what ended or expired so long ago that nobody asks any more.
+
+        The last ones stay whatever the clock says: it may be wrong.
+        """
+        self._db.change(
+            "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ? AND created_ms <"
+            " (SELECT created_ms FROM plans ORDER BY created_ms DESC LIMIT 1 OFFSET ?)",
+            (now_ms - REMEMBERED_MS, PLANS_KEPT - 1),
+        )
+
+
+@lru_cache(maxsize=32)
+def _plan(data: bytes) -> Plan:
+    return cast(Plan, decode(data))
+
+
+@lru_cache(maxsize=4096)
+def _tiny(data: bytes) -> Plan:
+    return cast(Plan, decode(data))
+
+
+_DECISIONS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS decisions (
+    hunk_id TEXT NOT NULL, prepared_ms INTEGER NOT NULL, owner TEXT NOT NULL, path TEXT NOT NULL,
+    verdict TEXT NOT NULL, decided_by TEXT NOT NULL, time_ms INTEGER NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL, reason TEXT NOT NULL, told INTEGER NOT NULL,
+    PRIMARY KEY (hunk_id, prepared_ms)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS decisions_untold ON decisions (owner) WHERE told = 0;
+CREATE TRIGGER IF NOT EXISTS decision_taken AFTER INSERT ON decisions
+BEGIN UPDATE changes SET count = count + 1; END;
+CREATE TRIGGER IF NOT EXISTS decision_withdrawn AFTER DELETE ON decisions
+BEGIN UPDATE changes SET count = count + 1; END
+"""
+
+_DECISION_COLUMNS = (
+    "hunk_id, prepared_ms, owner, path, verdict, decided_by, time_ms, before, after, reason, told"
+)
+_ONE = "WHERE hunk_id = ? AND prepared_ms = ?"
+
+
+class SqliteDecisions:
+    """Decisions in a file; `mark` is called in the transaction of each.
+
+    A power cut may forget the last ones: then they are asked for again.
+    """
+
+    def __init__(self, db: Database, mark: Callable[[], None] = lambda: None) -> None:
+        self._db, self._mark = db, mark
+        db.define(CHANGES + _DECISIONS_SCHEMA, on_new=mark)
+
+    def take(self, decision: Decision) -> Decision:
+        """Keep the decision, unless one is there: the one that is there then."""
+        row = (
+            *decision.plan,
+            decision.owner,
+            decision.path,
+            decision.verdict,
+            decision.by,
+            decision.time_ms,
+            decision.before,
+            decision.after,
+            decision.reason,
+            decision.told,
+        )
+        with self._db.writing() as db:
+            self._mark()
+            places = ", ".join("?" * len(row))
+            db.execute(
+                f"INSERT OR IGNORE INTO decisions ({_DECISION_COLUMNS}) VALUES ({places})", row
+            )
+            found = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", decision.plan)
+            return _decision(found.fetchone())
+
+    def of(self, plan: Version) -> Decision | None:
+        """The decision on a plan, if it was decided on."""
+        with self._db.reading() as db:
+            row = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", plan).fetchone()
+        return None if row is None else _decision(row)
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget a decision, so that the plan has to be shown anew; no other one."""
+        with self._db.writing() as db:
+            which = (*decision.plan, decision.time_ms)
+            db.execute(f"DELETE FROM decisions {_ONE} AND time_ms = ?", which)
+
+    def untold(self, owner: str) -> tuple[Decision, ...]:
+        """What the member has not heard of yet, the oldest first."""
+        with self._db.reading() as db:
+            rows = db.execute(
+                f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE told = 0 AND owner = ?"
+                " ORDER BY time_ms, hunk_id",
+                (owner,),
+            ).fetchall()
+        return tuple(_decision(row) for row in rows)
+
+    def tell(self, decision: Decision) -> None:
+        """The owner has heard of it."""
+        with self._db.writing() as db:
+            db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
+
+    def forget(self, before_ms: int) -> None:
+        """Drop the decisions that are older, but never the last ones: the clock may be wrong."""
+        with self._db.writing() as db:
+            db.execute(
+                "DELETE FROM decisions WHERE time_ms < ? AND time_ms <"
+                " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?)",
+                (before_ms, PLANS_KEPT - 1),
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _decision(row: tuple[Any, ...]) -> Decision:
+    hunk_id, prepared_ms, owner, path, verdict, by, time_ms, before, after, reason, told = row
+    return Decision(
+        plan=(str(hunk_id), int(prepared_ms)),
+        owner=owner,
+        path=path,
+        verdict=cast(Verdict, verdict),
+        by=by,
+        time_ms=time_ms,
+        before=before,
+        after=after,
+        reason=reason,
+        told=bool(told),
+    )
+
+
+_STATISTICS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS fared (
+    id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, member TEXT NOT NULL, path TEXT NOT NULL,
+    how TEXT NOT NULL
+)
+"""
+
+
+class SqlitePlanStats:
+    """The record in a file. What is only noted never refuses what was done."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        db.define(_STATISTICS_SCHEMA)
+
+    def note(self, fared: PlanOutcome) -> None:
+        """Remember it, if the file can be used."""
+        with suppress(StateFailed), self._db.writing() as db:
+            last = db.execute(
+                "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
+                (fared.time_ms, fared.member, fared.path, fared.how),
+            ).lastrowid
+            db.execute("DELETE FROM fared WHERE id <= ?", ((last or 0) - MOST,))
+
+    def noted(self) -> tuple[PlanOutcome, ...]:
+        """The last ones, the newest first."""
+        with self._db.reading() as db:
+            rows = db.execute(
+                "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?", (MOST,)
+            ).fetchall()
+        return tuple(
+            PlanOutcome(at, member, path, cast(OutcomeKind, how)) for at, member, path, how in rows
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+_JOURNAL_SCHEMA = """
 CREATE TABLE IF NOT EXISTS edits (
     edit_id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
     member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
@@ -63,7 +344,7 @@ _LOOKS = 16
 _MOST_ID = (1 << 63) - 1
 """SQLite knows no larger integer."""
 
-_COLUMNS = (
+_ENTRY_COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
     " group_id, undoes, undo"
 )
@@ -82,7 +363,7 @@ class SqliteJournal:
         self._ended: dict[int, State] = {}
         self._history, self._identified = "", False
         self._day, self._written, self._most_bytes = -1, 0, most_bytes
-        db.define(_SCHEMA, on_new=self._begin_anew)
+        db.define(_JOURNAL_SCHEMA, on_new=self._begin_anew)
         self._beside: ThreadPoolExecutor | None = None
         self._amended: list[Future[None]] = []
         self._lock = Lock()
@@ -119,12 +400,12 @@ class SqliteJournal:
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record, durably, all old bytes of a file that is about to be written in place."""
         with self._db.writing() as db:
-            db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (squeezed(old), edit_id))
+            db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (compress(old), edit_id))
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record, durably, the way back of what a store of notes has written."""
         with self._db.writing() as db:
-            way = squeezed(packed(undo))
+            way = compress(encode(undo))
             db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
@@ -135,7 +416,7 @@ class SqliteJournal:
             self._amended.append(self._beside.submit(self._amend, edit_id, diff))
 
     def _amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        made = squeezed(diff())
+        made = compress(diff())
         with suppress(Failed):  # the start of it is recorded
             self._db.change("UPDATE edits SET diff = ? WHERE edit_id = ?", (made, edit_id))
 
@@ -161,7 +442,7 @@ class SqliteJournal:
         before, most = before and min(before, _MOST_ID), min(most, _MOST_ID)
         with self._db.reading() as db:
             rows = db.execute(
-                f"SELECT {_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1"
+                f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1"
                 " OR (path > ?1 || '/' AND path < ?1 || '0'))"  # 0 comes after /
                 " AND (?2 IS NULL OR member = ?2) AND (?4 IS NULL OR edit_id < ?4)"
                 " ORDER BY edit_id DESC LIMIT ?3",
@@ -177,7 +458,7 @@ class SqliteJournal:
         self._settle()
         with self._db.reading() as db:
             row = db.execute(
-                f"SELECT {_COLUMNS} FROM edits WHERE edit_id = ?", (edit_id,)
+                f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE edit_id = ?", (edit_id,)
             ).fetchone()
         with self._db.decoding():
             return None if row is None else _entry(row)
@@ -213,7 +494,7 @@ class SqliteJournal:
             )
             found = linked(links, base_digest, now_digest)
         with self._db.decoding():
-            return None if found is None else tuple(unpacked(full(each)) for each in found)
+            return None if found is None else tuple(decode(decompress(each)) for each in found)
 
     def next_of(self, entry: Entry) -> Entry | None:
         """The next entry of the same path."""
@@ -257,7 +538,7 @@ class SqliteJournal:
         with self._db.reading() as db:
             row = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
         with self._db.decoding():
-            return None if row is None or row[0] is None else full(row[0])
+            return None if row is None or row[0] is None else decompress(row[0])
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
         """Drop a share of the entries older than `keep_days` of use, or beyond the size; how many.
@@ -345,7 +626,9 @@ class SqliteJournal:
     def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
         """The entries; those that have ended in this process are shown so."""
         with self._db.reading() as db:
-            rows = db.execute(f"SELECT {_COLUMNS} FROM edits WHERE {where}", values).fetchall()
+            rows = db.execute(
+                f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values
+            ).fetchall()
             ended = dict(self._ended)
         with self._db.decoding():
             found = [_entry(row) for row in rows]
@@ -482,8 +765,8 @@ def _row(entry: Entry) -> tuple[object, ...]:
         entry.kind,
         entry.before,
         entry.after,
-        squeezed(packed(entry.inverse)),
-        squeezed(entry.diff),
+        compress(encode(entry.inverse)),
+        compress(entry.diff),
         entry.hunk_id,
         entry.state,
         entry.group,
@@ -501,12 +784,12 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         kind=cast(Kind, kind),
         before=before,
         after=after,
-        inverse=unpacked(full(inverse)),
-        diff=full(diff),
+        inverse=decode(decompress(inverse)),
+        diff=decompress(diff),
         hunk_id=hunk,
         edit_id=edit_id,
         state=cast(State, state),
         group=row[12],
         undoes=row[13],
-        undo=() if row[14] is None else unpacked(full(row[14])),
+        undo=() if row[14] is None else decode(decompress(row[14])),
     )

@@ -1,0 +1,1 @@
+"""Where state is kept: the stores as protocols, in SQLite, on Redis, and remembered texts."""
