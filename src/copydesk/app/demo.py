@@ -31,7 +31,7 @@ _NEW = "A document of more than some twenty blocks is read in slices."
 Call = Callable[..., Awaitable[dict[str, Any]]]
 
 
-class StepFailed(Exception):
+class TourFailed(Exception):
     """A step of the tour did not end as it must."""
 
 
@@ -42,7 +42,7 @@ def demo(*, keep: bool, lang: Lang) -> int:
         _copy_text(folder)
         try:
             asyncio.run(_story(folder, lang))
-        except StepFailed as failed:
+        except TourFailed as failed:
             terminal.complain(f"the demo failed: {failed}")
             return 1
         _history(folder)
@@ -94,7 +94,7 @@ async def _story(folder: Path, lang: Lang) -> None:
             data: dict[str, Any] = dict(result.structured_content or {})
             outcome = data.get("error", data.get("status"))
             if outcome != expect:
-                raise StepFailed(f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
+                raise TourFailed(f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
             text = "".join(getattr(part, "text", "") for part in result.content)
             data["_text"] = text
             return data
@@ -154,7 +154,7 @@ async def _five_kinds(call: Call, folder: Path) -> None:
         _say(f"{plan['hunk_id']}  {plan['summary']}")
     _quote(_block(plans[3], "diff"))
     if (folder / "textwrap.py").read_bytes() != before:
-        raise StepFailed("a preparation wrote to the file")
+        raise TourFailed("a preparation wrote to the file")
     _head("3. Apply them in another order: each goes to its own place")
     for plan in (plans[4], plans[2], plans[0], plans[3], plans[1]):
         done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
@@ -178,7 +178,7 @@ async def _drift(call: Call, folder: Path) -> None:
     target.write_bytes(b"# Another writer was here.\n# Twice.\n" + target.read_bytes())
     done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
     if done["context_match"] != "fuzz":
-        raise StepFailed("the drifted plan was not carried")
+        raise TourFailed("the drifted plan was not carried")
     _say(f"planned at line {plan['inserted_at_line']}, written at line {done['inserted_at_line']}")
     _quote(_block(done, "diff"))
     _head("5. Collision: another writer changes the very line; the plan is refused")
@@ -197,7 +197,7 @@ async def _drift(call: Call, folder: Path) -> None:
     )
     _say(f"{refused['error']}: {refused['summary']}")
     if b"Not JSON" in target.read_bytes():
-        raise StepFailed("a refused plan was written")
+        raise TourFailed("a refused plan was written")
 
 
 async def _at_once(call: Call, folder: Path) -> None:
@@ -234,11 +234,11 @@ async def _undo(call: Call, folder: Path) -> None:
     _say(back["summary"])
     _quote(_block(back, "diff"))
     if (folder / "textwrap.py").read_bytes() != text.replace(_INSERTED, b""):
-        raise StepFailed("the undo did not take back its own lines alone")
+        raise TourFailed("the undo did not take back its own lines alone")
     _check_compiles(folder)
     await call("undo_file_modification", edit_id=back["edit_id"])
     if (folder / "textwrap.py").read_bytes() != text:
-        raise StepFailed("the undo was not taken back")
+        raise TourFailed("the undo was not taken back")
     _say("An undo is an edit too: taken back, the very bytes are there again.")
     first = (await call("list_edits", path="argparse.py"))["edits"][0]
     target = folder / "argparse.py"
@@ -288,7 +288,7 @@ def demo_notes(*, keep: bool, lang: Lang) -> int:
         with open_workspace(str(folder), Config(member="demo", lang=lang)) as opened:
             try:
                 _notes_story(opened, folder)
-            except StepFailed as failed:
+            except TourFailed as failed:
                 terminal.complain(f"the demo failed: {failed}")
                 return 1
         _head("Done: every step ended as it must")
@@ -308,14 +308,14 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
         data = dict(answer.data)
         outcome = data.get("error", data.get("status"))
         if outcome != expect:
-            raise StepFailed(f"{tool}: {expect} expected, got {answer.text[:600]}")
+            raise TourFailed(f"{tool}: {expect} expected, got {answer.text[:600]}")
         return {**data, "_text": answer.text, "_diff": answer.diff}
 
     before = _all_bytes(folder)
     _head("1. A folder of Markdown files is a notebook: the manuals of copydesk")
     _quote(call("listNotebooks")["_text"])
     if _all_bytes(folder) != before:
-        raise StepFailed("looking changed a file")
+        raise TourFailed("looking changed a file")
     _say("No file was changed; ids are kept beside them.")
 
     _head("2. Find a document, and read a page of it with ids")
@@ -334,7 +334,7 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     _quote(diff)
     _quote(call("applyBlockDiff", diff=diff, dryRun=True)["_diff"])
     if _all_bytes(folder) != before:
-        raise StepFailed("the dry run wrote to a file")
+        raise TourFailed("the dry run wrote to a file")
 
     _head("4. What does not fit is refused as a whole, and all of it is told")
     wrong = diff.replace(text.split(" ")[1], "another", 1) + "\n@@DELETE:20200101000000-nowhere@@\n"
@@ -345,17 +345,17 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     after = _all_bytes(folder)
     changed = [name for name in before if before[name] != after[name]]
     if changed != done["paths"]:
-        raise StepFailed(f"other files changed: {changed}")
+        raise TourFailed(f"other files changed: {changed}")
     for row in done["results"]:
         _say(row["operation"])
 
     _head("6. Taken back: the very bytes are there again, and the ids")
     call("undo_file_modification", expect="ok", edit_id=done["edit_ids"][0])
     if _all_bytes(folder) != before:
-        raise StepFailed("the undo did not bring the bytes back")
+        raise TourFailed("the undo did not bring the bytes back")
     again = call("getBlockContent", blockId=document, slice="0:3")
     if again["content"] != page["content"]:
-        raise StepFailed("the ids are others")
+        raise TourFailed("the ids are others")
     _say("Every file is what it was.")
 
 
