@@ -20,7 +20,15 @@ from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import Later
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
-from copydesk.desk.transaction import ATTEMPTS, Committing, Job, Rewriting, Stopped, Writer
+from copydesk.desk.transaction import (
+    ATTEMPTS,
+    Committing,
+    Job,
+    Rewriting,
+    Stopped,
+    Writer,
+    WriteRequest,
+)
 from copydesk.desk.visibility import authorized
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import text_for
@@ -85,30 +93,19 @@ class Applying:
         if isinstance(plan.request, BlockDiff):
             return self._write_blocks(member, plan)
         seen: list[Text] = []
-
-        def make(now: Source) -> Draft:
-            shown = self._shown.of(plan, now)
-            if shown is not None:
-                return shown
-            try:
-                return self.draft(plan, real, now, base)
-            except Refusal:
-                last = now.line_count
-                seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]
-                raise
-
-        def still() -> None:
-            self.check_waits(plan)
-
-        def then() -> None:
-            self._set.registry.end(plan.id, "applied", self._set.clock())
-
         path = plan.request.path
-        job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         try:
             real = authorized(self._set.files, member, path, "write", "read")
-            creates = None if plan.base_digest else lambda: self._drafting.of_new(plan.request)
-            written = self._writer.write(job, make, creates, still, then)
+            ticket = plan.created_ms, plan.id
+            job = _ApplyJob(
+                *(member, plan.tool, path, ticket, plan.id),
+                applying=self,
+                of=plan,
+                real=real,
+                planned_on=base,
+                seen=seen,
+            )
+            written = self._writer.write(job)
         except Refusal as refusal:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
@@ -122,6 +119,18 @@ class Applying:
         if context == "fuzz":
             self.note(plan, "fuzz")
         return Applied(plan, draft, context, written.edit_id)
+
+    def shown(self, plan: Plan, now: Source) -> Draft | None:
+        """The draft that was shown of the plan, if the content is the one it was shown on."""
+        return self._shown.of(plan, now)
+
+    def new(self, plan: Plan) -> Draft:
+        """The plan's edit on a file that is not there."""
+        return self._drafting.of_new(plan.request)
+
+    def end(self, plan: Plan) -> None:
+        """The plan is written, and waits no more."""
+        self._set.registry.end(plan.id, "applied", self._set.clock())
 
     def note(self, plan: Plan, how: OutcomeKind) -> None:
         """Remember of a plan that it was not written as it was shown."""
@@ -148,7 +157,7 @@ class Applying:
             self.check_waits(plan)
 
         def then() -> None:
-            self._set.registry.end(plan.id, "applied", self._set.clock())
+            self.end(plan)
 
         try:
             draft = self._notes.desk.apply(member, plan, still, then)
@@ -214,6 +223,38 @@ class Applying:
         return self._set.turns.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ApplyJob(Job[Draft]):
+    """The write of one plan; `seen` gets the lines at its place where the file refuses it."""
+
+    applying: Applying
+    of: Plan
+    real: RelPath
+    planned_on: Text | None
+    seen: list[Text]
+
+    def precondition(self) -> None:
+        self.applying.check_waits(self.of)
+
+    def revise(self, now: Source) -> Draft:
+        plan = self.of
+        shown = self.applying.shown(plan, now)
+        if shown is not None:
+            return shown
+        try:
+            return self.applying.draft(plan, self.real, now, self.planned_on)
+        except Refusal:
+            last = now.line_count
+            self.seen[:] = [now.around(min(plan.place.start, last), min(plan.place.stop, last))]
+            raise
+
+    def create(self) -> Draft:
+        return super().create() if self.of.base_digest else self.applying.new(self.of)
+
+    def committed(self) -> None:
+        self.applying.end(self.of)
+
+
 def made(
     plan: Plan,
     now: Source,
@@ -258,7 +299,7 @@ class _File:
         """What is written to it; None when all drafts together change nothing."""
         steps = tuple(
             (
-                Job(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
+                WriteRequest(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
                 self.drafts[plan.id],
             )
             for plan in self.plans
@@ -468,7 +509,7 @@ class Transactions:
     def _context(
         self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
     ) -> ContextMatch:
-        """How the plan stands in the file as it was read, which is `base` if that is at hand."""
+        """OutcomeKind the plan stands in the file as it was read, which is `base` if that is at hand."""
         is_new = file.opened is None and plan.base_digest is None
         if is_new or digest_of(draft.diff) == plan.diff_digest:
             return "exact"

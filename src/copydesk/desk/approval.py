@@ -8,43 +8,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol
 
 from copydesk.desk.backends.api import Decisions, Version
 from copydesk.desk.backends.codec import encode
 from copydesk.desk.member import Member, Why
+from copydesk.desk.outcome import Revision
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
-from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import line_counts
 
 
-class Change(Protocol):
-    """A change of a text, made or about to be."""
-
-    @property
-    def base(self) -> Text:
-        """The text before."""
-        ...
-
-    @property
-    def change(self) -> ChangeSet:
-        """The change of it."""
-        ...
-
-    @property
-    def after(self) -> Text:
-        """The text after."""
-        ...
-
-
-def before_of(made: Change, *, created: bool) -> str:
+def before_of(made: Revision, *, created: bool) -> str:
     """What an approval binds of the file as it is: its SHA-256 in hex, empty for a new file."""
     return "" if created else made.base.digest
 
 
-def after_of(made: Change) -> str:
+def after_of(made: Revision) -> str:
     """What an approval binds of the file as it would be, in hex.
 
     The SHA-256 of the bytes after; of a large file, which is not held whole, that
@@ -67,7 +47,7 @@ class Approving:
         member: Member,
         plan: Version | None,
         real: RelPath,
-        made: Change,
+        made: Revision,
         *,
         created: bool,
         files: int = 1,

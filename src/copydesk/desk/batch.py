@@ -9,13 +9,14 @@ from functools import cached_property
 from copydesk.desk.backends.snapshots import LARGEST
 from copydesk.desk.context import Setting
 from copydesk.desk.member import Member
-from copydesk.desk.transaction import Job, Writer
+from copydesk.desk.transaction import Job, NewFile, Writer
 from copydesk.desk.visibility import authorized, check_shown, note_whole
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.draft import compose, whole_text
 from copydesk.edit.locate import Place
 from copydesk.edit.request import Append, BatchEdit, Preconditions, StringEdit
 from copydesk.errors import FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
+from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
@@ -103,6 +104,22 @@ class Rewrite:
         path = str(self.path)
         diff, whole = unified_start(self.base, self.change, path, SHOWN_DIFF, created=self.created)
         return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RewriteJob(Job[Rewrite]):
+    """The write of a batch, if the file is as expected."""
+
+    files: Files
+    expected: Preconditions
+    compiled: Callable[[Snapshot], Batch]
+
+    def revise(self, now: Source) -> Rewrite:
+        base = now.whole()
+        if not self.expected.nothing:
+            _, stamp = self.files.stat(self.path)
+            self.expected.check(base, stamp.mtime_ns // 1_000_000)
+        return Rewrite.of(self.path, base, self.compiled(base))
 
 
 class Batching:
@@ -212,8 +229,8 @@ class Batching:
         encoding = of_new_file(self._set.named(real))
         nothing = Snapshot(b"", encoding)
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
-        job = Job(member, tool, path, (self._set.clock(), tool))
-        written = self._writer.create(job, lambda: made)
+        job = NewFile(member, tool, path, (self._set.clock(), tool), revision=made)
+        written = self._writer.create(job)
         done = made.written(written.edit_id, written.digest)
         self._keep(done, real)
         note_whole(self._set.bases, member, real, done.after)
@@ -229,19 +246,17 @@ class Batching:
         *,
         dry: bool,
     ) -> Rewrite:
-        def make(now: Source) -> Rewrite:
-            base = now.whole()
-            if not expected.nothing:
-                _, stamp = self._set.files.stat(path)
-                expected.check(base, stamp.mtime_ns // 1_000_000)
-            return Rewrite.of(path, base, compiled(base))
-
         real = authorized(self._set.files, member, path, "write", "read")
+        job = _RewriteJob(
+            *(member, tool, path, (self._set.clock(), tool)),
+            files=self._set.files,
+            expected=expected,
+            compiled=compiled,
+        )
         if dry:
             with self._set.files.text(path, self._set.named) as opened:
-                return make(opened.source)
-        job = Job(member, tool, path, (self._set.clock(), tool))
-        written = self._writer.write(job, make)
+                return job.revise(opened.source)
+        written = self._writer.write(job)
         done = written.made.written(written.edit_id, written.digest)
         self._keep(done, real)
         if done.edit_id and not done.is_whole_diff:

@@ -7,8 +7,8 @@ concrete stores, JSON, words, the clock (it is handed in). Invariants: only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from copydesk.desk.applying import Applying, Transactions, digest_of, made
@@ -26,14 +26,14 @@ from copydesk.desk.outcome import (
     Planned,
     Reading,
     Rejected,
-    Revision,
     Transacted,
     Undone,
+    WholeRevision,
     Withheld,
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.transaction import Job, Writer
+from copydesk.desk.transaction import Job, NewFile, Writer
 from copydesk.desk.visibility import authorized, check_look, check_shown, may_read, note_whole
 from copydesk.edit.draft import Draft, compose, whole_text
 from copydesk.edit.locate import foot_span
@@ -247,10 +247,9 @@ class Desk:
         change = ChangeSet.of(0, [Edit(0, 0, new)])
         after = Snapshot(new, nothing.encoding)
         diff = unified(nothing, change, str(path), created=True)
-        made = Revision(nothing, change, after, diff)
-        now_ms = self._set.clock()
-        job = Job(member, tool, path, (now_ms, tool))
-        written = self._writer.create(job, lambda: made)
+        made = WholeRevision(nothing, change, after, diff)
+        job = NewFile(member, tool, path, (self._set.clock(), tool), revision=made)
+        written = self._writer.create(job)
         real = self._drafting.real(path)
         self._set.bases.keep(after, real)
         note_whole(self._set.bases, member, real, after)
@@ -275,22 +274,15 @@ class Desk:
             check_no_patch(content)
         added = bool(content) and not content.endswith("\n")
 
-        def make(now: Source) -> Revision:
-            if (now.line_count, now.size) != known:
-                raise StatsMismatch(*known, now.line_count, now.size, now.version)
-            check_shown(self._set.bases, member, real)
-            base = now.whole()
-            text = whole_text(base, content + "\n" * added).replace("\r\n", "\n")
-            newline = base.dominant_newline
-            new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
-            start = base.start(0)
-            change = ChangeSet.of(base.size, [Edit(start, base.size, new)])
-            return Revision(base, change, base.edited(change), unified(base, change, str(path)))
-
         real = self._drafting.real(path)
-        job = Job(member, tool, path, (self._set.clock(), tool))
+        job = _OverwriteJob(
+            *(member, tool, path, (self._set.clock(), tool)),
+            known=known,
+            content=content + "\n" * added,
+            check=lambda: check_shown(self._set.bases, member, real),
+        )
         try:
-            written = self._writer.write(job, make)
+            written = self._writer.write(job)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         made = written.made
@@ -323,6 +315,27 @@ class Desk:
         while not self._set.registry.add(plan):
             plan = replace(plan, id=self._set.ids())
         return plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OverwriteJob(Job[WholeRevision]):
+    """The write of a whole file that has `known` lines and bytes, if `check` raises nothing."""
+
+    known: tuple[int, int]
+    content: str
+    check: Callable[[], None]
+
+    def revise(self, now: Source) -> WholeRevision:
+        if (now.line_count, now.size) != self.known:
+            raise StatsMismatch(*self.known, now.line_count, now.size, now.version)
+        self.check()
+        base = now.whole()
+        text = whole_text(base, self.content).replace("\r\n", "\n")
+        newline = base.dominant_newline
+        new = newline.join(base.encoding.encode(part) for part in text.split("\n"))
+        change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
+        diff = unified(base, change, str(self.path))
+        return WholeRevision(base, change, base.edited(change), diff)
 
 
 def _uncertain(draft: Draft, terms: Terms, member: Member) -> str | None:

@@ -188,42 +188,25 @@ class Undoing:
         if entry is None:
             raise self._not_found(member, edit_id)
         authorized(self._set.files, member, entry.path, "write", "read")
-        ticket = (self._set.clock(), tool)
-        job = Job(member, tool, entry.path, ticket, undoes=edit_id)
         seen: list[Text] = []
         lines: list[tuple[int, int]] = []
-
-        def still() -> None:
-            self._check_stands(member, entry)
-
+        job = _UndoJob(
+            *(member, tool, entry.path, (self._set.clock(), tool)),
+            undoes=edit_id,
+            undoing=self,
+            entry=entry,
+            seen=seen,
+            lines=lines,
+        )
         if entry.kind == "notes":
-            return self._notes.desk.undoing.undo(job, entry, still)
-
-        def make_new() -> _Back:
-            still()
-            return self._created_again(entry)
-
-        def make(now: Source) -> _Back:
-            try:
-                return self._back(entry, now, lines)
-            except (ContentChanged, AmbiguousMatch):
-                start, stop = lines[0] if lines else (0, 0)
-                first = min(start, now.line_count)
-                last = min(max(first, stop), first + _SHOWN, now.line_count)
-                seen[:] = [now.around(first, last)]
-                lines[:] = [(first, last)]
-                raise
-
-        def make_nothing(now: Source) -> _Back:
-            return self._removed(entry, now)
-
+            return self._notes.desk.undoing.undo(job, entry, job.precondition)
         try:
             if entry.kind == "remove":
-                written = self._writer.create(job, make_new)
+                written = self._writer.create(job)
             elif entry.kind == "create":
-                written = self._writer.remove(job, make_nothing, still)
+                written = self._writer.remove(job)
             else:
-                written = self._writer.write(job, make, still=still)
+                written = self._writer.write(job)
         except FileNotFound:
             return NotUndone(entry, self._drafting.missing(member, entry.path))
         except Refusal as refusal:
@@ -244,7 +227,7 @@ class Undoing:
         reason = self._set.journal.why_missing(edit_id)
         return EditNotFound(edit_id, reason, self._history.newest(member))
 
-    def _check_stands(self, member: Member, entry: Entry) -> None:
+    def check_stands(self, member: Member, entry: Entry) -> None:
         """Raise unless the edit was made and was not taken back; call it in the file's turn."""
         now = self._set.journal.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
@@ -258,7 +241,7 @@ class Undoing:
         if by:
             raise ContentChanged(f"it was taken back by edit {by}", undone_by=by)
 
-    def _back(self, entry: Entry, now: Source, lines: list[tuple[int, int]]) -> _Back:
+    def back(self, entry: Entry, now: Source, lines: list[tuple[int, int]]) -> _Back:
         """The way back on the text as it is now; `lines` is told where it was looked for."""
         inverse, path = entry.inverse, entry.path
         if now.digest == entry.after:
@@ -331,14 +314,14 @@ class Undoing:
             last = later
         return None
 
-    def _created_again(self, entry: Entry) -> _Back:
+    def created_again(self, entry: Entry) -> _Back:
         content = entry.inverse.apply(b"")
         after = Snapshot.of(content, self._set.named(entry.path))
         nothing = Snapshot(b"", replace(after.encoding, bom=b""))
         diff = unified(nothing, entry.inverse, str(entry.path), created=True)
         return _Back(nothing, entry.inverse, after, diff, "exact")
 
-    def _removed(self, entry: Entry, now: Source) -> _Back:
+    def removed(self, entry: Entry, now: Source) -> _Back:
         if now.digest != entry.after or self._set.files.resolve(entry.path) != entry.path:
             writes = between(self._set.journal, entry.path, entry.after, now.digest)
             later = None if writes is None else tuple(write.edit_id for write in writes)
@@ -347,6 +330,42 @@ class Undoing:
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         diff = unified(base, change, str(entry.path), removed=True)
         return _Back(base, change, Snapshot(b"", base.encoding), diff, "exact")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _UndoJob(Job["_Back"]):
+    """The write that takes an edit back.
+
+    Where the file refuses it, `seen` gets the text at its place, and `lines` which that are.
+    """
+
+    undoing: Undoing
+    entry: Entry
+    seen: list[Text]
+    lines: list[tuple[int, int]]
+
+    def precondition(self) -> None:
+        self.undoing.check_stands(self.member, self.entry)
+
+    def revise(self, now: Source) -> _Back:
+        if self.entry.kind == "create":
+            return self.undoing.removed(self.entry, now)
+        try:
+            return self.undoing.back(self.entry, now, self.lines)
+        except (ContentChanged, AmbiguousMatch):
+            start, stop = self.lines[0] if self.lines else (0, 0)
+            first = min(start, now.line_count)
+            last = min(max(first, stop), first + _SHOWN, now.line_count)
+            self.seen[:] = [now.around(first, last)]
+            self.lines[:] = [(first, last)]
+            raise
+
+    def create(self) -> _Back:
+        return (
+            self.undoing.created_again(self.entry)
+            if self.entry.kind == "remove"
+            else super().create()
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.backends.snapshots import ShownLines
@@ -159,9 +160,33 @@ class Reading:
         return ShownLines(self.version, self.total_lines, runs)
 
 
+class Revision(Protocol):
+    """A change of a text that is, or is to be, written."""
+
+    @property
+    def base(self) -> Text:
+        """The text before."""
+        ...
+
+    @property
+    def change(self) -> ChangeSet:
+        """The change of it."""
+        ...
+
+    @property
+    def after(self) -> Text:
+        """The text after."""
+        ...
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diff."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Revision:
-    """A change of a whole file that no request stands for (an overwrite)."""
+class WholeRevision:
+    """A revision of a whole file that no request stands for (an overwrite)."""
 
     base: Snapshot
     change: ChangeSet

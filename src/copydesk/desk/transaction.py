@@ -7,15 +7,17 @@ of several files, all are written or every one holds its old bytes, unless Unset
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeGuard, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Entry, Journal, State, Version
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
+from copydesk.desk.outcome import Revision
 from copydesk.desk.recovery import Recovery, Turns, kept_and_new
 from copydesk.desk.visibility import authorized
 from copydesk.errors import (
@@ -35,54 +37,30 @@ from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text, whole
+from copydesk.text.snapshot import Snapshot, whole
 from copydesk.text.source import Source
 
 ATTEMPTS = 10
 """How often a write starts again when another program wrote in the meantime."""
 
 
-class Made(Protocol):
-    """What is to be written: a change of a text, and its diff."""
-
-    @property
-    def base(self) -> Text:
-        """The text before."""
-        ...
-
-    @property
-    def change(self) -> ChangeSet:
-        """The change of it."""
-        ...
-
-    @property
-    def after(self) -> Text:
-        """The text after."""
-        ...
-
-    @property
-    def diff(self) -> bytes:
-        """The unified diff."""
-        ...
-
-
-M = TypeVar("M", bound=Made)
+R = TypeVar("R", bound=Revision)
 
 
 @dataclass(frozen=True, slots=True)
-class Written(Generic[M]):
+class Written(Generic[R]):
     """What was made and written; `edit_id` is 0 when nothing changed, and nothing was written.
 
     `digest` is the SHA-256 of the file after, in hex.
     """
 
-    made: M
+    made: R
     edit_id: int
     digest: str
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WriteRequest:
     """One write: who, with what tool, where, in what order among those that wait.
 
     `undoes` is the edit that it takes back, 0 for none.
@@ -106,6 +84,38 @@ class Job:
         return (self.hunk_id, self.ticket[0]) if self.hunk_id else None
 
 
+@dataclass(frozen=True)
+class Job(WriteRequest, ABC, Generic[R]):
+    """A write of one file, and how its content is made; its methods are called under the lock."""
+
+    def precondition(self) -> None:
+        """Raise a refusal where nothing may be written any more; called before anything else."""
+
+    @abstractmethod
+    def revise(self, now: Source) -> R:
+        """The revision of the file as it is now; called again when that moves on."""
+
+    def create(self) -> R:
+        """The revision where there is no file; a job that only revises raises FileNotFound."""
+        raise FileNotFound
+
+    def committed(self) -> None:
+        """Called when the file is written; what it raises does not take the write back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewFile(Job[R]):
+    """The write of a file that is not there; one that is there is refused."""
+
+    revision: R
+
+    def revise(self, now: Source) -> R:
+        raise FileExists(now.size)
+
+    def create(self) -> R:
+        return self.revision
+
+
 class Writer:
     """Writes files one at a time each, through the journal."""
 
@@ -121,82 +131,58 @@ class Writer:
         self._files, self._turns, self._journal = files, turns, journal
         self._clock, self._named, self._approving = clock, named, approving
 
-    def write(
-        self,
-        job: Job,
-        make: Callable[[Source], M],
-        make_new: Callable[[], M] | None = None,
-        still: Callable[[], None] = lambda: None,
-        then: Callable[[], None] = lambda: None,
-    ) -> Written[M]:
-        """Write what `make` makes of the file as it is in its turn.
+    def write(self, job: Job[R]) -> Written[R]:
+        """Write the job's revision of the file, or its new file where there is none."""
+        return self._locked(job, "write", "file", self._revise)
 
-        `make_new` is asked when there is no file. `still` is called in the turn
-        before anything else and may refuse; `then` after the write, in the turn.
-        """
+    def create(self, job: Job[R]) -> Written[R]:
+        """Write a file that does not exist; raises FileExists and NotAFile."""
+        return self._locked(job, "create", "directory", self._create)
+
+    def remove(self, job: Job[R]) -> Written[R]:
+        """Remove the file; the job's revision is the one that takes all of it away."""
+        return self._locked(job, "remove", "file", self._remove)
+
+    def _locked(
+        self,
+        job: Job[R],
+        operation: str,
+        what: str,
+        attempt: Callable[[Job[R], RelPath], Written[R]],
+    ) -> Written[R]:
+        """The attempt under the lock of the file, again while other programs write to it."""
         for _ in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
             with self._turns.of(real, job.ticket, job.caller):
-                still()
+                job.precondition()
                 try:
-                    written = self._write_in_turn(job, real, make, make_new)
+                    written = attempt(job, real)
                 except TargetMoved:
                     continue
                 with suppress(Refusal):  # it is written, and the journal settles the rest
-                    then()
+                    job.committed()
                 return written
-        raise Failed("write", "the file is changed by another program again and again")
+        raise Failed(operation, f"the {what} is changed by another program again and again")
 
-    def create(self, job: Job, make_new: Callable[[], M]) -> Written[M]:
-        """Write a file that does not exist; raises FileExists and NotAFile."""
-        for _ in range(ATTEMPTS):
-            real = authorized(self._files, job.member, job.path, "write", "read")
-            with self._turns.of(real, job.ticket, job.caller):
-                try:
-                    return self._create_in_turn(job, real, make_new())
-                except TargetMoved:
-                    continue
-        raise Failed("create", "the directory is changed by another program again and again")
-
-    def remove(
-        self, job: Job, make: Callable[[Source], M], still: Callable[[], None]
-    ) -> Written[M]:
-        """Remove the file in its turn; `make` gives the change that takes all of it away.
-
-        `still` is called in the turn before anything else; both may refuse.
-        """
-        for _ in range(ATTEMPTS):
-            real = authorized(self._files, job.member, job.path, "write", "read")
-            with self._turns.of(real, job.ticket, job.caller):
-                still()
-                try:
-                    return self._remove_in_turn(job, real, make)
-                except TargetMoved:
-                    continue
-        raise Failed("remove", "the file is changed by another program again and again")
-
-    def _write_in_turn(
-        self,
-        job: Job,
-        real: RelPath,
-        make: Callable[[Source], M],
-        make_new: Callable[[], M] | None,
-    ) -> Written[M]:
+    def _revise(self, job: Job[R], real: RelPath) -> Written[R]:
         with ExitStack() as held:
             try:
-                opened = held.enter_context(self._files.text(job.path, self._named))
+                opened = self._opened(job, real, held)
             except FileNotFound:
-                if make_new is None:
-                    raise
-                return self._create_in_turn(job, real, make_new())
-            _require(opened.real == real)
-            if opened.stamp.nlink > 1:
-                opened = held.enter_context(self._linked(job, opened))
-            return self._replace(job, opened, make(opened.source))
+                return self._create(job, real)
+            return self._replace(job, opened, job.revise(opened.source))
+
+    def _opened(self, job: WriteRequest, real: RelPath, held: ExitStack) -> OpenText:
+        """The file that was locked, open; raises TargetMoved when it is another one now."""
+        opened = held.enter_context(self._files.text(job.path, self._named))
+        _require(opened.real == real)
+        if opened.stamp.nlink > 1:
+            opened = held.enter_context(self._linked(job, opened))
+        return opened
 
     @contextmanager
-    def _linked(self, job: Job, named: OpenText) -> Generator[OpenText]:
+    def _linked(self, job: WriteRequest, named: OpenText) -> Generator[OpenText]:
         """A file with several names has a lane of its own besides that of the name."""
         lane = named.stamp
         with (
@@ -207,7 +193,7 @@ class Writer:
             _require((opened.stamp.dev, opened.stamp.ino) == (lane.dev, lane.ino))
             yield opened
 
-    def _replace(self, job: Job, opened: OpenText, made: M) -> Written[M]:
+    def _replace(self, job: WriteRequest, opened: OpenText, made: R) -> Written[R]:
         if made.base.unchanged_by(made.change):
             return Written(made, 0, made.base.digest)
         self._approving.check(job.member, job.plan, opened.real, made, created=False)
@@ -253,7 +239,8 @@ class Writer:
         self._journal.close_entry(ids[0], "done")
         return Written(made, ids[0], digests[0])
 
-    def _create_in_turn(self, job: Job, real: RelPath, made: M) -> Written[M]:
+    def _create(self, job: Job[R], real: RelPath) -> Written[R]:
+        made = job.create()
         after = whole(made.after)
         self._approving.check(job.member, job.plan, real, made, created=True)
         entry = self._entry(job, real, made, after.digest, created=True)
@@ -269,13 +256,10 @@ class Writer:
         self._journal.close_entry(edit_id, "done")
         return Written(made, edit_id, after.digest)
 
-    def _remove_in_turn(self, job: Job, real: RelPath, make: Callable[[Source], M]) -> Written[M]:
+    def _remove(self, job: Job[R], real: RelPath) -> Written[R]:
         with ExitStack() as held:
-            opened = held.enter_context(self._files.text(job.path, self._named))
-            _require(opened.real == real)
-            if opened.stamp.nlink > 1:
-                opened = held.enter_context(self._linked(job, opened))
-            made = make(opened.source)
+            opened = self._opened(job, real, held)
+            made = job.revise(opened.source)
             self._approving.check(job.member, job.plan, real, made, created=False)
             entry = replace(self._entry(job, real, made, "", created=False), kind="remove")
             check_cancelled()
@@ -305,12 +289,14 @@ class Writer:
             self._journal.close_all(edit_ids, "failed")
         return False
 
-    def _entry(self, job: Job, real: RelPath, made: Made, after: str, *, created: bool) -> Entry:
+    def _entry(
+        self, job: WriteRequest, real: RelPath, made: Revision, after: str, *, created: bool
+    ) -> Entry:
         return entry_of(job, real, made, after, self._clock(), created=created)
 
 
 def entry_of(
-    job: Job, real: RelPath, made: Made, after: str, time_ms: int, *, created: bool
+    job: WriteRequest, real: RelPath, made: Revision, after: str, time_ms: int, *, created: bool
 ) -> Entry:
     """The entry of what is about to be written; `after` is the SHA-256 of the text after."""
     return Entry(
@@ -353,7 +339,7 @@ def _require(still: bool) -> None:
         raise TargetMoved
 
 
-Step = tuple[Job, Made]
+Step = tuple[WriteRequest, Revision]
 
 
 @dataclass(frozen=True, slots=True)

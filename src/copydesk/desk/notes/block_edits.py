@@ -11,8 +11,8 @@ from copydesk.desk.backends.api import Entry
 from copydesk.desk.context import Setting
 from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.notebook_access import Notes
-from copydesk.desk.outcome import Revision
-from copydesk.desk.transaction import ATTEMPTS, Committing, Job, Rewriting, Stopped
+from copydesk.desk.outcome import WholeRevision
+from copydesk.desk.transaction import ATTEMPTS, Committing, Rewriting, Stopped, WriteRequest
 from copydesk.edit.notes.draft import (
     BlockDraft,
     DocumentText,
@@ -253,7 +253,7 @@ class NotesWriting:
 
     def write(
         self,
-        job: Job,
+        job: WriteRequest,
         make: Callable[[], Ready],
         still: Callable[[], None] = _nothing,
         then: Callable[[], None] = _nothing,
@@ -275,7 +275,7 @@ class NotesWriting:
         raise changed or Failed("write", "the notes are changed by another program again and again")
 
     def _attempt(
-        self, job: Job, ready: Ready, still: Callable[[], None], then: Callable[[], None]
+        self, job: WriteRequest, ready: Ready, still: Callable[[], None], then: Callable[[], None]
     ) -> BlocksWritten:
         paths = [document.path for document in ready.documents] or [ready.path]
         self._notes.check(job.member, "write", paths)
@@ -300,7 +300,7 @@ class NotesWriting:
                 then()
             return made
 
-    def _approve(self, job: Job, ready: Ready) -> None:
+    def _approve(self, job: WriteRequest, ready: Ready) -> None:
         """Raise where a person has to see all of it first, and has not approved it."""
         if not ready.documents:
             return
@@ -316,7 +316,7 @@ class NotesWriting:
             others=reals[1:],
         )
 
-    def _in_files(self, job: Job, ready: Ready, held: ExitStack) -> BlocksWritten:
+    def _in_files(self, job: WriteRequest, ready: Ready, held: ExitStack) -> BlocksWritten:
         documents = {self._set.files.resolve(one.path): one for one in ready.documents}
         opened = self._opened(job, documents, held)
         rewritings = [
@@ -339,7 +339,7 @@ class NotesWriting:
         return BlocksWritten(ready, done, edit_ids)
 
     def _opened(
-        self, job: Job, documents: dict[RelPath, DocumentText], held: ExitStack
+        self, job: WriteRequest, documents: dict[RelPath, DocumentText], held: ExitStack
     ) -> dict[RelPath, OpenText]:
         """The files that are there, open, as they were prepared on; raises TargetMoved."""
         there = [real for real, document in documents.items() if not document.created]
@@ -367,7 +367,7 @@ class NotesWriting:
             raise TargetMoved()
         return opened
 
-    def _in_store(self, job: Job, ready: Ready) -> BlocksWritten:
+    def _in_store(self, job: WriteRequest, ready: Ready) -> BlocksWritten:
         """What the store writes by itself: recorded before, and the way back after."""
         journal = self._set.journal
         check_cancelled()
@@ -387,7 +387,7 @@ class NotesWriting:
         journal.close_entry(edit_id, "done")
         return BlocksWritten(ready, done, (edit_id,))
 
-    def _entry(self, job: Job, ready: Ready) -> Entry:
+    def _entry(self, job: WriteRequest, ready: Ready) -> Entry:
         """The entry of what a store is about to write; it has no file to be judged by."""
         now_ms = self._set.clock()
         before, after = map(_joined, (ready.prepared.before, ready.prepared.after))
@@ -423,9 +423,9 @@ def _joined(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
 
-def _job(job: Job, document: DocumentText) -> Job:
+def _job(job: WriteRequest, document: DocumentText) -> WriteRequest:
     return replace(job, path=document.path)
 
 
-def _revision(document: DocumentText) -> Revision:
-    return Revision(document.base, document.change, document.after, document.diff)
+def _revision(document: DocumentText) -> WholeRevision:
+    return WholeRevision(document.base, document.change, document.after, document.diff)

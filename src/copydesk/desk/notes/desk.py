@@ -18,7 +18,7 @@ from copydesk.desk.notes.block_edits import (
 )
 from copydesk.desk.notes.notebook_access import Content, Info, Infos, Notes, Written
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.transaction import Job
+from copydesk.desk.transaction import WriteRequest
 from copydesk.edit.notes.draft import BlockDraft, DocumentText, digest_of_texts, joined, rewritten
 from copydesk.edit.notes.plan import as_item
 from copydesk.edit.notes.slices import select
@@ -40,7 +40,9 @@ class NotesUndoing:
     def __init__(self, planning: Planning, writing: NotesWriting) -> None:
         self._planning, self._writing = planning, writing
 
-    def undo(self, job: Job, entry: Entry, still: Callable[[], None]) -> Undone | NotUndone:
+    def undo(
+        self, job: WriteRequest, entry: Entry, still: Callable[[], None]
+    ) -> Undone | NotUndone:
         """Take the edit back on the blocks as they are; `still` says in the turn that it stands.
 
         What the store refuses comes back as NotUndone.
@@ -186,7 +188,7 @@ class NotesDesk:
 
     def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
         """Make all hunks of a block diff, or none; as `draft`, done."""
-        job = Job(member, tool, request.path, (self._set.clock(), tool))
+        job = WriteRequest(member, tool, request.path, (self._set.clock(), tool))
         return _done(self._writing.write(job, lambda: self._planning.ready(member, request)))
 
     def apply(
@@ -197,7 +199,7 @@ class NotesDesk:
         Raises ContentChanged where a text that it takes away unnamed is another one.
         """
         path = plan.request.path
-        job = Job(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
+        job = WriteRequest(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         return _done(self._writing.write(job, lambda: self._planned(member, plan), still, then))
 
     def planned(self, member: Member, plan: Plan) -> BlockDraft:
@@ -224,7 +226,9 @@ class NotesDesk:
             changes = [self._appending(member, target_id, markdown)]
             return self._planning.prepared(member, changes, self._notes.path(member, target))
 
-        job = Job(member, tool, self._notes.path(member, target), (self._set.clock(), tool))
+        job = WriteRequest(
+            member, tool, self._notes.path(member, target), (self._set.clock(), tool)
+        )
         made = self._writing.write(job, make)
         return _written(made, target, made.done.ids[0] if made.done.ids else ())
 
@@ -315,7 +319,7 @@ class NotesDesk:
         self, member: Member, tool: str, make: Callable[[], Ready], box: str
     ) -> Written:
         path = make().path  # what cannot be made is refused before anything is recorded
-        job = Job(member, tool, path, (self._set.clock(), tool))
+        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
         made = self._writing.write(job, make)
         if not made.done.ids:
             raise Failed("tell the id", f"{path} is written, but its ids could not be read")
