@@ -509,7 +509,7 @@ class Transactions:
     def _context(
         self, plan: Plan, file: _File, draft: Draft, base: Snapshot | None
     ) -> ContextMatch:
-        """OutcomeKind the plan stands in the file as it was read, which is `base` if that is at hand."""
+        """How the plan stands in the file as it was read, which is `base` if that is at hand."""
         is_new = file.opened is None and plan.base_digest is None
         if is_new or digest_of(draft.diff) == plan.diff_digest:
             return "exact"
