@@ -83,11 +83,22 @@ def pytest_sessionfinish(session: object) -> None:
         (RECORDS / f"calls-{os.getpid()}.json").write_text(json.dumps(rows))
 
 
-def record() -> int:
-    """Run the fast tests once; return pytest's exit status."""
+def record(tests: list[str]) -> int:
+    """Run the fast tests, or these, once; return pytest's exit status."""
     shutil.rmtree(RECORDS, ignore_errors=True)
     env = os.environ | {"COPYDESK_RECORD_CALLS": "1", "PYTHONPATH": str(ROOT / "scripts")}
-    command = [sys.executable, "-m", "pytest", "-n", "auto", "-m", "not slow", "-p", "mutate"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "auto",
+        "-m",
+        "not slow",
+        "-p",
+        "mutate",
+        *tests,
+    ]
     return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
 
 
@@ -277,10 +288,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=0, help="how many, at random (default 100)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="files whose path has this")
+    parser.add_argument("--tests", nargs="*", default=[], help="record: these files alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.action == "record":
-        return record()
+        return record(args.tests)
     return run(args.count or (0 if args.only else 100), args.seed, args.only, args.jobs)
 
 
