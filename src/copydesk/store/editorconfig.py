@@ -4,7 +4,7 @@ The globs are those of the EditorConfig specification: `*`, `**`, `?`, `[abc]`, 
 `{a,b}` (nested too), `{1..3}`, and a backslash before any of them; what is not closed, or
 has no comma, stands for itself. Invariants: nothing above the root is read; a match takes
 the length of the glob times the length of the path, since globs come from the files of a
-workspace (`docs/decisions/0013-globs-of-editorconfig.md`).
+workspace (`docs/decisions/0016-globs-of-editorconfig.md`).
 """
 
 from __future__ import annotations
