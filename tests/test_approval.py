@@ -437,13 +437,9 @@ def test_unapproved_bytes_are_never_written(desk: OpenWorkspace, tmp_path: Path)
 def test_unapproved_bytes_are_never_written_in_thousands_of_tries(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
-    written = refused = 0
-    for _ in range(5):  # until there were enough of both, on a machine of any speed
-        more, fewer = race(desk, tmp_path, 3_000)
-        written, refused = written + more, refused + fewer
-        if min(written, refused) > 100:
-            return
-    pytest.fail(f"{written} written and {refused} refused of 15,000")
+    written, refused = race(desk, tmp_path, 3_000)
+    assert written > 100, (written, refused)
+    assert refused > 100, (written, refused)
 
 
 def test_decisions_and_applies_at_once_write_only_what_was_approved(

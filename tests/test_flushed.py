@@ -202,8 +202,6 @@ def settled(server: RedisServer, name: str, root: Path, wanted: tuple[str, ...])
         for file in FILES:
             facts = {"path": file, "content": "last\n", "apply": "auto"}
             done = outcome(opened, "prepare_file_append", **facts)
-            if not done.get("changed"):  # who finds a group open has it settled, and comes again
-                done = outcome(opened, "prepare_file_append", **facts)
             assert done.get("changed"), done
         written = {file for file in wanted if MINE in (root / file).read_text()}
         assert written in (set(), set(wanted))
