@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.app.intraline import LONG, intraline, pair_lines
 from copydesk.app.web import markup
 from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.app.web.diff_view import table
-from copydesk.app.web.intraline import intraline, pair_lines
 from copydesk.app.web.markup import ENVIRONMENT, hidden_in, plain, verbatim, visible
-from copydesk.app.web.render_line import LONG, highlight, render_line
+from copydesk.app.web.render_line import highlight, render_line
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot

@@ -331,3 +331,30 @@ def test_nothing_is_approved_on_the_terminal_that_was_not_shown(
     shown = agent.desk.review.show(agent.member("local"), again)
     assert run("approve", again, "--after", shown.after[:12])[0] == 0
     assert apply(agent, again)["status"] == "ok"
+
+
+def test_a_long_line_shows_what_changes_in_it(
+    agent: OpenWorkspace, run: Run, tmp_path: Path
+) -> None:
+    """The terminal leaves out what stays of a long line; nothing that changes."""
+    (tmp_path / "a.txt").write_text(f"one\n{'a ' * 400_000}old{' b' * 400_000}\nthree\n")
+    hunk = plan(agent, 2, f"{'a ' * 400_000}new{' b' * 400_000}\n")
+    status, out, _ = run("review", stdin="q\n")
+    assert status == 0
+    assert len(out) < 3_000
+    assert "a old b" in out
+    assert "a new b" in out
+    assert "unchanged characters" in out
+    assert "[y,w,n" in out
+    status, out, _ = run("approve", hunk)
+    assert status == 0
+    assert "a new b" in out
+    assert apply(agent, hunk)["status"] == "ok"
+
+
+def test_a_line_that_changes_all_over_is_not_left_out(agent: OpenWorkspace, run: Run) -> None:
+    """Lines without a counterpart, or with too many changes for the room, are shown whole."""
+    plan(agent, 3, f"{'word ' * 1_000}\n{'other ' * 25_000}\n")
+    _, out, _ = run("review", stdin="q\n")
+    assert "word " * 1_000 in out
+    assert "[a,n" in out

@@ -27,7 +27,9 @@ HIDDEN: Final = re.compile(
 _BREAKS = re.compile("[\t\n]")
 _STYLES = {"+": "32", "-": "31", "@": "36"}
 _HEAD = ("diff ", "index ", "--- ", "+++ ", "new file ", "deleted file ")
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+HUNK_HEAD: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+"""The head of a hunk of a unified diff; groups: how many old and new lines, None for one."""
+
 _PATIENCE_SECONDS = 0.5
 _BEAT_SECONDS = 0.1
 
@@ -61,7 +63,7 @@ def diff(text: str, coloured: bool) -> str:
     painted: list[str] = []
     old = new = 0  # how many lines of the hunk are still to come, on each side
     for one in shown.split("\n"):
-        hunk = _HUNK.match(one)
+        hunk = HUNK_HEAD.match(one)
         if old > 0 or new > 0:
             old -= one[:1] in (" ", "-")
             new -= one[:1] in (" ", "+")

@@ -53,7 +53,7 @@ from copydesk.tools.compat import compat
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes import notes
 from copydesk.tools.notes_answer import Kept, NoteAnswer
-from copydesk.tools.report import Lang, Report, shown_diff
+from copydesk.tools.report import Lang, Report, diff_text
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class OpenWorkspace(Closing):
         shown = self.desk.show(self.member(member), hunk_id)
         report = reports.planned(shown.plan.tool, shown, lang)
         if report.fields.pop("diff_truncated", False):  # a person is shown all of it
-            diff, _ = shown_diff(shown.draft.diff, shown.draft.base.encoding, whole=True)
+            diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
             report = replace(report, diff=diff)
         return approvals.with_decision(report, self.desk.review.decision(shown.plan))
 

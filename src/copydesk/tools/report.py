@@ -138,15 +138,21 @@ class Report:
         return {**self.fields, **self.content}
 
 
-def shown_diff(diff: bytes, encoding: Encoding, *, whole: bool = False) -> tuple[str, bool]:
-    """The diff as text, and whether it was cut. Paths are UTF-8, lines in the file's encoding.
+def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
+    """The diff as text, and whether it was cut."""
+    return cut_diff(diff_text(diff, encoding))
 
-    `whole`: nothing is cut.
-    """
+
+def diff_text(diff: bytes, encoding: Encoding) -> str:
+    """All of a diff as text. Paths are UTF-8, lines in the file's encoding."""
     head, mark, body = diff.partition(b"\n@@ ")
     own = encoding if encoding.unit == 1 else UTF8  # wide ones are in UTF-8 there
-    text = head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
-    if whole or len(text) <= MOST_DIFF_CHARACTERS:
+    return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
+
+
+def cut_diff(text: str) -> tuple[str, bool]:
+    """The first lines of a diff that an answer has room for, and whether it was cut."""
+    if len(text) <= MOST_DIFF_CHARACTERS:
         return text, False
     kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1] or text[:MOST_DIFF_CHARACTERS]
     return kept, True

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
+from copydesk.app.intraline import short_diff
 from copydesk.app.terminal import out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -28,7 +29,7 @@ from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusa
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
-from copydesk.tools.report import Lang, shown_diff
+from copydesk.tools.report import Lang, diff_text
 
 
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
@@ -38,17 +39,18 @@ def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -
     shown = review.show(reviewer, hunk_id)
     if shown.refusal is not None:
         raise shown.refusal
-    _, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
+    text, was_cut = short_diff(shown, lang)
     facts = {"id": hunk_id, "after": shown.after}
     known = shown.after.startswith(after) if after else shown.state == "exact"
     if known and was_cut and not after:
         if not as_json:
             out(say("cli.approve_long", lang, facts) + "\n")
         raise ContentChanged("not all of the change was shown")
+    if not as_json and not after:
+        text = text if known else diff_text(shown.diff, shown.draft.base.encoding)
+        out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n")
     if not known:
         if not as_json:
-            text, _ = shown_diff(shown.diff, shown.draft.base.encoding, whole=True)
-            out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n")
             out(say("cli.approve_after", lang, facts) + "\n")
         raise ContentChanged("the file or the plan changed since it was shown")
     return review.approve(reviewer, hunk_id, shown.before, shown.after)
@@ -227,8 +229,7 @@ class _Review:
         """The keys that can be answered with."""
         whole = isinstance(shown.draft.base, Snapshot) and not shown.draft.created
         can = shown.refusal is None
-        _, was_cut = shown_diff(shown.diff, shown.draft.base.encoding)
-        was_cut = was_cut and self._whole != shown.plan.id
+        was_cut = short_diff(shown, self._lang)[1] and self._whole != shown.plan.id
         keys = "yw" if can and not was_cut else ""
         keys += "a" if was_cut else ""
         keys += "n"
@@ -263,8 +264,9 @@ class _Review:
             self._complain(plan.id, shown.refusal)
         elif shown.state == "drifted":
             self._say("cli.drifted")
-        whole = self._whole == plan.id
-        text, was_cut = shown_diff(shown.diff, shown.draft.base.encoding, whole=whole)
+        text, was_cut = short_diff(shown, self._lang)
+        if self._whole == plan.id:
+            text, was_cut = diff_text(shown.diff, shown.draft.base.encoding), False
         out(terminal.diff(text, self._coloured))
         if was_cut:
             self._say("cli.diff_cut")

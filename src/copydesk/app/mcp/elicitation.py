@@ -24,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from copydesk.app import terminal
+from copydesk.app.intraline import short_diff
 from copydesk.app.mcp.messages import capped, sendable
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -31,7 +32,7 @@ from copydesk.desk.member import SELF, Member
 from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
 from copydesk.tools.messages import say
-from copydesk.tools.report import Lang, shown_diff
+from copydesk.tools.report import Lang
 
 MOST_BYTES: Final = 8_000
 """A longer diff is not shown in a form, so it cannot be decided on there."""
@@ -55,7 +56,7 @@ def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Qu
         shown = opened.desk.review.show(_user(opened, member), hunk_id)
     except Refusal:
         return None
-    diff, cut = shown_diff(shown.diff, shown.draft.base.encoding)
+    diff, cut = short_diff(shown, lang)
     if cut or shown.refusal is not None or len(diff.encode("utf-8", "replace")) > MOST_BYTES:
         return None
     facts: dict[str, object] = {"id": hunk_id, "path": shown.plan.request.path, "owner": member}

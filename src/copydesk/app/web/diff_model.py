@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from copydesk.app.web.intraline import pair_lines
+from copydesk.app.intraline import pair_lines
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text

@@ -7,10 +7,10 @@ from typing import Final, Literal, NamedTuple
 
 from markupsafe import Markup
 
+from copydesk.app.intraline import Span, intraline, is_cut
 from copydesk.app.web.diff_model import DiffBlock, DiffLine, DiffModel, DiffRow
-from copydesk.app.web.intraline import Span, intraline
 from copydesk.app.web.markup import render
-from copydesk.app.web.render_line import Highlight, highlight, is_cut, render_line
+from copydesk.app.web.render_line import Highlight, highlight, render_line
 
 View = Literal["split", "unified"]
 

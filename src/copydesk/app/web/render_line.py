@@ -6,13 +6,13 @@ Invariant: what is left out is reported with its length, and never holds a mark 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, cast
 
 from markupsafe import Markup
 
-from copydesk.app.web.intraline import Span
+from copydesk.app.intraline import Span, windows
 from copydesk.app.web.markup import named, visible
 
 MOST_CHARACTERS: Final = 200_000
@@ -118,19 +118,6 @@ def _kind(token: str) -> str | None:
     return None
 
 
-LONG: Final = 1_000
-"""A line of more characters is shown in parts."""
-
-_AROUND: Final = 120
-"""So many characters are shown around what differs in a long line."""
-
-_MOST_MARKED: Final = 600
-"""So many characters at each end of what differs are shown, when it is longer itself."""
-
-
-_MOST_MARKS: Final = 20
-
-
 def render_line(
     text: str,
     colours: Sequence[Highlight] = (),
@@ -148,7 +135,7 @@ def render_line(
         return _marked(text, 0, len(text), colours, marked)
     parts: list[Markup] = []
     at = 0
-    for start, stop in _windows(text, marked):
+    for start, stop in windows(text, marked):
         if start > at:
             parts.append(_left_out(start - at))
         parts.append(_marked(text, start, stop, colours, marked))
@@ -156,43 +143,6 @@ def render_line(
     if at < len(text):
         parts.append(_left_out(len(text) - at))
     return Markup("").join(parts)
-
-
-def is_cut(text: str, marked: Sequence[Span]) -> bool:
-    """Whether rendering leaves out a marked part of the line, or any part if none is marked."""
-    shown = tuple(_windows(text, marked))
-    return any(
-        not any(low <= start and stop <= high for low, high in shown)
-        for start, stop in marked or ((0, len(text)),)
-    )
-
-
-def _windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
-    """The parts of the line that are shown, in order, with a gap between neighbours."""
-    if len(text) <= LONG:
-        yield 0, len(text)
-        return
-    wanted = [(0, _AROUND)]
-    for start, stop in marked[:_MOST_MARKS]:
-        if stop - start <= 2 * _MOST_MARKED:
-            wanted.append((start - _AROUND, stop + _AROUND))
-        else:
-            wanted += [
-                (start - _AROUND, start + _MOST_MARKED),
-                (stop - _MOST_MARKED, stop + _AROUND),
-            ]
-    if not marked:
-        wanted[0] = (0, LONG - _AROUND)
-    wanted.append((len(text) - _AROUND, len(text)))
-    low, high = 0, 0
-    for start, stop in wanted:
-        start, stop = max(start, 0), min(stop, len(text))
-        if start <= high:
-            high = max(high, stop)
-            continue
-        yield low, high
-        low, high = start, stop
-    yield low, high
 
 
 def _left_out(count: int) -> Markup:

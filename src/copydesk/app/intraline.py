@@ -1,13 +1,21 @@
-"""Which removed line stands beside which added one, and which words differ in the two."""
+"""Which removed line stands beside which added one, which words differ in the two, and which
+parts of a long line are shown.
+
+Invariant: what is left out of a line never holds a mark that fits.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from copydesk.app.terminal import HUNK_HEAD
+from copydesk.desk.review import Shown
 from copydesk.text.diff import align, same_after, same_before
+from copydesk.tools.messages import say
+from copydesk.tools.report import Lang, cut_diff, diff_text
 
 _MOST_CELLS: Final = 4_000
 """With more possible pairs, lines are paired in order instead of by similarity."""
@@ -20,6 +28,17 @@ _MOST_TOKENS: Final = 1_200
 
 _LONGEST_WORD: Final = 60
 """A longer one is marked in part."""
+
+LONG: Final = 1_000
+"""A line of more characters is shown in parts."""
+
+_AROUND: Final = 120
+"""So many characters are shown around what differs in a long line."""
+
+_MOST_MARKED: Final = 600
+"""So many characters at each end of what differs are shown, when it is longer itself."""
+
+_MOST_MARKS: Final = 20
 
 _WORDS: Final = re.compile(r"[^\W_]+|\s+|.", re.DOTALL)
 
@@ -92,6 +111,105 @@ def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
     if 3 * kept < min(len(old.strip()), len(new.strip())):
         return [], []
     return _bridged(old, _spans(gone)), _bridged(new, _spans(come))
+
+
+def windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
+    """The parts of the line that are shown, in order, with a gap between neighbours."""
+    if len(text) <= LONG:
+        yield 0, len(text)
+        return
+    wanted = [(0, _AROUND)]
+    for start, stop in marked[:_MOST_MARKS]:
+        if stop - start <= 2 * _MOST_MARKED:
+            wanted.append((start - _AROUND, stop + _AROUND))
+        else:
+            wanted += [
+                (start - _AROUND, start + _MOST_MARKED),
+                (stop - _MOST_MARKED, stop + _AROUND),
+            ]
+    if not marked:
+        wanted[0] = (0, LONG - _AROUND)
+    wanted.append((len(text) - _AROUND, len(text)))
+    low, high = 0, 0
+    for start, stop in wanted:
+        start, stop = max(start, 0), min(stop, len(text))
+        if start <= high:
+            high = max(high, stop)
+            continue
+        yield low, high
+        low, high = start, stop
+    yield low, high
+
+
+def is_cut(text: str, marked: Sequence[Span]) -> bool:
+    """Whether `windows` leaves out a marked part of the line, or any part if none is marked."""
+    shown = tuple(windows(text, marked))
+    return any(
+        not any(low <= start and stop <= high for low, high in shown)
+        for start, stop in marked or ((0, len(text)),)
+    )
+
+
+def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
+    """The diff with long lines shortened to what changes in them, and whether it was cut."""
+    text = diff_text(shown.diff, shown.draft.base.encoding)
+    return cut_diff(shorten(text, lambda count: say("cli.left_out", lang, {"count": count})))
+
+
+def shorten(diff: str, left_out: Callable[[int], str]) -> str:
+    """A unified diff with the unchanged parts of long lines left out.
+
+    `left_out` gives the words for a number of characters.
+    """
+    made: list[str] = []
+    old: list[str] = []
+    new: list[str] = []
+    left = [0, 0]  # lines of the hunk that are still to come, of the old and of the new text
+
+    def flush() -> None:
+        spans: dict[tuple[str, int], list[Span]] = {}
+        for i, j in pair_lines(old, new) if any(len(one) > LONG for one in old + new) else ():
+            if i is not None and j is not None:
+                spans["-", i], spans["+", j] = intraline(old[i], new[j])
+                if spans["-", i] or spans["+", j]:
+                    spans["-", i], spans["+", j] = (
+                        marked or [(0, 0)] for marked in (spans["-", i], spans["+", j])
+                    )
+        for sign, lines in (("-", old), ("+", new)):
+            for number, line in enumerate(lines):
+                marked = spans.get((sign, number), [])
+                cut = is_cut(line, marked)
+                made.append(sign + (line if cut else _parts(line, marked, left_out)))
+            lines.clear()
+
+    for line in diff.split("\n"):
+        sign, hunk = line[:1], HUNK_HEAD.match(line)
+        if sign in ("-", "+") and sum(left) > 0:
+            (old if sign == "-" else new).append(line[1:])
+            left[sign == "+"] -= 1
+            continue
+        if sign == "\\" and (old or new):
+            (new or old)[-1] += f"\n{line}"
+            continue
+        flush()
+        if hunk and sum(left) <= 0:
+            left = [int(hunk[1] or 1), int(hunk[2] or 1)]
+        elif sign == " ":
+            left = [count - 1 for count in left]
+        made.append(_parts(line, [], left_out))
+    flush()
+    return "\n".join(made)
+
+
+def _parts(line: str, marked: Sequence[Span], left_out: Callable[[int], str]) -> str:
+    """The windows of a line, with the length of each gap."""
+    parts: list[str] = []
+    at = 0
+    for start, stop in windows(line, marked):
+        parts += [left_out(start - at)] if start > at else []
+        parts.append(line[start:stop])
+        at = stop
+    return "".join(parts) + (left_out(len(line) - at) if at < len(line) else "")
 
 
 def _into_word(kept: str, *differs: str) -> int:
