@@ -154,6 +154,8 @@ def test_auto_plans_and_says_why(desk: OpenWorkspace, tmp_path: Path) -> None:
     answer = call(desk, "ann", "prepare_file_append", path="a.txt", content="x", apply="auto")
     assert (answer["status"], answer["auto_apply"]) == ("ok", "declined")
     assert answer["auto_apply_reason"] == "APPROVAL_REQUIRED"
+    refused = call(desk, "ann", "apply_file_modification", hunk_id=answer["hunk_id"])
+    assert refused["summary"] in answer["summary"]  # in the words of an apply
     assert (tmp_path / "a.txt").read_text() == TEXT
 
 

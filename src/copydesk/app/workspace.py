@@ -272,7 +272,8 @@ class OpenWorkspace(Closing):
         """The answer, with a notice of state that was lost; each loss is reported once."""
         if not isinstance(answer, Report | Envelope | NoteAnswer):
             return answer
-        words = [words_of_loss(path, loss, lang) for path, loss in self._backend.losses.take()]
+        losses = dict.fromkeys(self._backend.losses.take())  # several stores may report one
+        words = [words_of_loss(path, loss, lang) for path, loss in losses]
         if not words:
             return answer
         return approvals.with_notices(answer, "state_lost", [*words], words)

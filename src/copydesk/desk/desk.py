@@ -41,6 +41,7 @@ from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms, check_no_patch
 from copydesk.errors import (
     FileNotFound,
+    Refusal,
     StatsMismatch,
     WrongMode,
     WrongOwner,
@@ -106,15 +107,17 @@ class Desk:
         plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)
         declined: str | None = None
+        refusal: Refusal | None = None
         if terms.auto:
             declined = _uncertain(draft, terms, member)
             if declined is None:
                 outcome = self._applying.write(member, plan, draft.base)
                 if isinstance(outcome, Applied):
                     return outcome
-                declined = outcome.refusal.code
+                refusal = outcome.refusal
+                declined = refusal.code
         self._drafting.remember_planned(draft.base, plan.request.path)
-        return Planned(plan, draft, declined)
+        return Planned(plan, draft, declined, refusal)
 
     def read(
         self, member: Member, path: RelPath, range_text: str = "", most_lines: int = MOST_LINES

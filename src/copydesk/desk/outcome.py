@@ -23,11 +23,16 @@ from copydesk.text.snapshot import Snapshot, Text
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan waits. `declined`: why `auto` did not write, when it was asked for."""
+    """A plan waits.
+
+    `declined`: why `auto` did not write, when it was asked for; `refusal`: the one that
+    it met when it tried.
+    """
 
     plan: Plan
     draft: Draft
     declined: str | None = None
+    refusal: Refusal | None = None
 
     @property
     def id(self) -> str:

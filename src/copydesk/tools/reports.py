@@ -78,9 +78,10 @@ def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> 
         fields |= report_fields.plan_evidence(draft)
     summary = say(_planned_saying(draft), lang, report_fields.numbers(draft))
     if outcome.declined is not None:
-        summary = (
-            say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}) + " " + summary
-        )
+        words = [say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)})]
+        if outcome.refusal is not None:
+            words.append(refusal_words(outcome.refusal, lang))
+        summary = " ".join((*words, summary))
     fields["summary"] = summary
     apply = f"{mode.removesuffix(_base_name(mode))}apply_file_modification"
     steps = (
@@ -242,8 +243,8 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
         search = mode.replace("read_file", "ripgrep_snippets")
         steps.append(say("next.long_line", lang, {"tool": search}))
     if outcome.lines:
-        facts = {"first": first or "?", "last": last or "?", "path": outcome.path}
-        fields["summary"] = say("read", lang, facts)
+        where = f"{first or '?'}" if first == last else f"{first}~{last}"
+        fields["summary"] = say("read", lang, {"where": where, "path": outcome.path})
     else:
         fields["summary"] = say("read.empty", lang)
     texts = list(outcome.lines)
