@@ -6,6 +6,7 @@ right before each script that one write sends; then another machine writes the s
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -202,7 +203,7 @@ def settled(server: RedisServer, name: str, root: Path, wanted: tuple[str, ...])
         for file in FILES:
             facts = {"path": file, "content": "last\n", "apply": "auto"}
             done = outcome(opened, "prepare_file_append", **facts)
-            assert done.get("changed"), done
+            assert done.get("changed"), json.dumps(done)
         written = {file for file in wanted if MINE in (root / file).read_text()}
         assert written in (set(), set(wanted))
         assert opened.journal.in_doubt() == ()

@@ -66,6 +66,7 @@ def forked(root: Path, ids: list[str], die: Die) -> bool:
             die(opened)
             report = outcome(opened, ALL, hunk_ids=ids)
             status = 0 if code(report) == "ok" else 2
+            print(json.dumps(report), flush=True)
         finally:
             os._exit(status)
     ended = os.waitpid(child, 0)[1]
@@ -215,7 +216,8 @@ def test_killed_before_each_call(root: Path, lives: bool, step: int) -> None:
             assert not lives or not died or written == ended.pop()
             ended.append(written)
             again = outcome(opened, ALL, hunk_ids=ids)
-            assert code(again) == ("HUNK_NOT_FOUND applied" if written else "ok")
+            expected = "HUNK_NOT_FOUND applied" if written else "ok"
+            assert code(again) == expected, json.dumps(again)
             assert check(root, opened, ids)
         if not died:
             break
