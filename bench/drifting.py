@@ -68,7 +68,7 @@ def _rows(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 
 def rule() -> Carry:
     """The rule of `copydesk.text.relocation`, in the small editor that its tests have around it."""
-    path = PROJECT / "tests" / "drift_adapter.py"
+    path = PROJECT / "tests" / "support" / "drift_adapter.py"
     spec = importlib.util.spec_from_file_location("drift_adapter", path)
     assert spec is not None
     assert spec.loader is not None

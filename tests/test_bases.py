@@ -18,7 +18,7 @@ from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from redis_calls import connections
+from support.redis_calls import connections
 
 MIB = 1 << 20
 HERE = RelPath(("a.txt",))

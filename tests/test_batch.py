@@ -29,7 +29,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.snapshot import Snapshot
-from texts import PATH
+from support.texts import PATH
 
 Pair = tuple[str, str]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from batch_calls import nulls, pairs, put
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from support.batch_calls import nulls, pairs, put
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
-from batch_calls import call, pairs, put, refused
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from support.batch_calls import call, pairs, put, refused
 
 ENCODINGS = (("*.gb", "gb18030"), ("*.sjis", "shift_jis"), ("*.u16", "utf-16-le"))
 MEMBERS = {"guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)})}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from batch_calls import pairs, put
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY, team_mgmt, ws_mod
+from support.batch_calls import pairs, put
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
 FOREIGN = {tool.name for tool in (*ws_mod(), *team_mgmt())} - {APPLY}

@@ -24,8 +24,8 @@ from copydesk.desk.locks import Lanes
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import Cancelled, cancelled_by
 from copydesk.store.locks import FileLocks
-from mcp_calls import server_of
-from mcp_wires import client_of, served
+from support.mcp_calls import server_of
+from support.mcp_transports import client_of, served
 from test_mcp_stdio import stdio_client
 
 CALLS = 45

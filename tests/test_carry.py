@@ -29,7 +29,7 @@ from copydesk.text.relocation import (
     Verdict,
     carry,
 )
-from drift_adapter import BOM, Change, carry_hunk
+from support.drift_adapter import BOM, Change, carry_hunk
 
 FEW = st.lists(st.sampled_from([b"a", b"b", b"", b"}"]), max_size=10)
 TEXT = st.lists(st.integers(0, 400).map(lambda k: b"%d" % k), unique=True, max_size=30)

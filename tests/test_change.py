@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.text.change import ChangeSet, Collision, Edit
-from texts import changes, files
+from support.texts import changes, files
 
 pairs = files.flatmap(lambda data: st.tuples(st.just(data), changes(data), changes(data)))
 ones = files.flatmap(lambda data: st.tuples(st.just(data), changes(data)))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from batch_calls import call, nulls, put, refused
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
 from copydesk.text.relpath import RelPath
 from copydesk.tools.compat import EDITOR, MOST_ENTRIES, compat
+from support.batch_calls import call, nulls, put, refused
 
 TEXT = "one\ntwo\nthree\ntwo\n"
 MEMBERS = {

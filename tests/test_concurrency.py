@@ -13,7 +13,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text.relpath import RelPath
-from processes import Facts, code, outcome
+from support.processes import Facts, code, outcome
 
 Resolve = Callable[..., RelPath]
 

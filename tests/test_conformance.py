@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import TOOLSETS
-from mcp_calls import lay
+from support.mcp_calls import lay
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from copydesk.desk.redis.stores import RedisDecisions
 from copydesk.errors import StateFailed
 from copydesk.store.state import Mark, StateFile
 from copydesk.text.relpath import RelPath
-from redis_calls import connections
+from support.redis_calls import connections
 
 Open = Callable[[], Decisions]
 

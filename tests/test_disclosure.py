@@ -20,7 +20,7 @@ from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import AccessDenied
 from copydesk.store.access import Rules
-from mcp_calls import CALLS, NOTE, NOTE_ID, NOTES, TEXT
+from support.mcp_calls import CALLS, NOTE, NOTE_ID, NOTES, TEXT
 
 MEMBERS = {
     "denied": MemberConfig({"no_read_dirs": ("secret", "src/lib/*")}, team_mgmt=True),

@@ -19,8 +19,8 @@ from copydesk.desk.backends.api import PlanOutcome
 from copydesk.desk.backends.codec import SCHEMA
 from copydesk.errors import SchemaMismatch
 from copydesk.tools.reports import refusal_words
-from fake_kernel import FakeKernel
-from redis_servers import RedisServer, running
+from support.fake_kernel import FakeKernel
+from support.redis_servers import RedisServer, running
 
 
 @pytest.fixture(autouse=True)

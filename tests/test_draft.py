@@ -23,7 +23,7 @@ from copydesk.edit.request import (
 from copydesk.errors import ContentChanged, ContentRequired, EncodingRefused
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
-from texts import PATH, drafts, joined
+from support.texts import PATH, drafts, joined
 
 
 def drafted(before: bytes, request: Request, named: str | None = None) -> Draft:

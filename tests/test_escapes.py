@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text.encoding import UNKNOWN, Encoding, detect, split_raw
 from copydesk.text.snapshot import Snapshot
-from mcp_calls import settings
+from support.mcp_calls import settings
 
 GB = "标题 title\n第二行 second\nthird\n".encode("gb18030")
 SJIS = "見出し title\n表 second\nthird\n".encode("shift_jis")  # 表 ends in the byte of a backslash

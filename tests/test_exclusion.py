@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import open_workspace
-from processes import Facts, Worker, workers
+from support.processes import Facts, Worker, workers
 
 BASE = "above\nanchor\nbelow\n"
 MANY = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from copydesk.store.notes.kernel_api import Address, AnswerLost, KernelHttp, KernelRefused
-from fake_kernel import FakeKernel
+from support.fake_kernel import FakeKernel
 
 TEXT = "# H\n\na\n\n- x\n- y"
 

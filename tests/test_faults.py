@@ -24,8 +24,8 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.database import Database
 from copydesk.errors import Failed
 from copydesk.store.protocol import Durability
-from faults import NUMBERS, Faults
-from processes import Facts, code, outcome
+from support.faults import NUMBERS, Faults
+from support.processes import Facts, code, outcome
 
 Tree = dict[str, bytes]
 Call = tuple[str, Facts]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from copydesk.text.nearest import nearest_lines
 from copydesk.text.search import found_in, matching_lines
 from copydesk.text.snapshot import Snapshot
-from texts import LINES, snapshots
+from support.texts import LINES, snapshots
 
 anchors = st.sampled_from([line for line in LINES if line]) | st.sampled_from(
     ("\\xff", "xff", "\r", "a\r", " b", "\\", "\ufeff", "漢")

@@ -19,8 +19,8 @@ import pytest
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.redis.leases import Leases, Server
 from copydesk.store import _os
-from processes import Facts, outcome, workers
-from redis_servers import RedisServer, running
+from support.processes import Facts, outcome, workers
+from support.redis_servers import RedisServer, running
 
 FILES = ("f", "g", "h")
 BASE = "one\ntwo\n"

@@ -27,7 +27,7 @@ from copydesk.store.notes.folder_sidecar import Step, know
 from copydesk.store.stamp import Stamp
 from copydesk.text.markdown import Block, Profile, parse
 from copydesk.text.relpath import RelPath
-from markdown_texts import anything, documents
+from support.markdown_texts import anything, documents
 
 STAMP = Stamp(0, 0, 0, 0, 0, 0, 0)
 

@@ -11,7 +11,7 @@ import pytest
 
 from copydesk.store.files import Files
 from copydesk.store.notes.protocol import Change, Delete, Insert, Update
-from notes_homes import folder_store, write_files
+from support.note_stores import folder_store, write_files
 
 pytestmark = pytest.mark.slow
 

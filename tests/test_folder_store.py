@@ -20,7 +20,7 @@ from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.protocol import Change, Delete, Insert, NoteBlock, Prepared, Update
 from copydesk.text.relpath import RelPath
-from notes_homes import (
+from support.note_stores import (
     Op,
     changes_of,
     folder_store,

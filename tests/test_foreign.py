@@ -18,8 +18,8 @@ from copydesk.desk.foreign import TOOL
 from copydesk.store import _os, foreign_writes
 from copydesk.store.protocol import Durability
 from copydesk.store.staging import is_temp
-from faults import WRITE_PATH
-from processes import Facts, code, outcome, results
+from support.faults import WRITE_PATH
+from support.processes import Facts, code, outcome, results
 from test_faults import DEEDS, Deed, make
 
 TARGETS = {

@@ -22,9 +22,9 @@ from copydesk.desk.recovery import is_torn
 from copydesk.errors import Failed
 from copydesk.store import _os
 from copydesk.text.change import ChangeSet, Edit
-from faults import WRITE_PATH
-from processes import Facts, code, outcome
-from texts import changes, files
+from support.faults import WRITE_PATH
+from support.processes import Facts, code, outcome
+from support.texts import changes, files
 
 BASE = "".join(f"line {i}\n" for i in range(1, 21))
 FAST = Config(durability="fast")

@@ -21,8 +21,8 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store import _os
 from copydesk.store.protocol import Named, OpenText
 from copydesk.text.relpath import RelPath
-from mcp_calls import CALLS
-from processes import Facts, code, outcome
+from support.mcp_calls import CALLS
+from support.processes import Facts, code, outcome
 
 SWAP = """
 import ctypes, os, random, sys, time

@@ -18,7 +18,7 @@ from copydesk.app.config import Config, ConfigError, MemberConfig, load
 from copydesk.app.mcp import limits
 from copydesk.app.mcp.limits import MOST_FAILED, MOST_HALF_SENT, MOST_STREAMS, network_of
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from mcp_wires import SECONDS, Raw, client_of, served
+from support.mcp_transports import SECONDS, Raw, client_of, served
 
 TOKENS = {"right": "ann", "other": "bob"}
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

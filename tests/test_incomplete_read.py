@@ -14,8 +14,8 @@ from copydesk.desk.backends.snapshots import MOST_SHOWN, ShownLines, Snapshots, 
 from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
-from mcp_calls import settings
-from redis_calls import connections
+from support.mcp_calls import settings
+from support.redis_calls import connections
 
 LINES = "".join(f"line {number} {'x' * 90}\n" for number in range(3_000))
 PATH = RelPath.parse("a.txt")

@@ -24,8 +24,8 @@ from copydesk.store.notes.protocol import Delete
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
-from redis_calls import connections
-from redis_servers import RedisServer
+from support.redis_calls import connections
+from support.redis_servers import RedisServer
 
 Open = Callable[[], Journal]
 

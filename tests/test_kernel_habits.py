@@ -11,9 +11,9 @@ import pytest
 from copydesk.store.notes.errors import NotesRolledBack, NotesTorn, NotesUnavailable
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.protocol import Prepared
-from fake_kernel import FakeKernel, Fault
-from fake_kernel.habits import FAULTS
-from notes_homes import Op, changes_of, store_of
+from support.fake_kernel import FakeKernel, Fault
+from support.fake_kernel.habits import FAULTS
+from support.note_stores import Op, changes_of, store_of
 
 TEXT = "# Head\n\nalpha one\n\n- item x\n- item y\n\n> quote q\n>\n> quote r\n\nomega two"
 ID = re.compile(r"[0-9]{14}-[0-9a-z]{7}")

@@ -16,8 +16,8 @@ from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.kernel_api import Address, AnswerLost, KernelHttp, KernelRefused
 from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.store.notes.protocol import Update
-from fake_kernel import FakeKernel
-from notes_homes import store_of
+from support.fake_kernel import FakeKernel
+from support.note_stores import store_of
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ from copydesk.store.notes.errors import (
 from copydesk.store.notes.kernel_write import HeldBlocks
 from copydesk.store.notes.pieces import BlockText
 from copydesk.store.notes.protocol import Delete, Insert, Prepared, Restore, Update
-from fake_kernel import FakeKernel
-from fake_kernel.kramdown import Node, kramdown, parse
-from fake_kernel.split import split
-from notes_homes import Home, Op, changes_of, store_of
+from support.fake_kernel import FakeKernel
+from support.fake_kernel.kramdown import Node, kramdown, parse
+from support.fake_kernel.split import split
+from support.note_stores import Home, Op, changes_of, store_of
 
 VERSIONS = ("3.1.4", "3.5.0", "3.7.3")
 

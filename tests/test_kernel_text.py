@@ -23,7 +23,7 @@ from copydesk.store.notes.kernel_blocks import (
     without_attributes,
 )
 from copydesk.store.notes.pieces import BlockText, for_place, for_update
-from fake_kernel.kramdown import kramdown, parse, restart
+from support.fake_kernel.kramdown import kramdown, parse, restart
 
 SAME = [
     ("a b", "a b"),
@@ -251,7 +251,7 @@ TREES = [
     "markdown", [*TREES, "> [!NOTE] T\n> a\n>\n> b", "> - a\n>\n>   - b\n> - c"]
 )
 def test_the_text_of_an_open_container_is_its_own(markdown: str) -> None:
-    from fake_kernel.split import split
+    from support.fake_kernel.split import split
 
     def opened(piece: BlockText) -> Node:
         node = Node.new(piece)

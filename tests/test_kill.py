@@ -19,7 +19,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store.protocol import Durability
 from copydesk.store.staging import is_temp
 from copydesk.text.relpath import RelPath
-from processes import code, outcome
+from support.processes import code, outcome
 
 REPLACED = ("a.txt", "d/b.txt", "d/large.txt")
 LINKED, OTHER_NAME = "linked.txt", "d/other.txt"

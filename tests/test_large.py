@@ -29,7 +29,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from copydesk.tools import reports
 from copydesk.tools.report import Report
-from texts import LineEdit, files, requests
+from support.texts import LineEdit, files, requests
 
 PATH = RelPath(("a.txt",))
 TOOL = "prepare_file_range_edit"

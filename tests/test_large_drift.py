@@ -21,8 +21,8 @@ from copydesk.text import sizes
 from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
+from support.texts import LineEdit, files, requests
 from test_large import PATH, TOOL, Desks, desks, numbered
-from texts import LineEdit, files, requests
 
 __all__ = ["desks"]
 

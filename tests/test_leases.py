@@ -12,8 +12,8 @@ import pytest
 from copydesk.desk.locks import Lanes, Ticket, inode_key
 from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed, TurnLost
-from redis_calls import connections
-from redis_servers import running
+from support.redis_calls import connections
+from support.redis_servers import running
 from test_lanes import SOON, check
 
 SHORT_MS = 200

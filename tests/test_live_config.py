@@ -21,8 +21,8 @@ from copydesk.app.mcp.http import live_tokens
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AccessDenied, ApprovalRequired, ConfigInvalid
-from mcp_wires import SECONDS, Raw, client_of, served
-from page_calls import Reader
+from support.mcp_transports import SECONDS, Raw, client_of, served
+from support.review_page import Reader
 from test_mcp_stdio import stdio_client
 
 ALL = "[members.local]\nwrite_dirs = []\n"

@@ -21,8 +21,8 @@ from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import Busy
 from copydesk.store.locks import FileLocks
-from processes import outcome
-from redis_servers import RedisServer
+from support.processes import outcome
+from support.redis_servers import RedisServer
 from test_lanes import SOON, holder, until
 
 APPEND = {"path": "f", "content": "new\n", "apply": "auto"}

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from processes import Facts, outcome
+from support.processes import Facts, outcome
 
 NAMES = ("a.txt", "sub/b.txt", "c.txt")
 TTL_SECONDS = 100

@@ -22,8 +22,8 @@ from copydesk.app.web.events import ChangeEvents
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
-from processes import Facts, Worker, outcome, results, workers
-from redis_servers import RedisServer, running
+from support.processes import Facts, Worker, outcome, results, workers
+from support.redis_servers import RedisServer, running
 from test_processes import AFTER, BASE, BEFORE, EDIT, check
 
 SLOW = pytest.mark.slow

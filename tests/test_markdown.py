@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from copydesk.text.markdown import Block, Tree, heading_of, markdown_of, parse, section
-from markdown_texts import LUTE, name, outline
+from support.markdown_texts import LUTE, name, outline
 
 CASES = {
     "headings": (

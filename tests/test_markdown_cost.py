@@ -20,7 +20,7 @@ from copydesk.text.markdown import (
     parse,
     replacement,
 )
-from markdown_texts import CONTENTS, PREFIXES
+from support.markdown_texts import CONTENTS, PREFIXES
 
 Part = str | tuple[str]
 """What stands in a text once, or again and again."""

@@ -24,7 +24,7 @@ from copydesk.text.markdown import (
     text_of,
 )
 from copydesk.text.markdown.source import line_start
-from markdown_texts import Shape, anything, documents, markdown, outline, shape
+from support.markdown_texts import Shape, anything, documents, markdown, outline, shape
 
 NO_PLACE = "block|byte|place"
 

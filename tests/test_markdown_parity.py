@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from copydesk.text.markdown import Block, Tree, markdown_of, parse
-from markdown_texts import LUTE, Rolled, a_text, outline
+from support.markdown_texts import LUTE, Rolled, a_text, outline
 
 pytestmark = pytest.mark.slow
 

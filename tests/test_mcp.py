@@ -19,7 +19,7 @@ from copydesk.tools import manuals
 from copydesk.tools.catalog import Context, Tool
 from copydesk.tools.report import Report
 from copydesk.tools.wire import Args, arguments
-from mcp_calls import (
+from support.mcp_calls import (
     CALLS,
     FILE,
     MODES,

@@ -15,8 +15,8 @@ import mcp_types as t
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace
-from mcp_calls import FILE, call_each, lay, opened_at
-from mcp_wires import (
+from support.mcp_calls import FILE, call_each, lay, opened_at
+from support.mcp_transports import (
     BAD_TEXTS,
     SECONDS,
     WIRE_MODES,

@@ -19,7 +19,7 @@ from copydesk.app.mcp.elicitation import question
 from copydesk.app.mcp.resources import Hunks
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools import manuals
-from mcp_calls import (
+from support.mcp_calls import (
     CALLS,
     FILE,
     MODES,

@@ -22,8 +22,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from copydesk.app.config import TOOLSETS
-from mcp_calls import FILE, call_each, lay
-from mcp_wires import (
+from support.mcp_calls import FILE, call_each, lay
+from support.mcp_transports import (
     BAD_TEXTS,
     HELLO,
     SECONDS,

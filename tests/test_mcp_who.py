@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 from copydesk.app.config import TOOLSETS, ConfigError, MemberConfig
 from copydesk.app.mcp.http import HostGuard, MemberTokens, build_app, is_loopback, tokens_of
 from copydesk.app.workspace import OpenWorkspace
-from mcp_calls import CALLS, fields_of, opened_at
-from mcp_wires import (
+from support.mcp_calls import CALLS, fields_of, opened_at
+from support.mcp_transports import (
     WIRE_MODES,
     Raw,
     client_of,

@@ -19,7 +19,7 @@ from copydesk.app.mcp.messages import (
     tool_result,
 )
 from copydesk.tools.report import Report
-from mcp_calls import text_of
+from support.mcp_calls import text_of
 
 # What goes out
 

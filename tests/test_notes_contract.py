@@ -20,7 +20,16 @@ from copydesk.store.notes.errors import (
     WrongBlockKind,
 )
 from copydesk.store.notes.protocol import Delete, Insert, Update
-from notes_homes import Home, Op, Opening, changes_of, drawn, fake_home, folder_home, live_home
+from support.note_stores import (
+    Home,
+    Op,
+    Opening,
+    changes_of,
+    drawn,
+    fake_home,
+    folder_home,
+    live_home,
+)
 
 NOWHERE = "20200101000000-nowhere"
 

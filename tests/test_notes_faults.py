@@ -14,8 +14,8 @@ import pytest
 
 from copydesk.store.notes.protocol import ChangesDone, Prepared, Update
 from copydesk.tools import messages
-from fake_kernel.habits import FAULTS, Fault
-from notes_stages import Stage, stage_at
+from support.fake_kernel.habits import FAULTS, Fault
+from support.note_workspaces import Stage, stage_at
 from test_notes_tools import TEN, edit
 
 SLOW = ("silent", "silent_after", "flooded_after")

@@ -6,7 +6,7 @@ import html
 import re
 from pathlib import Path
 
-from page_calls import AGENT, prepared, room_at
+from support.review_page import AGENT, prepared, room_at
 
 IDS = ("20260101000000-aaaaaaa", "20260101000000-bbbbbbb")
 

@@ -12,8 +12,8 @@ from copydesk.edit.notes.draft import split_as
 from copydesk.edit.notes.plan import NewText
 from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.text.markdown import Profile, parse
-from fake_kernel.split import split as split_of_the_fake
-from markdown_texts import anything
+from support.fake_kernel.split import split as split_of_the_fake
+from support.markdown_texts import anything
 
 ID = '{: id="20200101000000-abcdefg"}'
 DOCUMENT = '{: id="20200101000000-abcdefh" type="doc"}'

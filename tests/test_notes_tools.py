@@ -14,7 +14,7 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.store.notes.protocol import Update
-from notes_stages import NOWHERE, STORES, Stage, stage_at
+from support.note_workspaces import NOWHERE, STORES, Stage, stage_at
 
 NOTE = "# H\n\na\n\n- x\n- y\n\n> q\n>\n> r\n\n## G\n\nz"
 TEN = "\n\n".join(f"p{i}" for i in range(10))

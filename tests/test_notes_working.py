@@ -23,7 +23,7 @@ from copydesk.edit.notes.plan import (
     heading_level,
     plan_blocks,
 )
-from notes_model import Known, Model, Spec, split
+from support.note_model import Known, Model, Spec, split
 
 S, D, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 DOC: Spec = (

@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from processes import Facts, code, outcome
+from support.processes import Facts, code, outcome
 
 SEEDS = range(8)
 

@@ -22,8 +22,8 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from mcp_calls import settings
-from page_calls import AGENT, Room, room_at
+from support.mcp_calls import settings
+from support.review_page import AGENT, Room, room_at
 
 pytestmark = pytest.mark.slow
 api = pytest.importorskip("playwright.sync_api")

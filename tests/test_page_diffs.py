@@ -21,7 +21,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
-from page_calls import Elements
+from support.review_page import Elements
 
 TEXTS = st.lists(
     st.sampled_from(["a\n", "b\n", "a\r\n", "\n", "-x\n", "+y\n", "@@ -1,1 +1,1 @@\n", "é"]),

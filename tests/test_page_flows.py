@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from page_calls import AGENT, Elements, Room, fields_of, prepared, room_at
+from support.review_page import AGENT, Elements, Room, fields_of, prepared, room_at
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from copydesk.app.web.actions import ACTIONS
 from copydesk.app.web.security import HEADERS, MOST_FIELDS
 from copydesk.app.web.sessions import SESSION_MS, SessionStore
 from copydesk.app.workspace import open_workspace
-from mcp_calls import settings
-from page_calls import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
+from support.mcp_calls import settings
+from support.review_page import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
 VIEWS = (
     "/",

@@ -20,7 +20,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.snapshot import Snapshot
-from texts import PATH, LineEdit, requests, snapshots
+from support.texts import PATH, LineEdit, requests, snapshots
 
 
 def spelled(place: Place) -> str:

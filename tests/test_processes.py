@@ -13,7 +13,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import open_workspace
-from processes import Facts, code, outcome, results, workers
+from support.processes import Facts, code, outcome, results, workers
 
 BASE = "".join(f"line {i}\n" for i in range(1, 31)) + "the anchor\n" + "tail\n"
 

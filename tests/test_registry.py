@@ -24,7 +24,7 @@ from copydesk.edit.request import RangeEdit
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
-from redis_calls import connections
+from support.redis_calls import connections
 
 Open = Callable[[], Registry]
 KINDS = ("memory", "sqlite", "redis")

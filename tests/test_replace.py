@@ -26,7 +26,7 @@ from copydesk.store.protocol import Document, Durability, Kept, NotPutBack, Piec
 from copydesk.store.staging import is_temp
 from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
-from faults import NUMBERS, Faults
+from support.faults import NUMBERS, Faults
 
 OLD = b"old " * 2500
 NEW = b"the new bytes " * 900

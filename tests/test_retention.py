@@ -23,8 +23,8 @@ from copydesk.desk.redis.journal import RedisJournal
 from copydesk.desk.redis.stores import RedisRegistry
 from copydesk.store.locks import FileLocks
 from copydesk.store.state import EditIds, StateFile
-from redis_calls import connections
-from redis_servers import RedisServer
+from support.redis_calls import connections
+from support.redis_servers import RedisServer
 from test_journal import entry
 from test_registry import plan
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Snapshot
-from texts import WIDE, snapshots
+from support.texts import WIDE, snapshots
 
 BOM = codecs.BOM_UTF8
 

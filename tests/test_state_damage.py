@@ -23,7 +23,7 @@ from copydesk.desk.backends.codec import SCHEMA
 from copydesk.errors import SchemaMismatch
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Report
-from mcp_wires import HELLO, request
+from support.mcp_transports import HELLO, request
 from test_mcp_stdio import Process
 
 FAST = Config(durability="fast")

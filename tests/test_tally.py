@@ -14,8 +14,8 @@ from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import SqlitePlanStats
 from copydesk.desk.redis.stores import RedisPlanStats
 from copydesk.store.state import StateFile
-from page_calls import Elements, desk_at, prepared, room_at
-from redis_calls import connections
+from support.redis_calls import connections
+from support.review_page import Elements, desk_at, prepared, room_at
 
 Open = Callable[[], PlanStats]
 

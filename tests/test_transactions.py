@@ -17,7 +17,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Transacted
 from copydesk.text import sizes
-from processes import Facts, code, outcome
+from support.processes import Facts, code, outcome
 
 BASE = "".join(f"line {i}\n" for i in range(1, 21))
 FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})

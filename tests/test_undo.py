@@ -31,7 +31,7 @@ from copydesk.text.change import ChangeSet, Collision, Edit
 from copydesk.text.position_map import Followed, follow_through
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
-from texts import changes, files
+from support.texts import changes, files
 
 FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
 

@@ -18,7 +18,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, quoted, regions, unified
-from texts import changes, drafts, narrow, wide
+from support.texts import changes, drafts, narrow, wide
 
 _GIT = ("git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-")
 _PATCH = ("patch", "-p1", "--binary", "--force", "--fuzz=0", "--no-backup-if-mismatch")

@@ -35,9 +35,9 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.position_map import Followed, follow
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from processes import Facts, code, outcome
-from redis_calls import connections
-from texts import PATH, changes
+from support.processes import Facts, code, outcome
+from support.redis_calls import connections
+from support.texts import PATH, changes
 
 OTHER = RelPath(("b.txt",))
 

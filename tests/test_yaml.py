@@ -22,7 +22,7 @@ from copydesk.tools.report import (
     quoted,
     shown_diff,
 )
-from texts import LINES, drafts
+from support.texts import LINES, drafts
 
 NASTY = (
     *("", " ", "  a", "a ", "\t", "a\tb", "\n", "a\nb", "\r\n", "\\", '"', "'", "\\n", "a\\", "\0"),

@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from fake_kernel.habits import Fault, Habits
-from fake_kernel.kramdown import Node, Refused, content, fresh_id, kramdown, markdown
-from fake_kernel.workspace import CONTAINERS, Document, Workspace
+from support.fake_kernel.habits import Fault, Habits
+from support.fake_kernel.kramdown import Node, Refused, content, fresh_id, kramdown, markdown
+from support.fake_kernel.workspace import CONTAINERS, Document, Workspace
 
 Body = dict[str, Any]
 

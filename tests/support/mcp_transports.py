@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from copydesk.app.config import TOOLSETS
 from copydesk.app.mcp.http import build_app, server_of
 from copydesk.app.workspace import OpenWorkspace
-from mcp_calls import FILE, text_of
+from support.mcp_calls import FILE, text_of
 
 WIRE_MODES = ("auto", "legacy")
 SECONDS = 60.0

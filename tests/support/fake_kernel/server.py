@@ -8,10 +8,10 @@ from contextlib import suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
-from fake_kernel.calls import WRITES, Calls, NoSuchPath
-from fake_kernel.habits import Fault, Habits
-from fake_kernel.kramdown import Node, Refused, fresh_id, kramdown, restart
-from fake_kernel.workspace import Box
+from support.fake_kernel.calls import WRITES, Calls, NoSuchPath
+from support.fake_kernel.habits import Fault, Habits
+from support.fake_kernel.kramdown import Node, Refused, fresh_id, kramdown, restart
+from support.fake_kernel.workspace import Box
 
 TOKEN = "sixteen-letters!"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copydesk.store.notes.pieces import BlockText
-from fake_kernel.kramdown import Node, markdown, parse
+from support.fake_kernel.kramdown import Node, markdown, parse
 
 
 def split(text: str) -> tuple[BlockText, ...]:

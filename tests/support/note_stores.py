@@ -31,7 +31,7 @@ from copydesk.store.notes.protocol import (
     Update,
 )
 from copydesk.text.relpath import RelPath
-from fake_kernel import FakeKernel
+from support.fake_kernel import FakeKernel
 
 Op = tuple[str, ...]
 """`update PATH TEXT`, `delete PATH`, or a side with the path of the anchor and a text."""

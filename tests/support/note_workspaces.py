@@ -16,8 +16,8 @@ from copydesk.edit.notes.draft import split_as
 from copydesk.edit.notes.grammar import is_siyuan_id
 from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.tools.report import Lang
-from fake_kernel import FakeKernel
-from notes_homes import store_of
+from support.fake_kernel import FakeKernel
+from support.note_stores import store_of
 
 STORES = ("folder", "kernel")
 NOWHERE = "20200101000000-nowhere"

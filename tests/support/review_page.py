@@ -15,8 +15,8 @@ import httpx2
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from mcp_calls import settings
-from mcp_wires import SECONDS, served
+from support.mcp_calls import settings
+from support.mcp_transports import SECONDS, served
 
 AGENT = "writer"
 """A member whose edits a person approves."""

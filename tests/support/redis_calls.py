@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from copydesk.desk.redis.leases import Leases, Server
-from redis_servers import RedisServer
+from support.redis_servers import RedisServer
 
 Connect = Callable[[], tuple[Server, Leases]]
 

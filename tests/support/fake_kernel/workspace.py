@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from fake_kernel.kramdown import NOW, Node, Refused, parse
+from support.fake_kernel.kramdown import NOW, Node, Refused, parse
 
 CONTAINERS = ("d", "l", "i", "b", "s", "callout")
 _BOUND = ("custom-avs", "custom-riff-decks")

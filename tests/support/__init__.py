@@ -1,0 +1,1 @@
+"""What the tests share: texts, calls, stores, servers, processes, faults."""
