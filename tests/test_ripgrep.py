@@ -19,9 +19,9 @@ from copydesk.store.rg_args import glob_roots, parse_rg_args
 from copydesk.store.rg_process import find_rg
 from copydesk.store.rg_results import (
     PACKET_BYTES,
-    ContextLine,
     Counts,
     FoundFiles,
+    FoundLine,
     Lines,
     Query,
     Raw,
@@ -239,7 +239,7 @@ def test_snippet(tree: Path, path: str, said: str, text: str) -> None:
     ],
 )
 def test_context(tree: Path, before: int, after: int, around: list[tuple[str, str]]) -> None:
-    def text(lines: tuple[ContextLine, ...]) -> str:
+    def text(lines: tuple[FoundLine, ...]) -> str:
         return "".join(line.text[0] for line in lines)
 
     query = ask("needle", "sub/deep")

@@ -297,22 +297,13 @@ class Counts(Found):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextLine:
-    """A line near a match; `cut` when only its first LINE_CHARACTERS are in `text`."""
+class FoundLine:
+    """A line with a match, or context of one, as much of it as is shown.
 
-    line: int
-    text: str
-    cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """One line with a match, and the lines around it.
-
-    `column` and `match` are of the first match in the line. `text` begins at
-    `from_column`, 1 unless the line is long and its match far. `cut` when not
-    all of line or match is here; `column` is None when the line is so long that
-    it was not counted.
+    `column` and `match` are of the first match in the line; both are empty for a line
+    without one of its own, and for one so long that it was not counted. `text` begins at
+    `from_column`, 1 unless the line is long and its match far; with --only-matching it is
+    the match. `cut` when not all of line or match is here.
     """
 
     path: str
@@ -320,75 +311,63 @@ class Snippet:
     column: int | None
     match: str
     text: str
+    is_match: bool
     from_column: int = 1
     cut: bool = False
-    before: tuple[ContextLine, ...] = ()
-    after: tuple[ContextLine, ...] = ()
+    before: tuple[FoundLine, ...] = ()
+    after: tuple[FoundLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippets(Found):
-    """The lines with a match, in the order of paths and lines."""
+    """The lines with a match, in the order of paths and lines, with the lines around them."""
 
-    results: tuple[Snippet, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line as `rg` prints it: a match, or context of one.
-
-    With --only-matching `text` is the match. The other fields are as in Snippet;
-    `column` is None for context and for lines without a match of their own.
-    """
-
-    path: str
-    line: int
-    column: int | None
-    text: str
-    is_match: bool
-    from_column: int = 1
-    cut: bool = False
+    results: tuple[FoundLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines(Found):
-    """The rows, in rg's order."""
+    """The lines as `rg` prints them, in its order."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[FoundLine, ...]
 
 
 Raw = Lines | FoundFiles | Counts
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """One line cut to a width, around its first match."""
-
-    text: str
-    from_column: int
-    column: int | None
-    match: str
-    cut: bool
-    match_cut: bool = False
-
-
-def sight(line: Line, width: int = LINE_CHARACTERS) -> Sight:
-    """The line as it can be shown; a far match is brought into view."""
+def show_line(path: str, line: Line, width: int = LINE_CHARACTERS) -> FoundLine:
+    """The line as it is shown; a far match is brought into view."""
     text = shown(line.data)
-    span = line.spans[0] if line.spans else None
-    if span is None or span[0] > len(line.data):
-        return Sight(text[:width], 1, None, "", not line.whole or len(text) > width)
-    at = len(shown(line.data[: span[0]]))
-    match = shown(line.data[span[0] : span[1]])
+    column, match, torn = _match(line, line.spans[0]) if line.spans else (None, "", False)
+    at = column - 1 if column is not None else 0
     is_whole = line.whole and len(text) <= width
     fits = at + len(match) <= width
     first = 0 if is_whole or fits else max(0, at - width // 5)
-    match_cut = len(match) > width or span[1] > len(line.data)
-    return Sight(
-        text=text[first : first + width],
-        from_column=first + 1,
-        column=at + 1,
-        match=match[:width],
-        cut=not is_whole or match_cut,
-        match_cut=match_cut,
+    return FoundLine(
+        path,
+        line.number,
+        column,
+        match[:width],
+        text[first : first + width],
+        line.is_match,
+        first + 1,
+        not is_whole or torn or len(match) > width,
     )
+
+
+def show_matches(path: str, line: Line, width: int) -> Iterator[FoundLine]:
+    """Each match of the line by itself."""
+    for span in line.spans:
+        column, match, torn = _match(line, span)
+        cut = torn or len(match) > width
+        match = match[:width]
+        yield FoundLine(path, line.number, column, match, match, is_match=True, cut=cut)
+
+
+def _match(line: Line, span: tuple[int, int]) -> tuple[int | None, str, bool]:
+    """The column of a match, its text, and whether its end was not kept."""
+    start, stop = span
+    if start > len(line.data):
+        return None, "", False
+    column = len(shown(line.data[:start])) + 1
+    return column, shown(line.data[start:stop]), stop > len(line.data)

@@ -31,6 +31,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from copydesk.errors import (
     AccessDenied,
@@ -62,23 +63,23 @@ from copydesk.store.rg_process import (
 )
 from copydesk.store.rg_results import (
     LINE_CHARACTERS,
-    ContextLine,
     Count,
     Counts,
+    Found,
     FoundFiles,
+    FoundLine,
     Line,
     Lines,
     Packet,
     Query,
     Raw,
-    Row,
-    Snippet,
     Snippets,
     Warned,
     read_end,
     read_line,
     read_path,
-    sight,
+    show_line,
+    show_matches,
 )
 from copydesk.text.relpath import RelPath
 
@@ -236,6 +237,10 @@ class Asked:
     blame: Blame
 
 
+Result = TypeVar("Result", bound=Found)
+Item = TypeVar("Item")
+
+
 class Session:
     """A running search; `searching` makes it."""
 
@@ -288,6 +293,10 @@ class Session:
             if path is not None and self._is_unreadable(names):
                 warned.append(Warned(path, "unreadable", complaint.why))
         return tuple(warned)
+
+    def told(self, found: Result) -> Result:
+        """What was found, with what is known of the search itself."""
+        return replace(found, timed_out=self.timed_out, warnings=self.warnings())
 
     def _batches(self) -> Iterator[_Batch]:
         """The candidates, opened; a few at first, so that the first answers come soon."""
@@ -519,26 +528,19 @@ def _names(spelled: bytes) -> tuple[bytes, ...]:
     return tuple(name for name in spelled.split(b"/") if name not in (b"", b"."))
 
 
-def files(session: Session, most: int) -> FoundFiles:
-    """The first `most` files that a match was found in."""
-    paths: list[str] = []
-    truncated = False
-    for path, packet in session.packets():
-        if packet.kind != "begin":
-            continue
-        if len(paths) == most:
-            truncated = True
-            break
-        paths.append(path)
-    return FoundFiles(
-        paths=tuple(paths),
-        truncated=truncated,
-        timed_out=session.timed_out,
-        warnings=session.warnings(),
-    )
+def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
+    """The first `most` of what is found, and whether there is more."""
+    items = tuple(islice(found, most))
+    return items, len(items) == most and next(found, None) is not None
 
 
-def counts(session: Session, most: int) -> Counts:
+def _files(session: Session, most: int) -> FoundFiles:
+    begun = (path for path, packet in session.packets() if packet.kind == "begin")
+    paths, truncated = _first(begun, most)
+    return session.told(FoundFiles(paths=paths, truncated=truncated))
+
+
+def _counts(session: Session, most: int) -> Counts:
     """The counts of the first `most` files, the sums of all."""
     rows: list[Count] = []
     total_files = total_lines = total_matches = 0
@@ -551,21 +553,21 @@ def counts(session: Session, most: int) -> Counts:
         total_matches += end.matches
         if len(rows) < most:
             rows.append(Count(path, end.matched_lines, end.matches))
-    return Counts(
-        rows=tuple(rows),
-        total_files=total_files,
-        total_lines=total_lines,
-        total_matches=total_matches,
-        truncated=total_files > len(rows),
-        timed_out=session.timed_out,
-        warnings=session.warnings(),
+    return session.told(
+        Counts(
+            rows=tuple(rows),
+            total_files=total_files,
+            total_lines=total_lines,
+            total_matches=total_matches,
+            truncated=total_files > len(rows),
+        )
     )
 
 
-def snippets(session: Session, most: int, before: int, after: int) -> Snippets:
+def _snippets(session: Session, most: int, before: int, after: int) -> Snippets:
     """The first `most` lines with a match; rg was asked for the same context."""
     results: list[_Open] = []
-    recent: deque[ContextLine] = deque(maxlen=before)
+    recent: deque[FoundLine] = deque(maxlen=before)
     waiting: list[_Open] = []
     truncated = False
     for path, packet in session.packets():
@@ -573,69 +575,32 @@ def snippets(session: Session, most: int, before: int, after: int) -> Snippets:
             recent.clear()
             waiting.clear()
         else:
-            line = read_line(packet)
-            seen = sight(line)
-            shown = ContextLine(line.number, seen.text, seen.cut)
+            line = show_line(path, read_line(packet))
             for result in waiting:
-                result.after.append(shown)
+                result.after.append(line)
             if line.is_match:
                 if len(results) == most:
                     truncated = True
                 else:
-                    snippet = Snippet(
-                        path=path,
-                        line=line.number,
-                        column=seen.column,
-                        match=seen.match,
-                        text=seen.text,
-                        from_column=seen.from_column,
-                        cut=seen.cut,
-                        before=tuple(recent),
-                    )
-                    results.append(_Open(snippet, line.number + after, []))
+                    results.append(_Open(replace(line, before=tuple(recent)), []))
                     waiting.append(results[-1])
-            waiting = [result for result in waiting if result.last > line.number]
-            recent.append(shown)
+            waiting = [result for result in waiting if result.line.line + after > line.line]
+            recent.append(line)
         if truncated and not waiting:
             break
-    return Snippets(
-        results=tuple(result.closed() for result in results),
-        truncated=truncated,
-        timed_out=session.timed_out,
-        warnings=session.warnings(),
-    )
-
-
-def lines(session: Session, rg_args: RgArgs, most: int) -> Lines:
-    """The first `most` rows."""
-    rows: list[Row] = []
-    truncated = False
-    for row in _rows(session, rg_args):
-        if len(rows) == most:
-            truncated = True
-            break
-        rows.append(row)
-    return Lines(
-        rows=tuple(rows),
-        truncated=truncated,
-        timed_out=session.timed_out,
-        warnings=session.warnings(),
-    )
+    closed = (replace(one.line, after=tuple(one.after)) for one in results)
+    return session.told(Snippets(results=tuple(closed), truncated=truncated))
 
 
 @dataclass(slots=True)
 class _Open:
-    """A result whose lines after it are still to come; `last` is the last that belongs to it."""
+    """A result whose lines after it are still to come."""
 
-    snippet: Snippet
-    last: int
-    after: list[ContextLine]
-
-    def closed(self) -> Snippet:
-        return replace(self.snippet, after=tuple(self.after))
+    line: FoundLine
+    after: list[FoundLine]
 
 
-def _rows(session: Session, rg_args: RgArgs) -> Iterator[Row]:
+def _rows(session: Session, rg_args: RgArgs) -> Iterator[FoundLine]:
     width = min(LINE_CHARACTERS, rg_args.max_columns or LINE_CHARACTERS)
     for path, packet in session.packets():
         if packet.kind in ("begin", "end"):
@@ -645,20 +610,9 @@ def _rows(session: Session, rg_args: RgArgs) -> Iterator[Row]:
             continue  # with --binary; rg itself would not print it
         for line in _single(found):
             if rg_args.only_matching:
-                yield from _matches(path, line, width)
+                yield from show_matches(path, line, width)
             else:
-                yield _row(path, line, width)
-
-
-def _row(path: str, line: Line, width: int) -> Row:
-    seen = sight(line, width)
-    return Row(path, line.number, seen.column, seen.text, line.is_match, seen.from_column, seen.cut)
-
-
-def _matches(path: str, line: Line, width: int) -> Iterator[Row]:
-    for span in line.spans:
-        seen = sight(replace(line, spans=(span,)), width)
-        yield Row(path, line.number, seen.column, seen.match, True, cut=seen.match_cut)
+                yield show_line(path, line, width)
 
 
 def _single(found: Line) -> Iterator[Line]:
@@ -690,14 +644,14 @@ def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
     """
     _check_limit(max_files, "max_files")
     with searching(search, _asked(query, "--max-count=1")) as session:
-        return files(session, max_files)
+        return _files(session, max_files)
 
 
 def count_matches(search: Search, query: Query, max_files: int) -> Counts:
     """Lines and matches per file; `rows` has the first `max_files` files."""
     _check_limit(max_files, "max_files")
     with searching(search, _asked(query)) as session:
-        return counts(session, max_files)
+        return _counts(session, max_files)
 
 
 def search_snippets(
@@ -713,7 +667,7 @@ def search_snippets(
     _check_context(after, "context_after")
     asked = _asked(query, f"--before-context={before}", f"--after-context={after}")
     with searching(search, asked) as session:
-        return snippets(session, max_results, before, after)
+        return _snippets(session, max_results, before, after)
 
 
 def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max_rows: int) -> Raw:
@@ -731,11 +685,12 @@ def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max
     with searching(search, asked) as session:
         match rg_args.mode:
             case "files":
-                return files(session, max_rows)
+                return _files(session, max_rows)
             case "counts":
-                return counts(session, max_rows)
+                return _counts(session, max_rows)
             case "lines":
-                return lines(session, rg_args, max_rows)
+                rows, truncated = _first(_rows(session, rg_args), max_rows)
+                return session.told(Lines(rows=rows, truncated=truncated))
 
 
 def _asked(query: Query, *flags: str) -> Asked:

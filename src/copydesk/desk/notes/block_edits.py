@@ -43,6 +43,7 @@ from copydesk.store.notes.protocol import (
     NoteStore,
     Prepared,
     Update,
+    named,
 )
 from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
@@ -173,15 +174,6 @@ def tree_of(
 def changes_of(made: BlockPlan) -> list[Change]:
     """The operations of a plan as changes of the store, one for one."""
     return [_change(operation) for operation in made.operations]
-
-
-def named(change: Change) -> tuple[str, ...]:
-    """The blocks that a change names."""
-    if isinstance(change, Insert):
-        return (change.anchor_id,)
-    if isinstance(change, Update | Delete):
-        return (change.id,)
-    return (change.id, change.anchor_id) if change.side is not None else (change.id,)
 
 
 def _change(operation: BlockOperation) -> Change:

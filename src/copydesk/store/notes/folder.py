@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
@@ -14,28 +13,21 @@ from copydesk.store.access import Rules
 from copydesk.store.files import Files
 from copydesk.store.notes.errors import (
     BlockChanged,
-    NotebookNotFound,
     WrongBlockKind,
     new_id,
-    valid,
 )
 from copydesk.store.notes.folder_blocks import pieces, read, signs
 from copydesk.store.notes.folder_cache import Shelf
 from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
 from copydesk.store.notes.folder_index import Cache, Folder
-from copydesk.store.notes.folder_reading import FolderReader
+from copydesk.store.notes.folder_reading import FolderReader, locked
 from copydesk.store.notes.folder_sidecar import Sidecars, Splice, Step, name_of
-from copydesk.store.notes.pieces import for_place
+from copydesk.store.notes.pieces import checked_title, for_place
 from copydesk.store.notes.protocol import (
-    Around,
     Change,
     ChangesDone,
-    Crumb,
     FileEdit,
-    Heading,
     Insert,
-    NoteBlock,
-    Notebook,
     Prepared,
 )
 from copydesk.text.change import ChangeSet, Edit
@@ -46,71 +38,101 @@ from copydesk.text.snapshot import Snapshot
 DAILY = "daily note/%Y/%m/%Y-%m-%d"
 """Where the note of a day is, as strftime has it."""
 
-_TITLE_CHARS = 512
 _NAME_BYTES = 180
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\u2028\u2029]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class FolderDocuments:
-    """Prepares documents. `today` gives the day by the clock of the machine."""
+class FolderStore(FolderReader):
+    """The notes of a folder. Safe to use from many threads, and by many processes.
 
-    shelf: Shelf
-    box: str
-    fresh: Callable[[], str]
-    daily: str = DAILY
-    today: Callable[[], time.struct_time] = time.localtime
+    `root` is the folder in the workspace `files`, which may be the workspace
+    itself; `rules` say what may be read of it. `state` is a folder where ids and
+    the cache are kept. `daily` is where notes of a day go, as strftime has it;
+    `today` gives the day by the clock of the machine.
+    """
 
-    def prepare(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        """As `NoteStore.prepare_document`."""
-        pieces(markdown, self.shelf.profile)
-        name = _title(title)
-        self.open(box)
-        folder = self.shelf.folder.root
+    def __init__(
+        self,
+        files: Files,
+        root: RelPath,
+        rules: Rules,
+        state: str,
+        *,
+        name: str = "",
+        profile: Profile = "gfm",
+        daily: str = DAILY,
+        today: Callable[[], time.struct_time] = time.localtime,
+    ) -> None:
+        self._sidecars = Sidecars(state, str(root))
+        self._cache = Cache(self._sidecars.cache_path(name_of(repr(rules))[:8]))
+        shelf = Shelf(Folder(files, root, rules), self._sidecars, self._cache, profile)
+        super().__init__(shelf, self._sidecars.notebook(new_id()), name or root.name or "Notes")
+        self._daily, self._today = daily, today
+
+    @locked
+    def prepare(self, changes: Sequence[Change]) -> Prepared:
+        return dry_run(self._shelf, changes, new_id)
+
+    @locked
+    def execute(self, prepared: Prepared) -> ChangesDone:
+        held = prepared.held
+        if not isinstance(held, HeldFiles):
+            raise InvalidArgs("prepared", "was not prepared by this store")
+        for plan in held.plans:
+            if not self._shelf.written(plan.path, plan.digest, plan.rows):
+                raise BlockChanged(block_id=plan.rows[0].id)
+        return ChangesDone(held.ids)
+
+    @locked
+    def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
+        pieces(markdown, self._shelf.profile)
+        name = checked_title(title)
+        self._check_notebook(box)
+        folder = self._shelf.folder.root
         if parent_id:
-            folder = self.shelf.folder.below(self._path(parent_id))
+            folder = self._shelf.folder.below(self._path(parent_id))
         return self._made(self._free(folder, name), name, markdown)
 
-    def beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        """As `NoteStore.prepare_beside`."""
-        pieces(markdown, self.shelf.profile)
-        name = _title(title)
+    @locked
+    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        pieces(markdown, self._shelf.profile)
+        name = checked_title(title)
         folder = self._path(anchor_id).parent
         for _ in range(up):
-            if folder == self.shelf.folder.root:
+            if folder == self._shelf.folder.root:
                 raise InvalidArgs("location", "the document stands at the top of its notebook")
             folder = folder.parent
         return self._made(self._free(folder, name), name, markdown)
 
-    def prepare_daily(self, box: str, markdown: str) -> Prepared:
-        """As `NoteStore.prepare_daily_note`."""
-        found = pieces(markdown, self.shelf.profile)
+    @locked
+    def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
+        found = pieces(markdown, self._shelf.profile)
         if markdown.strip():
             for_place(found, None)
-        self.open(box)
-        *folders, name = time.strftime(self.daily, self.today()).split("/")
-        path = RelPath((*self.shelf.folder.root.parts, *folders, f"{name}.md"))
-        note = self.shelf.look(path)
+        self._check_notebook(box)
+        *folders, name = time.strftime(self._daily, self._today()).split("/")
+        path = RelPath((*self._shelf.folder.root.parts, *folders, f"{name}.md"))
+        note = self._shelf.look(path)
         if note is None:
             return self._made(path, name, markdown)
         if not markdown.strip():
             nothing = MappingProxyType[str, str]({})
             return Prepared((), nothing, nothing, held=HeldFiles((), ((note.id,),)))
-        prepared = dry_run(self.shelf, [Insert(markdown, "last_in", note.id)], self.fresh)
+        prepared = dry_run(self._shelf, [Insert(markdown, "last_in", note.id)], new_id)
         assert isinstance(prepared.held, HeldFiles)
         held = HeldFiles(prepared.held.plans, ((note.id, *prepared.held.ids[0]),))
         return Prepared((), prepared.before, prepared.after, prepared.files, held)
 
-    def open(self, box: str) -> None:
-        """NotebookNotFound for another notebook than this one."""
-        if valid(box) != self.box:
-            raise NotebookNotFound(box)
+    @locked
+    def close(self) -> None:
+        self._cache.close()
+        self._sidecars.close()
 
     def _path(self, document_id: str) -> RelPath:
         """The file of a document; WrongBlockKind for another block."""
-        document = self.shelf.find(document_id)
+        document = self._shelf.find(document_id)
         if document_id != document.id:
             kind = document.block(document_id).kind
             raise WrongBlockKind(document_id, kind, "document")
@@ -118,7 +140,7 @@ class FolderDocuments:
 
     def _free(self, folder: RelPath, title: str) -> RelPath:
         """A file in the folder that is not there."""
-        names = self.shelf.folder.names(folder)
+        names = self._shelf.folder.names(folder)
         stem, number = _safe(title), 1
         while True:
             name = stem if number == 1 else f"{stem} {number}"
@@ -129,12 +151,12 @@ class FolderDocuments:
 
     def _made(self, path: RelPath, title: str, markdown: str) -> Prepared:
         data = _text(path, title, markdown)
-        tree = read(data, self.shelf.profile)
+        tree = read(data, self._shelf.profile)
         base = Snapshot.of(b"")
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
-        rows = tuple(sign.row(self.fresh()) for sign in signs(tree, tree.root))
-        self.shelf.ids.plan(None, path, Step("", result.digest, (Splice(0, (), rows),)), rows)
+        rows = tuple(sign.row(new_id()) for sign in signs(tree, tree.root))
+        self._shelf.ids.plan(None, path, Step("", result.digest, (Splice(0, (), rows),)), rows)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)
@@ -157,20 +179,6 @@ def _text(path: RelPath, title: str, markdown: str) -> bytes:
     return body.encode()
 
 
-def _title(title: str) -> str:
-    """A title in one line; InvalidArgs(`title`)."""
-    name = " ".join(title.split())
-    if not name:
-        raise InvalidArgs("title", "must not be empty")
-    if "/" in name:
-        raise InvalidArgs("title", "holds a slash")
-    if len(name) > _TITLE_CHARS:
-        raise InvalidArgs("title", f"more than {_TITLE_CHARS} characters")
-    if "\0" in name or any(0xD800 <= ord(c) <= 0xDFFF for c in name):
-        raise InvalidArgs("title", "holds a character that no title can have")
-    return name
-
-
 def _safe(title: str) -> str:
     """A name of a file that every system takes, and that is not hidden."""
     name = _UNSAFE.sub("-", title).lstrip(".").strip()
@@ -178,99 +186,3 @@ def _safe(title: str) -> str:
     if not name or _DEVICE.fullmatch(name):
         name = f"{name}-"
     return name
-
-
-class FolderStore:
-    """The notes of a folder. Safe to use from many threads, and by many processes.
-
-    `root` is the folder in the workspace `files`, which may be the workspace
-    itself; `rules` say what may be read of it. `state` is a folder where ids and
-    the cache are kept. `daily` is where notes of a day go, as strftime has it.
-    """
-
-    def __init__(
-        self,
-        files: Files,
-        root: RelPath,
-        rules: Rules,
-        state: str,
-        *,
-        name: str = "",
-        profile: Profile = "gfm",
-        daily: str = DAILY,
-        today: Callable[[], time.struct_time] = time.localtime,
-    ) -> None:
-        self._sidecars = Sidecars(state, str(root))
-        self._cache = Cache(self._sidecars.cache_path(name_of(repr(rules))[:8]))
-        self._shelf = Shelf(Folder(files, root, rules), self._sidecars, self._cache, profile)
-        self._name = name or root.name or "Notes"
-        self._box = self._sidecars.notebook(new_id())
-        self._reading = FolderReader(self._shelf, self._box, self._name)
-        self._documents = FolderDocuments(self._shelf, self._box, new_id, daily, today)
-
-    def notebooks(self) -> tuple[Notebook, ...]:
-        return (Notebook(self._box, self._name),)
-
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        with self._shelf.lock:
-            self._documents.open(box)
-            return self._reading.documents(most)
-
-    def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
-        with self._shelf.lock:
-            return self._reading.blocks(ids)
-
-    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        with self._shelf.lock:
-            return self._reading.children(block_id)
-
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
-        with self._shelf.lock:
-            return self._reading.child_ids(block_id)
-
-    def around(self, block_id: str) -> Around:
-        with self._shelf.lock:
-            return self._reading.around(block_id)
-
-    def outline(self, document_id: str) -> tuple[Heading, ...]:
-        with self._shelf.lock:
-            return self._reading.outline(document_id)
-
-    def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        with self._shelf.lock:
-            return self._reading.breadcrumb(block_id)
-
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        with self._shelf.lock:
-            return self._reading.search(query, most)
-
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
-        with self._shelf.lock:
-            return dry_run(self._shelf, changes, new_id)
-
-    def execute(self, prepared: Prepared) -> ChangesDone:
-        held = prepared.held
-        if not isinstance(held, HeldFiles):
-            raise InvalidArgs("prepared", "was not prepared by this store")
-        with self._shelf.lock:
-            for plan in held.plans:
-                if not self._shelf.written(plan.path, plan.digest, plan.rows):
-                    raise BlockChanged(block_id=plan.rows[0].id)
-        return ChangesDone(held.ids)
-
-    def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        with self._shelf.lock:
-            return self._documents.prepare(box, parent_id, title, markdown)
-
-    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        with self._shelf.lock:
-            return self._documents.beside(anchor_id, up, title, markdown)
-
-    def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
-        with self._shelf.lock:
-            return self._documents.prepare_daily(box, markdown)
-
-    def close(self) -> None:
-        with self._shelf.lock:
-            self._cache.close()
-            self._sidecars.close()

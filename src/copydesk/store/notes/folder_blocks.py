@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.pieces import BlockText
+from copydesk.store.notes.pieces import BlockText, check_characters
 from copydesk.store.stamp import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, markdown_of, parse
@@ -329,10 +329,7 @@ def plain_ids(rows: Sequence[Fingerprint]) -> tuple[str, ...]:
 
 def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     """The blocks of a text; InvalidArgs(`markdown`) for one that must not be written."""
-    if "\0" in markdown:
-        raise InvalidArgs("markdown", "holds a NUL character")
-    if any(0xD800 <= ord(c) <= 0xDFFF for c in markdown):
-        raise InvalidArgs("markdown", "holds a lone surrogate")
+    check_characters(markdown, "markdown")
     tree = parse(markdown.replace("\r\n", "\n").replace("\r", "\n"), profile, part=True)
     if any(_sets(tree, block) for block in tree.root.walk()):
         raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")

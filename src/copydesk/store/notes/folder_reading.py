@@ -1,8 +1,6 @@
 """Blocks of a folder's documents as readers see them.
 
-What lives here: how a place in a tree becomes a `NoteBlock`, an outline, a
-breadcrumb; searching. What must not: changes. Invariant: everything is read from
-the text that stands there; the index only says where to look.
+Invariant: everything is read from the text that stands there; the index only says where to look.
 """
 
 from __future__ import annotations
@@ -10,13 +8,20 @@ from __future__ import annotations
 import html
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, wraps
 from itertools import islice
 from types import MappingProxyType
+from typing import Concatenate, ParamSpec, TypeVar
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind, is_id, valid
+from copydesk.store.notes.errors import (
+    BlockNotFound,
+    NotebookNotFound,
+    WrongBlockKind,
+    is_id,
+    valid,
+)
 from copydesk.store.notes.folder_blocks import (
     DOCUMENT,
     FolderDocument,
@@ -28,7 +33,7 @@ from copydesk.store.notes.folder_blocks import (
 )
 from copydesk.store.notes.folder_cache import Shelf, path_of
 from copydesk.store.notes.folder_index import Indexed, Text, stamp_key, stem
-from copydesk.store.notes.protocol import Around, Crumb, Heading, NoteBlock
+from copydesk.store.notes.protocol import Around, Crumb, Heading, NoteBlock, Notebook
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Tree, heading_of, section
 from copydesk.text.markdown.block import decode
@@ -48,17 +53,42 @@ _AT_ONCE = 100
 """So many documents are put in the index in one transaction."""
 
 
+Of = TypeVar("Of", bound="FolderReader")
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def locked(
+    method: Callable[Concatenate[Of, Arguments], Answer],
+) -> Callable[Concatenate[Of, Arguments], Answer]:
+    """Let one thread at a time be in these methods of a folder."""
+
+    @wraps(method)
+    def alone(self: Of, /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
+        with self.lock:
+            return method(self, *args, **more)
+
+    return alone
+
+
 class FolderReader:
-    """The blocks of a folder. `box` is the notebook's id, `name` its name."""
+    """The blocks of a folder. `box` is the notebook's id, `name` its name.
+
+    Contracts stand at `NoteStore`. Safe to use from many threads.
+    """
 
     def __init__(self, shelf: Shelf, box: str, name: str) -> None:
         self._shelf = shelf
         self._box = box
         self._name = name
-        shelf.learn_anchors = self.index
+        self.lock = shelf.lock
+        shelf.learn_anchors = self._index
 
+    def notebooks(self) -> tuple[Notebook, ...]:
+        return (Notebook(self._box, self._name),)
+
+    @locked
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
-        """The blocks that are there, in the order asked for."""
         places: dict[FolderDocument, list[str]] = {}
         wanted = list(dict.fromkeys(map(valid, ids)))
         for block_id in wanted:
@@ -72,26 +102,27 @@ class FolderReader:
             made |= zip(there, self._blocks(document, map(document.block, there)), strict=True)
         return {block_id: made[block_id] for block_id in wanted if block_id in made}
 
-    def documents(self, most: int) -> tuple[NoteBlock, ...]:
-        """The first so many documents, in the order of their paths without endings."""
+    @locked
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
+        self._check_notebook(box)
         paths = sorted(self._shelf.scan(), key=lambda path: (*path.parts[:-1], stem(path)))
         read = (self._shelf.try_look(path) for path in paths)
         found = (self._block(one, one.tree.root) for one in read if one is not None)
         return tuple(islice(found, max(most, 0)))
 
+    @locked
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        """What a container holds, or the section of a heading."""
         document = self._shelf.find(block_id)
         with undisturbed(len(document.data)):
             return tuple(self._blocks(document, _inside(document.block(block_id))))
 
+    @locked
     def child_ids(self, block_id: str) -> tuple[str, ...]:
-        """The ids of those."""
         document = self._shelf.find(block_id)
         return tuple(map(document.name, _inside(document.block(block_id))))
 
+    @locked
     def around(self, block_id: str) -> Around:
-        """The container and the neighbours."""
         document = self._shelf.find(block_id)
         block = document.block(block_id)
         if block.parent is None:
@@ -103,8 +134,8 @@ class FolderReader:
             document.name(after) if after is not None else "",
         )
 
+    @locked
     def outline(self, document_id: str) -> tuple[Heading, ...]:
-        """The headings, those of a lower level below; those in quotes and the like left out."""
         document = self._shelf.find(document_id)
         block = document.block(document_id)
         if block.kind != DOCUMENT:
@@ -112,8 +143,8 @@ class FolderReader:
         headings = [child for child in block.children if child.level]
         return _nested(document, headings)
 
+    @locked
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        """The notebook, documents, headings and containers on the way to a block, and itself."""
         document = self._shelf.find(block_id)
         crumbs = [Crumb(self._box, "", self._name)]
         crumbs += [Crumb(one.id, DOCUMENT, _title(one)) for one in self._above(document)]
@@ -132,15 +163,12 @@ class FolderReader:
             crumbs.append(Crumb(document.name(node), node.kind, name))
         return tuple(crumbs)
 
+    @locked
     def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Documents and leaves that hold all the words; titles and headings first, then short ones.
-
-        InvalidArgs(`query`) for a query without words.
-        """
         words = [word.casefold() for word in query.split()]
         if not words:
             raise InvalidArgs("query", "has no words")
-        self.index()
+        self._index()
         found: list[NoteBlock] = []
         if most > 0:
             for path, at in self._shelf.cache.search(words):
@@ -160,7 +188,7 @@ class FolderReader:
         there = _folded(block.content, block.markdown)
         return block if all(word in there for word in words) else None
 
-    def index(self) -> None:
+    def _index(self) -> None:
         """Make the index hold what the files hold."""
         shelf = self._shelf
         with shelf.lock:
@@ -192,6 +220,11 @@ class FolderReader:
                     texts = list(_texts(tree, title_of(tree) or stem(path)))
                 anchors = [anchor for anchor in tree.anchors if is_id(anchor)]
             self._shelf.cache.index(str(path), stamp, digest, texts, anchors)
+
+    def _check_notebook(self, box: str) -> None:
+        """NotebookNotFound for another notebook than this one."""
+        if valid(box) != self._box:
+            raise NotebookNotFound(box)
 
     def _above(self, document: FolderDocument) -> list[FolderDocument]:
         """The documents above one, from the top."""

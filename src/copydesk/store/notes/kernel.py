@@ -48,7 +48,7 @@ from copydesk.store.notes.kernel_blocks import (
     split_blocks,
 )
 from copydesk.store.notes.kernel_write import HeldBlocks, dry_run, execute
-from copydesk.store.notes.pieces import SplitBlocks, for_place
+from copydesk.store.notes.pieces import SplitBlocks, checked_title, for_place
 from copydesk.store.notes.protocol import (
     CONTAINERS,
     Around,
@@ -70,14 +70,69 @@ _SPARE = 4
 """So many times more rows are asked for than blocks: the index may name what is gone."""
 
 
-class KernelReader:
-    """A kernel's blocks. Safe to use from many threads."""
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to be made. `above` is the path below which it has to stand."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    id: str
+    box: str
+    parent_id: str
+    above: str
+    hpath: str
+    markdown: str
+
+    @property
+    def path(self) -> str:
+        """Where it has to stand."""
+        return f"{self.above}/{self.id}.sy"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDailyNote:
+    """Today's note, to be made if it is not there, and a text to be put at its end."""
+
+    box: str
+    markdown: str
+
+
+class KernelStore:
+    """The notes of a kernel. Safe to use from many threads; one execution at a time.
+
+    `split` is how the kernel parses Markdown. `pause` waits for so many seconds.
+    """
+
+    def __init__(
+        self, http: KernelHttp, split: SplitBlocks = split_blocks, pause: Pause = time.sleep
+    ) -> None:
+        self._kernel = Kernel(http)
+        self._split = split
+        self._pause = pause
+        self._writing = threading.Lock()
+
+    @staticmethod
+    def at(
+        url: str,
+        token: str,
+        split: SplitBlocks = split_blocks,
+        timeout_s: float = 30.0,
+    ) -> KernelStore:
+        """The store of the kernel at a URL; InvalidArgs for what is no URL. Nothing is sent yet."""
+        if not token or not token.isascii() or not token.isprintable():
+            raise InvalidArgs("SIYUAN_TOKEN", "is no token")
+        return KernelStore(KernelHttp(Address.of(url), token, timeout_s), split)
+
+    def notebooks(self) -> tuple[Notebook, ...]:
+        return tuple(self._kernel.notebooks())
+
+    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
+        self._check_open(box)
+        self._kernel.flush()
+        named = self._kernel.select(documents(box, max(most, 0)))
+        ids = [text("/api/query/sql", of, "id") for of in named]
+        found = self.blocks([one for one in ids if is_id(one)]).values()
+        return tuple(block for block in found if block.kind == "d" and block.box == box)
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
-        """The blocks that are there, in the order asked for."""
         standings = self._kernel.standings(ids)
         rows_of: dict[str, dict[str, Child]] = {}
         shelves = _Shelves(self._kernel)
@@ -101,20 +156,8 @@ class KernelReader:
             found[block_id] = shelves.block(child, standing, attributes)
         return found
 
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        """The documents of an open notebook, by their paths of titles."""
-        there = {notebook.id: notebook for notebook in self._kernel.notebooks()}
-        if valid(box) not in there or there[box].closed:
-            raise NotebookNotFound(box, closed=box in there)
-        self._kernel.flush()
-        named = self._kernel.select(documents(box, max(most, 0)))
-        ids = [text("/api/query/sql", of, "id") for of in named]
-        found = self.blocks([one for one in ids if is_id(one)]).values()
-        return tuple(block for block in found if block.kind == "d" and block.box == box)
-
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        """What a container holds, or the section of a heading."""
-        standing = self.standing(block_id)
+        standing = self._standing(block_id)
         if standing.kind != "h" and standing.kind not in CONTAINERS:
             return ()
         container = standing.parent_id if standing.kind == "h" else block_id
@@ -129,29 +172,22 @@ class KernelReader:
             for child in self._kernel.children(block_id)
         )
 
-    def standing(self, block_id: str) -> Standing:
-        """Where a block stands; BlockNotFound."""
-        found = self._kernel.standings([block_id])
-        if block_id not in found:
-            raise BlockNotFound(block_id)
-        return found[block_id]
+    def child_ids(self, block_id: str) -> tuple[str, ...]:
+        return tuple(block.id for block in self.children(block_id))
 
     def around(self, block_id: str) -> Around:
-        """The container and the neighbours."""
-        standing = self.standing(block_id)
-        return Around(standing.parent_id, standing.previous_id, standing.next_id)
+        return self._standing(block_id).around
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
-        """The headings, those of a lower level below."""
+        self._check_document(document_id)
         return tuple(_heading(of, "name", "blocks") for of in self._kernel.outline(document_id))
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        """The notebook, documents, headings and containers on the way to a block, and itself."""
-        standing = self.standing(block_id)
+        standing = self._standing(block_id)
         home = self._kernel.home(block_id)
         names = {notebook.id: notebook.name for notebook in self._kernel.notebooks()}
         crumbs = [Crumb(home.box, "", names.get(home.box, ""))]
-        crumbs += self._documents(home)
+        crumbs += self._documents_above(home)
         for of in self._kernel.breadcrumb(block_id):
             crumb_id = text(_BREADCRUMB, of, "id")
             kind = KINDS.get(text(_BREADCRUMB, of, "type"), "")
@@ -161,22 +197,7 @@ class KernelReader:
             crumbs.append(Crumb(block_id, standing.kind, ""))
         return tuple(crumbs)
 
-    def _documents(self, home: Home) -> Iterator[Crumb]:
-        """The documents on the path, from the top."""
-        ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
-        for document_id in ids:
-            title = home.title if document_id == home.root_id else self._title(document_id)
-            yield Crumb(document_id, "d", html.unescape(title))
-
-    def _title(self, document_id: str) -> str:
-        there = self._kernel.standings([document_id])
-        return self._kernel.home(document_id).title if there else ""
-
     def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Documents and leaves that hold all the words; titles and headings first, then short ones.
-
-        InvalidArgs(`query`) for a query without words.
-        """
         words = query.split()
         statement = search(words, max(most, 0) * _SPARE)
         self._kernel.flush()
@@ -186,6 +207,175 @@ class KernelReader:
         holding = [block for block in found.values() if _holds(block, folded)]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
         return tuple(holding[:most])
+
+    def prepare(self, changes: Sequence[Change]) -> Prepared:
+        return dry_run(self._kernel, self._split, changes)
+
+    def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
+        checked(markdown)
+        name = checked_title(title)
+        name = name.removesuffix(".sy") or name  # the kernel would take the ending away
+        self._check_open(box)
+        above = ""
+        if parent_id:
+            self._check_document(parent_id)
+            home = self._kernel.home(parent_id)
+            if home.box != box:
+                raise InvalidArgs("parent_id", "is in another notebook")
+            above = home.path.removesuffix(".sy")
+        hpath = f"{self._kernel.hpath(parent_id) if parent_id else ''}/{name}"
+        new = NewDocument(new_id(), box, parent_id, above, hpath, markdown)
+        after = MappingProxyType({new.path: markdown})
+        return Prepared((), MappingProxyType({}), after, held=new)
+
+    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
+        self._check_document(anchor_id)
+        crumbs = self.breadcrumb(anchor_id)
+        above = [crumb.id for crumb in crumbs if crumb.kind == "d" and crumb.id != anchor_id]
+        if up > len(above):
+            raise InvalidArgs("location", "the document stands at the top of its notebook")
+        parent_id = above[-1 - up] if up < len(above) else ""
+        return self.prepare_document(self._kernel.home(anchor_id).box, parent_id, title, markdown)
+
+    def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
+        if markdown.strip():
+            for_place(self._split(markdown), None)
+        checked(markdown)
+        self._check_open(box)
+        nothing = MappingProxyType[str, str]({})  # only the kernel knows what is today
+        return Prepared((), nothing, nothing, held=NewDailyNote(box, markdown))
+
+    def execute(self, prepared: Prepared) -> ChangesDone:
+        held = prepared.held
+        with self._writing:
+            match held:
+                case HeldBlocks():
+                    return execute(self._kernel, self._split, prepared, held, self._pause)
+                case NewDocument():
+                    return self._make_document(held)
+                case NewDailyNote():
+                    return self._make_daily_note(held)
+                case _:
+                    raise InvalidArgs("prepared", "was not prepared by this store")
+
+    def close(self) -> None:
+        self._kernel.close()
+
+    def _make_document(self, new: NewDocument) -> ChangesDone:
+        """Make a document that was prepared."""
+        problem = named = ""
+        try:
+            named = self._kernel.create_document(
+                new.box,
+                new.hpath,
+                new.markdown,
+                parent_id=new.parent_id,
+                document_id=new.id,
+            )
+        except KernelRefused as refused:
+            problem = str(refused)
+        except AnswerLost as lost:
+            problem = lost.detail
+        try:
+            self._made(new, named, problem)
+            return ChangesDone(((new.id, *(child.id for child in self._kernel.children(new.id))),))
+        except NotesUnavailable as lost:
+            raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
+
+    def _made(self, new: NewDocument, named: str, problem: str) -> None:
+        """See that the new document is what was asked for; else it is taken away again."""
+        there = settled(self._kernel, self._pause, lambda: self.blocks([new.id]), bool)
+        if new.id not in there:
+            if named and self.blocks([named]):
+                raise NotesTorn(0, f"it has the id {named}", (named,))
+            raise NotesRolledBack(0, new.id, problem or "no document came to be")
+        made = there[new.id]
+        fault = self._fault(made, new.markdown)
+        if (made.box, made.path) != (new.box, new.path):
+            fault = f"it stands at {made.box}{made.path}"
+        if not fault:
+            return
+        try:
+            self._kernel.remove_document(made.box, made.path)
+        except KernelRefused as refused:
+            fault = f"{fault}; {refused}"
+        self._kernel.flush()
+        # those above may have been made with it
+        left = [part for part in made.path.split("/") if is_id(part) and part not in new.above]
+        left += self._kernel.standings([new.id])
+        if left:
+            raise NotesTorn(0, fault, tuple(left))
+        raise NotesRolledBack(0, new.id, problem or fault)
+
+    def _fault(self, made: NoteBlock, markdown: str) -> str:
+        """What is wrong with what a new document holds."""
+        if made.kind != "d":
+            return f"it is {made.kind or 'of no kind'}"
+        wanted, there = self._split(markdown), self._kernel.children(made.id)
+        if wanted and len(wanted) != len(there):
+            return f"{len(there)} blocks where {len(wanted)} should be"
+        return differing(markdown, self._kernel.kramdown(made.id))
+
+    def _make_daily_note(self, new: NewDailyNote) -> ChangesDone:
+        """Put a text at the end of today's note, which is made when it is not there."""
+        note = self._daily_note(new.box)
+        if not new.markdown.strip():
+            return ChangesDone(((note,),))
+        prepared = self.prepare([Insert(new.markdown, "last_in", note)])
+        assert isinstance(prepared.held, HeldBlocks)
+        done = execute(self._kernel, self._split, prepared, prepared.held, self._pause)
+        return ChangesDone(((note, *done.ids[0]),), done.undo)
+
+    def _daily_note(self, box: str) -> str:
+        """The id of today's note of a notebook, made when it is not there."""
+        try:
+            document_id = self._daily_id(box)
+            self._kernel.flush()
+            found = self.blocks([document_id])
+        except KernelRefused as refused:
+            raise NotesRolledBack(0, box, str(refused)) from None
+        except AnswerLost as lost:
+            raise NotesTorn(0, lost.detail, (box,)) from None
+        note = found.get(document_id)
+        if note is None or note.kind != "d" or note.box != box:
+            raise NotesTorn(0, f"{document_id} is no document of this notebook", (box,))
+        return document_id
+
+    def _daily_id(self, box: str) -> str:
+        """The id of the note; asked for twice when the first answer is lost, for there is one."""
+        try:
+            return self._kernel.daily_note(box)
+        except AnswerLost:
+            return self._kernel.daily_note(box)
+
+    def _check_open(self, box: str) -> None:
+        """NotebookNotFound for a notebook that is not there, or is closed."""
+        found = {notebook.id: notebook for notebook in self._kernel.notebooks()}.get(valid(box))
+        if found is None or found.closed:
+            raise NotebookNotFound(box, closed=found is not None)
+
+    def _check_document(self, block_id: str) -> None:
+        """WrongBlockKind for a block that is no document; BlockNotFound."""
+        kind = self._standing(block_id).kind
+        if kind != "d":
+            raise WrongBlockKind(block_id, kind, "document")
+
+    def _standing(self, block_id: str) -> Standing:
+        found = self._kernel.standings([block_id])
+        if block_id not in found:
+            raise BlockNotFound(block_id)
+        return found[block_id]
+
+    def _documents_above(self, home: Home) -> Iterator[Crumb]:
+        """The documents on the path, from the top."""
+        ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
+        for document_id in ids:
+            title = home.title if document_id == home.root_id else self._title(document_id)
+            yield Crumb(document_id, "d", html.unescape(title))
+
+    def _title(self, document_id: str) -> str:
+        there = self._kernel.standings([document_id])
+        return self._kernel.home(document_id).title if there else ""
 
 
 class _Shelves:
@@ -246,273 +436,3 @@ def _read(markup: str) -> str:
 def _holds(block: NoteBlock, words: Sequence[str]) -> bool:
     there = f"{block.content}\n{block.markdown}".casefold()
     return all(word in there for word in words)
-
-
-_TITLE_CHARS = 512
-
-
-@dataclass(frozen=True, slots=True)
-class NewDocument:
-    """A document to be made. `above` is the path below which it has to stand."""
-
-    id: str
-    box: str
-    parent_id: str
-    above: str
-    hpath: str
-    markdown: str
-
-    @property
-    def path(self) -> str:
-        """Where it has to stand."""
-        return f"{self.above}/{self.id}.sy"
-
-
-@dataclass(frozen=True, slots=True)
-class NewDailyNote:
-    """Today's note, to be made if it is not there, and a text to be put at its end."""
-
-    box: str
-    markdown: str
-
-
-@dataclass(frozen=True, slots=True)
-class KernelDocuments:
-    """Makes documents."""
-
-    kernel: Kernel
-    reading: KernelReader
-    split: SplitBlocks
-    pause: Pause
-
-    def prepare(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        """A new document below another one, or at the top; as `NoteStore.prepare_document`."""
-        checked(markdown)
-        name = _title(title)
-        self._open_notebook(box)
-        above = ""
-        if parent_id:
-            kind = self.reading.standing(parent_id).kind
-            if kind != "d":
-                raise WrongBlockKind(parent_id, kind, "document")
-            home = self.kernel.home(parent_id)
-            if home.box != box:
-                raise InvalidArgs("parent_id", "is in another notebook")
-            above = home.path.removesuffix(".sy")
-        hpath = f"{self.kernel.hpath(parent_id) if parent_id else ''}/{name}"
-        new = NewDocument(new_id(), box, parent_id, above, hpath, markdown)
-        after = MappingProxyType({new.path: markdown})
-        return Prepared((), MappingProxyType({}), after, held=new)
-
-    def make(self, new: NewDocument) -> ChangesDone:
-        """Make a document that was prepared."""
-        problem = named = ""
-        try:
-            named = self.kernel.create_document(
-                new.box,
-                new.hpath,
-                new.markdown,
-                parent_id=new.parent_id,
-                document_id=new.id,
-            )
-        except KernelRefused as refused:
-            problem = str(refused)
-        except AnswerLost as lost:
-            problem = lost.detail
-        try:
-            self._made(new, named, problem)
-            return ChangesDone(((new.id, *(child.id for child in self.kernel.children(new.id))),))
-        except NotesUnavailable as lost:
-            raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
-
-    def _made(self, new: NewDocument, named: str, problem: str) -> None:
-        """See that the new document is what was asked for; else it is taken away again."""
-        look = self.reading.blocks
-        there = settled(self.kernel, self.pause, lambda: look([new.id]), bool)
-        if new.id not in there:
-            if named and look([named]):
-                raise NotesTorn(0, f"it has the id {named}", (named,))
-            raise NotesRolledBack(0, new.id, problem or "no document came to be")
-        made = there[new.id]
-        fault = self._fault(made, new.markdown)
-        if (made.box, made.path) != (new.box, new.path):
-            fault = f"it stands at {made.box}{made.path}"
-        if not fault:
-            return
-        try:
-            self.kernel.remove_document(made.box, made.path)
-        except KernelRefused as refused:
-            fault = f"{fault}; {refused}"
-        self.kernel.flush()
-        # those above may have been made with it
-        left = [part for part in made.path.split("/") if is_id(part) and part not in new.above]
-        left += self.kernel.standings([new.id])
-        if left:
-            raise NotesTorn(0, fault, tuple(left))
-        raise NotesRolledBack(0, new.id, problem or fault)
-
-    def _fault(self, made: NoteBlock, markdown: str) -> str:
-        """What is wrong with what a new document holds."""
-        if made.kind != "d":
-            return f"it is {made.kind or 'of no kind'}"
-        wanted, there = self.split(markdown), self.kernel.children(made.id)
-        if wanted and len(wanted) != len(there):
-            return f"{len(there)} blocks where {len(wanted)} should be"
-        return differing(markdown, self.kernel.kramdown(made.id))
-
-    def prepare_daily_note(self, box: str, markdown: str) -> Prepared:
-        """Today's note; as `NoteStore.prepare_daily_note`. Only the kernel knows what is today."""
-        checked(markdown)
-        self._open_notebook(box)
-        nothing = MappingProxyType[str, str]({})
-        return Prepared((), nothing, nothing, held=NewDailyNote(box, markdown))
-
-    def daily_note(self, box: str) -> str:
-        """The id of today's note of a notebook, made when it is not there."""
-        try:
-            document_id = self._daily_id(box)
-            self.kernel.flush()
-            found = self.reading.blocks([document_id])
-        except KernelRefused as refused:
-            raise NotesRolledBack(0, box, str(refused)) from None
-        except AnswerLost as lost:
-            raise NotesTorn(0, lost.detail, (box,)) from None
-        note = found.get(document_id)
-        if note is None or note.kind != "d" or note.box != box:
-            raise NotesTorn(0, f"{document_id} is no document of this notebook", (box,))
-        return document_id
-
-    def _daily_id(self, box: str) -> str:
-        """The id of the note; asked for twice when the first answer is lost, for there is one."""
-        try:
-            return self.kernel.daily_note(box)
-        except AnswerLost:
-            return self.kernel.daily_note(box)
-
-    def _open_notebook(self, box: str) -> None:
-        notebooks = {notebook.id: notebook for notebook in self.kernel.notebooks()}
-        found = notebooks.get(valid(box))
-        if found is None or found.closed:
-            raise NotebookNotFound(box, closed=found is not None)
-
-
-def _title(title: str) -> str:
-    """A title that the kernel keeps as it is; InvalidArgs(`title`)."""
-    name = " ".join(title.split())
-    if not name:
-        raise InvalidArgs("title", "must not be empty")
-    if "/" in name:
-        raise InvalidArgs("title", "holds a slash")
-    if len(name) > _TITLE_CHARS:
-        raise InvalidArgs("title", f"more than {_TITLE_CHARS} characters")
-    if "\0" in name or any(0xD800 <= ord(c) <= 0xDFFF for c in name):
-        raise InvalidArgs("title", "holds a character that no title can have")
-    return name.removesuffix(".sy") or name
-
-
-class KernelStore:
-    """The notes of a kernel. Safe to use from many threads; one execution at a time.
-
-    `split_blocks` is how the kernel parses Markdown. `pause` waits for so many seconds.
-    """
-
-    def __init__(self, http: KernelHttp, split: SplitBlocks, pause: Pause = time.sleep) -> None:
-        self._kernel = Kernel(http)
-        self._reading = KernelReader(self._kernel)
-        self._documents = KernelDocuments(self._kernel, self._reading, split, pause)
-        self._split = split
-        self._pause = pause
-        self._writing = threading.Lock()
-
-    @staticmethod
-    def at(
-        url: str,
-        token: str,
-        split: SplitBlocks = split_blocks,
-        timeout_s: float = 30.0,
-    ) -> KernelStore:
-        """The store of the kernel at a URL; InvalidArgs for what is no URL. Nothing is sent yet."""
-        if not token or not token.isascii() or not token.isprintable():
-            raise InvalidArgs("SIYUAN_TOKEN", "is no token")
-        return KernelStore(KernelHttp(Address.of(url), token, timeout_s), split)
-
-    def notebooks(self) -> tuple[Notebook, ...]:
-        return tuple(self._kernel.notebooks())
-
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        return self._reading.documents(box, most)
-
-    def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
-        return self._reading.blocks(ids)
-
-    def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        return self._reading.children(block_id)
-
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
-        return tuple(block.id for block in self.children(block_id))
-
-    def around(self, block_id: str) -> Around:
-        return self._reading.around(block_id)
-
-    def outline(self, document_id: str) -> tuple[Heading, ...]:
-        kind = self._reading.standing(document_id).kind
-        if kind != "d":
-            raise WrongBlockKind(document_id, kind, "document")
-        return self._reading.outline(document_id)
-
-    def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        return self._reading.breadcrumb(block_id)
-
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        return self._reading.search(query, most)
-
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
-        return dry_run(self._kernel, self._split, changes)
-
-    def execute(self, prepared: Prepared) -> ChangesDone:
-        held = prepared.held
-        with self._writing:
-            match held:
-                case HeldBlocks():
-                    return self._execute(prepared, held)
-                case NewDocument():
-                    return self._documents.make(held)
-                case NewDailyNote():
-                    return self._daily_note(held)
-                case _:
-                    raise InvalidArgs("prepared", "was not prepared by this store")
-
-    def _execute(self, prepared: Prepared, held: HeldBlocks) -> ChangesDone:
-        return execute(self._kernel, self._split, prepared, held, self._pause)
-
-    def _daily_note(self, new: NewDailyNote) -> ChangesDone:
-        note = self._documents.daily_note(new.box)
-        if not new.markdown.strip():
-            return ChangesDone(((note,),))
-        prepared = self.prepare([Insert(new.markdown, "last_in", note)])
-        assert isinstance(prepared.held, HeldBlocks)
-        done = self._execute(prepared, prepared.held)
-        return ChangesDone(((note, *done.ids[0]),), done.undo)
-
-    def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        return self._documents.prepare(box, parent_id, title, markdown)
-
-    def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        kind = self._reading.standing(anchor_id).kind
-        if kind != "d":
-            raise WrongBlockKind(anchor_id, kind, "document")
-        crumbs = self._reading.breadcrumb(anchor_id)
-        above = [crumb.id for crumb in crumbs if crumb.kind == "d" and crumb.id != anchor_id]
-        if up > len(above):
-            raise InvalidArgs("location", "the document stands at the top of its notebook")
-        parent_id = above[-1 - up] if up < len(above) else ""
-        box = self._kernel.home(anchor_id).box
-        return self._documents.prepare(box, parent_id, title, markdown)
-
-    def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
-        if markdown.strip():
-            for_place(self._split(markdown), None)
-        return self._documents.prepare_daily_note(box, markdown)
-
-    def close(self) -> None:
-        self._kernel.close()

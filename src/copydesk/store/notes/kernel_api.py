@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import NotesUnavailable, Unavailable, is_id, valid
-from copydesk.store.notes.protocol import Notebook
+from copydesk.store.notes.pieces import check_characters
+from copydesk.store.notes.protocol import Around, Notebook
 
 MOST_BYTES = 64 << 20
 """An answer above is refused."""
@@ -237,6 +238,11 @@ class Standing:
     previous_id: str
     next_id: str
 
+    @property
+    def around(self) -> Around:
+        """Its container and its neighbours."""
+        return Around(self.parent_id, self.previous_id, self.next_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Child:
@@ -344,10 +350,7 @@ def documents(box: str, most: int) -> str:
 
 def literal(value: str) -> str:
     """The text as an SQL literal; InvalidArgs for one with NUL or half a character."""
-    if "\0" in value:
-        raise InvalidArgs("query", "holds a NUL character")
-    if any(0xD800 <= ord(c) <= 0xDFFF for c in value):
-        raise InvalidArgs("query", "holds a lone surrogate")
+    check_characters(value, "query")
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -383,18 +386,6 @@ _AT_ONCE = 200
 _ID = re.compile(r"^[0-9]{14}-[0-9a-z]{7}$")
 _NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a block is put: before `next_id`, else after `previous_id`, else first in `parent_id`.
-
-    Exactly one of them is given.
-    """
-
-    next_id: str = ""
-    previous_id: str = ""
-    parent_id: str = ""
 
 
 class Kernel:
@@ -540,17 +531,15 @@ class Kernel:
 
     # What is written. KernelRefused when the kernel says no.
 
-    def insert(self, kramdown: str, spot: Spot) -> frozenset[str]:
-        """Blocks of this text at a spot."""
+    def insert(self, kramdown: str, gap: Around) -> frozenset[str]:
+        """Blocks of this text between two neighbours, or in an empty container."""
         body = {"dataType": "markdown", "data": kramdown}
-        for name, block_id in (
-            ("nextID", spot.next_id),
-            ("previousID", spot.previous_id),
-            ("parentID", spot.parent_id),
-        ):
-            if block_id:
-                body[name] = valid(block_id)
-                break
+        if gap.next_id:
+            body["nextID"] = valid(gap.next_id)
+        elif gap.previous_id:
+            body["previousID"] = valid(gap.previous_id)
+        else:
+            body["parentID"] = valid(gap.parent_id)
         return self._write("/api/block/insertBlock", body)
 
     def update(self, block_id: str, kramdown: str) -> frozenset[str]:

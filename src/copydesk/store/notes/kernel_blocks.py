@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.kernel_api import Child
-from copydesk.store.notes.pieces import BlockText
+from copydesk.store.notes.pieces import BlockText, check_characters
 from copydesk.text.markdown import Block, Tree, markdown_of, parse
 from copydesk.text.markdown.block import LIST
 
@@ -37,10 +37,7 @@ def checked(markdown: str) -> str:
 
     Code in fences may hold what it likes.
     """
-    if "\0" in markdown:
-        raise InvalidArgs("markdown", "holds a NUL character")
-    if any(0xD800 <= ord(c) <= 0xDFFF for c in markdown):
-        raise InvalidArgs("markdown", "holds a lone surrogate")
+    check_characters(markdown, "markdown")
     for line in _outside_fences(markdown):
         if _ATTRIBUTES.match(line):
             raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")

@@ -25,7 +25,6 @@ from copydesk.store.notes.kernel_api import (
     KernelRefused,
     Pause,
     Seen,
-    Spot,
     Standing,
     settled,
 )
@@ -46,6 +45,7 @@ from copydesk.store.notes.kernel_blocks import (
 from copydesk.store.notes.pieces import BlockText, SplitBlocks, for_place, for_update
 from copydesk.store.notes.protocol import (
     CONTAINERS,
+    Around,
     Change,
     ChangesDone,
     Delete,
@@ -54,6 +54,7 @@ from copydesk.store.notes.protocol import (
     Restore,
     Side,
     Update,
+    named,
 )
 
 
@@ -81,15 +82,6 @@ def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Pr
     return Prepared(tuple(changes), before, trial.texts(), held=trial.held())
 
 
-def _named(change: Change) -> list[str]:
-    """The blocks that a change needs to be there."""
-    if isinstance(change, Insert):
-        return [valid(change.anchor_id)]
-    if isinstance(change, Restore) and change.side is not None:
-        return [valid(change.id), valid(change.anchor_id)]
-    return [valid(change.id)]
-
-
 class _KernelTrial:
     """The blocks that changes name, with the containers around them open."""
 
@@ -103,7 +95,9 @@ class _KernelTrial:
         self._marks: dict[str, str] = {}
         self._containers: dict[str, None] = {}
         self._idle: set[int] = set()
-        standings = self._climb([block_id for change in changes for block_id in _named(change)])
+        standings = self._climb(
+            [block_id for change in changes for block_id in map(valid, named(change))]
+        )
         opened = {standing.parent_id for standing in standings.values()}
         for change in changes:
             if isinstance(change, Insert | Restore) and change.side in ("first_in", "last_in"):
@@ -304,23 +298,6 @@ class StepFailed(Exception):
     """A change was not made, or not as it should be; the message says what is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """A place in a container: between two neighbours, empty where there is none."""
-
-    parent_id: str
-    previous_id: str
-    next_id: str
-
-    @property
-    def spot(self) -> Spot:
-        if self.next_id:
-            return Spot(next_id=self.next_id)
-        if self.previous_id:
-            return Spot(previous_id=self.previous_id)
-        return Spot(parent_id=self.parent_id)
-
-
 class KernelWriter:
     """Changes made one after the other.
 
@@ -361,7 +338,7 @@ class KernelWriter:
         made: list[str] = []
         for piece in pieces:
             made.append(self._put(piece.markdown, gap, _wants(piece)))
-            gap = _Gap(gap.parent_id, made[-1], gap.next_id)
+            gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
     def _bring_back(self, change: Restore, side: Side) -> tuple[str, ...]:
@@ -383,9 +360,9 @@ class KernelWriter:
                 self.undo.append(back)  # it was not there before: what has its id is ours
             raise
 
-    def _put(self, text: str, gap: _Gap, wrong: Callable[[Standing, str], str]) -> str:
+    def _put(self, text: str, gap: Around, wrong: Callable[[Standing, str], str]) -> str:
         """One block of this text in the gap; its id. `wrong` says what is wrong with it."""
-        named, problem = self._write(lambda: self._kernel.insert(text, gap.spot))
+        named, problem = self._write(lambda: self._kernel.insert(text, gap))
         found = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
         faults: list[str] = []
         for standing in found:
@@ -404,7 +381,7 @@ class KernelWriter:
             raise StepFailed(problem or (faults or [f"{len(found)} blocks where one should be"])[0])
         return found[0].id
 
-    def _elsewhere(self, named: frozenset[str], gap: _Gap, found: list[str]) -> set[str]:
+    def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
         """The blocks that the answer calls written, and that stand outside of the gap."""
         around = {gap.parent_id, gap.previous_id, gap.next_id, *found}
         others = self._kernel.standings(sorted(named - around))
@@ -414,7 +391,7 @@ class KernelWriter:
             if standing.parent_id not in named and standing.parent_id not in found
         }
 
-    def _between(self, gap: _Gap) -> list[Standing]:
+    def _between(self, gap: Around) -> list[Standing]:
         """What stands in the gap by now, in order."""
         if not gap.previous_id and not gap.next_id:
             ids = [child.id for child in self._kernel.children(gap.parent_id)]
@@ -492,12 +469,7 @@ class KernelWriter:
         elif plain(image) != plain(before):
             self.undo.append(Restore(block_id, before))
         self.marks[block_id] = mark_of(image)
-        standing = self._standing(block_id)
-        if (standing.parent_id, standing.previous_id, standing.next_id) != (
-            stood.parent_id,
-            stood.previous_id,
-            stood.next_id,
-        ):
+        if self._standing(block_id).around != stood.around:
             raise StepFailed(problem or "the block stands elsewhere")
         return image, problem
 
@@ -536,7 +508,7 @@ class KernelWriter:
             self.undo.append(Restore(block_id, before, "before", filler[0].id))
         else:
             self.undo.append(_beside(block_id, before, stood))
-        gap = _Gap(parent.id, stood.previous_id, stood.next_id)
+        gap = Around(parent.id, stood.previous_id, stood.next_id)
         if not alone and self._between(gap):
             raise StepFailed(f"something stands where {block_id} was")
         return ()
@@ -560,19 +532,19 @@ class KernelWriter:
     def _look(self, look: Callable[[], Seen], good: Callable[[Seen], bool]) -> Seen:
         return settled(self._kernel, self._pause, look, good)
 
-    def _gap(self, side: Side, anchor_id: str) -> _Gap:
+    def _gap(self, side: Side, anchor_id: str) -> Around:
         """The place that is meant, as it is now."""
         if side in ("first_in", "last_in"):
             held = self._kernel.children(anchor_id)
             if not held:
-                return _Gap(anchor_id, "", "")
+                return Around(anchor_id, "", "")
             if side == "first_in":
-                return _Gap(anchor_id, "", held[0].id)
-            return _Gap(anchor_id, held[-1].id, "")
+                return Around(anchor_id, "", held[0].id)
+            return Around(anchor_id, held[-1].id, "")
         anchor = self._standing(anchor_id)
         if side == "before":
-            return _Gap(anchor.parent_id, anchor.previous_id, anchor_id)
-        return _Gap(anchor.parent_id, anchor_id, anchor.next_id)
+            return Around(anchor.parent_id, anchor.previous_id, anchor_id)
+        return Around(anchor.parent_id, anchor_id, anchor.next_id)
 
     def _standing(self, block_id: str) -> Standing:
         found = self._kernel.standings([block_id])
@@ -654,7 +626,7 @@ def execute(
         left = _take_back(kernel, split, writing, before, pause, blind=blind)
         if left:
             raise NotesTorn(index, detail, left)
-        raise NotesRolledBack(index, _target(change), detail)
+        raise NotesRolledBack(index, named(change)[0], detail)
     return ChangesDone(tuple(made), _undo(kernel, writing))
 
 
@@ -691,7 +663,7 @@ def _take_back(
     for change in reversed(writing.undo):
         with suppress(StepFailed, Refusal):  # what comes of it is read below
             back.make(change)
-    ours = writing.astray | back.astray | {_target(change) for change in writing.undo}
+    ours = writing.astray | back.astray | {named(change)[0] for change in writing.undo}
     try:
         kernel.flush()
         left = set(kernel.standings(sorted(ours - before.images.keys())))
@@ -741,7 +713,3 @@ def _mark(kernel: Kernel, block_id: str, writing: KernelWriter) -> str:
     except NotesUnavailable:
         return writing.marks.get(block_id, "")
     return mark_of(image) if image else ""
-
-
-def _target(change: Change) -> str:
-    return change.anchor_id if isinstance(change, Insert) else change.id

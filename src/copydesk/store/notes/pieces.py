@@ -1,8 +1,6 @@
-"""What a text becomes where it is to stand: blocks, or items in a list.
+"""Checks of texts and titles, and what a text becomes where it is to stand: blocks, or list items.
 
-What lives here: the pieces of a text, and which of them a container can hold.
-What must not: the grammar of Markdown, which is handed in. Invariant: the
-pieces given for a place can stand there, and there is at least one.
+Invariant: the pieces given for a place can stand there, and there is at least one.
 """
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from copydesk.errors import ContentRequired, InvalidArgs
+
+_TITLE_CHARACTERS = 512
 
 
 class BlockText(NamedTuple):
@@ -52,3 +52,30 @@ def for_update(pieces: Sequence[BlockText], list_subtype: str | None) -> BlockTe
     if others:
         raise InvalidArgs("markdown", "one block is wanted")
     return first
+
+
+def check_characters(text: str, argument: str) -> None:
+    """Raise InvalidArgs(argument) for a text that no store can hold."""
+    if "\0" in text:
+        raise InvalidArgs(argument, "holds a NUL character")
+    if has_surrogate(text):
+        raise InvalidArgs(argument, "holds a lone surrogate")
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether the text holds half a character."""
+    return any(0xD800 <= ord(character) <= 0xDFFF for character in text)
+
+
+def checked_title(title: str) -> str:
+    """A title in one line; InvalidArgs(`title`)."""
+    name = " ".join(title.split())
+    if not name:
+        raise InvalidArgs("title", "must not be empty")
+    if "/" in name:
+        raise InvalidArgs("title", "holds a slash")
+    if len(name) > _TITLE_CHARACTERS:
+        raise InvalidArgs("title", f"more than {_TITLE_CHARACTERS} characters")
+    if "\0" in name or has_surrogate(name):
+        raise InvalidArgs("title", "holds a character that no title can have")
+    return name

@@ -146,6 +146,15 @@ class Restore:
 Change = Insert | Update | Delete | Restore
 
 
+def named(change: Change) -> tuple[str, ...]:
+    """The blocks that a change names: the one that it is for, then its anchor."""
+    if isinstance(change, Insert):
+        return (change.anchor_id,)
+    if isinstance(change, Restore) and change.side is not None:
+        return (change.id, change.anchor_id)
+    return (change.id,)
+
+
 @dataclass(frozen=True, slots=True)
 class FileEdit:
     """What the changes come to in one file: a change of the very bytes of `base`.
@@ -230,15 +239,21 @@ class NoteStore(Protocol):
         ...
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
-        """The headings of a document, in order."""
+        """The headings of a document, those of a lower level below.
+
+        Raises WrongBlockKind for a block that is no document.
+        """
         ...
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        """From the notebook by documents and headings to the block."""
+        """The notebook, documents, headings and containers on the way to a block, and itself."""
         ...
 
     def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Blocks that hold all words of the query, the best first."""
+        """Documents and leaves that hold all the words; titles and headings first, then short ones.
+
+        Raises InvalidArgs(`query`) for a query without words.
+        """
         ...
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:

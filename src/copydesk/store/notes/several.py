@@ -1,8 +1,7 @@
 """Several folders of notes as one store: each is a notebook, and every id is in one of them.
 
-What lives here: which store a block is in, and changes of several of them
-together. What must not: what a store does. Invariant: changes are prepared in
-every store before any is executed; the files of all are written together.
+Invariant: changes are prepared in every store before any is executed; the files of all are
+written together.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from copydesk.store.notes.protocol import (
     ChangesDone,
     Crumb,
     Heading,
-    Insert,
     NoteBlock,
     Notebook,
     NoteStore,
     Prepared,
-    Restore,
+    named,
 )
 
 
@@ -81,7 +79,7 @@ class _Several:
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         indices: dict[NoteStore, list[int]] = {}
         for index, change in enumerate(changes):
-            indices.setdefault(self._of(_named(change)), []).append(index)
+            indices.setdefault(self._of(named(change)[-1]), []).append(index)
         parts = [
             (store, store.prepare([changes[index] for index in wanted]), tuple(wanted))
             for store, wanted in indices.items()
@@ -134,13 +132,6 @@ class _Several:
         with suppress(NotebookNotFound):
             self._stores[0].prepare_daily_note(box)  # an id that cannot be is told as such
         raise NotebookNotFound(box)
-
-
-def _named(change: Change) -> str:
-    """A block that is there, by which the store is found."""
-    if isinstance(change, Insert) or (isinstance(change, Restore) and change.side is not None):
-        return change.anchor_id
-    return change.id
 
 
 def _joined(
