@@ -27,7 +27,7 @@ from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
 from copydesk.tools.report import Lang
 from copydesk.tools.wire import listed, with_null
-from test_describe import PLAIN
+from test_tool_descriptions import PLAIN
 
 Schema = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed, TurnLost
 from support.redis_calls import connections
 from support.redis_servers import running
-from test_lanes import SOON, check
+from test_lock_order import SOON, check
 
 SHORT_MS = 200
 _END = Script("return redis.call('DEL', p .. 'lease:' .. ARGV[1])")

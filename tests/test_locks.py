@@ -23,7 +23,7 @@ from copydesk.errors import Busy
 from copydesk.store.locks import FileLocks
 from support.processes import outcome
 from support.redis_servers import RedisServer
-from test_lanes import SOON, holder, until
+from test_lock_order import SOON, holder, until
 
 APPEND = {"path": "f", "content": "new\n", "apply": "auto"}
 

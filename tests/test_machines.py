@@ -24,7 +24,7 @@ from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
 from support.processes import Facts, Worker, outcome, results, workers
 from support.redis_servers import RedisServer, running
-from test_processes import AFTER, BASE, BEFORE, EDIT, check
+from test_concurrent_processes import AFTER, BASE, BEFORE, EDIT, check
 
 SLOW = pytest.mark.slow
 FIRST = "first\n"

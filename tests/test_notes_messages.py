@@ -32,7 +32,7 @@ from copydesk.tools.messages import say_notes_refusal, say_problem, texts
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import refusal_words
 from test_notes_grammar import ERRORS
-from test_notes_working import REFUSED, planned
+from test_notes_plan import REFUSED, planned
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 REASONS: tuple[SliceReason, ...] = get_args(SliceReason)

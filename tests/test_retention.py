@@ -26,7 +26,7 @@ from copydesk.store.state import EditIds, StateFile
 from support.redis_calls import connections
 from support.redis_servers import RedisServer
 from test_journal import entry
-from test_registry import plan
+from test_plan_registry import plan
 
 DAYS = 90
 TODAY = 20_000

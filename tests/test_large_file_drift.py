@@ -22,7 +22,7 @@ from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from support.texts import LineEdit, files, requests
-from test_large import PATH, TOOL, Desks, desks, numbered
+from test_large_files import PATH, TOOL, Desks, desks, numbered
 
 __all__ = ["desks"]
 
