@@ -16,11 +16,10 @@ from copydesk.store.notes.folder_blocks import (
     Chunks,
     Fingerprint,
     FolderDocument,
-    Signs,
+    fingerprints,
     in_order,
     read,
     same_blocks,
-    signs,
 )
 from copydesk.store.notes.folder_edit import WorkingDocument
 from copydesk.store.notes.folder_sidecar import Step, know
@@ -42,7 +41,7 @@ def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -
     """A document that is parsed in as small pieces as may be."""
     data = text.encode()
     tree = read(data, profile)
-    rows = know((), signs(tree, tree.root), (), lambda at: fresh(), _no).rows
+    rows = know((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no).rows
     order = tuple(block for _, block in in_order(tree.root))
     document = FolderDocument(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
     document.chunks = Chunks.of(tree, 0)
@@ -104,7 +103,7 @@ def test_what_changes_leave_is_what_the_whole_text_is(
     assert rows is not None
     result = working.change.apply(document.data)
     tree = read(result, profile)
-    made = [sign.row("")[:4] for sign in signs(tree, tree.root)]
+    made = [sign.row("")[:4] for sign in fingerprints(tree, tree.root)]
     assert [row._replace(id="")[:4] for row in rows] == made
     assert len({row.id for row in rows}) == len(rows)
     assert step.back().take(rows) == document.rows
@@ -160,7 +159,7 @@ def test_blocks_are_known_again_once_each(old: str, new: str) -> None:
     fresh = maker()
     before = document_of(old, fresh).rows
     tree = read(new.encode(), "gfm")
-    known = know(before, signs(tree, tree.root), (), lambda at: fresh(), lambda one: False)
+    known = know(before, fingerprints(tree, tree.root), (), lambda at: fresh(), lambda one: False)
     ids = [row.id for row in known.rows]
     assert len(set(ids)) == len(ids)
     lost = {row.id for row in before} - set(ids)
@@ -173,8 +172,8 @@ def _no(block_id: str) -> bool:
     return False
 
 
-def _sign(row: Fingerprint) -> Signs:
-    return Signs(row.depth, row.kind, row.hash, row.sketch, row.anchor)
+def _sign(row: Fingerprint) -> Fingerprint:
+    return row.row("")
 
 
 @given(st.one_of(documents(), anything))
@@ -190,9 +189,9 @@ def test_what_comes_before_costs_no_id(text: str, first: str) -> None:
     """A text put before another, apart from it, leaves all blocks of it known."""
     fresh = maker()
     tree = read(text.encode(), "gfm", part=True)
-    rows = know((), signs(tree, tree.root), (), lambda at: fresh(), _no).rows
+    rows = know((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no).rows
     both = read(f"{first}\n\n<!-- -->\n\n{text}".encode(), "gfm", part=True)
-    known = know(rows, signs(both, both.root), (), lambda at: fresh(), _no)
+    known = know(rows, fingerprints(both, both.root), (), lambda at: fresh(), _no)
     ids = {row.id for row in known.rows}
     lost = Counter((row.kind, row.hash) for row in rows if row.id not in ids)
     before = Counter((row.kind, row.hash) for row in rows)

@@ -7,6 +7,7 @@ from, by its number in the notes on it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,13 @@ from hypothesis import strategies as st
 from copydesk.edit.notes.errors import BlockDiffRefused
 from copydesk.edit.notes.grammar import (
     BlockHunk,
+    header_of,
     is_block_id,
     is_siyuan_id,
+    lines_of_hunk,
+    marker_line,
+    marker_of,
     parse_block_diff,
-    render,
 )
 
 ID = "20260107143334-l5eqs5i"
@@ -50,6 +54,32 @@ def read(diff: str) -> tuple[BlockHunk, ...] | BlockDiffRefused:
         return parse_block_diff(diff)
     except BlockDiffRefused as refused:
         return refused
+
+
+def render(hunks: Iterable[BlockHunk]) -> str:
+    """The diff of these hunks, LF alone, a blank line between them."""
+    return "\n".join("".join(f"{line}\n" for line in _lines(hunk)) for hunk in hunks)
+
+
+def _lines(hunk: BlockHunk) -> list[str]:
+    command = "" if hunk.action == "EDIT" else f"{hunk.action}:"
+    header = f"@@{command}{hunk.block_id}@@"
+    if hunk.action == "DELETE":
+        return [header]
+    search = lines_of_hunk(hunk.search) if hunk.search else []
+    text = lines_of_hunk(hunk.text) if hunk.text else []
+    if hunk.action != "EDIT" and all(_is_plain(line) for line in text):
+        return [header, *text]
+    used = {marker.size for line in [*search, *text] if (marker := marker_of(line))}
+    size = next(n for n in range(7, 8 + len(used)) if n not in used)
+    opening, middle = marker_line("open", size), marker_line("middle", size)
+    return [header, opening, *search, middle, *text, marker_line("close", size)]
+
+
+def _is_plain(line: str) -> bool:
+    """Whether a line needs no markers around it."""
+    marker = marker_of(line)
+    return (marker is None or marker.part == "middle") and header_of(line, is_block_id) is None
 
 
 def body(search: str, text: str, signs: int = 7) -> str:

@@ -23,7 +23,7 @@ from copydesk.edit.notes.plan import (
     heading_level,
     plan_blocks,
 )
-from support.note_model import Known, Model, Spec, split
+from support.note_model import Known, Model, Spec, inverse_of, inverses_of, split
 
 S, D, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 DOC: Spec = (
@@ -57,10 +57,10 @@ def done(spec: Spec, found: BlockPlan) -> Model:
     model = Model.of(spec)
     before = model.shape()
     for operation in found.operations:
-        assert operation.inverse.inverse == operation
+        assert inverse_of(inverse_of(operation)) == operation
         model.do(operation)
     after = model.shape()
-    for operation in found.inverses:
+    for operation in inverses_of(found):
         model.do(operation, forward=False)
     assert model.shape() == before
     again = Model.of(spec)
@@ -394,7 +394,7 @@ def test_plugin_11_nothing_is_planned_when_one_hunk_is_wrong() -> None:
         ("BLOCK_NOT_FOUND", 8),
     ]
     plan_ = planned("@@REPLACE:p1@@\na\n\nb\n@@DELETE:p2@@")
-    assert [operation.inverse for operation in plan_.operations][::-1] == list(plan_.inverses)
+    assert [inverse_of(one) for one in plan_.operations][::-1] == inverses_of(plan_)
 
 
 def test_plugin_13_no_block_is_lost() -> None:
@@ -591,8 +591,5 @@ def test_the_tree_may_be_no_more_than_is_asked_for() -> None:
         "@@DELETE:i1@@\n@@AFTER:i2@@\n- x\n@@REPLACE:i2@@\n- y\n- z\n@@BEFORE:l1@@\nw"
     )
     assert len(plan_blocks(hunks, tree, split).operations) == 5
-    assert (
-        plan_blocks(parse_block_diff("@@DELETE:i1@@\n@@DELETE:i2@@"), tree, split)
-        .operations[0]
-        .inverse
-    )
+    emptied = plan_blocks(parse_block_diff("@@DELETE:i1@@\n@@DELETE:i2@@"), tree, split)
+    assert inverse_of(emptied.operations[0])

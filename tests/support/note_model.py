@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from copydesk.edit.notes.plan import (
     BlockImage,
     BlockOperation,
+    BlockPlan,
     BlockPosition,
     BlockTree,
+    DeleteBlock,
     InsertBlocks,
     NewText,
     UpdateBlock,
@@ -44,6 +46,19 @@ def split(text: str) -> list[NewText]:
         children = (first, *(f"- {item}" for item in rest)) if kind == "l" else ()
         found.append(NewText(kind, block, tuple(NewText("i", child) for child in children)))
     return found
+
+
+def inverse_of(operation: BlockOperation) -> BlockOperation:
+    """What takes an operation back: each has all that this needs."""
+    if isinstance(operation, UpdateBlock):
+        return UpdateBlock(operation.after, operation.before, operation.lines)
+    other = DeleteBlock if isinstance(operation, InsertBlocks) else InsertBlocks
+    return other(operation.place, operation.markdown, operation.images, operation.lines)
+
+
+def inverses_of(plan: BlockPlan) -> list[BlockOperation]:
+    """What takes the operations of a plan back, in the order to do it."""
+    return [inverse_of(operation) for operation in reversed(plan.operations)]
 
 
 Spec = tuple[str, str, str, Sequence["Spec"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -91,10 +91,8 @@ def content_of_hunk(lines: list[str]) -> str:
     return "\n".join(lines[start:stop])
 
 
-LEAST_SIGNS = 7
-"""Signs of the shortest marker; longer ones let a body hold shorter ones as content."""
-
 _COMMANDS = ("DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APPEND")
+# Seven signs are the shortest marker; longer ones let a body hold shorter ones as content.
 _MARKER = re.compile(r"(?P<open><{7,}) SEARCH|(?P<middle>={7,})|(?P<close>>{7,}) REPLACE")
 _FENCE = re.compile(r" {0,3}(?P<signs>`{3,}|~{3,})(?P<info>[^`]*)")
 _SIYUAN_SIZE = 22
@@ -429,29 +427,3 @@ def _unfenced(lines: list[str]) -> tuple[int, int]:
         if opening and closing and not closing[1] and closing[0].startswith(opening[0]):
             return start + 1, stop - 1
     return 0, len(lines)
-
-
-def render(hunks: Iterable[BlockHunk]) -> str:
-    """The diff of these hunks, LF alone, a blank line between them."""
-    return "\n".join("".join(f"{line}\n" for line in _lines(hunk)) for hunk in hunks)
-
-
-def _lines(hunk: BlockHunk) -> list[str]:
-    command = "" if hunk.action == "EDIT" else f"{hunk.action}:"
-    header = f"@@{command}{hunk.block_id}@@"
-    if hunk.action == "DELETE":
-        return [header]
-    search = lines_of_hunk(hunk.search) if hunk.search else []
-    text = lines_of_hunk(hunk.text) if hunk.text else []
-    if hunk.action != "EDIT" and all(_is_plain(line) for line in text):
-        return [header, *text]
-    used = {marker.size for line in [*search, *text] if (marker := marker_of(line))}
-    size = next(n for n in range(LEAST_SIGNS, LEAST_SIGNS + len(used) + 1) if n not in used)
-    opening, middle = marker_line("open", size), marker_line("middle", size)
-    return [header, opening, *search, middle, *text, marker_line("close", size)]
-
-
-def _is_plain(line: str) -> bool:
-    """Whether a line needs no markers around it."""
-    marker = marker_of(line)
-    return (marker is None or marker.part == "middle") and header_of(line, is_block_id) is None

@@ -182,47 +182,28 @@ class UpdateBlock:
     after: BlockImage
     lines: tuple[int, ...] = field(default=(), compare=False)
 
-    @property
-    def inverse(self) -> UpdateBlock:
-        """The text as it was."""
-        return UpdateBlock(self.after, self.before, self.lines)
-
 
 @dataclass(frozen=True, slots=True)
 class InsertBlocks:
-    """Make blocks at a place, in this order. As an inverse: bring one back, with its own id.
+    """Make blocks at a place, in this order.
 
-    `markdown` is the text of all of them. The anchor is a block that was there
-    before the diff; only that of an inverse may be a new one, by its name.
+    `markdown` is the text of all of them. The anchor is a block that was there before the diff.
     """
 
     place: BlockPosition
     markdown: str
     images: tuple[BlockImage, ...]
     lines: tuple[int, ...] = field(default=(), compare=False)
-
-    @property
-    def inverse(self) -> DeleteBlock:
-        """The blocks away again."""
-        return DeleteBlock(self.place, self.markdown, self.images, self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteBlock:
-    """Take a block away, and all that it holds. As an inverse: take away what was made.
-
-    `place` is where it stood at that moment.
-    """
+    """Take a block away, and all that it holds; `place` is where it stood at that moment."""
 
     place: BlockPosition
     markdown: str
     images: tuple[BlockImage, ...]
     lines: tuple[int, ...] = field(default=(), compare=False)
-
-    @property
-    def inverse(self) -> InsertBlocks:
-        """The block back."""
-        return InsertBlocks(self.place, self.markdown, self.images, self.lines)
 
 
 BlockOperation = UpdateBlock | InsertBlocks | DeleteBlock
@@ -582,11 +563,6 @@ class BlockPlan:
     hunks: tuple[BlockHunk, ...]
     operations: tuple[BlockOperation, ...]
     reads: tuple[BlockImage, ...]
-
-    @property
-    def inverses(self) -> tuple[BlockOperation, ...]:
-        """What takes the operations back, in the order to do it."""
-        return tuple(operation.inverse for operation in reversed(self.operations))
 
 
 def plan_blocks(

@@ -16,7 +16,7 @@ from copydesk.store.notes.errors import (
     WrongBlockKind,
     new_id,
 )
-from copydesk.store.notes.folder_blocks import pieces, read, signs
+from copydesk.store.notes.folder_blocks import fingerprints, pieces, read
 from copydesk.store.notes.folder_cache import Shelf
 from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
 from copydesk.store.notes.folder_index import Cache, Folder
@@ -155,7 +155,7 @@ class FolderStore(FolderReader):
         base = Snapshot.of(b"")
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
-        rows = tuple(sign.row(new_id()) for sign in signs(tree, tree.root))
+        rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
         self._shelf.ids.plan(None, path, Step("", result.digest, (Splice(0, (), rows),)), rows)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))

@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.pieces import BlockText, check_characters
+from copydesk.store.notes.pieces import BlockText, check_characters, raw_markdown, split_tree
 from copydesk.store.stamp import Stamp
 from copydesk.text.change import ChangeSet
-from copydesk.text.markdown import Block, Profile, Tree, is_phantom, markdown_of, parse
+from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
 from copydesk.text.markdown.source import line_start
 from copydesk.text.relpath import RelPath
 
@@ -39,9 +39,9 @@ _FEW = 6
 class Fingerprint(NamedTuple):
     """What is remembered of a block: enough to know it again in another text.
 
-    `hash` is of its text; of a container, of all that is in it; of a document
-    empty. `sketch` tells how like two texts are. `anchor` is the name that the
-    text itself gives it, or empty.
+    `id` is empty for a block that has none yet. `hash` is of its text; of a container, of all
+    that is in it; of a document empty. `sketch` tells how like two texts are. `anchor` is the
+    name that the text itself gives it, or empty.
     """
 
     depth: int
@@ -50,6 +50,10 @@ class Fingerprint(NamedTuple):
     hash: str
     sketch: str
     anchor: str
+
+    def row(self, block_id: str) -> Fingerprint:
+        """The same with another id."""
+        return Fingerprint(self.depth, block_id, self.kind, self.hash, self.sketch, self.anchor)
 
 
 def read(
@@ -122,16 +126,6 @@ def markdown(tree: Tree, block: Block) -> str:
     return shown_text(raw_markdown(tree, block))
 
 
-def raw_markdown(tree: Tree, block: Block) -> str:
-    """The same with a lone surrogate for such a byte."""
-    whole = block.parent is tree.root and not block.indent and not block.children
-    if whole and (block.attributes is None or block.attributes[0] >= block.stop):
-        source = tree.data[block.start : block.stop]
-        if b"\r" not in source and b"\t" not in source[:1]:
-            return source.decode("utf-8", "surrogateescape")
-    return markdown_of(tree, block)
-
-
 def shown_text(text: str) -> str:
     """A text for reading: what is no character is spelled out."""
     if text.isascii():
@@ -163,40 +157,26 @@ def title_of(tree: Tree) -> str:
     return " ".join(title.split())
 
 
-class Signs(NamedTuple):
-    """What a block is known by, without an id."""
-
-    depth: int
-    kind: str
-    hash: str
-    sketch: str
-    anchor: str
-
-    def row(self, block_id: str) -> Fingerprint:
-        """With its id."""
-        return Fingerprint(self.depth, block_id, self.kind, self.hash, self.sketch, self.anchor)
-
-
-def signs(tree: Tree, top: Block) -> list[Signs]:
-    """What a block and those below it are known by, each before its children."""
+def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
+    """Those of a block and of all below it, each before its children, without ids."""
     order = in_order(top)
-    made: list[Signs] = []
-    below: list[list[Signs]] = []  # of each depth, the children of the block in the making
+    made: list[Fingerprint] = []
+    below: list[list[Fingerprint]] = []  # of each depth, the children of the block in the making
     for depth, block in reversed(order):
         while len(below) < depth + 2:
             below.append([])
         children = below[depth + 1]
         anchor = block.anchor or ""
         if block.kind == DOCUMENT:
-            made.append(Signs(depth, block.kind, "", "", anchor))
+            made.append(Fingerprint(depth, "", block.kind, "", "", anchor))
         elif block.holds_blocks:
             inside = block.kind + " " + " ".join(child.hash for child in reversed(children))
             sketch = _least(word for child in children for word in _words(child.sketch))
-            made.append(Signs(depth, block.kind, _hash(inside.encode()), sketch, anchor))
+            made.append(Fingerprint(depth, "", block.kind, _hash(inside.encode()), sketch, anchor))
         else:
             text = raw_markdown(tree, block)
             data = text.encode("utf-8", "surrogateescape")
-            made.append(Signs(depth, block.kind, _hash(data), sketch_of(text), anchor))
+            made.append(Fingerprint(depth, "", block.kind, _hash(data), sketch_of(text), anchor))
         below[depth + 1] = []
         below[depth].append(made[-1])
     made.reverse()
@@ -333,7 +313,7 @@ def pieces(markdown: str, profile: Profile) -> tuple[BlockText, ...]:
     tree = parse(markdown.replace("\r\n", "\n").replace("\r", "\n"), profile, part=True)
     if any(_sets(tree, block) for block in tree.root.walk()):
         raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")
-    return tuple(_piece(tree, block) for block in tree.root.children if not is_phantom(block))
+    return split_tree(tree)
 
 
 def _sets(tree: Tree, block: Block) -> bool:
@@ -341,11 +321,6 @@ def _sets(tree: Tree, block: Block) -> bool:
         return False
     start, stop = block.attributes
     return not tree.data[start:stop].lstrip().startswith(b"^")
-
-
-def _piece(tree: Tree, block: Block) -> BlockText:
-    below = tuple(_piece(tree, child) for child in block.children if block.kind == "l")
-    return BlockText(block.kind, block.subtype, raw_markdown(tree, block), below)
 
 
 def as_stored(old: str, new: str) -> str:
@@ -398,7 +373,7 @@ class Region:
         names = (self.ids[block] for block in top.walk() if block.kind != MATTER)
         return [
             sign._replace(depth=sign.depth + depth).row(name)
-            for sign, name in zip(signs(self.tree, top), names, strict=True)
+            for sign, name in zip(fingerprints(self.tree, top), names, strict=True)
         ]
 
 

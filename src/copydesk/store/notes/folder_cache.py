@@ -14,10 +14,9 @@ from copydesk.store.notes.folder_blocks import (
     MATTER,
     Fingerprint,
     FolderDocument,
-    Signs,
+    fingerprints,
     plain_ids,
     read,
-    signs,
     undisturbed,
 )
 from copydesk.store.notes.folder_index import Cache, Folder
@@ -88,7 +87,7 @@ class Ids:
         found = self._fitting(name, self._sidecars.load(name), digest, count)
         if found is not None:
             return found
-        new = signs(tree, tree.root)
+        new = fingerprints(tree, tree.root)
         with self._sidecars.held():
             sidecar = self._sidecars.load(name)
             found = self._fitting(name, sidecar, digest, count)  # another process was here
@@ -179,7 +178,7 @@ class Ids:
                 past = with_past(sidecar.past, sidecar.rows, base.rows)
                 self._save(Sidecar(name, base.digest, base.rows, past))
 
-    def _went(self, own: Sidecar, new: Sequence[Signs]) -> bool:
+    def _went(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
         """Whether what a document was is another file now; then that one has its ids."""
         texts = texts_of(new)
         if not texts or shared(own, texts) >= _STAYED:
@@ -193,7 +192,7 @@ class Ids:
         return True
 
     def _was(
-        self, name: str, digest: str, new: Sequence[Signs], own: Sidecar | None
+        self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
     ) -> Sidecar | None:
         """What the document was: by its own sidecar, or by one of a file that is gone."""
         texts = texts_of(new)
@@ -255,7 +254,7 @@ def _nowhere(sidecar: Sidecar) -> RelPath | None:
     return None
 
 
-def texts_of(new: Sequence[Signs]) -> set[str]:
+def texts_of(new: Sequence[Fingerprint]) -> set[str]:
     """The hashes of the texts in a document."""
     return {sign.hash for sign in new[1:] if sign.sketch}
 
@@ -462,7 +461,10 @@ class Shelf:
         for path in unknown[:_COMPARED]:
             seen = self.glance(path, "")
             tree = seen[2] if seen is not None else None
-            if tree is not None and shared(sidecar, texts_of(signs(tree, tree.root))) >= MOVED:
+            if (
+                tree is not None
+                and shared(sidecar, texts_of(fingerprints(tree, tree.root))) >= MOVED
+            ):
                 return path
         return None
 

@@ -16,18 +16,17 @@ from copydesk.store.notes.folder_blocks import (
     Region,
     as_stored,
     carried,
+    fingerprints,
     pieces,
-    raw_markdown,
     read,
     same_blocks,
     shown,
     shown_text,
-    signs,
     top,
 )
 from copydesk.store.notes.folder_cache import Shelf
 from copydesk.store.notes.folder_sidecar import Splice, Step, know
-from copydesk.store.notes.pieces import for_place, for_update
+from copydesk.store.notes.pieces import for_place, for_update, raw_markdown
 from copydesk.store.notes.protocol import (
     Change,
     Delete,
@@ -206,7 +205,7 @@ class WorkingDocument:
             by *= 4
         gone = {wide.ids[inner] for inner in block.walk()}
         old = [row for row in self._all_rows(wide) if row.id not in gone]
-        new = signs(tree, tree.root)
+        new = fingerprints(tree, tree.root)
         known = know(old, new, (), lambda at: self._fresh(), lambda one: False)
         blocks = (inner for inner in tree.root.walk() if inner.kind != MATTER)
         ids = {inner: row.id for inner, row in zip(blocks, known.rows, strict=True)}

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import RLock
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store.access import Rules
@@ -179,6 +179,8 @@ CREATE TABLE IF NOT EXISTS sidecars (
 """
 
 Answer = TypeVar("Answer")
+Statement = tuple[str, Sequence[tuple[object, ...]]]
+"""An SQL statement, and the rows of values that it is run with."""
 
 
 class Text(NamedTuple):
@@ -220,17 +222,13 @@ class Cache:
 
     def indexed(self) -> dict[str, Indexed]:
         """The documents whose texts are here, by path."""
-
-        def ask(connection: sqlite3.Connection) -> dict[str, Indexed]:
-            rows = connection.execute(
-                "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest FROM documents"
-            )
-            return {
-                path: Indexed((dev, ino, size, mtime, ctime), bool(settled), digest)
-                for path, dev, ino, size, mtime, ctime, settled, digest in rows
-            }
-
-        return self._try(ask)
+        rows = self._rows(
+            "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest FROM documents"
+        )
+        return {
+            path: Indexed((dev, ino, size, mtime, ctime), bool(settled), digest)
+            for path, dev, ino, size, mtime, ctime, settled, digest in rows
+        }
 
     def index(
         self,
@@ -241,115 +239,69 @@ class Cache:
         anchors: Iterable[str],
     ) -> None:
         """Keep the texts of a document; with None they are those that are kept."""
-        kept = None if texts is None else list(texts)
-        named = list(anchors)
-
-        def ask(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (path, *stamp_key(stamp), stamp.settled, digest),
-            )
-            if kept is not None:
-                connection.execute("DELETE FROM texts WHERE path = ?", (path,))
-                connection.execute("DELETE FROM anchors WHERE path = ?", (path,))
-                rows = ((path, *text) for text in kept)
-                connection.executemany("INSERT INTO texts VALUES (?, ?, ?, ?, ?)", rows)
-                pairs = ((anchor, path) for anchor in named)
-                connection.executemany("REPLACE INTO anchors VALUES (?, ?)", pairs)
-
-        self._try(ask)
+        row = (path, *stamp_key(stamp), stamp.settled, digest)
+        changes: list[Statement] = [
+            ("REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row])
+        ]
+        if texts is not None:
+            changes += [
+                ("DELETE FROM texts WHERE path = ?", [(path,)]),
+                ("DELETE FROM anchors WHERE path = ?", [(path,)]),
+                ("INSERT INTO texts VALUES (?, ?, ?, ?, ?)", [(path, *text) for text in texts]),
+                ("REPLACE INTO anchors VALUES (?, ?)", [(anchor, path) for anchor in anchors]),
+            ]
+        self._change(*changes)
 
     def forget(self, paths: Iterable[str]) -> None:
         """The texts of documents that are no more."""
         gone = [(path,) for path in paths]
-
-        def ask(connection: sqlite3.Connection) -> None:
-            for table in ("documents", "texts", "anchors"):
-                connection.executemany(f"DELETE FROM {table} WHERE path = ?", gone)
-
-        self._try(ask)
+        tables = ("documents", "texts", "anchors")
+        self._change(*((f"DELETE FROM {table} WHERE path = ?", gone) for table in tables))
 
     def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
         """Where texts are that hold all of the words, which are case folded; the best first."""
         where = " AND ".join("instr(folded, ?)" for _ in words)
-
-        def ask(connection: sqlite3.Connection) -> list[tuple[str, int]]:
-            return connection.execute(
-                f"SELECT path, at FROM texts WHERE {where} ORDER BY rank, length, path, at", words
-            ).fetchall()
-
-        yield from self._try(ask)
+        sql = f"SELECT path, at FROM texts WHERE {where} ORDER BY rank, length, path, at"
+        yield from self._rows(sql, words)
 
     def anchored(self, block_id: str) -> list[str]:
         """The documents whose text names a block so."""
-
-        def ask(connection: sqlite3.Connection) -> list[str]:
-            rows = connection.execute(
-                "SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,)
-            )
-            return [path for (path,) in rows]
-
-        return self._try(ask)
+        rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
+        return [path for (path,) in rows]
 
     def where(self, block_id: str) -> str | None:
         """The document that the block is in, or was in last."""
-
-        def ask(connection: sqlite3.Connection) -> str | None:
-            row = connection.execute("SELECT path FROM ids WHERE id = ?", (block_id,)).fetchone()
-            return None if row is None else str(row[0])
-
-        return self._try(ask)
+        rows = self._rows("SELECT path FROM ids WHERE id = ?", (block_id,))
+        return str(rows[0][0]) if rows else None
 
     def keep_ids(self, path: str, ids: Iterable[str]) -> None:
         """Blocks that are in a document, or were."""
         rows = [(block_id, path) for block_id in ids]
-
-        def ask(connection: sqlite3.Connection) -> None:
-            connection.executemany("REPLACE INTO ids VALUES (?, ?)", rows)
-
-        self.together(lambda: self._try(ask))
+        self.together(lambda: self._change(("REPLACE INTO ids VALUES (?, ?)", rows)))
 
     def of_others(self, path: str, ids: Sequence[str]) -> dict[str, str]:
         """Those of the ids that blocks of other documents have, or had, with their paths."""
         found: dict[str, str] = {}
-
-        def ask(connection: sqlite3.Connection) -> None:
-            for start in range(0, len(ids), _ASKED):
-                part = ids[start : start + _ASKED]
-                rows = connection.execute(
-                    f"SELECT id, path FROM ids WHERE id IN ({','.join('?' * len(part))})", part
-                )
-                found.update((one, other) for one, other in rows if other != path)
-
-        self._try(ask)
+        for start in range(0, len(ids), _ASKED):
+            part = ids[start : start + _ASKED]
+            marks = ",".join("?" * len(part))
+            rows = self._rows(f"SELECT id, path FROM ids WHERE id IN ({marks})", part)
+            found.update((one, other) for one, other in rows if other != path)
         return found
 
     def sidecars(self) -> dict[str, tuple[str, Seen]]:
         """The sidecars whose ids are here, by file name: the path of the document, the file."""
-
-        def ask(connection: sqlite3.Connection) -> dict[str, tuple[str, Seen]]:
-            rows = connection.execute("SELECT name, path, size, mtime_ns FROM sidecars")
-            return {name: (path, Seen(name, size, mtime)) for name, path, size, mtime in rows}
-
-        return self._try(ask)
+        rows = self._rows("SELECT name, path, size, mtime_ns FROM sidecars")
+        return {name: (path, Seen(name, size, mtime)) for name, path, size, mtime in rows}
 
     def keep_sidecar(self, seen: Seen, path: str) -> None:
         """The ids of a sidecar are here."""
-
-        def ask(connection: sqlite3.Connection) -> None:
-            row = (seen.name, path, seen.size, seen.mtime_ns)
-            connection.execute("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", row)
-
-        self._try(ask)
+        row = (seen.name, path, seen.size, seen.mtime_ns)
+        self._change(("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", [row]))
 
     def drop_sidecars(self, names: Iterable[str]) -> None:
         """Sidecars that are no more."""
-        gone = [(name,) for name in names]
-
-        def ask(connection: sqlite3.Connection) -> None:
-            connection.executemany("DELETE FROM sidecars WHERE name = ?", gone)
-
-        self._try(ask)
+        self._change(("DELETE FROM sidecars WHERE name = ?", [(name,) for name in names]))
 
     def together(self, work: Callable[[], Answer]) -> Answer:
         """Do the work as one transaction, which is faster."""
@@ -367,6 +319,16 @@ class Cache:
                 with suppress(sqlite3.Error):
                     if self._connection is not None and self._connection.in_transaction:
                         self._connection.execute("COMMIT")
+
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        return self._try(lambda connection: connection.execute(sql, values).fetchall())
+
+    def _change(self, *statements: Statement) -> None:
+        def change(connection: sqlite3.Connection) -> None:
+            for sql, rows in statements:
+                connection.executemany(sql, rows)
+
+        self._try(change)
 
     def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """The answer; of a new cache where this one fails, of one in memory where none can be."""

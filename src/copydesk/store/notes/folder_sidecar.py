@@ -13,13 +13,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 from copydesk.errors import Failed
 from copydesk.store.locks import FileLocks
 from copydesk.store.notes.errors import InvalidBlockId, is_id, valid
-from copydesk.store.notes.folder_blocks import Fingerprint, Signs, likeness
+from copydesk.store.notes.folder_blocks import Fingerprint, likeness
 from copydesk.store.state import StateFolder
+from copydesk.text.diff import align
 
 _LIKE = 0.5
 _LIKE_IN_PLACE = 0.25
@@ -50,7 +52,7 @@ class Known:
 
 def know(
     old: Sequence[Fingerprint],
-    new: Sequence[Signs],
+    new: Sequence[Fingerprint],
     past: Sequence[Past],
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
@@ -102,7 +104,7 @@ def with_past(
 class _Side:
     """Rows as a tree: by index the children and the parent."""
 
-    rows: Sequence[Fingerprint | Signs]
+    rows: Sequence[Fingerprint]
     children: list[list[int]] = field(default_factory=list[list[int]])
     parent: list[int] = field(default_factory=list[int])
     stops: list[int] = field(default_factory=list[int])
@@ -132,15 +134,15 @@ class _Side:
 
 
 class _Matching:
-    def __init__(self, old: Sequence[Fingerprint], new: Sequence[Signs]) -> None:
+    def __init__(self, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> None:
         self._old, self._new = _Side(old), _Side(new)
-        self._old_rows, self._signs = old, new
+        self._old_rows, self._new_rows = old, new
         self._old_of: dict[int, int] = {}
         self._new_of: dict[int, int] = {}
         self._pairs: list[tuple[int, int]] = []
 
     def run(self) -> None:
-        if not self._old_rows or not self._signs:
+        if not self._old_rows or not self._new_rows:
             return
         self._anchors()
         self._pair(0, 0)
@@ -152,23 +154,23 @@ class _Matching:
             self._containers(old, new)
             for child in self._new.children[new]:
                 partner = self._old_of.get(child)
-                if partner is not None and self._signs[child].kind in _HOLDS:
+                if partner is not None and self._new_rows[child].kind in _HOLDS:
                     waiting.append((partner, child))
-        self._moved(range(len(self._old_rows)), range(len(self._signs)))
+        self._moved(range(len(self._old_rows)), range(len(self._new_rows)))
 
     def ids(self, past: Sequence[Past], taken: Callable[[str], bool]) -> list[str]:
         """The id of each new block, empty where a new one is needed."""
         alive = {row.id for at, row in enumerate(self._old_rows) if at in self._new_of}
         ids = [
             self._old_rows[self._old_of[at]].id if at in self._old_of else ""
-            for at in range(len(self._signs))
+            for at in range(len(self._new_rows))
         ]
         lost: dict[tuple[str, str], list[str]] = defaultdict(list)
         for each in past:
             if each.id not in alive:
                 lost[each.kind, each.hash].append(each.id)
         index = {row.id: at for at, row in enumerate(self._old_rows)}
-        for at, sign in enumerate(self._signs):
+        for at, sign in enumerate(self._new_rows):
             if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
                 ids[at] = sign.anchor  # what the text says wins over all
                 alive.add(sign.anchor)
@@ -203,7 +205,7 @@ class _Matching:
             named.setdefault(row.id, at)
             if row.anchor:
                 named.setdefault(row.anchor, at)
-        for at, sign in enumerate(self._signs):
+        for at, sign in enumerate(self._new_rows):
             if sign.anchor in named and (at == 0) == (named[sign.anchor] == 0):
                 self._pair(named[sign.anchor], at)
 
@@ -215,54 +217,10 @@ class _Matching:
 
     def _equal(self, old: list[int], new: list[int]) -> None:
         """Equal blocks of one container: in their order as far as may be, then those that moved."""
-        start, old_stop, new_stop = 0, len(old), len(new)
-        while start < min(old_stop, new_stop) and self._same(old[start], new[start]):
-            start += 1
-        while min(old_stop, new_stop) > start and self._same(old[old_stop - 1], new[new_stop - 1]):
-            old_stop -= 1
-            new_stop -= 1
-        inner = self._unique(old[start:old_stop], new[start:new_stop])
-        backbone = [(at, at) for at in range(start)]
-        backbone += [(one + start, other + start) for one, other in inner]
-        backbone += [(old_stop + at, new_stop + at) for at in range(len(old) - old_stop)]
-        for one, other in backbone:
-            self._whole(old[one], new[other])
-        for one, other in backbone:
-            self._along(old, new, one, other, 1)
-            self._along(old, new, one, other, -1)
+        for run in align([*map(self._old.key, old)], [*map(self._new.key, new)]).runs:
+            for at in range(run.length):
+                self._whole(old[run.base_start + at], new[run.now_start + at])
         self._moved(old, new)
-
-    def _same(self, old: int, new: int) -> bool:
-        return self._old.key(old) == self._new.key(new)
-
-    def _along(self, old: list[int], new: list[int], one: int, other: int, step: int) -> None:
-        """Equal blocks right beside two that are one."""
-        one, other = one + step, other + step
-        while 0 <= one < len(old) and 0 <= other < len(new):
-            mine, theirs = old[one], new[other]
-            if mine in self._new_of or theirs in self._old_of or not self._same(mine, theirs):
-                return
-            self._whole(mine, theirs)
-            one, other = one + step, other + step
-
-    def _unique(self, old: list[int], new: list[int]) -> list[tuple[int, int]]:
-        """The longest run, in both orders, of blocks that are there once each; by positions."""
-        places = _once([self._new.key(at) for at in new])
-        mine = _once([self._old.key(at) for at in old])
-        found = [(at, places[key]) for key, at in mine.items() if key in places]
-        tails: list[int] = []
-        links: list[int] = []
-        ends: list[int] = []
-        for at, (_, place) in enumerate(found):
-            spot = bisect_left(tails, place)
-            links.append(ends[spot - 1] if spot else -1)
-            tails[spot : spot + 1], ends[spot : spot + 1] = [place], [at]
-        chain: list[tuple[int, int]] = []
-        at = ends[-1] if ends else -1
-        while at >= 0:
-            chain.append(found[at])
-            at = links[at]
-        return chain[::-1]
 
     def _moved(self, old: Sequence[int], new: Sequence[int]) -> None:
         """Equal blocks wherever they are, the first with the first."""
@@ -282,26 +240,33 @@ class _Matching:
     def _containers(self, old: int, new: int) -> None:
         """Containers that hold some of the same texts, or like ones."""
         mine = [at for at in self._free_old(old) if self._old_rows[at].kind in _HOLDS]
-        theirs = [at for at in self._free_new(new) if self._signs[at].kind in _HOLDS]
-        if len(mine) * len(theirs) > _COMPARED:
-            return
-        texts = {at: self._new.leaves(at) for at in theirs}
-        scores: list[tuple[float, int, int]] = []
-        for one in mine:
-            leaves = self._old.leaves(one)
-            for other in theirs:
-                if self._old_rows[one].kind != self._signs[other].kind:
-                    continue
-                least = min(len(leaves), len(texts[other])) or 1
-                shared = len(leaves & texts[other]) / least
-                score = max(shared, self._likeness(one, other))
-                if score >= (_LIKE_IN_PLACE if self._in_place(one, other) else _LIKE):
-                    scores.append((-score, one, other))
-        for _, one, other in sorted(scores):
+        theirs = [at for at in self._free_new(new) if self._new_rows[at].kind in _HOLDS]
+        old_texts = {at: self._old.leaves(at) for at in mine}
+        new_texts = {at: self._new.leaves(at) for at in theirs}
+
+        def score(one: int, other: int) -> float:
+            if self._old_rows[one].kind != self._new_rows[other].kind:
+                return 0.0
+            had, has = old_texts[one], new_texts[other]
+            return max(len(had & has) / (min(len(had), len(has)) or 1), self._likeness(one, other))
+
+        for one, other in self._likely(mine, theirs, score):
             self._pair(one, other)
 
+    def _likely(
+        self, mine: list[int], theirs: list[int], score: Callable[[int, int], float]
+    ) -> Iterator[tuple[int, int]]:
+        """The pairs that are like enough, the likest first."""
+        scores: list[tuple[float, int, int]] = []
+        if len(mine) * len(theirs) <= _COMPARED:
+            for one, other in product(mine, theirs):
+                found = score(one, other)
+                if found >= (_LIKE_IN_PLACE if self._in_place(one, other) else _LIKE):
+                    scores.append((-found, one, other))
+        return ((one, other) for _, one, other in sorted(scores))
+
     def _likeness(self, one: int, other: int) -> float:
-        return likeness(self._old_rows[one].sketch, self._signs[other].sketch)
+        return likeness(self._old_rows[one].sketch, self._new_rows[other].sketch)
 
     def _in_place(self, one: int, other: int) -> bool:
         """Whether two blocks stand behind the same one, or before the same one."""
@@ -323,31 +288,14 @@ class _Matching:
             theirs = [
                 at
                 for at in self._free_new(new)
-                if not ids[at] and self._signs[at].kind not in _HOLDS
+                if not ids[at] and self._new_rows[at].kind not in _HOLDS
             ]
-            if len(mine) * len(theirs) > _COMPARED:
-                continue
-            scores: list[tuple[float, int, int]] = []
-            for one in mine:
-                for other in theirs:
-                    score = self._likeness(one, other)
-                    least = _LIKE_IN_PLACE if self._in_place(one, other) else _LIKE
-                    if score >= least:
-                        scores.append((-score, one, other))
-            for _, one, other in sorted(scores):
+            for one, other in self._likely(mine, theirs, self._likeness):
                 block_id = self._old_rows[one].id
                 if one not in self._new_of and not ids[other] and block_id not in alive:
                     self._pair(one, other)
                     ids[other] = block_id
                     alive.add(block_id)
-
-
-def _once(keys: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """The keys that are there once, with their places."""
-    found: dict[tuple[str, str], int] = {}
-    for at, key in enumerate(keys):
-        found[key] = -1 if key in found else at
-    return {key: at for key, at in found.items() if at >= 0}
 
 
 _FORMAT = 1

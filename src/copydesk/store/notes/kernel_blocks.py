@@ -11,9 +11,8 @@ from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.kernel_api import Child
-from copydesk.store.notes.pieces import BlockText, check_characters
-from copydesk.text.markdown import Block, Tree, markdown_of, parse
-from copydesk.text.markdown.block import LIST
+from copydesk.store.notes.pieces import BlockText, check_characters, split_tree
+from copydesk.text.markdown import parse
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*(`{3,}(?=[^`]*$)|~{3,})")
 _ATTRIBUTES = re.compile(r"(?:[ \t>]|[-*+][ \t]|[0-9]{1,9}[.)][ \t])*\{::?\s.*=")
@@ -284,12 +283,5 @@ def _quoted(body: str) -> str:
 
 
 def split_blocks(markdown: str) -> tuple[BlockText, ...]:
-    """The blocks at the top level of a text, with the items of its lists."""
-    tree = parse(markdown, "siyuan")
-    return tuple(_piece(tree, block) for block in tree.root.children)
-
-
-def _piece(tree: Tree, block: Block) -> BlockText:
-    items = block.children if block.kind == LIST else ()
-    below = tuple(BlockText(item.kind, item.subtype, markdown_of(tree, item)) for item in items)
-    return BlockText(block.kind, block.subtype, markdown_of(tree, block), below)
+    """The blocks of a text as a kernel parses it."""
+    return split_tree(parse(markdown, "siyuan"))

@@ -298,6 +298,14 @@ class StepFailed(Exception):
     """A change was not made, or not as it should be; the message says what is there."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The blocks that are written or deleted, as they were, and the order in containers."""
+
+    images: Mapping[str, str]
+    orders: Mapping[str, tuple[str, ...]]
+
+
 class KernelWriter:
     """Changes made one after the other.
 
@@ -567,6 +575,60 @@ class KernelWriter:
         except Refusal as refused:  # the container is not what it was when this was prepared
             raise StepFailed(str(refused)) from None
 
+    # Taking back.
+
+    def take_back(self, before: _Before, *, blind: bool) -> tuple[str, ...]:
+        """Undo what was made, as far as it goes; the blocks that are not what they were.
+
+        `blind`: it is not known all that was written, so nothing new may be there.
+        """
+        back = KernelWriter(self._kernel, self._split, self._pause)
+        for change in reversed(self.undo):
+            with suppress(StepFailed, Refusal):  # what comes of it is read below
+                back.make(change)
+        ours = self.astray | back.astray | {named(change)[0] for change in self.undo}
+        try:
+            self._kernel.flush()
+            left = set(self._kernel.standings(sorted(ours - before.images.keys())))
+            left |= {one for one, image in before.images.items() if not back.is_back(one, image)}
+            for container, order in before.orders.items():
+                now = _order(self._kernel, container)
+                if tuple(now if blind else (one for one in now if one in order)) != order:
+                    left.add(container)
+        except NotesUnavailable:
+            left = ours | before.images.keys() | before.orders.keys()
+        return tuple(sorted(left))
+
+    def is_back(self, block_id: str, image: str) -> bool:
+        """Whether a block is what it was; it is put back once more where it is not."""
+        if same(self._kernel.kramdown(block_id), image):
+            return True
+        with suppress(StepFailed, Refusal):
+            self.make(Restore(block_id, image))
+        return same(self._kernel.kramdown(block_id), image)
+
+    def way_back(self) -> tuple[Change, ...]:
+        """What takes all back, each change with the mark of the block that it is made for.
+
+        A block that cannot be read any more keeps the mark of when it was written.
+        """
+        marked: set[str] = set()
+        changes: list[Change] = []
+        for change in reversed(self.undo):
+            if not isinstance(change, Insert) and getattr(change, "side", None) is None:
+                if change.id not in marked:
+                    change = replace(change, over=self._mark(change.id))
+                marked.add(change.id)
+            changes.append(change)
+        return tuple(changes)
+
+    def _mark(self, block_id: str) -> str:
+        try:
+            image = self._kernel.kramdown(block_id)
+        except NotesUnavailable:
+            return self.marks.get(block_id, "")
+        return mark_of(image) if image else ""
+
 
 def _wants(piece: BlockText) -> Callable[[Standing, str], str]:
     """What is wrong with a new block that should be this piece."""
@@ -586,14 +648,6 @@ def _beside(block_id: str, image: str, stood: Standing) -> Restore:
     if stood.next_id:
         return Restore(block_id, image, "before", stood.next_id)
     return Restore(block_id, image, "first_in", stood.parent_id)
-
-
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """The blocks that are written or deleted, as they were, and the order in containers."""
-
-    images: Mapping[str, str]
-    orders: Mapping[str, tuple[str, ...]]
 
 
 def execute(
@@ -623,11 +677,11 @@ def execute(
             if not writing.begun:
                 raise
             detail, blind = lost.detail, True
-        left = _take_back(kernel, split, writing, before, pause, blind=blind)
+        left = writing.take_back(before, blind=blind)
         if left:
             raise NotesTorn(index, detail, left)
         raise NotesRolledBack(index, named(change)[0], detail)
-    return ChangesDone(tuple(made), _undo(kernel, writing))
+    return ChangesDone(tuple(made), writing.way_back())
 
 
 def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
@@ -644,72 +698,3 @@ def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
 
 def _order(kernel: Kernel, container_id: str) -> tuple[str, ...]:
     return tuple(child.id for child in kernel.children(container_id))
-
-
-def _take_back(
-    kernel: Kernel,
-    split: SplitBlocks,
-    writing: KernelWriter,
-    before: _Before,
-    pause: Pause,
-    *,
-    blind: bool,
-) -> tuple[str, ...]:
-    """Undo what was made, as far as it goes; the blocks that are not what they were.
-
-    `blind`: it is not known all that was written, so nothing new may be there.
-    """
-    back = KernelWriter(kernel, split, pause)
-    for change in reversed(writing.undo):
-        with suppress(StepFailed, Refusal):  # what comes of it is read below
-            back.make(change)
-    ours = writing.astray | back.astray | {named(change)[0] for change in writing.undo}
-    try:
-        kernel.flush()
-        left = set(kernel.standings(sorted(ours - before.images.keys())))
-        for block_id, image in before.images.items():
-            if not _is_back(kernel, back, block_id, image):
-                left.add(block_id)
-        for container, order in before.orders.items():
-            now = _order(kernel, container)
-            if tuple(now if blind else (one for one in now if one in order)) != order:
-                left.add(container)
-    except NotesUnavailable:
-        left = ours | before.images.keys() | before.orders.keys()
-    return tuple(sorted(left))
-
-
-def _is_back(kernel: Kernel, back: KernelWriter, block_id: str, image: str) -> bool:
-    """Whether a block is what it was; it is put back once more where it is not."""
-    if same(kernel.kramdown(block_id), image):
-        return True
-    with suppress(StepFailed, Refusal):
-        back.make(Restore(block_id, image))
-    return same(kernel.kramdown(block_id), image)
-
-
-def _undo(kernel: Kernel, writing: KernelWriter) -> tuple[Change, ...]:
-    """What takes all back, each change with the mark of the block that it is made for.
-
-    A block that cannot be read any more keeps the mark of when it was written.
-    """
-    told: dict[str, str] = {}
-    changes: list[Change] = []
-    for change in reversed(writing.undo):
-        if isinstance(change, Insert) or getattr(change, "side", None) is not None:
-            changes.append(change)
-            continue
-        if change.id not in told:
-            told[change.id] = _mark(kernel, change.id, writing)
-            changes.append(replace(change, over=told[change.id]))
-        else:
-            changes.append(change)
-    return tuple(changes)
-
-
-def _mark(kernel: Kernel, block_id: str, writing: KernelWriter) -> str:
-    try:
-        image = kernel.kramdown(block_id)
-    except NotesUnavailable:
-        return writing.marks.get(block_id, "")
-    return mark_of(image) if image else ""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from copydesk.errors import ContentRequired, InvalidArgs
+from copydesk.text.markdown import Block, Tree, is_phantom, markdown_of
+from copydesk.text.markdown.block import LIST
 
 _TITLE_CHARACTERS = 512
 
@@ -24,6 +26,27 @@ class BlockText(NamedTuple):
 
 SplitBlocks = Callable[[str], Sequence[BlockText]]
 """How the kernel splits a text in blocks at its top level."""
+
+
+def split_tree(tree: Tree) -> tuple[BlockText, ...]:
+    """The blocks at the top level of a text, with the items of its lists."""
+    return tuple(_piece(tree, block) for block in tree.root.children if not is_phantom(block))
+
+
+def _piece(tree: Tree, block: Block) -> BlockText:
+    items = block.children if block.kind == LIST else ()
+    below = tuple(_piece(tree, item) for item in items)
+    return BlockText(block.kind, block.subtype, raw_markdown(tree, block), below)
+
+
+def raw_markdown(tree: Tree, block: Block) -> str:
+    """The text of a block, with a lone surrogate for a byte that is no UTF-8."""
+    whole = block.parent is tree.root and not block.indent and not block.children
+    if whole and (block.attributes is None or block.attributes[0] >= block.stop):
+        source = tree.data[block.start : block.stop]
+        if b"\r" not in source and b"\t" not in source[:1]:
+            return source.decode("utf-8", "surrogateescape")
+    return markdown_of(tree, block)
 
 
 def for_place(pieces: Sequence[BlockText], list_subtype: str | None) -> tuple[BlockText, ...]:
