@@ -10,7 +10,7 @@ from copydesk.errors import ContentRequired, InvalidArgs, Refusal
 from copydesk.store.notes.errors import is_id, new_id
 from copydesk.store.notes.kernel_api import literal, search
 from copydesk.store.notes.kernel_blocks import (
-    Node,
+    KernelNode,
     attributes_of,
     checked,
     differing,
@@ -253,8 +253,8 @@ TREES = [
 def test_the_text_of_an_open_container_is_its_own(markdown: str) -> None:
     from support.fake_kernel.split import split
 
-    def opened(piece: BlockText) -> Node:
-        node = Node.new(piece)
+    def opened(piece: BlockText) -> KernelNode:
+        node = KernelNode.new(piece)
         if piece.children:
             node.children = [opened(child) for child in piece.children]
         return node

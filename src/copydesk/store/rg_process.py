@@ -159,7 +159,7 @@ class Clock:
             raise Failed(OPERATION, "the time was up before the search began")
 
 
-class Run:
+class RgRun:
     """A running rg; `running` makes it."""
 
     def __init__(self, process: subprocess.Popen[bytes], clock: Clock, blame: Blame) -> None:
@@ -240,7 +240,7 @@ def running(
     clock: Clock,
     blame: Blame,
     descriptors: Sequence[int] = (),
-) -> Generator[Run]:
+) -> Generator[RgRun]:
     """Start rg in `folder`, with these open descriptors of ours.
 
     `path` begins with "." so that no name is taken for an option or for standard
@@ -263,7 +263,7 @@ def running(
         raise failed("start ripgrep", refused) from None
     with process:
         try:
-            yield Run(process, clock, blame)
+            yield RgRun(process, clock, blame)
         finally:
             process.kill()
 

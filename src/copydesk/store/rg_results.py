@@ -40,7 +40,7 @@ class Packet:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RgLine:
     """Lines as rg found them: mostly one, several with a pattern across lines.
 
     `number` is that of the first, 1-based. `data` is UTF-8 (transcoded by rg
@@ -95,14 +95,14 @@ def read_path(packet: Packet) -> bytes:
     return _bytes(_data(packet)["path"])
 
 
-def read_line(packet: Packet) -> Line:
+def read_line(packet: Packet) -> RgLine:
     """The line of a `match` or `context` packet."""
     is_match = packet.kind == "match"
     if packet.tail is not None:
         return _large_line(packet.head, packet.tail, is_match)
     data = _data(packet)
     spans = tuple((found["start"], found["end"]) for found in data["submatches"])
-    return Line(data["line_number"], _chomp(_bytes(data["lines"])), is_match, spans)
+    return RgLine(data["line_number"], _chomp(_bytes(data["lines"])), is_match, spans)
 
 
 def read_end(packet: Packet) -> End:
@@ -117,7 +117,7 @@ def shown(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
 
-class _Text(TypedDict):
+class _RgText(TypedDict):
     text: NotRequired[str]
     bytes: NotRequired[str]
 
@@ -133,8 +133,8 @@ class _Stats(TypedDict):
 
 
 class _Data(TypedDict):
-    path: _Text
-    lines: _Text
+    path: _RgText
+    lines: _RgText
     line_number: int
     submatches: list[_Submatch]
     stats: _Stats
@@ -186,7 +186,7 @@ def _data(packet: Packet) -> _Data:
     return cast(_Message, json.loads(packet.head))["data"]
 
 
-def _bytes(text: _Text) -> bytes:
+def _bytes(text: _RgText) -> bytes:
     if "text" in text:
         return text["text"].encode()
     return base64.b64decode(text.get("bytes", ""))
@@ -196,7 +196,7 @@ def _chomp(data: bytes) -> bytes:
     return data.removesuffix(b"\n").removesuffix(b"\r") if data.endswith(b"\n") else data
 
 
-def _large_line(head: bytes, tail: bytes, is_match: bool) -> Line:
+def _large_line(head: bytes, tail: bytes, is_match: bool) -> RgLine:
     number = _NUMBER.match(tail)
     opened = _LINES.search(head)
     spans: tuple[tuple[int, int], ...] = ()
@@ -205,7 +205,7 @@ def _large_line(head: bytes, tail: bytes, is_match: bool) -> Line:
     if first is not None and stop is not None:
         spans = ((int(first[1]), int(stop[1])),)
     data = _beginning(head[opened.end() :], opened[1] == b"bytes") if opened else b""
-    return Line(int(number[1]) if number else 0, _chomp(data), is_match, spans, whole=False)
+    return RgLine(int(number[1]) if number else 0, _chomp(data), is_match, spans, whole=False)
 
 
 def _beginning(cut: bytes, base64_coded: bool) -> bytes:
@@ -258,7 +258,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """What every result has.
 
     `truncated`: there is more than was asked for; exact unless `timed_out`, when
@@ -271,7 +271,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFiles(Found):
+class FoundFiles(SearchResult):
     """The files with a match, in the order of their paths."""
 
     paths: tuple[str, ...]
@@ -287,7 +287,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts(Found):
+class Counts(SearchResult):
     """The files with a match; the totals are of all files, also of those left out of `rows`."""
 
     rows: tuple[Count, ...]
@@ -319,14 +319,14 @@ class FoundLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snippets(Found):
+class Snippets(SearchResult):
     """The lines with a match, in the order of paths and lines, with the lines around them."""
 
     results: tuple[FoundLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines(Found):
+class Lines(SearchResult):
     """The lines as `rg` prints them, in its order."""
 
     rows: tuple[FoundLine, ...]
@@ -335,7 +335,7 @@ class Lines(Found):
 Raw = Lines | FoundFiles | Counts
 
 
-def show_line(path: str, line: Line, width: int = LINE_CHARACTERS) -> FoundLine:
+def show_line(path: str, line: RgLine, width: int = LINE_CHARACTERS) -> FoundLine:
     """The line as it is shown; a far match is brought into view."""
     text = shown(line.data)
     column, match, torn = _match(line, line.spans[0]) if line.spans else (None, "", False)
@@ -355,7 +355,7 @@ def show_line(path: str, line: Line, width: int = LINE_CHARACTERS) -> FoundLine:
     )
 
 
-def show_matches(path: str, line: Line, width: int) -> Iterator[FoundLine]:
+def show_matches(path: str, line: RgLine, width: int) -> Iterator[FoundLine]:
     """Each match of the line by itself."""
     for span in line.spans:
         column, match, torn = _match(line, span)
@@ -364,7 +364,7 @@ def show_matches(path: str, line: Line, width: int) -> Iterator[FoundLine]:
         yield FoundLine(path, line.number, column, match, match, is_match=True, cut=cut)
 
 
-def _match(line: Line, span: tuple[int, int]) -> tuple[int | None, str, bool]:
+def _match(line: RgLine, span: tuple[int, int]) -> tuple[int | None, str, bool]:
     """The column of a match, its text, and whether its end was not kept."""
     start, stop = span
     if start > len(line.data):

@@ -58,21 +58,21 @@ from copydesk.store.rg_process import (
     Clock,
     Complaint,
     Rg,
-    Run,
+    RgRun,
     running,
 )
 from copydesk.store.rg_results import (
     LINE_CHARACTERS,
     Count,
     Counts,
-    Found,
     FoundFiles,
     FoundLine,
-    Line,
     Lines,
     Packet,
     Query,
     Raw,
+    RgLine,
+    SearchResult,
     Snippets,
     Warned,
     read_end,
@@ -237,11 +237,11 @@ class Asked:
     blame: Blame
 
 
-Result = TypeVar("Result", bound=Found)
+Result = TypeVar("Result", bound=SearchResult)
 Item = TypeVar("Item")
 
 
-class Session:
+class SearchSession:
     """A running search; `searching` makes it."""
 
     def __init__(self, search: Search, asked: Asked, rg: Rg, clock: Clock, real: RelPath) -> None:
@@ -344,7 +344,7 @@ class Session:
     @contextmanager
     def _running(
         self, folder: str, path: str, own: Sequence[str], descriptors: Sequence[int] = ()
-    ) -> Generator[Run]:
+    ) -> Generator[RgRun]:
         asked = self._asked
         flags = [*asked.flags, *own]
         with running(
@@ -477,7 +477,7 @@ class _Batch:
 
 
 @contextmanager
-def searching(search: Search, asked: Asked) -> Generator[Session]:
+def searching(search: Search, asked: Asked) -> Generator[SearchSession]:
     """A session for the question.
 
     Raises FileNotFound, NotAFile and InvalidPath for the search path, and Failed when
@@ -493,7 +493,7 @@ def searching(search: Search, asked: Asked) -> Generator[Session]:
             raise InvalidPath("symlinks on the way keep changing")
         if kind not in ("file", "directory"):
             raise NotAFile(kind)
-        yield Session(search, asked, search.rg, clock, real)
+        yield SearchSession(search, asked, search.rg, clock, real)
     except OSError as refused:
         raise failed(OPERATION, refused) from refused
 
@@ -534,13 +534,13 @@ def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
     return items, len(items) == most and next(found, None) is not None
 
 
-def _files(session: Session, most: int) -> FoundFiles:
+def _files(session: SearchSession, most: int) -> FoundFiles:
     begun = (path for path, packet in session.packets() if packet.kind == "begin")
     paths, truncated = _first(begun, most)
     return session.told(FoundFiles(paths=paths, truncated=truncated))
 
 
-def _counts(session: Session, most: int) -> Counts:
+def _counts(session: SearchSession, most: int) -> Counts:
     """The counts of the first `most` files, the sums of all."""
     rows: list[Count] = []
     total_files = total_lines = total_matches = 0
@@ -564,7 +564,7 @@ def _counts(session: Session, most: int) -> Counts:
     )
 
 
-def _snippets(session: Session, most: int, before: int, after: int) -> Snippets:
+def _snippets(session: SearchSession, most: int, before: int, after: int) -> Snippets:
     """The first `most` lines with a match; rg was asked for the same context."""
     results: list[_Open] = []
     recent: deque[FoundLine] = deque(maxlen=before)
@@ -600,7 +600,7 @@ class _Open:
     after: list[FoundLine]
 
 
-def _rows(session: Session, rg_args: RgArgs) -> Iterator[FoundLine]:
+def _rows(session: SearchSession, rg_args: RgArgs) -> Iterator[FoundLine]:
     width = min(LINE_CHARACTERS, rg_args.max_columns or LINE_CHARACTERS)
     for path, packet in session.packets():
         if packet.kind in ("begin", "end"):
@@ -615,7 +615,7 @@ def _rows(session: Session, rg_args: RgArgs) -> Iterator[FoundLine]:
                 yield show_line(path, line, width)
 
 
-def _single(found: Line) -> Iterator[Line]:
+def _single(found: RgLine) -> Iterator[RgLine]:
     """The lines of a match across lines, each with its part of the spans."""
     start = 0
     for below, data in enumerate(found.data.split(b"\n")):
@@ -626,7 +626,7 @@ def _single(found: Line) -> Iterator[Line]:
             if first <= stop and (last > start or first >= start)
         )
         whole = found.whole or stop < len(found.data)
-        yield Line(found.number + below, data.removesuffix(b"\r"), found.is_match, spans, whole)
+        yield RgLine(found.number + below, data.removesuffix(b"\r"), found.is_match, spans, whole)
         start = stop + 1
 
 

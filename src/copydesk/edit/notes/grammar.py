@@ -101,7 +101,7 @@ _LABEL_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class DiffMarker:
     """A marker line: which of the three, and how many signs it has."""
 
     part: Literal["open", "middle", "close"]
@@ -122,13 +122,13 @@ class Header:
     plain: bool = True
 
 
-def marker_of(line: str) -> Marker | None:
+def marker_of(line: str) -> DiffMarker | None:
     """The marker that the line is."""
     found = _MARKER.fullmatch(line)
     if found is None:
         return None
     part = cast(Literal["open", "middle", "close"], found.lastgroup)
-    return Marker(part, len(found[part]))
+    return DiffMarker(part, len(found[part]))
 
 
 def marker_line(part: Literal["open", "middle", "close"], size: int) -> str:

@@ -17,9 +17,9 @@ from copydesk.store.notes.errors import (
     new_id,
 )
 from copydesk.store.notes.folder_blocks import fingerprints, pieces, read
-from copydesk.store.notes.folder_cache import Shelf
+from copydesk.store.notes.folder_cache import DocumentCache
 from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
-from copydesk.store.notes.folder_index import Cache, Folder
+from copydesk.store.notes.folder_index import Folder, NotesIndex
 from copydesk.store.notes.folder_reading import FolderReader, locked
 from copydesk.store.notes.folder_sidecar import Sidecars, Splice, Step, name_of
 from copydesk.store.notes.pieces import checked_title, for_place
@@ -66,14 +66,14 @@ class FolderStore(FolderReader):
         today: Callable[[], time.struct_time] = time.localtime,
     ) -> None:
         self._sidecars = Sidecars(state, str(root))
-        self._cache = Cache(self._sidecars.cache_path(name_of(repr(rules))[:8]))
-        shelf = Shelf(Folder(files, root, rules), self._sidecars, self._cache, profile)
-        super().__init__(shelf, self._sidecars.notebook(new_id()), name or root.name or "Notes")
+        self._index = NotesIndex(self._sidecars.cache_path(name_of(repr(rules))[:8]))
+        documents = DocumentCache(Folder(files, root, rules), self._sidecars, self._index, profile)
+        super().__init__(documents, self._sidecars.notebook(new_id()), name or root.name or "Notes")
         self._daily, self._today = daily, today
 
     @locked
     def prepare(self, changes: Sequence[Change]) -> Prepared:
-        return dry_run(self._shelf, changes, new_id)
+        return dry_run(self._documents, changes, new_id)
 
     @locked
     def execute(self, prepared: Prepared) -> ChangesDone:
@@ -81,58 +81,58 @@ class FolderStore(FolderReader):
         if not isinstance(held, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
         for plan in held.plans:
-            if not self._shelf.written(plan.path, plan.digest, plan.rows):
+            if not self._documents.written(plan.path, plan.digest, plan.rows):
                 raise BlockChanged(block_id=plan.rows[0].id)
         return ChangesDone(held.ids)
 
     @locked
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        pieces(markdown, self._shelf.profile)
+        pieces(markdown, self._documents.profile)
         name = checked_title(title)
         self._check_notebook(box)
-        folder = self._shelf.folder.root
+        folder = self._documents.folder.root
         if parent_id:
-            folder = self._shelf.folder.below(self._path(parent_id))
+            folder = self._documents.folder.below(self._path(parent_id))
         return self._made(self._free(folder, name), name, markdown)
 
     @locked
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        pieces(markdown, self._shelf.profile)
+        pieces(markdown, self._documents.profile)
         name = checked_title(title)
         folder = self._path(anchor_id).parent
         for _ in range(up):
-            if folder == self._shelf.folder.root:
+            if folder == self._documents.folder.root:
                 raise InvalidArgs("location", "the document stands at the top of its notebook")
             folder = folder.parent
         return self._made(self._free(folder, name), name, markdown)
 
     @locked
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
-        found = pieces(markdown, self._shelf.profile)
+        found = pieces(markdown, self._documents.profile)
         if markdown.strip():
             for_place(found, None)
         self._check_notebook(box)
         *folders, name = time.strftime(self._daily, self._today()).split("/")
-        path = RelPath((*self._shelf.folder.root.parts, *folders, f"{name}.md"))
-        note = self._shelf.look(path)
+        path = RelPath((*self._documents.folder.root.parts, *folders, f"{name}.md"))
+        note = self._documents.look(path)
         if note is None:
             return self._made(path, name, markdown)
         if not markdown.strip():
             nothing = MappingProxyType[str, str]({})
             return Prepared((), nothing, nothing, held=HeldFiles((), ((note.id,),)))
-        prepared = dry_run(self._shelf, [Insert(markdown, "last_in", note.id)], new_id)
+        prepared = dry_run(self._documents, [Insert(markdown, "last_in", note.id)], new_id)
         assert isinstance(prepared.held, HeldFiles)
         held = HeldFiles(prepared.held.plans, ((note.id, *prepared.held.ids[0]),))
         return Prepared((), prepared.before, prepared.after, prepared.files, held)
 
     @locked
     def close(self) -> None:
-        self._cache.close()
+        self._index.close()
         self._sidecars.close()
 
     def _path(self, document_id: str) -> RelPath:
         """The file of a document; WrongBlockKind for another block."""
-        document = self._shelf.find(document_id)
+        document = self._documents.find(document_id)
         if document_id != document.id:
             kind = document.block(document_id).kind
             raise WrongBlockKind(document_id, kind, "document")
@@ -140,7 +140,7 @@ class FolderStore(FolderReader):
 
     def _free(self, folder: RelPath, title: str) -> RelPath:
         """A file in the folder that is not there."""
-        names = self._shelf.folder.names(folder)
+        names = self._documents.folder.names(folder)
         stem, number = _safe(title), 1
         while True:
             name = stem if number == 1 else f"{stem} {number}"
@@ -151,12 +151,12 @@ class FolderStore(FolderReader):
 
     def _made(self, path: RelPath, title: str, markdown: str) -> Prepared:
         data = _text(path, title, markdown)
-        tree = read(data, self._shelf.profile)
+        tree = read(data, self._documents.profile)
         base = Snapshot.of(b"")
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
         rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
-        self._shelf.ids.plan(None, path, Step("", result.digest, (Splice(0, (), rows),)), rows)
+        self._documents.ids.plan(None, path, Step("", result.digest, (Splice(0, (), rows),)), rows)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)

@@ -340,7 +340,7 @@ Names = Callable[[Block], str]
 
 
 @dataclass(eq=False)
-class Region:
+class ReparseWindow:
     """The pieces [low, high) of a document as changed so far.
 
     `start` is the byte of the document where they start; `change` is made to
@@ -422,7 +422,7 @@ class Expected:
 
 
 def carried(
-    region: Region, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
+    region: ReparseWindow, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
 ) -> tuple[dict[Block, str], list[Block]] | None:
     """The ids after a change, and the blocks it added; None if it did something else."""
     ids: dict[Block, str] = {}

@@ -19,14 +19,14 @@ from copydesk.store.notes.folder_blocks import (
     read,
     undisturbed,
 )
-from copydesk.store.notes.folder_index import Cache, Folder
+from copydesk.store.notes.folder_index import Folder, NotesIndex
 from copydesk.store.notes.folder_sidecar import (
-    Known,
-    Past,
-    Seen,
+    Recognized,
     Sidecar,
+    SidecarFile,
     Sidecars,
     Step,
+    Tombstone,
     is_rows,
     know,
     rows_as_step,
@@ -66,11 +66,11 @@ class Ids:
     """
 
     def __init__(
-        self, folder: Folder, sidecars: Sidecars, cache: Cache, now: Callable[[], float]
+        self, folder: Folder, sidecars: Sidecars, index: NotesIndex, now: Callable[[], float]
     ) -> None:
         self._folder = folder
         self._sidecars = sidecars
-        self._cache = cache
+        self._index = index
         self._now = now
         self._planned: dict[str, _Planned] = {}
         self.orphans: set[str] = set()
@@ -98,13 +98,13 @@ class Ids:
                 was = sidecar = None
             rows, past = (was.rows, was.past) if was is not None else ((), ())
             if was is not None and was.digest == digest and len(was.rows) == count:
-                known = Known(was.rows, was.past)
+                known = Recognized(was.rows, was.past)
             else:
                 fresh = self._fresh(name, digest, stamp if was is None else None, len(new))
                 known = know(rows, new, past, fresh, lambda one: self._taken(one, name))
             if sidecar is not None and was is not sidecar:
                 past = (*with_past(sidecar.past, sidecar.rows, known.rows), *known.past)
-                known = Known(known.rows, past)
+                known = Recognized(known.rows, past)
             if was is not None and was.path != name:
                 self._sidecars.rename(was.path, name)
             self._save(Sidecar(name, digest, known.rows, known.past), first=was is None)
@@ -127,7 +127,7 @@ class Ids:
                 self._keep_short(name, base)
             self._sidecars.add(name, step)
         self._plan(name, step.after, tuple(rows))
-        self._cache.keep_ids(name, (row.id for each in step.splices for row in each.new))
+        self._index.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
     def made(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
         """A text that was planned is there."""
@@ -161,8 +161,8 @@ class Ids:
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Keep a sidecar; the turn is held. `first`: its ids would be made again as they are."""
         seen = self._sidecars.save(sidecar, flush=not first)
-        self._cache.keep_ids(sidecar.path, plain_ids(sidecar.rows))
-        self._cache.keep_sidecar(seen, sidecar.path)
+        self._index.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+        self._index.keep_sidecar(seen, sidecar.path)
 
     def _keep_short(self, name: str, base: FolderDocument) -> None:
         """See that the sidecar is not many steps behind; the turn is held."""
@@ -226,7 +226,7 @@ class Ids:
             return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
 
         first = [candidate(at, 0) for at in range(count)]
-        others = self._cache.of_others(name, first)
+        others = self._index.of_others(name, first)
         tried = [0] * count
 
         def made(at: int) -> str:
@@ -234,13 +234,13 @@ class Ids:
             if tried[at] == 1 and first[at] not in others:
                 return first[at]
             block_id = candidate(at, tried[at])
-            return made(at) if self._cache.of_others(name, [block_id]) else block_id
+            return made(at) if self._index.of_others(name, [block_id]) else block_id
 
         return made
 
     def _taken(self, block_id: str, name: str) -> bool:
         """Whether a block of another document that is still there has the id."""
-        where = self._cache.where(block_id)
+        where = self._index.where(block_id)
         return where is not None and where != name and not self._folder.gone(path_of(where))
 
 
@@ -288,7 +288,7 @@ _LARGE = 1 << 18
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Shelf:
+class DocumentCache:
     """Safe to use from many threads. `now` gives seconds since 1970.
 
     `learn_anchors` is called before it is said that nobody knows an id.
@@ -298,16 +298,16 @@ class Shelf:
         self,
         folder: Folder,
         sidecars: Sidecars,
-        cache: Cache,
+        index: NotesIndex,
         profile: Profile,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder
         self.sidecars = sidecars
-        self.cache = cache
+        self.index = index
         self.profile: Profile = profile
         self.lock = RLock()
-        self.ids = Ids(folder, sidecars, cache, now)
+        self.ids = Ids(folder, sidecars, index, now)
         self.ids.elsewhere = self._elsewhere
         self._held: dict[RelPath, FolderDocument] = {}
         self._size = 0
@@ -432,16 +432,16 @@ class Shelf:
         for path, document in list(self._held.items()):
             if block_id in document.index:
                 yield path
-        where = self.cache.where(block_id)
+        where = self.index.where(block_id)
         if where is not None:
             yield path_of(where)
         scanned = self.scan()
-        again = self.cache.where(block_id)
+        again = self.index.where(block_id)
         if again is not None and again != where:
             yield path_of(again)
         if again is None:
             self.learn_anchors()
-            yield from map(path_of, self.cache.anchored(block_id))
+            yield from map(path_of, self.index.anchored(block_id))
             return
         if again not in self.ids.orphans:
             return
@@ -476,7 +476,7 @@ class Shelf:
 
     def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
         """Learn what other processes have kept, and which documents are gone."""
-        known = self.cache.sidecars()
+        known = self.index.sidecars()
         files = self.sidecars.files()
 
         def learn() -> None:
@@ -485,33 +485,33 @@ class Shelf:
                     continue
                 path = self._learn(name, known)
                 if path:
-                    self.cache.keep_sidecar(seen, path)
+                    self.index.keep_sidecar(seen, path)
                     known[name] = (path, seen)
-            self.cache.drop_sidecars(known.keys() - files.keys())
+            self.index.drop_sidecars(known.keys() - files.keys())
 
-        self.cache.together(learn)
+        self.index.together(learn)
         there = {str(path) for path in scanned}
         paths = {path for name, (path, _) in known.items() if name in files and is_rows(name)}
         self.ids.orphans = paths - there
 
-    def _learn(self, name: str, known: Mapping[str, tuple[str, Seen]]) -> str:
+    def _learn(self, name: str, known: Mapping[str, tuple[str, SidecarFile]]) -> str:
         """Learn the ids in a sidecar, or in the steps beside one; the path of the document."""
         if is_rows(name):
             sidecar = self.sidecars.load_file(name)
             if sidecar is None:
                 return ""
-            self.cache.keep_ids(sidecar.path, plain_ids(sidecar.rows))
+            self.index.keep_ids(sidecar.path, plain_ids(sidecar.rows))
             return sidecar.path
         path, _ = known.get(rows_beside(name), ("", None))
         if path:
             for step in self.sidecars.steps(path):
                 added = (row.id for each in step.splices for row in each.new)
-                self.cache.keep_ids(path, added)
+                self.index.keep_ids(path, added)
         return path
 
     def _lost(self, block_id: str) -> BlockNotFound:
         """What is known of a block that is not there."""
-        where = self.cache.where(block_id)
+        where = self.index.where(block_id)
         if where is None:
             return BlockNotFound(block_id)
         sidecar = self.sidecars.load(where)
@@ -527,7 +527,7 @@ def _nothing() -> None:
     """Nobody knows of anchors."""
 
 
-def _near(block_id: str, past: Mapping[str, Past], document: FolderDocument) -> str:
+def _near(block_id: str, past: Mapping[str, Tombstone], document: FolderDocument) -> str:
     """The block that is there now next to where one was."""
     tried: set[str] = set()
     while block_id in past and block_id not in tried:

@@ -13,7 +13,7 @@ from copydesk.store.notes.folder_blocks import (
     Expected,
     Fingerprint,
     FolderDocument,
-    Region,
+    ReparseWindow,
     as_stored,
     carried,
     fingerprints,
@@ -24,7 +24,7 @@ from copydesk.store.notes.folder_blocks import (
     shown_text,
     top,
 )
-from copydesk.store.notes.folder_cache import Shelf
+from copydesk.store.notes.folder_cache import DocumentCache
 from copydesk.store.notes.folder_sidecar import Splice, Step, know
 from copydesk.store.notes.pieces import for_place, for_update, raw_markdown
 from copydesk.store.notes.protocol import (
@@ -57,7 +57,7 @@ class WorkingDocument:
     def __init__(self, document: FolderDocument, fresh: Callable[[], str]) -> None:
         self.document = document
         self._fresh = fresh
-        self._regions: list[Region] = []
+        self._regions: list[ReparseWindow] = []
         self._used: set[str] = set()
 
     @property
@@ -88,7 +88,7 @@ class WorkingDocument:
                 made.append(Splice(start + head, tuple(old), tuple(new)))
         return tuple(made)
 
-    def block(self, block_id: str) -> tuple[Region, Block]:
+    def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A block as it is now, and all that a change of it can touch; BlockNotFound."""
         if block_id == self.document.id:
             raise AssertionError("a document has no region")
@@ -103,7 +103,7 @@ class WorkingDocument:
             region = wider
         return region, region.by_id[block_id]
 
-    def end(self, *, last: bool) -> tuple[Region, Block]:
+    def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
         """The document, with its first or its last blocks at hand."""
         size = self.document.chunks.size
         at = size - 1 if last else 0
@@ -117,7 +117,7 @@ class WorkingDocument:
         return region, region.tree.root
 
     def insert(
-        self, region: Region, block: Block, where: Where, markdown: str, count: int
+        self, region: ReparseWindow, block: Block, where: Where, markdown: str, count: int
     ) -> tuple[str, ...]:
         """New blocks, so many of them; their ids. InvalidArgs where they would run into others."""
         expected = _expected(block, where, count)
@@ -127,7 +127,7 @@ class WorkingDocument:
             raise InvalidArgs("markdown", _RUNS_ON)
         return added
 
-    def update(self, region: Region, block: Block, markdown: str) -> None:
+    def update(self, region: ReparseWindow, block: Block, markdown: str) -> None:
         """Another text for a block; it keeps its id. InvalidArgs as `insert`."""
         assert block.parent is not None
         name = region.ids[block]
@@ -139,7 +139,7 @@ class WorkingDocument:
         if self._make(region, edits, expected) is None:
             raise InvalidArgs("markdown", _RUNS_ON)
 
-    def delete(self, region: Region, block: Block) -> None:
+    def delete(self, region: ReparseWindow, block: Block) -> None:
         """Take a block away, with the containers that would be empty then.
 
         Two lists that nothing parts any more become one, the first one.
@@ -157,7 +157,7 @@ class WorkingDocument:
         if self._make(region, (edit,), expected) is None:
             self._merge(region, block, edit)
 
-    def _name(self, region: Region, block: Block) -> str:
+    def _name(self, region: ReparseWindow, block: Block) -> str:
         name = self._fresh()
         region.ids[block] = name
         region.by_id[name] = block
@@ -172,7 +172,7 @@ class WorkingDocument:
         return anchor
 
     def _make(
-        self, region: Region, edits: Sequence[Edit], expected: Expected
+        self, region: ReparseWindow, edits: Sequence[Edit], expected: Expected
     ) -> tuple[str, ...] | None:
         """Make edits of a region; the ids of what was added, None if that is not as expected."""
         change = ChangeSet.of(len(region.tree.data), edits)
@@ -184,12 +184,14 @@ class WorkingDocument:
         self._put(region, tree, change, ids)
         return tuple(ids[block] for block in added)
 
-    def _put(self, region: Region, tree: Tree, change: ChangeSet, ids: dict[Block, str]) -> None:
+    def _put(
+        self, region: ReparseWindow, tree: Tree, change: ChangeSet, ids: dict[Block, str]
+    ) -> None:
         region.change = region.change.then(change)
         region.tree, region.ids = tree, ids
         region.by_id = {name: block for block, name in ids.items()}
 
-    def _merge(self, region: Region, block: Block, edit: Edit) -> None:
+    def _merge(self, region: ReparseWindow, block: Block, edit: Edit) -> None:
         """A deletion after which other blocks are one: they are known again by what they hold."""
         name, shift = region.ids[block], edit.start - block.start
         length, by = edit.stop - edit.start, 1
@@ -211,7 +213,7 @@ class WorkingDocument:
         ids = {inner: row.id for inner, row in zip(blocks, known.rows, strict=True)}
         self._put(wide, tree, change, ids)
 
-    def _guarded(self, region: Region, tree: Tree) -> bool:
+    def _guarded(self, region: ReparseWindow, tree: Tree) -> bool:
         """Whether the first and the last block of a region are still the same in another tree."""
         old, new = region.tree.root.children, tree.root.children
         pairs: list[tuple[Block, Block]] = []
@@ -224,10 +226,10 @@ class WorkingDocument:
             for one, other in pairs
         )
 
-    def _all_rows(self, region: Region) -> list[Fingerprint]:
+    def _all_rows(self, region: ReparseWindow) -> list[Fingerprint]:
         return [self.document.rows[0]._replace(depth=0), *region.rows()]
 
-    def _of(self, block_id: str) -> Region:
+    def _of(self, block_id: str) -> ReparseWindow:
         """A region with the block; BlockNotFound."""
         for region in self._regions:
             if block_id in region.by_id:
@@ -239,7 +241,7 @@ class WorkingDocument:
             raise BlockNotFound(block_id, lost=True)  # it was in there
         return self._region(max(chunk - 1, 0), min(chunk + 2, self.document.chunks.size))
 
-    def _with_guards(self, region: Region, index: int) -> Region:
+    def _with_guards(self, region: ReparseWindow, index: int) -> ReparseWindow:
         """The region, with a block before and one behind the child of this index."""
         size = self.document.chunks.size
         low, high = region.low, region.high
@@ -249,9 +251,9 @@ class WorkingDocument:
             high += 1
         return region if (low, high) == (region.low, region.high) else self._region(low, high)
 
-    def _region(self, low: int, high: int) -> Region:
+    def _region(self, low: int, high: int) -> ReparseWindow:
         """The region of these pieces, with all regions that it meets in one."""
-        met: list[Region] = []
+        met: list[ReparseWindow] = []
         for one in self._regions:  # in order, and no two of them meet
             if one.low < high and low < one.high:
                 met.append(one)
@@ -268,7 +270,7 @@ class WorkingDocument:
         self._regions = sorted([*others, made], key=lambda one: one.low)
         return made
 
-    def _joined(self, low: int, high: int, met: Sequence[Region]) -> Region | None:
+    def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
         """A region of pieces and of regions among them; None if it would have other blocks."""
         document, chunks = self.document, self.document.chunks
         children = document.tree.root.children
@@ -295,7 +297,7 @@ class WorkingDocument:
         start = chunks.starts[low]
         change = ChangeSet.of(chunks.starts[high] - start, _shifted(met, -start))
         by_id = {name: block for block, name in ids.items()}
-        return Region(low, high, start, tree, change, ids, by_id)
+        return ReparseWindow(low, high, start, tree, change, ids, by_id)
 
     def _parsed(self, data: bytes, low: int) -> Tree:
         tree = self.document.tree
@@ -304,7 +306,7 @@ class WorkingDocument:
         return read(data, tree.profile, tree.newline, part=low > 0)
 
 
-def _shifted(regions: Iterable[Region], by: int) -> list[Edit]:
+def _shifted(regions: Iterable[ReparseWindow], by: int) -> list[Edit]:
     """The edits of regions, of the document's bytes moved by so many."""
     return [
         Edit(edit.start + region.start + by, edit.stop + region.start + by, edit.new)
@@ -366,9 +368,11 @@ class HeldFiles:
     ids: tuple[tuple[str, ...], ...]
 
 
-def dry_run(shelf: Shelf, changes: Sequence[Change], fresh: Callable[[], str]) -> Prepared:
+def dry_run(
+    documents: DocumentCache, changes: Sequence[Change], fresh: Callable[[], str]
+) -> Prepared:
     """The changes, checked; raises the refusal of the first that cannot be made."""
-    trial = _FolderTrial(shelf, fresh)
+    trial = _FolderDryRun(documents, fresh)
     ids = tuple(trial.take(change) for change in changes)
     before: dict[str, str] = {}
     after: dict[str, str] = {}
@@ -388,7 +392,7 @@ def dry_run(shelf: Shelf, changes: Sequence[Change], fresh: Callable[[], str]) -
         if change:
             files.append(FileEdit(document.path, base, change))
             plans.append(FilePlan(document.path, result.digest, rows))
-            shelf.ids.plan(document, document.path, step, rows)
+            documents.ids.plan(document, document.path, step, rows)
     held = HeldFiles(tuple(plans), ids)
     return Prepared(
         tuple(changes), MappingProxyType(before), MappingProxyType(after), tuple(files), held
@@ -404,9 +408,9 @@ def _text(data: bytes) -> str:
     return shown_text(data.decode("utf-8", "surrogateescape"))
 
 
-class _FolderTrial:
-    def __init__(self, shelf: Shelf, fresh: Callable[[], str]) -> None:
-        self._shelf = shelf
+class _FolderDryRun:
+    def __init__(self, documents: DocumentCache, fresh: Callable[[], str]) -> None:
+        self._documents = documents
         self._fresh = fresh
         self.workings: dict[RelPath, WorkingDocument] = {}
 
@@ -423,7 +427,7 @@ class _FolderTrial:
                 raise InvalidArgs("image", "is not one of this store")
 
     def _insert(self, change: Insert) -> tuple[str, ...]:
-        found = pieces(change.markdown, self._shelf.profile)
+        found = pieces(change.markdown, self._documents.profile)
         working = self._working(change.anchor_id)
         region, block = self._anchor(working, change.anchor_id, change.side)
         parent = block if change.side in ("first_in", "last_in") else block.parent
@@ -431,7 +435,9 @@ class _FolderTrial:
         made = for_place(found, _list_subtype(parent))
         return working.insert(region, block, change.side, change.markdown, len(made))
 
-    def _anchor(self, working: WorkingDocument, anchor_id: str, side: Side) -> tuple[Region, Block]:
+    def _anchor(
+        self, working: WorkingDocument, anchor_id: str, side: Side
+    ) -> tuple[ReparseWindow, Block]:
         inside = side in ("first_in", "last_in")
         if anchor_id == working.document.id:
             if not inside:
@@ -443,7 +449,7 @@ class _FolderTrial:
         return region, block
 
     def _update(self, change: Update) -> tuple[str, ...]:
-        found = pieces(change.markdown, self._shelf.profile)
+        found = pieces(change.markdown, self._documents.profile)
         working, region, block = self._block(change.id, change.over)
         assert block.parent is not None
         for_update(found, _list_subtype(block.parent))
@@ -455,7 +461,7 @@ class _FolderTrial:
         working.delete(region, block)
         return ()
 
-    def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, Region, Block]:
+    def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, ReparseWindow, Block]:
         """A block that is no document, and is what the change is made for."""
         working = self._working(block_id)
         if block_id == working.document.id:
@@ -471,7 +477,7 @@ class _FolderTrial:
         for working in self.workings.values():
             if block_id in working.document.index:
                 return working
-        document = self._shelf.find(block_id)
+        document = self._documents.find(block_id)
         return self._open(document, block_id)
 
     def _open(self, document: FolderDocument, block_id: str) -> WorkingDocument:

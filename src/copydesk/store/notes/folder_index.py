@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
-from copydesk.store.notes.folder_sidecar import Seen
+from copydesk.store.notes.folder_sidecar import SidecarFile
 from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
 
@@ -183,7 +183,7 @@ Statement = tuple[str, Sequence[tuple[object, ...]]]
 """An SQL statement, and the rows of values that it is run with."""
 
 
-class Text(NamedTuple):
+class IndexedText(NamedTuple):
     """A leaf, a heading or a document for a search; `at` is its place in the order of blocks."""
 
     at: int
@@ -205,7 +205,7 @@ def stamp_key(stamp: Stamp) -> tuple[int, int, int, int, int]:
     return stamp.dev, stamp.ino, stamp.size, stamp.mtime_ns, stamp.ctime_ns
 
 
-class Cache:
+class NotesIndex:
     """A SQLite file that may be deleted at any time. Safe to use from many threads."""
 
     def __init__(self, path: str) -> None:
@@ -235,7 +235,7 @@ class Cache:
         path: str,
         stamp: Stamp,
         digest: str,
-        texts: Iterable[Text] | None,
+        texts: Iterable[IndexedText] | None,
         anchors: Iterable[str],
     ) -> None:
         """Keep the texts of a document; with None they are those that are kept."""
@@ -289,12 +289,12 @@ class Cache:
             found.update((one, other) for one, other in rows if other != path)
         return found
 
-    def sidecars(self) -> dict[str, tuple[str, Seen]]:
+    def sidecars(self) -> dict[str, tuple[str, SidecarFile]]:
         """The sidecars whose ids are here, by file name: the path of the document, the file."""
         rows = self._rows("SELECT name, path, size, mtime_ns FROM sidecars")
-        return {name: (path, Seen(name, size, mtime)) for name, path, size, mtime in rows}
+        return {name: (path, SidecarFile(name, size, mtime)) for name, path, size, mtime in rows}
 
-    def keep_sidecar(self, seen: Seen, path: str) -> None:
+    def keep_sidecar(self, seen: SidecarFile, path: str) -> None:
         """The ids of a sidecar are here."""
         row = (seen.name, path, seen.size, seen.mtime_ns)
         self._change(("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", [row]))

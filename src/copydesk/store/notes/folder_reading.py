@@ -31,8 +31,8 @@ from copydesk.store.notes.folder_blocks import (
     title_of,
     undisturbed,
 )
-from copydesk.store.notes.folder_cache import Shelf, path_of
-from copydesk.store.notes.folder_index import Indexed, Text, stamp_key, stem
+from copydesk.store.notes.folder_cache import DocumentCache, path_of
+from copydesk.store.notes.folder_index import Indexed, IndexedText, stamp_key, stem
 from copydesk.store.notes.protocol import Around, Crumb, Heading, NoteBlock, Notebook
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Tree, heading_of, section
@@ -77,12 +77,12 @@ class FolderReader:
     Contracts stand at `NoteStore`. Safe to use from many threads.
     """
 
-    def __init__(self, shelf: Shelf, box: str, name: str) -> None:
-        self._shelf = shelf
+    def __init__(self, documents: DocumentCache, box: str, name: str) -> None:
+        self._documents = documents
         self._box = box
         self._name = name
-        self.lock = shelf.lock
-        shelf.learn_anchors = self._index
+        self.lock = documents.lock
+        documents.learn_anchors = self._update_index
 
     def notebooks(self) -> tuple[Notebook, ...]:
         return (Notebook(self._box, self._name),)
@@ -93,7 +93,7 @@ class FolderReader:
         wanted = list(dict.fromkeys(map(valid, ids)))
         for block_id in wanted:
             try:
-                document = self._shelf.find(block_id)
+                document = self._documents.find(block_id)
             except BlockNotFound:
                 continue
             places.setdefault(document, []).append(block_id)
@@ -105,25 +105,25 @@ class FolderReader:
     @locked
     def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
         self._check_notebook(box)
-        paths = sorted(self._shelf.scan(), key=lambda path: (*path.parts[:-1], stem(path)))
-        read = (self._shelf.try_look(path) for path in paths)
+        paths = sorted(self._documents.scan(), key=lambda path: (*path.parts[:-1], stem(path)))
+        read = (self._documents.try_look(path) for path in paths)
         found = (self._block(one, one.tree.root) for one in read if one is not None)
         return tuple(islice(found, max(most, 0)))
 
     @locked
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        document = self._shelf.find(block_id)
+        document = self._documents.find(block_id)
         with undisturbed(len(document.data)):
             return tuple(self._blocks(document, _inside(document.block(block_id))))
 
     @locked
     def child_ids(self, block_id: str) -> tuple[str, ...]:
-        document = self._shelf.find(block_id)
+        document = self._documents.find(block_id)
         return tuple(map(document.name, _inside(document.block(block_id))))
 
     @locked
     def around(self, block_id: str) -> Around:
-        document = self._shelf.find(block_id)
+        document = self._documents.find(block_id)
         block = document.block(block_id)
         if block.parent is None:
             return Around("", "", "")
@@ -136,7 +136,7 @@ class FolderReader:
 
     @locked
     def outline(self, document_id: str) -> tuple[Heading, ...]:
-        document = self._shelf.find(document_id)
+        document = self._documents.find(document_id)
         block = document.block(document_id)
         if block.kind != DOCUMENT:
             raise WrongBlockKind(document_id, block.kind, "document")
@@ -145,7 +145,7 @@ class FolderReader:
 
     @locked
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        document = self._shelf.find(block_id)
+        document = self._documents.find(block_id)
         crumbs = [Crumb(self._box, "", self._name)]
         crumbs += [Crumb(one.id, DOCUMENT, _title(one)) for one in self._above(document)]
         crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
@@ -168,10 +168,10 @@ class FolderReader:
         words = [word.casefold() for word in query.split()]
         if not words:
             raise InvalidArgs("query", "has no words")
-        self._index()
+        self._update_index()
         found: list[NoteBlock] = []
         if most > 0:
-            for path, at in self._shelf.cache.search(words):
+            for path, at in self._documents.index.search(words):
                 block = self._found(path_of(path), at, words)
                 if block is not None:
                     found.append(block)
@@ -181,20 +181,20 @@ class FolderReader:
 
     def _found(self, path: RelPath, at: int, words: Iterable[str]) -> NoteBlock | None:
         """The block in a place, if it holds the words."""
-        document = self._shelf.try_look(path)
+        document = self._documents.try_look(path)
         if document is None or at >= len(document.order):
             return None
         block = self._block(document, document.order[at])
         there = _folded(block.content, block.markdown)
         return block if all(word in there for word in words) else None
 
-    def _index(self) -> None:
+    def _update_index(self) -> None:
         """Make the index hold what the files hold."""
-        shelf = self._shelf
-        with shelf.lock:
-            now = shelf.scan()
-            known = shelf.cache.indexed()
-            shelf.cache.forget(known.keys() - {str(path) for path in now})
+        documents = self._documents
+        with documents.lock:
+            now = documents.scan()
+            known = documents.index.indexed()
+            documents.index.forget(known.keys() - {str(path) for path in now})
             changed = [
                 path
                 for path, stamp in now.items()
@@ -204,14 +204,14 @@ class FolderReader:
             ]
             for start in range(0, len(changed), _AT_ONCE):
                 part = changed[start : start + _AT_ONCE]
-                shelf.cache.together(partial(self._take, part, known))
+                documents.index.together(partial(self._take, part, known))
 
     def _take(self, paths: Sequence[RelPath], known: Mapping[str, Indexed]) -> None:
         for path in paths:
             before = known.get(str(path))
-            found = self._shelf.glance(path, before.digest if before is not None else "")
+            found = self._documents.glance(path, before.digest if before is not None else "")
             if found is None:
-                self._shelf.cache.forget([str(path)])
+                self._documents.index.forget([str(path)])
                 continue
             stamp, digest, tree = found
             texts, anchors = None, list[str]()
@@ -219,7 +219,7 @@ class FolderReader:
                 with undisturbed(len(tree.data)):
                     texts = list(_texts(tree, title_of(tree) or stem(path)))
                 anchors = [anchor for anchor in tree.anchors if is_id(anchor)]
-            self._shelf.cache.index(str(path), stamp, digest, texts, anchors)
+            self._documents.index.index(str(path), stamp, digest, texts, anchors)
 
     def _check_notebook(self, box: str) -> None:
         """NotebookNotFound for another notebook than this one."""
@@ -229,22 +229,22 @@ class FolderReader:
     def _above(self, document: FolderDocument) -> list[FolderDocument]:
         """The documents above one, from the top."""
         found: list[FolderDocument] = []
-        path = self._shelf.folder.parent(document.path)
+        path = self._documents.folder.parent(document.path)
         while path is not None:
-            above = self._shelf.look(path)
+            above = self._documents.look(path)
             if above is not None:
                 found.append(above)
-            path = self._shelf.folder.parent(path)
+            path = self._documents.folder.parent(path)
         return found[::-1]
 
     def _hpath(self, document: FolderDocument) -> str:
         """The titles on the way to a document; a folder without one gives its name."""
         names = [_title(document)]
-        root, at = self._shelf.folder.root, document.path.parent
+        root, at = self._documents.folder.root, document.path.parent
         path = document.path
         while at != root:
-            above = self._shelf.folder.parent(path)
-            held = self._shelf.try_look(above) if above is not None else None
+            above = self._documents.folder.parent(path)
+            held = self._documents.try_look(above) if above is not None else None
             names.append(_title(held) if held is not None else at.name)
             path, at = above or at, at.parent
         return "/" + "/".join(reversed(names))
@@ -348,15 +348,15 @@ def _attributes(tree: Tree, node: Node) -> dict[str, str]:
     return found
 
 
-def _texts(tree: Tree, title: str) -> Iterator[Text]:
+def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:
     """What can be found in a document."""
     for at, (_, node) in enumerate(in_order(tree.root)):
         if node.kind == DOCUMENT:
-            yield Text(at, 0, len(title), _folded(title, ""))
+            yield IndexedText(at, 0, len(title), _folded(title, ""))
         elif not node.holds_blocks and node.stop > node.start:
             source = markdown(tree, node)
             text = _read(source, node)
-            yield Text(at, 0 if node.level else 1, len(text), _folded(text, source))
+            yield IndexedText(at, 0 if node.level else 1, len(text), _folded(text, source))
 
 
 def _folded(text: str, source: str) -> str:

@@ -33,7 +33,7 @@ _HOLDS = frozenset(("d", "l", "i", "b", "s", "callout", "footnote"))
 MOST_PAST = 1000
 
 
-class Past(NamedTuple):
+class Tombstone(NamedTuple):
     """A text that an id had once. `near` is the block that stood beside it, if the id is lost."""
 
     id: str
@@ -43,20 +43,20 @@ class Past(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Recognized:
     """The rows of the new text, and what has been."""
 
     rows: tuple[Fingerprint, ...]
-    past: tuple[Past, ...]
+    past: tuple[Tombstone, ...]
 
 
 def know(
     old: Sequence[Fingerprint],
     new: Sequence[Fingerprint],
-    past: Sequence[Past],
+    past: Sequence[Tombstone],
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
-) -> Known:
+) -> Recognized:
     """The new blocks with their ids; `fresh` makes one for a block by its place in the order.
 
     `taken` says whether an id is one of another document.
@@ -73,15 +73,15 @@ def know(
             ids[at] = made
             used.add(made)
     rows = tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
-    return Known(rows, with_past(past, old, rows))
+    return Recognized(rows, with_past(past, old, rows))
 
 
 def with_past(
-    past: Sequence[Past], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
-) -> tuple[Past, ...]:
+    past: Sequence[Tombstone], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
+) -> tuple[Tombstone, ...]:
     """What has been, with all texts of the old rows that the new ones do not have."""
     now = {row.id: row for row in new}
-    gone: list[Past] = []
+    gone: list[Tombstone] = []
     parents: list[str] = []
     before: list[str] = []  # at each depth the last sibling that is still there
     for row in old:
@@ -91,11 +91,11 @@ def with_past(
         here = now.get(row.id)
         if here is None:
             near = before[row.depth] or next((one for one in reversed(parents) if one in now), "")
-            gone.append(Past(row.id, row.kind, row.hash, near))
+            gone.append(Tombstone(row.id, row.kind, row.hash, near))
         else:
             before[row.depth] = row.id
             if (here.kind, here.hash) != (row.kind, row.hash):
-                gone.append(Past(row.id, row.kind, row.hash, ""))
+                gone.append(Tombstone(row.id, row.kind, row.hash, ""))
         parents.append(row.id)
     return (*past, *gone)[-MOST_PAST:] if gone else tuple(past)
 
@@ -158,7 +158,7 @@ class _Matching:
                     waiting.append((partner, child))
         self._moved(range(len(self._old_rows)), range(len(self._new_rows)))
 
-    def ids(self, past: Sequence[Past], taken: Callable[[str], bool]) -> list[str]:
+    def ids(self, past: Sequence[Tombstone], taken: Callable[[str], bool]) -> list[str]:
         """The id of each new block, empty where a new one is needed."""
         alive = {row.id for at, row in enumerate(self._old_rows) if at in self._new_of}
         ids = [
@@ -348,10 +348,10 @@ class Sidecar:
     path: str
     digest: str
     rows: tuple[Fingerprint, ...]
-    past: tuple[Past, ...] = ()
+    past: tuple[Tombstone, ...] = ()
 
 
-class Seen(NamedTuple):
+class SidecarFile(NamedTuple):
     """A file of the folder as it is now."""
 
     name: str
@@ -406,7 +406,7 @@ class Sidecars:
             if found["format"] != _FORMAT:
                 return None
             rows = _rows(found["blocks"])
-            past = tuple(Past(*each) for each in found["past"])
+            past = tuple(Tombstone(*each) for each in found["past"])
             sidecar = Sidecar(found["path"], found["digest"], rows, past)
         except (KeyError, TypeError):
             return None
@@ -423,7 +423,7 @@ class Sidecars:
         found = _DIGEST.search(first)
         return found[1] if found is not None else None
 
-    def save(self, sidecar: Sidecar, *, flush: bool) -> Seen:
+    def save(self, sidecar: Sidecar, *, flush: bool) -> SidecarFile:
         """Write a sidecar; its turn is held. `flush` it if its ids could not be made again."""
         rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in sidecar.rows)
         past = ",\n".join(json.dumps(each) for each in sidecar.past)
@@ -435,7 +435,7 @@ class Sidecars:
         name = self._file(sidecar.path, "json")
         _write(name, text, flush=flush)
         now = os.stat(name)
-        return Seen(os.path.basename(name), now.st_size, now.st_mtime_ns)
+        return SidecarFile(os.path.basename(name), now.st_size, now.st_mtime_ns)
 
     def drop(self, path: str) -> None:
         """Remove what is kept for a document that has another path now."""
@@ -485,15 +485,15 @@ class Sidecars:
                 break
         return reached.get(after, [])
 
-    def files(self) -> dict[str, Seen]:
+    def files(self) -> dict[str, SidecarFile]:
         """The files of sidecars and of steps there are, by name."""
-        found: dict[str, Seen] = {}
+        found: dict[str, SidecarFile] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 if entry.name.endswith((".json", ".steps")):
                     with suppress(FileNotFoundError):
                         now = entry.stat(follow_symlinks=False)
-                        found[entry.name] = Seen(entry.name, now.st_size, now.st_mtime_ns)
+                        found[entry.name] = SidecarFile(entry.name, now.st_size, now.st_mtime_ns)
         return found
 
     def _file(self, path: str, kind: str) -> str:

@@ -27,13 +27,13 @@ from copydesk.store.notes.kernel_api import (
     Address,
     AnswerLost,
     Child,
-    Home,
+    DocumentPlace,
     Kernel,
     KernelHttp,
     KernelRefused,
     Pause,
     SqlRow,
-    Standing,
+    TreeInfo,
     documents,
     rows,
     search,
@@ -135,14 +135,14 @@ class KernelStore:
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         standings = self._kernel.standings(ids)
         rows_of: dict[str, dict[str, Child]] = {}
-        shelves = _Shelves(self._kernel)
+        places = _DocumentPlaces(self._kernel)
         found: dict[str, NoteBlock] = {}
         for block_id in dict.fromkeys(ids):
             standing = standings.get(block_id)
             if standing is None:
                 continue
             if standing.kind == "d":
-                title = html.unescape(shelves.home(block_id).title)
+                title = html.unescape(places.home(block_id).title)
                 child = Child(block_id, "d", "", title, "")
             else:
                 parent = standing.parent_id
@@ -153,7 +153,7 @@ class KernelStore:
                     continue  # it went meanwhile
                 child = rows_of[parent][block_id]
             attributes = self._kernel.attributes(block_id)
-            found[block_id] = shelves.block(child, standing, attributes)
+            found[block_id] = places.block(child, standing, attributes)
         return found
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
@@ -162,11 +162,11 @@ class KernelStore:
             return ()
         container = standing.parent_id if standing.kind == "h" else block_id
         attributes = attributes_of(self._kernel.kramdown(container))
-        shelves = _Shelves(self._kernel)
+        places = _DocumentPlaces(self._kernel)
         return tuple(
-            shelves.block(
+            places.block(
                 child,
-                Standing(child.id, child.kind, container, "", ""),
+                TreeInfo(child.id, child.kind, container, "", ""),
                 attributes.get(child.id, {}),
             )
             for child in self._kernel.children(block_id)
@@ -360,13 +360,13 @@ class KernelStore:
         if kind != "d":
             raise WrongBlockKind(block_id, kind, "document")
 
-    def _standing(self, block_id: str) -> Standing:
+    def _standing(self, block_id: str) -> TreeInfo:
         found = self._kernel.standings([block_id])
         if block_id not in found:
             raise BlockNotFound(block_id)
         return found[block_id]
 
-    def _documents_above(self, home: Home) -> Iterator[Crumb]:
+    def _documents_above(self, home: DocumentPlace) -> Iterator[Crumb]:
         """The documents on the path, from the top."""
         ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
         for document_id in ids:
@@ -378,21 +378,21 @@ class KernelStore:
         return self._kernel.home(document_id).title if there else ""
 
 
-class _Shelves:
+class _DocumentPlaces:
     """Where documents are, asked once for each."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._homes: dict[str, Home] = {}
+        self._homes: dict[str, DocumentPlace] = {}
         self._hpaths: dict[str, str] = {}
 
-    def home(self, block_id: str) -> Home:
+    def home(self, block_id: str) -> DocumentPlace:
         """The document of a block; of blocks in one container one is asked for."""
         if block_id not in self._homes:
             self._homes[block_id] = self._kernel.home(block_id)
         return self._homes[block_id]
 
-    def block(self, child: Child, standing: Standing, attributes: Mapping[str, str]) -> NoteBlock:
+    def block(self, child: Child, standing: TreeInfo, attributes: Mapping[str, str]) -> NoteBlock:
         """A block of what the calls say."""
         home = self.home(standing.parent_id or child.id)
         if home.root_id not in self._hpaths:

@@ -229,7 +229,7 @@ SqlRow = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TreeInfo:
     """Where a block stands, by its tree: container and neighbours, empty where there is none."""
 
     id: str
@@ -256,7 +256,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class DocumentPlace:
     """The document of a block: its notebook, path of ids, id, title."""
 
     box: str
@@ -289,15 +289,15 @@ def text(call: str, of: SqlRow, name: str) -> str:
     return value
 
 
-def standing_of(call: str, of: SqlRow) -> Standing | None:
+def standing_of(call: str, of: SqlRow) -> TreeInfo | None:
     """Where a block stands; None for one that is not in its tree. A document stands alone."""
     node = text(call, of, "type")
     if not node:
         return None
     kind = KINDS.get(node, "")
     if kind == "d":
-        return Standing(text(call, of, "id"), kind, "", "", "")
-    return Standing(
+        return TreeInfo(text(call, of, "id"), kind, "", "", "")
+    return TreeInfo(
         text(call, of, "id"),
         kind,
         text(call, of, "parentID"),
@@ -443,10 +443,10 @@ class Kernel:
 
     # What is read from trees, and fresh.
 
-    def standings(self, ids: Sequence[str]) -> dict[str, Standing]:
+    def standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         """Where blocks stand; those that are not there are left out."""
         call = "/api/block/getBlockTreeInfos"
-        found: dict[str, Standing] = {}
+        found: dict[str, TreeInfo] = {}
         wanted = list(dict.fromkeys(valid(block_id) for block_id in ids))
         for at in range(0, len(wanted), _AT_ONCE):
             told = row(call, self._read(call, {"ids": wanted[at : at + _AT_ONCE]}))
@@ -476,11 +476,11 @@ class Kernel:
         told = row(call, self._read(call, {"id": valid(block_id)}))
         return {name: text(call, told, name) for name in told}
 
-    def home(self, block_id: str) -> Home:
+    def home(self, block_id: str) -> DocumentPlace:
         """The document of a block that is there."""
         call = "/api/block/getBlockInfo"
         told = row(call, self._read(call, {"id": valid(block_id)}))
-        return Home(
+        return DocumentPlace(
             text(call, told, "box"),
             text(call, told, "path"),
             text(call, told, "rootID"),

@@ -202,7 +202,7 @@ def _unescaped(value: str) -> str:
 _MARKER = re.compile(r"\s*([-*+]|[0-9]{1,9}[.)])([ \t]+|$)(\[.\][ \t]+)?")
 
 
-class Node:
+class KernelNode:
     """A block; `children` is None while it is closed. A new one has no id."""
 
     __slots__ = ("children", "id", "kind", "markdown", "parent", "subtype")
@@ -212,27 +212,27 @@ class Node:
         self.kind = kind
         self.subtype = subtype
         self.markdown = markdown
-        self.parent: Node | None = None
-        self.children: list[Node] | None = None
+        self.parent: KernelNode | None = None
+        self.children: list[KernelNode] | None = None
 
     @staticmethod
-    def of(child: Child) -> Node:
+    def of(child: Child) -> KernelNode:
         """A closed node of a block that is there."""
-        return Node(child.id, child.kind, child.subtype, child.markdown)
+        return KernelNode(child.id, child.kind, child.subtype, child.markdown)
 
     @staticmethod
-    def new(piece: BlockText) -> Node:
+    def new(piece: BlockText) -> KernelNode:
         """A closed node of a new block."""
-        return Node("", piece.kind, piece.subtype, piece.markdown)
+        return KernelNode("", piece.kind, piece.subtype, piece.markdown)
 
-    def open(self, children: Sequence[Child]) -> list[Node]:
+    def open(self, children: Sequence[Child]) -> list[KernelNode]:
         """Let the node hold these blocks; their nodes."""
-        self.children = [Node.of(child) for child in children]
+        self.children = [KernelNode.of(child) for child in children]
         for node in self.children:
             node.parent = self
         return self.children
 
-    def put(self, at: int, nodes: Sequence[Node]) -> None:
+    def put(self, at: int, nodes: Sequence[KernelNode]) -> None:
         """Let the open node hold more, from this index on."""
         assert self.children is not None
         self.children[at:at] = nodes

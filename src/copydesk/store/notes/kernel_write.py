@@ -25,11 +25,11 @@ from copydesk.store.notes.kernel_api import (
     KernelRefused,
     Pause,
     Seen,
-    Standing,
+    TreeInfo,
     settled,
 )
 from copydesk.store.notes.kernel_blocks import (
-    Node,
+    KernelNode,
     attributes_of,
     bound,
     checked,
@@ -75,21 +75,21 @@ class HeldBlocks:
 
 def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Prepared:
     """The changes, checked; raises the refusal of the first that cannot be made or taken back."""
-    trial = _KernelTrial(kernel, split, changes)
+    trial = _KernelDryRun(kernel, split, changes)
     before = trial.texts()
     for index, change in enumerate(changes):
         trial.take(index, change)
     return Prepared(tuple(changes), before, trial.texts(), held=trial.held())
 
 
-class _KernelTrial:
+class _KernelDryRun:
     """The blocks that changes name, with the containers around them open."""
 
     def __init__(self, kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> None:
         self._kernel = kernel
         self._split = split
-        self._nodes: dict[str, Node] = {}
-        self._roots: list[Node] = []
+        self._nodes: dict[str, KernelNode] = {}
+        self._roots: list[KernelNode] = []
         self._lost: set[str] = set()
         self._restored: set[str] = set()  # came back, with blocks inside that are not known
         self._marks: dict[str, str] = {}
@@ -105,14 +105,14 @@ class _KernelTrial:
         self._paths: dict[str, str] = {}
         for standing in standings.values():
             if standing.kind == "d":
-                root = Node(standing.id, "d", "", "")
+                root = KernelNode(standing.id, "d", "", "")
                 self._roots.append(root)
                 self._open(root, opened)
                 self._paths[root.id] = kernel.home(root.id).path
 
-    def _climb(self, ids: Sequence[str]) -> dict[str, Standing]:
+    def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         """Where the blocks stand that are there, and all containers around them."""
-        found: dict[str, Standing] = {}
+        found: dict[str, TreeInfo] = {}
         wanted = list(dict.fromkeys(ids))
         while wanted:
             found.update(self._kernel.standings(wanted))
@@ -120,7 +120,7 @@ class _KernelTrial:
             wanted = sorted(parents - {""} - found.keys() - set(wanted))
         return found
 
-    def _open(self, node: Node, opened: set[str]) -> None:
+    def _open(self, node: KernelNode, opened: set[str]) -> None:
         self._nodes[node.id] = node
         if node.id in opened and node.kind in CONTAINERS:
             for child in node.open(self._kernel.children(node.id)):
@@ -158,7 +158,7 @@ class _KernelTrial:
             return
         parent, at = place
         pieces = for_place(self._split(change.markdown), _list_subtype(parent))
-        parent.put(at, [Node.new(piece) for piece in pieces])
+        parent.put(at, [KernelNode.new(piece) for piece in pieces])
 
     def _update(self, index: int, change: Update) -> None:
         checked(change.markdown)
@@ -189,7 +189,7 @@ class _KernelTrial:
         self._lost.add(node.id)
         node.leave()
         if not parent.children and parent.kind in ("d", "i"):
-            parent.put(0, [Node("", "p", "", "")])
+            parent.put(0, [KernelNode("", "p", "", "")])
 
     def _put_back(self, change: Restore) -> None:
         known = self._restores(change)
@@ -211,7 +211,7 @@ class _KernelTrial:
         if place is None:
             return
         parent, at = place
-        node = Node(change.id, "", "", without_attributes(change.image))
+        node = KernelNode(change.id, "", "", without_attributes(change.image))
         self._nodes[node.id] = node
         parent.put(at, [node])
 
@@ -222,7 +222,7 @@ class _KernelTrial:
             raise InvalidArgs("image", "is not one of the block")
         return known
 
-    def _place(self, anchor_id: str, side: Side) -> tuple[Node, int] | None:
+    def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int] | None:
         """The container and the index in it; None among blocks that are not known."""
         anchor = self._node(anchor_id)
         if anchor is None:
@@ -242,7 +242,7 @@ class _KernelTrial:
         self._containers[parent.id] = None
         return parent, at
 
-    def _block(self, block_id: str, over: str) -> Node | None:
+    def _block(self, block_id: str, over: str) -> KernelNode | None:
         """A block that is no document, and is what the change is made for."""
         node = self._node(block_id)
         if node is None:
@@ -254,14 +254,14 @@ class _KernelTrial:
             raise BlockChanged(block_id=block_id)
         return node
 
-    def _node(self, block_id: str) -> Node | None:
+    def _node(self, block_id: str) -> KernelNode | None:
         """The node of a block; None when it came back in one that is not known."""
         node = self._nodes.get(block_id)
         if node is None and block_id not in self._restored:
             raise BlockNotFound(block_id, lost=block_id in self._lost)
         return node
 
-    def _hold(self, node: Node) -> None:
+    def _hold(self, node: KernelNode) -> None:
         """Make sure that the block can be brought back, and remember what it is."""
         if node.parent is not None:
             self._containers[node.parent.id] = None
@@ -278,7 +278,7 @@ class _KernelTrial:
     def _mark(self, block_id: str) -> str:
         return mark_of(self._kernel.kramdown(block_id))
 
-    def _forget_inside(self, node: Node) -> None:
+    def _forget_inside(self, node: KernelNode) -> None:
         """The blocks in a node are not there any more."""
         for child in node.children or ():
             self._forget_inside(child)
@@ -286,7 +286,7 @@ class _KernelTrial:
             self._lost.add(child.id)
 
 
-def _list_subtype(parent: Node) -> str | None:
+def _list_subtype(parent: KernelNode) -> str | None:
     return parent.subtype if parent.kind == "l" else None
 
 
@@ -350,7 +350,7 @@ class KernelWriter:
         return tuple(made)
 
     def _bring_back(self, change: Restore, side: Side) -> tuple[str, ...]:
-        def wrong(standing: Standing, image: str) -> str:
+        def wrong(standing: TreeInfo, image: str) -> str:
             return "" if same(image, change.image) else "came back as another block"
 
         if self._kernel.standings([change.id]):
@@ -368,7 +368,7 @@ class KernelWriter:
                 self.undo.append(back)  # it was not there before: what has its id is ours
             raise
 
-    def _put(self, text: str, gap: Around, wrong: Callable[[Standing, str], str]) -> str:
+    def _put(self, text: str, gap: Around, wrong: Callable[[TreeInfo, str], str]) -> str:
         """One block of this text in the gap; its id. `wrong` says what is wrong with it."""
         named, problem = self._write(lambda: self._kernel.insert(text, gap))
         found = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
@@ -399,7 +399,7 @@ class KernelWriter:
             if standing.parent_id not in named and standing.parent_id not in found
         }
 
-    def _between(self, gap: Around) -> list[Standing]:
+    def _between(self, gap: Around) -> list[TreeInfo]:
         """What stands in the gap by now, in order."""
         if not gap.previous_id and not gap.next_id:
             ids = [child.id for child in self._kernel.children(gap.parent_id)]
@@ -407,7 +407,7 @@ class KernelWriter:
             return [there[block_id] for block_id in ids if block_id in there]
         end = gap.next_id if gap.previous_id else ""
         edge = self._standing(gap.previous_id or gap.next_id)
-        found: list[Standing] = []
+        found: list[TreeInfo] = []
         while (at := edge.next_id if gap.previous_id else edge.previous_id) and at != end:
             edge = self._standing(at)
             found.append(edge)
@@ -465,7 +465,7 @@ class KernelWriter:
         self,
         block_id: str,
         text: str,
-        stood: Standing,
+        stood: TreeInfo,
         before: str,
         wrong: Callable[[str], str],
     ) -> tuple[str, str]:
@@ -554,7 +554,7 @@ class KernelWriter:
             return Around(anchor.parent_id, anchor.previous_id, anchor_id)
         return Around(anchor.parent_id, anchor_id, anchor.next_id)
 
-    def _standing(self, block_id: str) -> Standing:
+    def _standing(self, block_id: str) -> TreeInfo:
         found = self._kernel.standings([block_id])
         if block_id not in found:
             raise StepFailed(f"{block_id} is not there")
@@ -630,10 +630,10 @@ class KernelWriter:
         return mark_of(image) if image else ""
 
 
-def _wants(piece: BlockText) -> Callable[[Standing, str], str]:
+def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
     """What is wrong with a new block that should be this piece."""
 
-    def wrong(standing: Standing, image: str) -> str:
+    def wrong(standing: TreeInfo, image: str) -> str:
         if standing.kind != piece.kind:
             return f"a block is {standing.kind or 'of no kind'}, not {piece.kind}"
         return differing(piece.markdown, image)
@@ -641,7 +641,7 @@ def _wants(piece: BlockText) -> Callable[[Standing, str], str]:
     return wrong
 
 
-def _beside(block_id: str, image: str, stood: Standing) -> Restore:
+def _beside(block_id: str, image: str, stood: TreeInfo) -> Restore:
     """What brings a block back to where it stood."""
     if stood.previous_id:
         return Restore(block_id, image, "after", stood.previous_id)

@@ -32,7 +32,7 @@ def several(stores: Sequence[NoteStore]) -> NoteStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Parts:
     """What each store prepared, and which changes of all those are."""
 
     parts: tuple[tuple[NoteStore, Prepared, tuple[int, ...]], ...]
@@ -88,7 +88,7 @@ class _Several:
 
     def execute(self, prepared: Prepared) -> ChangesDone:
         held = prepared.held
-        if not isinstance(held, _Held):
+        if not isinstance(held, _Parts):
             raise InvalidArgs("prepared", "was not prepared by this store")
         ids: dict[int, tuple[str, ...]] = {}
         for store, part, indices in held.parts:
@@ -137,7 +137,7 @@ class _Several:
 def _joined(
     changes: tuple[Change, ...], parts: Sequence[tuple[NoteStore, Prepared, tuple[int, ...]]]
 ) -> Prepared:
-    made = Prepared(changes, {}, {}, (), _Held(tuple(parts)))
+    made = Prepared(changes, {}, {}, (), _Parts(tuple(parts)))
     for _, part, _ in parts:
         made = replace(
             made,
