@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,26 +14,23 @@ from copydesk.text.line_index import LineIndex, lines_of
 TEXTS = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"bcd", b"\n\n\n", b"x" * 9])).map(b"".join)
 
 
-def answers(index: LineIndex, first: int, size: int, asked: list[int]) -> list[int]:
-    """All that an index says, asked for bytes and lines in this order and in their own."""
-    bytes_asked = [min(first + at, size) for at in asked]
-    found = [index.at(byte) for byte in bytes_asked]
-    found += [index.start(min(at, index.count)) for at in asked]
-    found += [index.at(byte) for byte in range(first, size + 1)]
+def answers(index: LineIndex, size: int, asked: list[int]) -> list[int]:
+    """All that an index says of each byte, and of the lines in this order and in their own."""
+    found = [index.start(min(at, index.count)) for at in asked]
+    found += [index.at(byte) for byte in range(size + 1)]
     found += [index.start(line) for line in range(index.count + 1)]
     return [*found, index.count]
 
 
 def check(data: bytes, first: int, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the sizes of its blocks, the counting index is the listed one."""
-    listed = answers(lines_of(data, first, b"\n"), first, len(data), asked)
-    for block, near in ((1, 0), (3, 2), (8, 1 << 20)):
+    listed = answers(lines_of(data, first, b"\n"), len(data), asked)
+    for block in (1, 3, 8):
         with monkeypatch.context() as patch:
             patch.setattr(line_index, "SHORT", 0)
             patch.setattr(line_index, "_BLOCK", block)
-            patch.setattr(line_index, "_NEAR", near)
             index = lines_of(data, first, b"\n")
-            assert answers(index, first, len(data), asked) == listed
+            assert answers(index, len(data), asked) == listed
 
 
 @given(TEXTS, st.integers(0, 3), st.lists(st.integers(0, 60), max_size=12))
@@ -49,3 +48,15 @@ def test_starts_are_where_a_plain_loop_finds_them() -> None:
     assert [index.start(line) for line in range(index.count)] == starts
     assert [index.at(start) for start in starts] == list(range(index.count))
     assert index.at(len(data)) == index.count
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("unit", [2, 4])
+def test_a_line_feed_is_a_whole_code_unit(unit: int, order: Literal["little", "big"]) -> None:
+    """The bytes of U+0A00, U+000A and U+0A0A hold those of a line feed at other places too."""
+    codes = [0x0A, 0x0A00, 0x0A, 0x0A, 0x0A0A, 0x0A00, 0x61, 0x0A]
+    data = b"".join(code.to_bytes(unit, order) for code in codes)
+    index = lines_of(data, 0, (0x0A).to_bytes(unit, order))
+    assert [index.start(line) for line in range(index.count + 1)] == [
+        unit * at for at in (0, 1, 3, 4, 8)
+    ]

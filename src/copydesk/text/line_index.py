@@ -16,7 +16,6 @@ SHORT = 1 << 15
 """A text of so many bytes is cut at once."""
 
 _BLOCK = 1 << 12
-_NEAR = 1 << 20
 
 
 class LineIndex(Protocol):
@@ -61,15 +60,11 @@ class _Listed:
 
 
 class _Counted:
-    """How many line feeds stand before each block, and the starts in the block used last.
-
-    Bytes that are asked for in their order are counted from one to the next.
-    """
+    """How many line feeds stand before each block, and the starts in the block used last."""
 
     def __init__(self, data: bytes, first: int) -> None:
         self._data, self._first = data, first
-        self._seen = (first, 0)
-        self._used = (-1, [first])
+        self._used = (0, _cut(data, first, first + _BLOCK))
 
     @property
     def count(self) -> int:
@@ -95,15 +90,10 @@ class _Counted:
     def at(self, byte: int) -> int:
         if byte >= len(self._data):
             return self.count
-        seen, line = self._seen
-        if byte < seen or byte - seen > _NEAR:
-            block = (byte - self._first) // _BLOCK
-            if block < 0:
-                return -1
-            seen, line = self._first + block * _BLOCK, self._before[block]
-        line += self._data.count(b"\n", seen, byte)
-        self._seen = (byte, line)
-        return line
+        if byte < self._first:
+            return -1
+        block = (byte - self._first) // _BLOCK
+        return self._before[block] + self._data.count(b"\n", self._first + block * _BLOCK, byte)
 
     @cached_property
     def _before(self) -> list[int]:
@@ -120,12 +110,13 @@ def _cut(data: bytes, first: int, stop: int) -> list[int]:
 
 
 def _wide_ends(data: bytes, first: int, lf: bytes) -> list[int]:
-    """The bytes just after each LF code unit that stands at a whole number of units."""
+    """The bytes just after each LF code unit that stands at a whole number of units.
+
+    So does `first`. No two finds overlap, wherever they stand.
+    """
     unit, ends, at = len(lf), list[int](), first
     while (at := data.find(lf, at)) >= 0:
-        if (at - first) % unit == 0:
-            at += unit
+        at += unit
+        if at % unit == 0:
             ends.append(at)
-        else:
-            at += 1
     return ends
