@@ -1,115 +1,162 @@
 """Random mutation testing: change one thing in the source, run the tests that reach it, see red.
 
-    python scripts/mutate.py record                     run the fast tests, note what each calls
+    python scripts/mutate.py record                     run the fast tests, note the lines of each
+    python scripts/mutate.py record --tests FILE ...    the same for the tests of these files alone
     python scripts/mutate.py run --count 200 --seed 1   try random mutants of text/, edit/ and desk/
-    python scripts/mutate.py run --only desk/member.py  all mutants of the files whose path has this
+    python scripts/mutate.py run --only desk/member.py  all mutants of a file
+    python scripts/mutate.py run --only member.py:52:   all mutants of a line
 
 A mutant that no test notices is printed as SURVIVED with its place and the change. Either a test
-is missing, or the mutant is equivalent: no caller can tell the difference. The source is mutated
-in a copy; the checkout stays as it is. Records are kept in `.mutants/`, which git ignores.
+is missing, or the mutant is equivalent: no caller can tell the difference. The source on disk
+stays as it is: pytest collects the tests once, and each mutant is put into a fork of that process,
+where the tests that reach its line run, the quickest first, until one fails. Records are kept in
+`.mutants/`, which git ignores; those of a test are replaced when it is recorded again.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gc
+import importlib
 import json
 import os
 import random
+import select
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
 import threading
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "copydesk"
 RECORDS = ROOT / ".mutants"
 ROOMS = ("text", "edit", "desk")
 
-# --- which test calls which function: this file as a pytest plugin -------------------------------
+# --- which test reaches which line ---------------------------------------------------------------
 
-_called: dict[str, set[str]] = defaultdict(set)
-_seconds: dict[str, float] = {}
-_codes: dict[CodeType, str] = {}
+Line = tuple[str, str, int]
+"""A file below the package, a function in it, and how many lines below the first of it."""
 
+_TRACED = 30
+"""So many calls of a function are followed line by line in one test."""
 
-def _name(code: CodeType) -> str:
-    """A function as `desk/member.py:52`, empty outside of the package."""
-    place = code.co_filename.rpartition("/copydesk/")[2]
-    inside = "/src/copydesk/" in code.co_filename
-    return f"{place}:{code.co_firstlineno}" if inside else ""
+_WATCHED = 200_000
+"""So many calls of any function are looked at in one test: what it reaches is known by then."""
 
 
-def pytest_runtest_setup(item: object) -> None:
-    """Note each function that is called from here on, in every thread."""
-    if "COPYDESK_RECORD_CALLS" not in os.environ:
-        return
-    calls = _called[item.nodeid]  # type: ignore[attr-defined]
+class Recorder:
+    """A pytest plugin that notes for each test that passes its lines and its seconds."""
 
-    def note(frame: FrameType, event: str, arg: object) -> None:
-        if event == "call":
-            code = frame.f_code
-            name = _codes.get(code)
-            if name is None:
-                name = _codes[code] = _name(code)
-            if name:
-                calls.add(name)
+    def __init__(self) -> None:
+        self._lines: set[tuple[CodeType, int]] = set()
+        self._calls: Counter[CodeType] = Counter()
+        self._left = 0
+        self._is_ours: dict[CodeType, bool] = {}
+        self._rows: dict[str, tuple[float, dict[str, list[int]]]] = {}
 
-    threading.setprofile(note)
-    sys.setprofile(note)
+    def pytest_runtest_setup(self) -> None:
+        self._lines.clear()
+        self._calls.clear()
+        self._left = _WATCHED
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call":
+            return
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
+        if not report.passed:
+            return
+        found: dict[str, set[int]] = defaultdict(set)
+        for code, line in self._lines.copy():
+            place = code.co_filename.rpartition("/copydesk/")[2]
+            found[f"{place}:{code.co_qualname}"].add(line - code.co_firstlineno)
+        lines = {name: sorted(offsets) for name, offsets in found.items()}
+        self._rows[report.nodeid] = (report.duration, lines)
+
+    def pytest_sessionfinish(self) -> None:
+        if self._rows:
+            RECORDS.mkdir(exist_ok=True)
+            path = RECORDS / f"{time.time_ns():020d}-{os.getpid()}.json"
+            path.write_text(json.dumps(self._rows))
+
+    def _call(self, frame: FrameType, event: str, arg: object) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            sys.settrace(None)
+        code = frame.f_code
+        ours = self._is_ours.get(code)
+        if ours is None:
+            place, _, name = code.co_filename.rpartition("/src/copydesk/")
+            ours = bool(place) and name.startswith(ROOMS)
+            self._is_ours[code] = ours
+        if not ours:
+            return None
+        self._calls[code] += 1
+        if self._calls[code] > _TRACED:
+            return None
+        self._lines.add((code, code.co_firstlineno))
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, arg: object) -> Any:
+        self._lines.add((frame.f_code, frame.f_lineno))
+        return self._line
 
 
-def pytest_runtest_logreport(report: object) -> None:
-    """Note how long each test takes."""
-    if report.when == "call":  # type: ignore[attr-defined]
-        _seconds[report.nodeid] = report.duration  # type: ignore[attr-defined]
+def pytest_configure(config: pytest.Config) -> None:
+    """In each process of `record`, this file is a plugin."""
+    if "COPYDESK_RECORD_LINES" in os.environ:
+        config.pluginmanager.register(Recorder())
 
 
-def pytest_sessionfinish(session: object) -> None:
-    """Write what this process, one of several, has noted."""
-    sys.setprofile(None)
-    threading.setprofile(None)  # type: ignore[arg-type]
-    if "COPYDESK_RECORD_CALLS" in os.environ and _called:
-        rows = [[test, _seconds.get(test, 1.0), sorted(names)] for test, names in _called.items()]
-        RECORDS.mkdir(exist_ok=True)
-        (RECORDS / f"calls-{os.getpid()}.json").write_text(json.dumps(rows))
-
-
-def record(tests: list[str]) -> int:
+def record(tests: list[str], jobs: int) -> int:
     """Run the fast tests, or these, once; return pytest's exit status."""
-    shutil.rmtree(RECORDS, ignore_errors=True)
-    env = os.environ | {"COPYDESK_RECORD_CALLS": "1", "PYTHONPATH": str(ROOT / "scripts")}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "auto",
-        "-m",
-        "not slow",
-        "-p",
-        "mutate",
-        *tests,
-    ]
+    if not tests:
+        shutil.rmtree(RECORDS, ignore_errors=True)
+    env = os.environ | {"COPYDESK_RECORD_LINES": "1", "PYTHONPATH": str(ROOT / "scripts")}
+    env["CI"] = "true"
+    command = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "mutate", *tests]
+    command += ["-n", str(jobs)] if jobs > 1 else []
     return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
 
 
-def recorded() -> dict[str, list[tuple[float, str]]]:
-    """For each function the tests that call it, with their seconds, the quickest first."""
-    found: dict[str, list[tuple[float, str]]] = defaultdict(list)
-    for part in RECORDS.glob("calls-*.json"):
-        for test, seconds, names in json.loads(part.read_text()):
-            for name in names:
-                found[name].append((seconds, test))
-    return {name: sorted(tests) for name, tests in found.items()}
+class Records:
+    """Which tests reach a line, with their seconds, the quickest first."""
+
+    def __init__(self) -> None:
+        rows: dict[str, tuple[float, dict[str, list[int]]]] = {}
+        for part in sorted(RECORDS.glob("*.json")):
+            rows |= json.loads(part.read_text())
+        self.seconds = {test: seconds for test, (seconds, _) in rows.items()}
+        self._of_line: dict[tuple[str, int], list[str]] = defaultdict(list)
+        self._of_function: dict[str, list[str]] = defaultdict(list)
+        for test in sorted(self.seconds, key=lambda test: (self.seconds[test], test)):
+            for function, offsets in rows[test][1].items():
+                self._of_function[function].append(test)
+                for offset in offsets:
+                    self._of_line[function, offset].append(test)
+
+    def of(self, mutant: Mutant) -> list[str]:
+        """The tests that reach the line, or else, as after a change of it, the function."""
+        for offset in range(mutant.offset, mutant.offset + mutant.lines):
+            tests = self._of_line.get((mutant.function, offset))
+            if tests:
+                return tests
+        return self._of_function.get(mutant.function, [])
 
 
 # --- the mutants of a file -----------------------------------------------------------------------
@@ -117,7 +164,10 @@ def recorded() -> dict[str, list[tuple[float, str]]]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: bytes [start, stop) of the file become `new`; `function` is where it stands."""
+    """One change: bytes [start, stop) of the file become `new`.
+
+    It stands `offset` lines below the first of `function`, and is of so many `lines`.
+    """
 
     path: Path
     line: int
@@ -125,6 +175,8 @@ class Mutant:
     stop: int
     new: str
     function: str
+    offset: int
+    lines: int
 
     def __str__(self) -> str:
         old = self.path.read_bytes()[self.start : self.stop].decode()
@@ -156,17 +208,21 @@ def mutants(path: Path) -> list[Mutant]:
     found: list[Mutant] = []
     relative = path.relative_to(PACKAGE).as_posix()
 
-    def add(node: ast.expr | ast.stmt, new: str, function: str) -> None:
+    def add(node: ast.expr | ast.stmt, new: str, function: str, first: int) -> None:
         start = starts[node.lineno - 1] + node.col_offset
         stop = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-        found.append(Mutant(path, node.lineno, start, stop, new, function))
+        lines = (node.end_lineno or 0) - node.lineno + 1
+        offset, name = node.lineno - first, f"{relative}:{function}"
+        found.append(Mutant(path, node.lineno, start, stop, new, name, offset, lines))
 
-    def visit(node: ast.AST, function: str) -> None:
+    def visit(node: ast.AST, prefix: str, function: str, first: int) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            function = f"{relative}:{first}"
+            function = prefix + node.name
+            prefix = f"{function}.<locals>."
             children: list[ast.AST] = list(node.body)
         elif isinstance(node, ast.ClassDef):
+            prefix += f"{node.name}."
             children = list(node.body)
         elif isinstance(node, ast.AnnAssign):
             children = [node.value] if node.value else []
@@ -174,12 +230,12 @@ def mutants(path: Path) -> list[Mutant]:
             children = list(ast.iter_child_nodes(node))
         if function:
             for target, new in changes(node):
-                add(target, new, function)
+                add(target, new, function, first)
         for child in children:
             if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
-                visit(child, function)
+                visit(child, prefix, function, first)
 
-    visit(ast.parse(source), "")
+    visit(ast.parse(source), "", "", 0)
     return found
 
 
@@ -199,7 +255,7 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield node, f"bool({text(node.operand)})"
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        yield node, f"({text(node.left)} {_BINARY[type(node.op)]} {text(node.right)})"
+        yield node, f"({text(node.left)} {_BINARY[type(node.op)]} ({text(node.right)}))"
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
         yield node, str(not node.value)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int):
@@ -220,65 +276,181 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 # --- running them --------------------------------------------------------------------------------
 
 
-def noticed(mutant: Mutant, copy: Path, tests: list[str], seconds: float) -> bool:
-    """Whether one of the tests fails, or does not end in time, with the mutant in the copy."""
-    target = copy / "copydesk" / mutant.path.relative_to(PACKAGE)
-    source = mutant.path.read_bytes()
-    changed = source[: mutant.start] + mutant.new.encode() + source[mutant.stop :]
-    target.write_bytes(changed)
-    for stale in (target.parent / "__pycache__").glob(f"{target.stem}.*"):
-        stale.unlink()
-    env = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "CI": "true"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            return process.wait(seconds) != 0
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return True
-        finally:
-            target.write_bytes(source)
+class Functions:
+    """The functions of the rooms as this process has loaded them, ready to be mutated."""
+
+    def __init__(self) -> None:
+        for room in ROOMS:
+            for path in sorted((PACKAGE / room).rglob("*.py")):
+                name = path.relative_to(PACKAGE.parent).with_suffix("").as_posix()
+                importlib.import_module(name.replace("/", ".").removesuffix(".__init__"))
+        self._found: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType) and "/src/copydesk/" in each.__code__.co_filename:
+                self._found[_key(each.__code__)].append(each)
+
+    def mutate(self, mutant: Mutant) -> bool:
+        """Put the mutant into its function, in this process; whether that could be done."""
+        source = mutant.path.read_bytes()
+        name = f"copydesk.{mutant.path.relative_to(PACKAGE).with_suffix('').as_posix()}"
+        file = sys.modules[name.replace("/", ".").removesuffix(".__init__")].__file__ or ""
+        changed = source[: mutant.start] + mutant.new.encode() + source[mutant.stop :]
+        old = {_key(code): code for code in _outermost(compile(source, file, "exec"))}
+        done = False
+        for code in _outermost(compile(changed, file, "exec")):
+            if old[_key(code)] == code:
+                continue
+            for function in self._found[_key(code)]:
+                function.__code__ = code
+                done = True
+        return done
 
 
-def run(count: int, seed: int, only: str, jobs: int) -> int:
-    """Try the mutants; 1 when one survived."""
-    calls = recorded()
-    if not calls:
-        print("There is no record of which test calls what. Run: python scripts/mutate.py record")
-        return 2
-    files = [path for room in ROOMS for path in sorted((PACKAGE / room).rglob("*.py"))]
-    pool = [m for path in files for m in mutants(path) if only in str(path)]
-    chosen = pool if only and not count else random.Random(seed).sample(pool, min(count, len(pool)))
-    copies: SimpleQueue[Path] = SimpleQueue()
-    results: Counter[str] = Counter()
+def _key(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
 
-    def attempt(mutant: Mutant) -> None:
-        tests: list[str] = []
-        budget = 40.0
-        for seconds, test in calls.get(mutant.function, ()):
-            budget -= seconds
-            if budget < 0 or len(tests) == 400:
+
+def _outermost(module: CodeType) -> Iterator[CodeType]:
+    """The code of all functions that stand in no other one."""
+    for each in module.co_consts:
+        if isinstance(each, CodeType):
+            if each.co_flags & 2:  # CO_NEWLOCALS: a function, no class
+                yield each
+            else:
+                yield from _outermost(each)
+
+
+class Runner:
+    """A pytest plugin that tries mutants on the tests that were collected, each in a fork."""
+
+    def __init__(self, chosen: Sequence[Mutant], budget: float) -> None:
+        self._chosen, self._budget = chosen, budget
+        self._records = Records()
+        self._killers: dict[str, list[str]] = defaultdict(list)
+        self._sound: dict[str, bool] = {}
+        self.results: Counter[str] = Counter()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """A failure is enough: no test looks for the smallest example of it."""
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", settings.get_profile("ci"), phases=phases)
+        settings.load_profile("mutants")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        functions = Functions()
+        base = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        gc.collect()
+        gc.freeze()
+        for count, mutant in enumerate(self._chosen):
+            started = time.monotonic()
+            verdict, tests = self._verdict(mutant, items, functions)
+            self.results[verdict] += 1
+            if verdict != "killed" or "MUTATE_VERBOSE" in os.environ:
+                seconds = time.monotonic() - started
+                print(f"{verdict} ({tests} tests, {seconds:.1f} s, {count}) {mutant}", flush=True)
+            for each in base.iterdir():
+                shutil.rmtree(each, ignore_errors=True)
+        return True
+
+    def _verdict(
+        self, mutant: Mutant, items: dict[str, pytest.Item], functions: Functions
+    ) -> tuple[str, int]:
+        while True:
+            tests = [test for test in self._tests(mutant) if test in items]
+            if not tests:
+                return "SURVIVED", 0
+            limit = 10 + 3 * sum(self._records.seconds[test] for test in tests)
+            killer = _forked(lambda: functions.mutate(mutant), [items[t] for t in tests], limit)
+            if killer in ("", "untried", "timeout"):
+                return {"": "SURVIVED"}.get(killer, killer), len(tests)
+            if killer not in self._sound:
+                self._sound[killer] = not _forked(lambda: True, [items[killer]], 120)
+            if self._sound[killer]:
+                self._killers[mutant.function].insert(0, killer)
+                return "killed", len(tests)
+
+    def _tests(self, mutant: Mutant) -> list[str]:
+        """The tests to run: first what noticed a mutant of the function, then the quickest."""
+        reaching = [t for t in self._records.of(mutant) if self._sound.get(t, True)]
+        known = set(reaching)
+        first = [t for t in dict.fromkeys(self._killers[mutant.function]) if t in known][:10]
+        chosen, left = list(first), self._budget
+        for test in reaching:
+            left -= self._records.seconds[test]
+            if left < 0:
                 break
-            tests.append(test)
-        copy = copies.get()
-        try:
-            verdict = "killed" if tests and noticed(mutant, copy, tests, 180) else "SURVIVED"
-        finally:
-            copies.put(copy)
-        results[verdict] += 1
-        if verdict != "killed":
-            print(f"{verdict} ({len(tests)} tests) {mutant}", flush=True)
+            if test not in first:
+                chosen.append(test)
+        return chosen or reaching[:1]
 
-    with tempfile.TemporaryDirectory() as folder:
-        for k in range(jobs):
-            shutil.copytree(ROOT / "src", Path(folder) / str(k))
-            copies.put(Path(folder) / str(k))
-        with ThreadPoolExecutor(jobs) as workers:
-            list(workers.map(attempt, chosen))
-    print(f"{len(chosen)} of {len(pool)} mutants, seed {seed}: {dict(results)}")
-    return 1 if results["SURVIVED"] else 0
+
+def _forked(prepare: Callable[[], bool], items: list[pytest.Item], limit: float) -> str:
+    """Run the tests in a fork until one fails: its id; or "", "timeout", "untried"."""
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setsid()
+        os.close(receiver)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        said = "untried"
+        try:
+            if prepare():
+                said = _failing(items)
+        finally:
+            os.write(sender, said.encode() + b"\n")
+            os._exit(0)
+    os.close(sender)
+    said, until = b"", time.monotonic() + limit
+    while not said.endswith(b"\n"):
+        ready, _, _ = select.select([receiver], [], [], max(0.0, until - time.monotonic()))
+        more = os.read(receiver, 65536) if ready else b"timeout\n"
+        said += more or b"\n"
+    os.close(receiver)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return said.decode().strip() if b"timeout\n" not in said else "timeout"
+
+
+def _failing(items: list[pytest.Item]) -> str:
+    """The id of the first test that fails; empty when all pass."""
+    session = items[0].session
+    failed: list[str] = []
+
+    class Seen:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed:
+                failed.append(report.nodeid)
+
+    session.config.pluginmanager.register(Seen())
+    for item, later in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=later)
+        if failed:
+            session._setupstate.teardown_exact(None)
+            return failed[0]
+    return ""
+
+
+def run(count: int, seed: int, only: str, budget: float) -> int:
+    """Try the mutants; 1 when one survived."""
+    if not RECORDS.exists():
+        print("There is no record of which test reaches what. Run: python scripts/mutate.py record")
+        return 2
+    os.environ["CI"] = "true"
+    files = [path for room in ROOMS for path in sorted((PACKAGE / room).rglob("*.py"))]
+    pool = [m for path in files for m in mutants(path) if only in str(m)]
+    chosen = random.Random(seed).sample(pool, min(count or len(pool), len(pool)))
+    runner = Runner(chosen, budget)
+    os.chdir(ROOT)
+    options = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--capture=sys", "-q"]
+    pytest.main([*options, "tests"], plugins=[runner])
+    print(f"{len(chosen)} of {len(pool)} mutants, seed {seed}: {dict(runner.results)}")
+    return 1 if runner.results["SURVIVED"] else 0
 
 
 def main() -> int:
@@ -287,13 +459,14 @@ def main() -> int:
     parser.add_argument("action", choices=["record", "run"])
     parser.add_argument("--count", type=int, default=0, help="how many, at random (default 100)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="files whose path has this")
+    parser.add_argument("--only", default="", help="those whose line in the report has this")
     parser.add_argument("--tests", nargs="*", default=[], help="record: these files alone")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="record: processes")
+    parser.add_argument("--budget", type=float, default=20.0, help="run: seconds for one mutant")
     args = parser.parse_args()
     if args.action == "record":
-        return record(args.tests)
-    return run(args.count or (0 if args.only else 100), args.seed, args.only, args.jobs)
+        return record(args.tests, args.jobs)
+    return run(args.count or (0 if args.only else 100), args.seed, args.only, args.budget)
 
 
 if __name__ == "__main__":
