@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.doctor import examine, repair
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.backends.api import Entry
 from copydesk.desk.backends.codec import SCHEMA
 from copydesk.errors import SchemaMismatch
 from copydesk.text.relpath import RelPath
@@ -418,6 +419,61 @@ def test_a_backup_is_put_in_the_place_of_the_folder(
     undone = one.call("undo_file_modification", edit_id=third["edit_id"])
     assert undone["status"] == "ok"
     assert [(root / f"{n}.txt").exists() for n in (1, 2, 3)] == [True, True, False], second
+
+
+APPEND = {"content": "x\n", "apply": "auto"}
+WRITES: dict[str, Callable[[OpenWorkspace], dict[str, Any]]] = {
+    "a file": lambda opened: call(opened, "prepare_file_append", path="a.txt", **APPEND),
+    "two names": lambda opened: call(opened, "prepare_file_append", path="linked.txt", **APPEND),
+    "a new file": lambda opened: call(opened, "create_new_file", path="new.txt", content="x\n"),
+    "no file": lambda opened: call(opened, "undo_file_modification", edit_id=1),
+    "two files": lambda opened: call(
+        opened,
+        "apply_file_modifications",
+        hunk_ids=[
+            call(opened, "prepare_file_append", path=path, content="x\n")["hunk_id"]
+            for path in ("a.txt", "b.txt")
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("name", ["locks", "journal.sqlite", ""])
+def test_a_write_whose_lock_or_journal_entry_is_lost_begins_again(
+    tmp_path: Path, name: str, write: str
+) -> None:
+    """Whoever comes meanwhile would neither wait for it nor find it in the journal."""
+    paths = [tmp_path / path for path in ("a.txt", "b.txt", "linked.txt", "made.txt", "new.txt")]
+    for path in paths[:3]:
+        path.write_text(TEXT)
+    os.link(tmp_path / "linked.txt", tmp_path / "link.txt")
+
+    def texts() -> list[str]:
+        return [path.read_text() if path.exists() else "" for path in paths]
+
+    with open_workspace(str(tmp_path), FAST) as opened:
+        call(opened, "create_new_file", path="made.txt", content="x\n")
+        opened.desk._set.bases.find("0" * 64, None, None)  # nothing is kept beside the work
+        open_all, lost, before = opened.journal.open_all, list[int](), texts()
+
+        def lose(entries: Sequence[Entry]) -> tuple[int, ...]:
+            given = open_all(entries)
+            if not lost:
+                lost.extend(given)
+                (tmp_path / ".copydesk" / name).rename(tmp_path / "aside")
+            return given
+
+        opened.journal.open_all = lose  # type: ignore[method-assign]
+        found = WRITES[write](opened)
+        states = {entry.edit_id: entry.state for entry in opened.journal.entries()}
+        assert {states.pop(edit_id, "failed") for edit_id in lost} == {"failed"}
+        states.pop(1, None)
+        is_written = texts() != before
+        assert [*states.values()] == ["done"] * len(lost) * is_written
+        # The plan is lost with the folder, and what is to be undone with the journal.
+        assert is_written is (found["status"] == "ok")
+        assert is_written or name != "locks"
 
 
 @pytest.mark.slow

@@ -107,7 +107,10 @@ class Journal(Protocol):
         ...
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
-        """Record, durably, all old bytes of a file that is about to be written in place."""
+        """Record, durably, all old bytes of a file that is about to be written in place.
+
+        Raises TargetMoved or Failed when the entry is gone: nothing may be written then.
+        """
         ...
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:

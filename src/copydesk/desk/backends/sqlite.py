@@ -33,6 +33,7 @@ from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateFailed
+from copydesk.store.protocol import TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -400,7 +401,9 @@ class SqliteJournal:
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record, durably, all old bytes of a file that is about to be written in place."""
         with self._db.writing() as db:
-            db.execute("UPDATE edits SET whole = ? WHERE edit_id = ?", (compress(old), edit_id))
+            kept = "UPDATE edits SET whole = ? WHERE edit_id = ?"
+            if not db.execute(kept, (compress(old), edit_id)).rowcount:
+                raise TargetMoved
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record, durably, the way back of what a store of notes has written."""
