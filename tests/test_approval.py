@@ -313,18 +313,41 @@ def test_several_plans_for_one_file_are_each_what_was_shown(
     assert (tmp_path / "a.txt").read_text() == whole
 
 
-def test_a_stale_approval_is_withdrawn_and_shown_anew(desk: OpenWorkspace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", [APPLY, "apply_file_modifications"])
+def test_a_stale_approval_is_withdrawn_and_shown_anew(
+    desk: OpenWorkspace, tmp_path: Path, tool: str
+) -> None:
     hunk = plan(desk, "ann", line=20)
+    arguments: dict[str, Any] = {"hunk_id": hunk} if tool == APPLY else {"hunk_ids": [hunk]}
     approve(desk, hunk)
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
     for why in ("drifted", "member"):
-        answer = call(desk, "ann", APPLY, hunk_id=hunk)
+        answer = call(desk, "ann", tool, **arguments)
         assert (answer["why"], answer["hunk_id"], answer["path"]) == (why, hunk, "a.txt")
+        assert f"approve the plan {hunk} first" in answer["summary"]
     (tmp_path / "a.txt").write_text(TEXT)  # as it was when it was approved
-    assert call(desk, "ann", APPLY, hunk_id=hunk)["why"] == "member"
+    assert call(desk, "ann", tool, **arguments)["why"] == "member"
     assert (tmp_path / "a.txt").read_text() == TEXT
     approve(desk, hunk)
-    assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
+    assert call(desk, "ann", tool, **arguments)["status"] == "ok"
+
+
+def test_a_plan_that_another_one_turns_into_a_new_change_is_not_what_was_approved(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """Alone each ends the last line first; after the other there is nothing to end."""
+    (tmp_path / "a.txt").write_text("no end")
+    hunks = [
+        str(call(desk, "ann", "prepare_file_append", path="a.txt", content=c)["hunk_id"])
+        for c in "xy"
+    ]
+    approve(desk, *hunks)
+    answer = call(desk, "ann", "apply_file_modifications", hunk_ids=hunks)
+    assert (answer["status"], answer["why"], answer["hunk_id"]) == ("pending", "drifted", hunks[1])
+    assert f"approve the plan {hunks[1]} first" in answer["summary"]
+    assert (tmp_path / "a.txt").read_text() == "no end"
+    assert [call(desk, "ann", APPLY, hunk_id=hunk)["status"] for hunk in hunks] == ["ok", "pending"]
+    assert (tmp_path / "a.txt").read_text() == "no end\nx\n"
 
 
 def test_an_approval_is_for_one_file(desk: OpenWorkspace, tmp_path: Path) -> None:

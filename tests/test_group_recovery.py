@@ -287,6 +287,21 @@ def test_every_call_settles_it_first(root: Path, count: int, name: str) -> None:
     }
 
 
+@pytest.mark.parametrize(("name", "settles"), [("d/other", True), ("apart", False)])
+def test_who_writes_a_file_with_two_names_settles_what_is_open_under_the_other(
+    root: Path, name: str, settles: bool
+) -> None:
+    """A file of the transaction that is not there, as the new one here, is no name of it."""
+    (root / "apart").write_text(BASE)
+    os.link(root / "apart", root / "apart_too")
+    with open_workspace(str(root), FAST) as live:
+        forked(root, plans(root), after_commits(0))
+        report = outcome(live, "prepare_file_append", path=name, content="end\n", apply="auto")
+        assert (code(report), report["changed"]) == ("ok", True)
+        assert bool(live.journal.in_doubt()) is not settles
+    assert tree(root)[name] == f"{BASE}end\n"
+
+
 @pytest.mark.parametrize("count", [3, 4])
 def test_a_file_half_created_can_be_created(root: Path, count: int) -> None:
     """When it is rolled back its name is free, else it is taken."""

@@ -564,7 +564,9 @@ def test_a_plan_drifts_with_the_notes_or_is_refused(stage: Stage) -> None:
     sure = stage.call("prepareBlockDiff", diff=f"@@AFTER:{second}@@\nn").fields["hunk_id"]
     blind = stage.call("prepareBlockDiff", diff=f"@@REPLACE:{third}@@\nC").fields["hunk_id"]
     seen = stage.call("prepareBlockDiff", diff=edit(third, "c", "C")).fields["hunk_id"]
+    assert stage.states() == {sure: "exact", blind: "exact", seen: "exact"}
     stage.done("applyBlockDiff", diff=edit(first, "a", "A") + edit(third, "c", "other"))
+    assert stage.states() == {sure: "drifted", blind: "conflict", seen: "conflict"}
     for hunk in (blind, seen):
         found = stage.refused("apply_file_modification", hunk_id=hunk)
         assert found["context_match"] == "rejected"

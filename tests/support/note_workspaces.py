@@ -74,6 +74,11 @@ class Stage:
         """The texts of what a block holds."""
         return [text for _, text in self.parts(block_id)]
 
+    def states(self) -> dict[str, str]:
+        """How each plan stands, as the people who review it see."""
+        pending = self.opened.desk.review.pending(self.opened.member("local"))
+        return {one.plan.id: one.state for one in pending}
+
     def state(self) -> str:
         """All there is."""
         if self.kernel is not None:
