@@ -23,10 +23,10 @@ from copydesk.app.cli import help
 from copydesk.app.cli.parser import DIALECTS as CLI_DIALECTS
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.tools.arguments import listed, with_null
 from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
 from copydesk.tools.report import Lang
-from copydesk.tools.wire import listed, with_null
 from test_tool_descriptions import PLAIN
 
 Schema = Mapping[str, Any]

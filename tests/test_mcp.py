@@ -16,9 +16,8 @@ from mcp.shared.exceptions import MCPError
 
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools import manuals
-from copydesk.tools.catalog import Context, Tool
+from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.report import Report
-from copydesk.tools.wire import Args, arguments
 from support.mcp_calls import (
     CALLS,
     FILE,
@@ -50,11 +49,12 @@ def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
 
 def add_tool(opened: OpenWorkspace, name: str, run: Any) -> None:
     """A tool for a test only, in the toolset ws_mod."""
-    schema = arguments({})
-    model = opened.catalog.tools["list_dir"]
-    opened.catalog.tools[name] = _Named(
-        **{**_fields(model), "name": name, "run": run, "schema": schema}
-    )
+
+    class Added(ToolCall):
+        def run(self, context: Context, name: str) -> Report:
+            return run(context)
+
+    opened.catalog.tools[name] = _Named(name, "ws_mod", Added)
 
 
 class _Named(Tool):
@@ -66,10 +66,6 @@ class _Named(Tool):
 
     def described_schema(self, lang: Any) -> dict[str, Any]:
         return dict(self.schema)
-
-
-def _fields(tool: Tool) -> dict[str, Any]:
-    return {name: getattr(tool, name) for name in Tool.__dataclass_fields__}
 
 
 def test_every_tool_has_a_row(opened: OpenWorkspace) -> None:
@@ -152,7 +148,7 @@ async def test_a_tool_that_is_not_offered_is_unknown(opened: OpenWorkspace) -> N
 async def test_a_crash_in_a_tool_says_an_id(
     opened: OpenWorkspace, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(context: Context, name: str, args: Args) -> Report:
+    def fail(context: Context) -> Report:
         raise RuntimeError("the inside of the house")
 
     add_tool(opened, "fails", fail)
@@ -193,7 +189,7 @@ async def test_a_crash_elsewhere_says_an_id(
 async def test_many_calls_do_not_wait_for_a_long_one(opened: OpenWorkspace) -> None:
     go = threading.Event()
 
-    def wait(context: Context, name: str, args: Args) -> Report:
+    def wait(context: Context) -> Report:
         assert go.wait(60)
         return Report({"status": "ok"})
 
@@ -222,7 +218,7 @@ async def test_progress_is_reported(opened: OpenWorkspace, mode: str) -> None:
     seen: list[float] = []
     heard = threading.Event()
 
-    def search(context: Context, name: str, args: Args) -> Report:
+    def search(context: Context) -> Report:
         context.progress(7)
         context.progress(7)
         assert heard.wait(60)
@@ -242,7 +238,7 @@ async def test_progress_is_reported(opened: OpenWorkspace, mode: str) -> None:
 async def test_a_call_hears_that_its_caller_has_gone(opened: OpenWorkspace, mode: str) -> None:
     began, ended = threading.Event(), threading.Event()
 
-    def search(context: Context, name: str, args: Args) -> Report:
+    def search(context: Context) -> Report:
         began.set()
         limit = threading.Event()
         for _ in range(6000):

@@ -12,7 +12,7 @@ HEAVY = (
     *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "asyncio", "anyio", "rich"),
     *("msgpack", "starlette", "uvicorn", "httpx", "difflib", "hypothesis", "copydesk.desk"),
 )
-SERVERS = ("mcp", "mcp_types", "pydantic", "anyio", "starlette", "uvicorn", "asyncio")
+SERVERS = ("mcp", "mcp_types", "pydantic", "jsonschema", "anyio", "starlette", "uvicorn", "asyncio")
 
 
 def imported(code: str, watched: tuple[str, ...]) -> list[str]:
@@ -46,6 +46,7 @@ def test_nothing_heavy_for_help(code: str) -> None:
         "from copydesk.app.cli import main; main(['schema'])",
         "from copydesk.app.cli import main; main(['pending'])",
         "from copydesk.app.cli import main; main(['call', 'read_file', '--help'])",
+        "from copydesk.app.cli import main; main(['call', 'read_file', '--max_lines', 'many'])",
         "from copydesk.app.cli import main; main(['doctor'])",
     ],
 )
@@ -68,7 +69,7 @@ def test_a_start_without_notes_fetches_none_of_theirs(
     theirs = (
         *("copydesk.store.notes.protocol", "copydesk.store.notes.errors"),
         *("copydesk.edit.notes.plan", "copydesk.edit.notes.errors", "copydesk.text.markdown"),
-        *("copydesk.desk.notes.desk", "copydesk.tools.notes_calls", "copydesk.tools.notes_calls"),
+        *("copydesk.desk.notes.desk", "copydesk.desk.notes.notebook_access"),
     )
     assert imported(code, theirs) == []
 

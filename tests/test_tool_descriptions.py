@@ -13,7 +13,7 @@ import pytest
 
 from copydesk.tools import dialects, reference
 from copydesk.tools.batch import batch
-from copydesk.tools.catalog import Tool
+from copydesk.tools.catalog import Tool, ToolCall
 from copydesk.tools.compat import compat
 from copydesk.tools.messages import texts
 from copydesk.tools.notes import notes
@@ -72,11 +72,14 @@ def test_a_missing_text_is_seen() -> None:
 
 def test_a_tool_without_texts_has_its_name() -> None:
     """A tool that is new is called by its name; it must not end the server."""
-    schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": []}
-    paint = replace(ALL[0], name="paint", schema=schema)
+
+    class Paint(ToolCall):
+        colour: str = ""
+
+    paint = replace(ALL[0], name="paint", call=Paint)
     assert paint.title("zh") == "paint"
     assert paint.description("zh") == "paint"
-    assert paint.described_schema("en") == schema
+    assert paint.described_schema("en") == paint.schema
 
 
 @OF_ALL

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from typing import TypedDict
 
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.gc_pause import put_off
@@ -13,15 +14,18 @@ from copydesk.desk.outcome import Reading
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
 from copydesk.tools import envelope, report_fields, reports
-from copydesk.tools.catalog import Answer, Context, Tool
+from copydesk.tools.arguments import Count
+from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, shown_diff
-from copydesk.tools.wire import Args, Property, arguments, flag, number, text
-from copydesk.tools.ws_mod import TERMS, prepares, terms_of
+from copydesk.tools.ws_mod import PrepareEditCall
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 10 << 10
+READ_LINES = 500
+MANY = 500
+"""So many edits make so many values that their collection is put off."""
 
 
 def content_of(found: Reading) -> str:
@@ -35,7 +39,7 @@ def content_of(found: Reading) -> str:
 
 def reading(
     context: Context,
-    args: Args,
+    call: ToolCall,
     found: Reading,
     content: str,
     *,
@@ -62,13 +66,13 @@ def reading(
     words = _read_words(found, start, truncated, voice, context.lang)
     if found.encoding == "unknown":
         words += " " + say(f"{voice}.read_bytes", context.lang)
-    where = envelope.context_of(args.raw, str(found.path))
+    where = envelope.context_of(call.raw, str(found.path))
     return Envelope("partial" if truncated else "success", data, words, stats, where)
 
 
 def written(
     context: Context,
-    args: Args,
+    call: ToolCall,
     done: Rewrite,
     *,
     bad: bool,
@@ -117,7 +121,7 @@ def written(
     if warnings:
         data["warnings"] = list(warnings)
         words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
-    where = envelope.context_of(args.raw, str(done.path))
+    where = envelope.context_of(call.raw, str(done.path))
     return Envelope("partial" if dry else "success", data, " ".join(words), stats, where)
 
 
@@ -150,60 +154,111 @@ def _preview(done: Rewrite) -> tuple[str, bool]:
     return shown, was_cut
 
 
-READ_LINES = 500
+class _ExpectedCall(ToolCall):
+    expected_mtime_ms: Count | None = None
+    expected_size_bytes: Count | None = None
+    expected_sha256: str | None = None
 
-MANY = 500
-"""So many edits make so many values that their collection is put off."""
+    def expected(self) -> Preconditions:
+        """How the file has to be."""
+        return Preconditions(self.expected_mtime_ms, self.expected_size_bytes, self.expected_sha256)
 
 
-def read(context: Context, name: str, args: Args) -> Answer:
+class _DryRunCall(ToolCall):
+    dry_run: bool = False
+
+
+class ReadCall(ToolCall):
     """Lines of a file, with what Edit and BatchEdit take as expectations."""
-    path = context.path(args.text("path"))
-    start, limit = args.number("start_line", 1) or 1, args.number("limit", READ_LINES)
-    try:
-        found = context.desk.read(context.member, path, f"{start}~", limit or READ_LINES)
-    except (RangeOutOfBounds, InvalidRange) as refusal:
-        lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
-        raise InvalidArgs("start_line", f"the file has {lines}") from None
-    return reading(context, args, found, content_of(found), start=start)
+
+    path: str
+    start_line: Count = 1
+    limit: Count = READ_LINES
+
+    def run(self, context: Context, name: str) -> Answer:
+        path, start = context.path(self.path), self.start_line
+        try:
+            found = context.desk.read(context.member, path, f"{start}~", self.limit)
+        except (RangeOutOfBounds, InvalidRange) as refusal:
+            lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
+            raise InvalidArgs("start_line", f"the file has {lines}") from None
+        return reading(context, self, found, content_of(found), start=start)
 
 
-def batch_edit(context: Context, name: str, args: Args) -> Answer:
-    """Several replacements, all or none."""
-    many = len(cast("list[object]", args.given["edits"])) >= MANY
-    with put_off() if many else nullcontext():
-        request = _request(context, args)
-        dry = args.flag("dry_run", False)
-        done = made(context, name, request, args, dry=dry)
-        return written(context, args, done, bad=request.bad_character, dry=dry)
-
-
-def edit(context: Context, name: str, args: Args) -> Answer:
+class EditCall(_ExpectedCall, _DryRunCall):
     """One replacement, or the same one everywhere (from the start, none overlapping)."""
-    path = context.path(args.text("path"))
-    one = StringEdit(args.text("old_string"), args.text("new_string"))
-    if one.old.replace("\r\n", "\n") == one.new.replace("\r\n", "\n"):
-        raise InvalidArgs("new_string", "is the same as old_string, so nothing would change")
-    dry = args.flag("dry_run", False)
-    everywhere = one if args.flag("replace_all", False) else None
-    request = BatchEdit(path, (one,))
-    done = made(context, name, request, args, dry=dry, everywhere=everywhere)
-    return written(context, args, done, bad=request.bad_character, dry=dry)
+
+    path: str
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+    def run(self, context: Context, name: str) -> Answer:
+        path = context.path(self.path)
+        one = StringEdit(self.old_string, self.new_string)
+        if one.old.replace("\r\n", "\n") == one.new.replace("\r\n", "\n"):
+            raise InvalidArgs("new_string", "is the same as old_string, so nothing would change")
+        request, dry = BatchEdit(path, (one,)), self.dry_run
+        everywhere = one if self.replace_all else None
+        done = made(context, name, request, self.expected(), dry=dry, everywhere=everywhere)
+        return written(context, self, done, bad=request.bad_character, dry=dry)
 
 
-def write(context: Context, name: str, args: Args) -> Answer:
+class WriteCall(_ExpectedCall):
     """A whole file."""
-    path, content = context.path(args.text("path")), args.text("content")
-    overwrite = args.flag("overwrite", False)
-    try:
-        done = context.batches.write(
-            context.member, name, path, content, _expected(args), overwrite=overwrite
-        )
-    except FileNotFound:
-        raise context.desk.missing(context.member, path) from None
-    bad = report_fields.lost(done.after, None if done.created else done.base)
-    saying = "batch.created" if done.created else "batch.replaced"
-    return written(context, args, done, bad=bad, dry=False, saying=saying)
+
+    path: str
+    content: str
+    overwrite: bool = False
+
+    def run(self, context: Context, name: str) -> Answer:
+        path, member, expected = context.path(self.path), context.member, self.expected()
+        try:
+            done = context.batches.write(
+                member, name, path, self.content, expected, overwrite=self.overwrite
+            )
+        except FileNotFound:
+            raise context.desk.missing(context.member, path) from None
+        bad = report_fields.lost(done.after, None if done.created else done.base)
+        saying = "batch.created" if done.created else "batch.replaced"
+        return written(context, self, done, bad=bad, dry=False, saying=saying)
+
+
+class Replacement(TypedDict):
+    """One edit of a batch."""
+
+    old_string: str
+    new_string: str
+
+
+class _BatchCall(_ExpectedCall, _DryRunCall):
+    path: str
+    edits: tuple[Replacement, ...]
+
+    def request(self, context: Context) -> BatchEdit:
+        """The batch, each edit checked with its index named."""
+        pairs = ((one["old_string"], one["new_string"]) for one in self.edits)
+        return BatchEdit.of(context.path(self.path), pairs)
+
+
+class BatchEditCall(_BatchCall):
+    """Several replacements, all or none."""
+
+    def run(self, context: Context, name: str) -> Answer:
+        with put_off() if len(self.edits) >= MANY else nullcontext():
+            request, dry = self.request(context), self.dry_run
+            done = made(context, name, request, self.expected(), dry=dry)
+            return written(context, self, done, bad=request.bad_character, dry=dry)
+
+
+class PrepareBatchEditCall(_BatchCall, PrepareEditCall):
+    """Plan several replacements; a plan is a dry run by itself."""
+
+    def terms(self) -> Terms:
+        terms = super().terms()
+        if terms.auto and self.dry_run:
+            raise InvalidArgs("apply", "cannot be auto in a dry run")
+        return replace(terms, expected=self.expected())
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
@@ -221,109 +276,31 @@ def refuse_plan(
 
 def batch() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
-    expected: dict[str, Property] = {
-        "expected_mtime_ms": number(),
-        "expected_size_bytes": number(),
-        "expected_sha256": text(),
-    }
-    strings: dict[str, Property] = {"old_string": text(), "new_string": text()}
-    pair = arguments(strings, "old_string", "new_string")
-    edits: dict[str, Property] = {
-        "path": text(),
-        "edits": {"type": "array", "minItems": 1, "items": pair},
-    }
-    dry = {"dry_run": flag(False)}
-    several = arguments({**edits, **expected, **dry}, "path", "edits")
-    prepared = arguments({**edits, **expected, **dry, **TERMS}, "path", "edits")
-    rows: tuple[tuple[str, dict[str, Any], Callable[[Context, str, Args], Answer]], ...] = (
-        (
-            "Read",
-            arguments(
-                {"path": text(), "start_line": number(default=1), "limit": number(default=500)},
-                "path",
-            ),
-            read,
-        ),
-        (
-            "Edit",
-            arguments(
-                {"path": text(), **strings, "replace_all": flag(False), **expected, **dry},
-                "path",
-                "old_string",
-                "new_string",
-            ),
-            edit,
-        ),
-        (
-            "Write",
-            arguments(
-                {"path": text(), "content": text(), "overwrite": flag(False), **expected},
-                "path",
-                "content",
-            ),
-            write,
-        ),
-        ("BatchEdit", several, batch_edit),
-        ("MultiEdit", several, batch_edit),
+    tool = partial(Tool, toolset="batch", destroys=True, refuse=refuse)
+    return (
+        tool("Read", call=ReadCall, reads=True, destroys=False, idempotent=True),
+        tool("Edit", call=EditCall),
+        tool("Write", call=WriteCall),
+        tool("BatchEdit", call=BatchEditCall),
+        tool("MultiEdit", call=BatchEditCall),
+        tool("prepare_batch_edit", call=PrepareBatchEditCall, refuse=refuse_plan),
     )
-    tools = [
-        Tool(
-            name,
-            "batch",
-            schema,
-            run,
-            reads=name == "Read",
-            destroys=name != "Read",
-            idempotent=name == "Read",
-            refuse=refuse,
-        )
-        for name, schema, run in rows
-    ]
-    run = prepares(_request, _terms)
-    plan = Tool("prepare_batch_edit", "batch", prepared, run, destroys=True, refuse=refuse_plan)
-    return (*tools, plan)
-
-
-def _request(context: Context, args: Args) -> BatchEdit:
-    """The batch, each edit checked with its index named."""
-    given = cast("list[dict[str, str]]", args.given["edits"])
-    pairs = ((one["old_string"], one["new_string"]) for one in given)
-    return BatchEdit.of(context.path(args.text("path")), pairs)
-
-
-def _terms(args: Args) -> Terms:
-    """On what terms a batch is planned; a plan is a dry run by itself."""
-    terms = terms_of(args)
-    if terms.auto and args.flag("dry_run", False):
-        raise InvalidArgs("apply", "cannot be auto in a dry run")
-    return replace(terms, expected=_expected(args))
 
 
 def made(
     context: Context,
     name: str,
     request: BatchEdit,
-    args: Args,
+    expected: Preconditions,
     *,
     dry: bool,
     everywhere: StringEdit | None = None,
 ) -> Rewrite:
     """What the desk makes of it; a missing file is refused with the names close to its own."""
-    batches, member, expected = context.batches, context.member, _expected(args)
+    batches, member = context.batches, context.member
     try:
         if everywhere is None:
             return batches.edit(member, name, request, expected, dry=dry)
         return batches.replace_all(member, name, request.path, everywhere, expected, dry=dry)
     except FileNotFound:
         raise context.desk.missing(member, request.path) from None
-
-
-def _expected(args: Args) -> Preconditions:
-    def number_of(name: str) -> int | None:
-        return args.number(name, 0) if name in args.given else None
-
-    return Preconditions(
-        number_of("expected_mtime_ms"),
-        number_of("expected_size_bytes"),
-        args.text_or_none("expected_sha256"),
-    )

@@ -1,8 +1,7 @@
-"""The one table of tools: name, toolset, schema, hints, and what each does.
+"""The one table of tools: name, toolset, arguments, hints, and how a tool is called.
 
-What lives here: how tools are found and called. What must not: transports, and
-what a tool means (the desk says that). Invariant: every surface reads this
-table and no other; a call answers with a report, whatever happens in it.
+Invariants: every surface reads this table and no other; a call answers with a report,
+whatever happens in it.
 """
 
 from __future__ import annotations
@@ -21,11 +20,19 @@ from copydesk.desk.search import FileSearch, Progress
 from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
+from copydesk.tools.arguments import (
+    Arguments,
+    Schema,
+    described,
+    listed,
+    read,
+    schema_of,
+    with_null,
+)
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.notes_answer import Kept, NoteAnswer
 from copydesk.tools.report import Fields, Lang, Report, Value
-from copydesk.tools.wire import Args, Schema, checked, described, listed, with_null
 
 MINDS = ".minds"
 """The folder that the mirror toolset works in."""
@@ -144,6 +151,14 @@ class Context:
         return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
 
 
+class ToolCall(Arguments):
+    """One call: the arguments of a tool, and what it does."""
+
+    def run(self, context: Context, name: str) -> Answer:
+        """Do it; `name` is the tool's own, which a mirror toolset prefixes."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there.
@@ -153,14 +168,18 @@ class Tool:
 
     name: str
     toolset: str
-    schema: Schema
-    run: Callable[[Context, str, Args], Answer]
+    call: type[ToolCall]
     reads: bool = False
     destroys: bool = False
     idempotent: bool = False
     also: tuple[str, ...] = ()
     in_full: bool = False
     refuse: Callable[[str, object, str | None, Refusal, Lang], Answer] = _report_refused
+
+    @property
+    def schema(self) -> Schema:
+        """The JSON Schema of its arguments."""
+        return schema_of(self.call)
 
     @property
     def plain_name(self) -> str:
@@ -213,9 +232,9 @@ class Catalog:
         refusal: Refusal = Crashed("")
         given = arguments
         try:
-            args = checked(tool.schema, arguments)
-            given = args.given
-            answer = tool.run(context, name, args)
+            call = read(tool.call, arguments)
+            given = vars(call)
+            answer = call.run(context, name)
         except Refusal as found:
             refusal = found
         except Exception:  # the one broad catch: a bug must not end the server

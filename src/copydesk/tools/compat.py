@@ -1,9 +1,7 @@
-"""Tools under names that agents know from elsewhere, made on what the batch toolset is made on.
+"""Tools under names that agents know from elsewhere, made of what the batch toolset is made of.
 
-What lives here: the arguments of the MCP filesystem server's `read_text_file`,
-`write_file` and `edit_file` and of the text editor `str_replace_based_edit_tool`,
-and the step from them to the desk. What must not: how text is matched or written,
-the fields of an answer (`batch_answer`).
+They take the arguments of the MCP filesystem server's `read_text_file`, `write_file` and
+`edit_file` and of the text editor `str_replace_based_edit_tool`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
-from typing import cast
+from typing import Literal, TypedDict, cast
 
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.gc_pause import put_off
@@ -29,12 +27,12 @@ from copydesk.errors import (
 )
 from copydesk.text.relpath import RelPath
 from copydesk.tools import envelope, report_fields
+from copydesk.tools.arguments import Count
 from copydesk.tools.batch import MANY, content_of, made, reading, written
-from copydesk.tools.catalog import Answer, Context, Tool
+from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
 from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang
-from copydesk.tools.wire import Args, arguments, flag, number, numbers, text, word
 
 EDITOR = "str_replace_based_edit_tool"
 
@@ -52,46 +50,87 @@ _ARGUMENTS_OF: dict[str, tuple[str, ...]] = {
 }
 
 
-def read_text_file(context: Context, name: str, args: Args) -> Answer:
+class ReadTextFileCall(ToolCall):
     """A file, or its first or last lines."""
-    path = context.path_below(args.text("path"))
-    head, tail = args.number("head", 0), args.number("tail", 0)
-    if head and tail:
-        raise InvalidArgs("tail", "cannot be given together with head")
-    lines = f"-{min(tail, _ALL)}~" if tail else ""
-    found = context.desk.read(context.member, path, lines, head or _ALL)
-    cut = found.cut_by_characters or (found.cut_by_lines and not head)
-    content, start = content_of(found), found.first_line
-    return reading(context, args, found, content, start=start, voice="compat", truncated=cut)
+
+    path: str
+    head: Count = 0
+    tail: Count = 0
+
+    def run(self, context: Context, name: str) -> Answer:
+        path = context.path_below(self.path)
+        if self.head and self.tail:
+            raise InvalidArgs("tail", "cannot be given together with head")
+        lines = f"-{min(self.tail, _ALL)}~" if self.tail else ""
+        found = context.desk.read(context.member, path, lines, self.head or _ALL)
+        cut = found.cut_by_characters or (found.cut_by_lines and not self.head)
+        content, start = content_of(found), found.first_line
+        return reading(context, self, found, content, start=start, voice="compat", truncated=cut)
 
 
-def write_file(context: Context, name: str, args: Args) -> Answer:
+class WriteFileCall(ToolCall):
     """A whole file, over what is there if there is something."""
-    return _whole(context, name, args, args.text("content"), overwrite=True)
+
+    path: str
+    content: str
+
+    def run(self, context: Context, name: str) -> Answer:
+        path = context.path_below(self.path)
+        return _whole(context, name, self, path, self.content, overwrite=True)
 
 
-def edit_file(context: Context, name: str, args: Args) -> Answer:
+class ReplacementOfText(TypedDict):
+    """One edit of `edit_file`."""
+
+    oldText: str
+    newText: str
+
+
+class EditFileCall(ToolCall):
     """Several replacements, all or none."""
-    given = cast("list[dict[str, str]]", args.given["edits"])
-    with put_off() if len(given) >= MANY else nullcontext():
-        path = context.path_below(args.text("path"))
-        for index, one in enumerate(given):
-            if not one["oldText"]:
-                raise InvalidArgs(f"edits[{index}].oldText", "must not be empty")
-        if all(_same(one["oldText"], one["newText"]) for one in given):
-            reason = "no edit changes anything: oldText and newText are equal"
-            raise InvalidArgs("edits", reason)
-        edits = (StringEdit(one["oldText"], one["newText"]) for one in given)
-        return _replaced(context, name, args, BatchEdit(path, tuple(edits)))
+
+    path: str
+    edits: tuple[ReplacementOfText, ...]
+    dryRun: bool = False
+
+    def run(self, context: Context, name: str) -> Answer:
+        with put_off() if len(self.edits) >= MANY else nullcontext():
+            path = context.path_below(self.path)
+            for index, one in enumerate(self.edits):
+                if not one["oldText"]:
+                    raise InvalidArgs(f"edits[{index}].oldText", "must not be empty")
+            if all(_same(one["oldText"], one["newText"]) for one in self.edits):
+                reason = "no edit changes anything: oldText and newText are equal"
+                raise InvalidArgs("edits", reason)
+            edits = (StringEdit(one["oldText"], one["newText"]) for one in self.edits)
+            request = BatchEdit(path, tuple(edits))
+            return _replaced(context, name, self, request, dry=self.dryRun)
 
 
-def text_editor(context: Context, name: str, args: Args) -> Answer:
+class TextEditorCall(ToolCall):
     """One of the text editor's commands."""
-    command = args.text("command")
-    others = {one for names in _ARGUMENTS_OF.values() for one in names}
-    for given in others.difference(_ARGUMENTS_OF[command]).intersection(args.given):
-        raise InvalidArgs(given, "is an argument of another command")
-    return _COMMANDS[command](context, name, args)
+
+    command: Literal["view", "create", "str_replace", "insert"]
+    path: str
+    view_range: tuple[int, ...] = ()
+    file_text: str = ""
+    old_str: str = ""
+    new_str: str = ""
+    insert_line: Count = 0
+    insert_text: str = ""
+
+    def run(self, context: Context, name: str) -> Answer:
+        others = {one for names in _ARGUMENTS_OF.values() for one in names}
+        for given in others.difference(_ARGUMENTS_OF[self.command]).intersection(vars(self)):
+            raise InvalidArgs(given, "is an argument of another command")
+        path = context.path_below(self.path, folder=self.command == "view")
+        return _COMMANDS[self.command](context, name, self, path)
+
+    def require(self, *names: str) -> None:
+        """Raise InvalidArgs for what a command needs and was not given; "" and 0 are values."""
+        for name in names:
+            if self.raw.get(name) is None:
+                raise InvalidArgs(name, "is required")
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
@@ -104,54 +143,17 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
 def compat() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
     tool = partial(Tool, toolset="compat", in_full=True, refuse=refuse)
-    edit = arguments({"oldText": text(), "newText": text()}, "oldText", "newText")
-    edits = {"type": "array", "minItems": 1, "items": edit}
-    editor = {
-        "command": word(*_ARGUMENTS_OF),
-        "path": text(),
-        "view_range": numbers(),
-        "file_text": text(),
-        "old_str": text(),
-        "new_str": text(),
-        "insert_line": number(),
-        "insert_text": text(),
-    }
     return (
-        tool(
-            name="read_text_file",
-            schema=arguments({"path": text(), "head": number(), "tail": number()}, "path"),
-            run=read_text_file,
-            reads=True,
-            idempotent=True,
-        ),
-        tool(
-            name="write_file",
-            schema=arguments({"path": text(), "content": text()}, "path", "content"),
-            run=write_file,
-            destroys=True,
-            idempotent=True,
-        ),
-        tool(
-            name="edit_file",
-            schema=arguments(
-                {"path": text(), "edits": edits, "dryRun": flag(False)}, "path", "edits"
-            ),
-            run=edit_file,
-            destroys=True,
-        ),
-        tool(
-            name=EDITOR,
-            schema=arguments(editor, "command", "path"),
-            run=text_editor,
-            destroys=True,
-        ),
+        tool("read_text_file", call=ReadTextFileCall, reads=True, idempotent=True),
+        tool("write_file", call=WriteFileCall, destroys=True, idempotent=True),
+        tool("edit_file", call=EditFileCall, destroys=True),
+        tool(EDITOR, call=TextEditorCall, destroys=True),
     )
 
 
-def _view(context: Context, name: str, args: Args) -> Answer:
+def _view(context: Context, name: str, call: TextEditorCall, path: RelPath) -> Answer:
     """The lines of a file with their numbers, or what is in a directory."""
-    path = context.path_below(args.text("path"), folder=True)
-    lines = _range_of(cast("list[int]", args.given.get("view_range") or []))
+    lines = _range_of(call.view_range)
     try:
         found = context.desk.read(context.member, path, lines, _ALL)
     except (RangeOutOfBounds, InvalidRange) as refusal:
@@ -159,33 +161,35 @@ def _view(context: Context, name: str, args: Args) -> Answer:
     except (NotAFile, AccessDenied) as refusal:
         if lines or (isinstance(refusal, NotAFile) and refusal.kind != "directory"):
             raise
-        return _listing(context, args, path, refusal)
+        return _listing(context, call, path, refusal)
     content = _numbered(found)
-    return reading(context, args, found, content, start=found.first_line, voice="compat")
+    return reading(context, call, found, content, start=found.first_line, voice="compat")
 
 
-def _create(context: Context, name: str, args: Args) -> Answer:
+def _create(context: Context, name: str, call: TextEditorCall, path: RelPath) -> Answer:
     """A new file."""
-    return _whole(context, name, args, _given(args, "file_text"), overwrite=False)
+    call.require("file_text")
+    return _whole(context, name, call, path, call.file_text, overwrite=False)
 
 
-def _str_replace(context: Context, name: str, args: Args) -> Answer:
+def _str_replace(context: Context, name: str, call: TextEditorCall, path: RelPath) -> Answer:
     """One replacement."""
-    old, new = _given(args, "old_str"), args.text("new_str")
-    if not old:
+    call.require("old_str")
+    if not call.old_str:
         raise InvalidArgs("old_str", "must not be empty")
-    if _same(old, new):
+    if _same(call.old_str, call.new_str):
         raise InvalidArgs("new_str", "is the same as old_str, so nothing would change")
-    path = context.path_below(args.text("path"))
-    return _replaced(context, name, args, BatchEdit(path, (StringEdit(old, new),)))
+    request = BatchEdit(path, (StringEdit(call.old_str, call.new_str),))
+    return _replaced(context, name, call, request, dry=False)
 
 
-def _insert(context: Context, name: str, args: Args) -> Answer:
+def _insert(context: Context, name: str, call: TextEditorCall, path: RelPath) -> Answer:
     """New lines after one."""
-    path, content = context.path_below(args.text("path")), _given(args, "insert_text")
+    call.require("insert_text")
+    line, content = call.insert_line, call.insert_text
     if not content:
         raise InvalidArgs("insert_text", "must not be empty")
-    line = _required(args, "insert_line").number("insert_line", 0)
+    call.require("insert_line")
     try:
         done = context.batches.insert(context.member, name, path, line, content)
     except RangeOutOfBounds as refusal:
@@ -196,10 +200,10 @@ def _insert(context: Context, name: str, args: Args) -> Answer:
         raise context.desk.missing(context.member, path) from None
     bad, known = "\ufffd" in content, {"after": line}
     saying = "compat.inserted"
-    return written(context, args, done, bad=bad, dry=False, saying=saying, known=known)
+    return written(context, call, done, bad=bad, dry=False, saying=saying, known=known)
 
 
-_COMMANDS: dict[str, Callable[[Context, str, Args], Answer]] = {
+_COMMANDS: dict[str, Callable[[Context, str, TextEditorCall, RelPath], Answer]] = {
     "view": _view,
     "create": _create,
     "str_replace": _str_replace,
@@ -214,12 +218,12 @@ def _views(arguments: object) -> bool:
     return cast("Mapping[str, object]", arguments).get("command") == "view"
 
 
-def _whole(context: Context, name: str, args: Args, content: str, *, overwrite: bool) -> Answer:
-    path, expected = context.path_below(args.text("path")), Preconditions()
-
+def _whole(
+    context: Context, name: str, call: ToolCall, path: RelPath, content: str, *, overwrite: bool
+) -> Answer:
     def make() -> Rewrite:
         return context.batches.write(
-            context.member, name, path, content, expected, overwrite=overwrite, blindly=True
+            context.member, name, path, content, Preconditions(), overwrite=overwrite, blindly=True
         )
 
     try:
@@ -230,17 +234,18 @@ def _whole(context: Context, name: str, args: Args, content: str, *, overwrite: 
         done = make()  # somebody else has just made the file, or removed it
     bad = report_fields.lost(done.after, None if done.created else done.base)
     saying = "batch.created" if done.created else "batch.replaced"
-    return written(context, args, done, bad=bad, dry=False, saying=saying)
+    return written(context, call, done, bad=bad, dry=False, saying=saying)
 
 
-def _replaced(context: Context, name: str, args: Args, request: BatchEdit) -> Answer:
-    dry = args.flag("dryRun", False)
-    done: Rewrite = made(context, name, request, args, dry=dry)
+def _replaced(
+    context: Context, name: str, call: ToolCall, request: BatchEdit, *, dry: bool
+) -> Answer:
+    done = made(context, name, request, Preconditions(), dry=dry)
     bad = request.bad_character
-    return written(context, args, done, bad=bad, dry=dry, dry_saying="compat.dry")
+    return written(context, call, done, bad=bad, dry=dry, dry_saying="compat.dry")
 
 
-def _listing(context: Context, args: Args, path: RelPath, unread: Refusal) -> Answer:
+def _listing(context: Context, call: ToolCall, path: RelPath, unread: Refusal) -> Answer:
     """What is in a directory and in those in it, but hidden names and what is in `node_modules`.
 
     Raises `unread` where it is none that may be seen.
@@ -256,7 +261,7 @@ def _listing(context: Context, args: Args, path: RelPath, unread: Refusal) -> An
     words = say("compat.listed", context.lang, facts)
     if cut:
         words += " " + say("compat.listed_cut", context.lang)
-    where = envelope.context_of(args.raw, str(path))
+    where = envelope.context_of(call.raw, str(path))
     status: Status = "partial" if cut else "success"
     return Envelope(status, data, words, {"entries": len(shown)}, where)
 
@@ -279,23 +284,11 @@ def _entries(context: Context, path: RelPath, *, levels: int) -> list[str]:
     return shown
 
 
-def _given(args: Args, argument: str) -> str:
-    """A text that a command needs, which may be empty; raises InvalidArgs."""
-    return _required(args, argument).text(argument)
-
-
-def _required(args: Args, argument: str) -> Args:
-    """The arguments, with one that a command needs: here "" and 0 are values."""
-    if args.raw.get(argument) is None:
-        raise InvalidArgs(argument, "is required")
-    return args
-
-
-def _range_of(given: list[int]) -> str:
+def _range_of(given: tuple[int, ...]) -> str:
     """The range of lines, as the desk takes it; raises InvalidArgs."""
     if not given:
         return ""
-    first, last = (int(given[0]), int(given[-1]))
+    first, last = given[0], given[-1]
     if len(given) != 2 or first < 1 or (last < first and last != -1):
         reason = "must be two lines: the first from 1, the last not before it, or -1 for the end"
         raise InvalidArgs("view_range", reason)

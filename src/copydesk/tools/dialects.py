@@ -11,10 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from copydesk.tools.arguments import with_null, within
 from copydesk.tools.catalog import Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
-from copydesk.tools.wire import with_null, within
 
 Definition = dict[str, Any]
 

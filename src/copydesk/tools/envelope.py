@@ -15,9 +15,9 @@ from typing import Literal, cast
 from copydesk.edit.locate import cut
 from copydesk.errors import Crashed, Failed, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.text.relpath import RelPath
+from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
 from copydesk.tools.report import Fields, Lang, Value
 from copydesk.tools.reports import LONGEST, facts_of, refusal_words
-from copydesk.tools.wire import MOST_BITS, MOST_DEPTH
 
 Status = Literal["success", "partial", "error"]
 

@@ -1,13 +1,10 @@
-"""The tools that look back and take back: undo, the edits that were made, the plans that wait.
-
-What lives here: schemas, the step to the desk's sentences, the fields of the lists.
-What must not: what can be taken back (the desk says that), the reports of undo (`undone`).
-"""
+"""The tools for what was done: undo, the list of edits, pending plans."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Literal
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import NotUndone
@@ -15,91 +12,106 @@ from copydesk.edit.plan import Plan
 from copydesk.edit.request import BatchEdit, content_lines
 from copydesk.text.unified import counts
 from copydesk.tools import reports
-from copydesk.tools.catalog import Context, Tool
+from copydesk.tools.arguments import Count
+from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Report, Value
-from copydesk.tools.wire import Args, arguments, choice, number, text
 
 UNDO = "undo_file_modification"
 RESULTS = 50
 
 
-def undo_file_modification(context: Context, name: str, args: Args) -> Report:
-    """Take an edit back."""
-    edit_id = args.number("edit_id", 0)
-    outcome = context.desk.undo(context.member, name, edit_id)
-    if isinstance(outcome, NotUndone):
-        return reports.not_undone(name, outcome, context.lang)
-    brief = args.text("report") == "brief"
-    return reports.undone(name, outcome, context.lang, brief=brief)
+class UndoCall(ToolCall):
+    """Undo an edit."""
+
+    edit_id: Count
+    report: Literal["full", "brief"] = "full"
+
+    def run(self, context: Context, name: str) -> Report:
+        outcome = context.desk.undo(context.member, name, self.edit_id)
+        if isinstance(outcome, NotUndone):
+            return reports.not_undone(name, outcome, context.lang)
+        return reports.undone(name, outcome, context.lang, brief=self.report == "brief")
 
 
-def list_edits(context: Context, name: str, args: Args) -> Report:
+class ListEditsCall(ToolCall):
     """The edits that were made, the newest first."""
-    where, by = args.text("path"), args.text("member")
-    page = context.desk.history.page(
-        context.member,
-        context.path(where, folder=True) if where else None,
-        by or None,
-        args.number("max_results", RESULTS),
-        args.number("before_edit_id", 0) or None,
-    )
-    rows: list[Value] = [past_fields(edit) for edit in page.edits]
-    fields: Fields = {
-        "status": "ok",
-        "mode": name,
-        "count": len(rows),
-        "edits": rows,
-        "more": page.go_on != 0,
-        "summary": say("edits" if rows else "edits.none", context.lang, {"count": len(rows)}),
-    }
-    if not page.go_on:
-        return Report(fields)
-    given = {"path": where, "member": by, "max_results": args.number("max_results", 0)}
-    asked = {key: value for key, value in given.items() if value}
-    call = json.dumps({**asked, "before_edit_id": page.go_on}, ensure_ascii=False)
-    return Report(
-        fields, next_steps=(say("next.older", context.lang, {"tool": name, "call": call}),)
-    )
 
+    path: str = ""
+    member: str = ""
+    max_results: Count = RESULTS
+    before_edit_id: Count = 0
 
-def list_pending(context: Context, name: str, args: Args) -> Report:
-    """The plans that wait, the oldest first."""
-    where = args.text("path")
-    path = context.path(where, folder=True) if where else None
-    plans = context.desk.waiting(context.member, path)
-    shown = plans[: args.number("max_results", RESULTS)]
-    rows: list[Value] = [
-        _plan_fields(plan, context.member.name) | _decided(context, plan) for plan in shown
-    ]
-    return Report(
-        {
+    def run(self, context: Context, name: str) -> Report:
+        page = context.desk.history.page(
+            context.member,
+            context.path(self.path, folder=True) if self.path else None,
+            self.member or None,
+            self.max_results,
+            self.before_edit_id or None,
+        )
+        rows: list[Value] = [past_fields(edit) for edit in page.edits]
+        fields: Fields = {
             "status": "ok",
             "mode": name,
             "count": len(rows),
-            "total": len(plans),
-            "hunks": rows,
-            "summary": say(
-                "pending" if rows else "pending.none", context.lang, {"count": len(plans)}
-            ),
+            "edits": rows,
+            "more": page.go_on != 0,
+            "summary": say("edits" if rows else "edits.none", context.lang, {"count": len(rows)}),
         }
-    )
+        if not page.go_on:
+            return Report(fields)
+        asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
+        given = {key: value for key, value in asked.items() if self.raw.get(key)}
+        call = json.dumps({**given, "before_edit_id": page.go_on}, ensure_ascii=False)
+        step = say("next.older", context.lang, {"tool": name, "call": call})
+        return Report(fields, next_steps=(step,))
 
 
-def discard_hunk(context: Context, name: str, args: Args) -> Report:
+class ListPendingCall(ToolCall):
+    """The pending plans, the oldest first."""
+
+    path: str = ""
+    max_results: Count = RESULTS
+
+    def run(self, context: Context, name: str) -> Report:
+        path = context.path(self.path, folder=True) if self.path else None
+        plans = context.desk.waiting(context.member, path)
+        rows: list[Value] = [
+            _plan_fields(plan, context.member.name) | _decided(context, plan)
+            for plan in plans[: self.max_results]
+        ]
+        said = "pending" if rows else "pending.none"
+        return Report(
+            {
+                "status": "ok",
+                "mode": name,
+                "count": len(rows),
+                "total": len(plans),
+                "hunks": rows,
+                "summary": say(said, context.lang, {"count": len(plans)}),
+            }
+        )
+
+
+class DiscardCall(ToolCall):
     """Discard a plan."""
-    plan = context.desk.discard(context.member, args.text("hunk_id"), name)
-    facts = {"id": plan.id, "path": plan.request.path}
-    return Report(
-        {
-            "status": "ok",
-            "mode": name,
-            "path": str(plan.request.path),
-            "hunk_id": plan.id,
-            "action": plan.action,
-            "summary": say("discarded", context.lang, facts),
-        }
-    )
+
+    hunk_id: str
+
+    def run(self, context: Context, name: str) -> Report:
+        plan = context.desk.discard(context.member, self.hunk_id, name)
+        facts = {"id": plan.id, "path": plan.request.path}
+        return Report(
+            {
+                "status": "ok",
+                "mode": name,
+                "path": str(plan.request.path),
+                "hunk_id": plan.id,
+                "action": plan.action,
+                "summary": say("discarded", context.lang, facts),
+            }
+        )
 
 
 def past_fields(edit: Past) -> Fields:
@@ -160,47 +172,9 @@ def _planned_lines(plan: Plan) -> tuple[int, int]:
 
 
 HISTORY = (
-    Tool(
-        UNDO,
-        "ws_mod",
-        arguments({"edit_id": number(), "report": choice("full", "brief")}, "edit_id"),
-        undo_file_modification,
-        destroys=True,
-        also=("notes", "compat"),
-    ),
-    Tool(
-        "list_edits",
-        "ws_mod",
-        arguments(
-            {
-                "path": text(),
-                "member": text(),
-                "max_results": number(default=RESULTS),
-                "before_edit_id": number(),
-            }
-        ),
-        list_edits,
-        reads=True,
-        idempotent=True,
-        also=("notes",),
-    ),
-    Tool(
-        "list_pending",
-        "ws_mod",
-        arguments({"path": text(), "max_results": number(default=RESULTS)}),
-        list_pending,
-        reads=True,
-        idempotent=True,
-        also=("notes",),
-    ),
-    Tool(
-        "discard_hunk",
-        "ws_mod",
-        arguments({"hunk_id": text()}, "hunk_id"),
-        discard_hunk,
-        destroys=True,
-        idempotent=True,
-        also=("notes",),
-    ),
+    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat")),
+    Tool("list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes",)),
+    Tool("list_pending", "ws_mod", ListPendingCall, reads=True, idempotent=True, also=("notes",)),
+    Tool("discard_hunk", "ws_mod", DiscardCall, destroys=True, idempotent=True, also=("notes",)),
 )
 """The rows of the catalog, which the mirror toolset has too."""

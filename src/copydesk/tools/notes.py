@@ -1,108 +1,417 @@
-"""The tools of notes, as the catalog lists them: reading by blocks, editing by diffs.
+"""The tools of notes: reading by blocks, editing by diffs.
 
-What lives here: their schemas and hints. What must not: what they do (`notes_calls`),
-which is imported when one is called.
+What notes are made of is imported when one of them is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
-from copydesk.tools.catalog import Answer, Context, Tool
-from copydesk.tools.notes_answer import FOUND, LISTED, refused, request_of
-from copydesk.tools.wire import Args, Property, arguments, choice, flag, number, text
-from copydesk.tools.ws_mod import prepares
+from copydesk.edit.request import BlockDiff
+from copydesk.errors import InvalidArgs
+from copydesk.text.relpath import RelPath
+from copydesk.tools.arguments import Count
+from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
+from copydesk.tools.history import UNDO
+from copydesk.tools.messages import has, say
+from copydesk.tools.notes_answer import FOUND, LISTED, answered, refused, shown
+from copydesk.tools.report import Fields, Lang, Value, fenced, shown_diff
+from copydesk.tools.report_fields import hunk_rows, hunk_text, one_line, start_of
+from copydesk.tools.ws_mod import PrepareCall
 
-_TARGETS = ("dailynote", "document", "block")
-_LOCATIONS = ("siblings", "children", "parent")
+if TYPE_CHECKING:
+    from copydesk.desk.notes.notebook_access import Content, Crumb, Heading, Info, Infos, NoteBlock
+    from copydesk.edit.notes.draft import BlockDraft
+
+_PREVIEW = 10
+_LONGEST = 200
+_NOWHERE = RelPath(())
+"""The path of a block diff: the blocks that it names tell it."""
+
+
+class BlockInfoCall(ToolCall):
+    """What blocks are, without their text."""
+
+    ids: str
+
+    def run(self, context: Context, name: str) -> Answer:
+        ids = [part.strip() for part in self.ids.split(",") if part.strip()]
+        if not ids:
+            raise InvalidArgs("ids", "must name a block")
+        infos = context.desk.notes.reading.infos(context.member, ids)
+        rows = [info_fields(info, context.lang) for info in infos.found]
+        fields: Fields = rows[0]
+        if infos.asked > 1:
+            fields = {"blocks": rows}
+            if infos.missing:
+                fields["notFoundIds"] = list(infos.missing)
+        said = info_text(infos, context.lang)
+        kept = context.kept
+        if not kept.is_long(said):
+            return answered(fields, said)
+        cut = shown(kept, context.member.name, name, {}, said, context.lang)
+        return answered({**fields, "var": cut.fields["var"]}, cut.text)
+
+
+class BlockContentCall(ToolCall):
+    """The text of a block, or of its parts."""
+
+    blockId: str
+    showId: bool = False
+    showSubStructure: bool = False
+    slice: str | None = None
+
+    def run(self, context: Context, name: str) -> Answer:
+        chosen = self.slice
+        parts = chosen is not None or self.showSubStructure
+        ids = chosen is not None or (self.showId if "showId" in vars(self) else parts)
+        content = context.desk.notes.reading.content(
+            context.member, self.blockId, parts=parts, slice_text=chosen
+        )
+        said = content_text(content, chosen, context.lang, ids=ids)
+        fields: Fields = {"blockId": content.target.id, "count": len(content.blocks)}
+        if chosen is not None:
+            fields |= {"total": content.total, "start": content.start}
+            if content.after:
+                fields["next"] = content.after
+        return shown(context.kept, context.member.name, name, fields, said, context.lang)
+
+
+class ListNotebooksCall(ToolCall):
+    """The notebooks."""
+
+    documents: Count = LISTED
+
+    def run(self, context: Context, name: str) -> Answer:
+        reading = context.desk.notes.reading
+        found = reading.notebooks(context.member)
+        lines = [say("notes.notebooks", context.lang, {"count": len(found)})]
+        shut = say("notes.closed", context.lang)
+        rows: list[Value] = []
+        for one in found:
+            listed = () if one.closed else reading.documents(context.member, one.id, self.documents)
+            documents: list[Value] = [{"id": each.id, "hpath": each.hpath} for each in listed]
+            rows.append(
+                {"id": one.id, "name": one.name, "closed": one.closed, "documents": documents}
+            )
+            lines.append(f"- [{one.id}] {one.name}{f' ({shut})' * one.closed}")
+            lines += [f"  - [{each.id}][d] {each.hpath}" for each in listed]
+        return answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
+
+
+class SearchBlocksCall(ToolCall):
+    """Blocks that hold some words."""
+
+    query: str
+    limit: Count = FOUND
+
+    def run(self, context: Context, name: str) -> Answer:
+        query = self.query
+        if not query.strip():
+            raise InvalidArgs("query", "must not be empty")
+        found = context.desk.notes.reading.search(context.member, query, self.limit)
+        rows: list[Value] = [hit_fields(block) for block in found]
+        said = "notes.found" if found else "notes.found_none"
+        lines = [say(said, context.lang, {"count": len(found), "query": query})]
+        lines += map(hit_text, found)
+        return answered({"count": len(rows), "blocks": rows}, "\n".join(lines))
+
+
+class ReadVarCall(ToolCall):
+    """More of a result that was cut."""
+
+    name: str
+    offset: Count = 0
+    length: Count = 0
+
+    def run(self, context: Context, name: str) -> Answer:
+        wanted, start, member = self.name, self.offset, context.member.name
+        found = context.kept.find(member, wanted)
+        if found is None:
+            names = ", ".join(context.kept.names(member)[-10:]) or "-"
+            raise InvalidArgs(
+                "name", f"{wanted[:100]!r} is not kept in this session; kept: {names}"
+            )
+        if start > len(found):
+            raise InvalidArgs("offset", f"the text has {len(found)} characters")
+        most = context.kept.length or len(found)
+        part = found[start : start + min(self.length or most, most)]
+        stop = start + len(part)
+        left = len(found) - stop
+        fields: Fields = {
+            "name": wanted,
+            "offset": start,
+            "length": len(part),
+            "total": len(found),
+        }
+        facts = {"name": wanted, "next": stop, "omitted": left, "total": len(found)}
+        note = f"\n\n{say('notes.cut', context.lang, facts)}" if left else ""
+        return answered({**fields, "omitted": left, "content": part}, part + note)
+
+
+class AppendContentCall(ToolCall):
+    """Text at the end of something."""
+
+    markdown: str
+    targetType: Literal["dailynote", "document", "block"]
+    target: str
+
+    def run(self, context: Context, name: str) -> Answer:
+        kind, target = self.targetType, self.target.strip()
+        made = context.desk.notes.append(context.member, name, self.markdown, kind, target)
+        ids = ", ".join(made.new_ids)
+        facts = {
+            "what": say(f"notes.target.{kind}", context.lang),
+            "id": made.target.id,
+            "ids": ids,
+        }
+        return answered(
+            {
+                "success": True,
+                "targetId": made.target.id,
+                "targetType": kind,
+                "newBlockIds": list(made.new_ids),
+                "edit_ids": list(made.edit_ids),
+            },
+            say("notes.appended", context.lang, facts),
+        )
+
+
+class CreateNewDocCall(ToolCall):
+    """A new document."""
+
+    title: str
+    markdown: str = ""
+    anchorDocumentId: str
+    location: Literal["siblings", "children", "parent"]
+
+    def run(self, context: Context, name: str) -> Answer:
+        location, anchor = self.location, self.anchorDocumentId.strip()
+        made = context.desk.notes.create(
+            context.member, name, self.title, self.markdown, anchor, location
+        )
+        where = say(f"notes.location.{location}", context.lang)
+        facts = {"id": made.target.id, "hpath": made.target.hpath, "where": where}
+        return answered(
+            {
+                "success": True,
+                "docId": made.target.id,
+                "hpath": made.target.hpath,
+                "location": location,
+                "newBlockIds": list(made.new_ids),
+                "edit_ids": list(made.edit_ids),
+            },
+            say("notes.created", context.lang, facts),
+        )
+
+
+class ApplyBlockDiffCall(ToolCall):
+    """All hunks of a diff, or none."""
+
+    diff: str
+    strictMatch: bool = True
+    dryRun: bool = False
+
+    def run(self, context: Context, name: str) -> Answer:
+        request = BlockDiff(_NOWHERE, self.diff, self.strictMatch)
+        if self.dryRun:
+            return _edited(context, context.desk.notes.draft(context.member, request), dry=True)
+        return _edited(context, context.desk.notes.edit(context.member, name, request), dry=False)
+
+
+class PrepareBlockDiffCall(PrepareCall):
+    """Plan a diff."""
+
+    diff: str
+    strictMatch: bool = True
+
+    def request(self, context: Context) -> BlockDiff:
+        return BlockDiff(_NOWHERE, self.diff, self.strictMatch)
 
 
 def notes() -> tuple[Tool, ...]:
     """All tools of this toolset."""
-    diff: dict[str, Property] = {"diff": text(), "strictMatch": flag(True)}
-    show: dict[str, Property] = {"showId": flag(False), "showSubStructure": flag(False)}
-    named: dict[str, Property] = {"anchorDocumentId": text(), "location": _one_of(_LOCATIONS)}
-    rows: tuple[tuple[str, dict[str, Any], Callable[[Context, str, Args], Answer]], ...] = (
-        ("getBlockInfo", arguments({"ids": text()}, "ids"), _later("get_block_info")),
-        (
-            "getBlockContent",
-            arguments({"blockId": text(), **show, "slice": text()}, "blockId"),
-            _later("get_block_content"),
-        ),
-        (
-            "listNotebooks",
-            arguments({"documents": number(default=LISTED)}),
-            _later("list_notebooks"),
-        ),
-        (
-            "searchBlocks",
-            arguments({"query": text(), "limit": number(default=FOUND)}, "query"),
-            _later("search_blocks"),
-        ),
-        (
-            "readVar",
-            arguments({"name": text(), "offset": number(), "length": number()}, "name"),
-            _later("read_var"),
-        ),
-        (
-            "appendContent",
-            arguments(
-                {"markdown": text(), "targetType": _one_of(_TARGETS), "target": text()},
-                *("markdown", "targetType", "target"),
-            ),
-            _later("append_content"),
-        ),
-        (
-            "createNewDoc",
-            arguments(
-                {"title": text(), "markdown": text(), **named},
-                *("title", "anchorDocumentId", "location"),
-            ),
-            _later("create_new_doc"),
-        ),
-        (
-            "applyBlockDiff",
-            arguments({**diff, "dryRun": flag(False)}, "diff"),
-            _later("apply_block_diff"),
-        ),
-        (
-            "prepareBlockDiff",
-            arguments(
-                {**diff, "report": choice("full", "brief"), "existing_hunk_id": text()}, "diff"
-            ),
-            prepares(lambda context, args: request_of(args)),
-        ),
-    )
-    reading = ("getBlockInfo", "getBlockContent", "listNotebooks", "searchBlocks", "readVar")
-    destroying = ("applyBlockDiff", "prepareBlockDiff")
-    return tuple(
-        Tool(
-            name,
-            "notes",
-            schema,
-            run,
-            reads=name in reading,
-            destroys=name in destroying,
-            idempotent=name in reading,
-            refuse=refused,
-        )
-        for name, schema, run in rows
+    tool = partial(Tool, toolset="notes", refuse=refused)
+    reading = partial(tool, reads=True, idempotent=True)
+    return (
+        reading("getBlockInfo", call=BlockInfoCall),
+        reading("getBlockContent", call=BlockContentCall),
+        reading("listNotebooks", call=ListNotebooksCall),
+        reading("searchBlocks", call=SearchBlocksCall),
+        reading("readVar", call=ReadVarCall),
+        tool("appendContent", call=AppendContentCall),
+        tool("createNewDoc", call=CreateNewDocCall),
+        tool("applyBlockDiff", call=ApplyBlockDiffCall, destroys=True),
+        tool("prepareBlockDiff", call=PrepareBlockDiffCall, destroys=True),
     )
 
 
-def _later(name: str) -> Callable[[Context, str, Args], Answer]:
-    """What a tool does, imported when it is called."""
-
-    def run(context: Context, tool: str, args: Args) -> Answer:
-        from copydesk.tools import notes_calls
-
-        found: Callable[[Context, str, Args], Answer] = getattr(notes_calls, name)
-        return found(context, tool, args)
-
-    return run
+def label(kind: str, lang: Lang) -> str:
+    """The name of a kind of blocks, empty for one that has none."""
+    key = f"notes.kind.{kind}"
+    return say(key, lang) if has(key) else ""
 
 
-def _one_of(words: tuple[str, ...]) -> Property:
-    """One of some words, none being the default."""
-    return {"type": "string", "enum": list(words)}
+def content_text(content: Content, slice_text: str | None, lang: Lang, *, ids: bool) -> str:
+    """Blocks one after the other; of a slice, a line that says which, first."""
+    if slice_text is not None and not content.blocks and content.total:
+        return say("notes.slice_empty", lang, {"total": content.total})
+    parts = [_shown(block, lang) if ids else block.markdown for block in content.blocks]
+    text = "\n\n".join(parts)
+    if slice_text is None:
+        return text
+    last = content.start + len(content.blocks) - 1
+    head = f'> [Slice View] Filter: "{slice_text}" | Count: {len(content.blocks)}'
+    head += f" | Total: {content.total} | Position: {content.start}-{last}"
+    if content.after:
+        head += f" | Next: {content.after}"
+    return f"{head}\n\n{text}"
+
+
+def info_text(infos: Infos, lang: Lang) -> str:
+    """The sheets of blocks, and which there are not."""
+    if infos.asked == 1:
+        return _sheet(infos.found[0], lang)
+    lines = [say("notes.infos", lang, {"count": len(infos.found)})]
+    lines.append("\n\n".join(_sheet(info, lang) for info in infos.found))
+    if infos.missing:
+        lines += ["", say("notes.infos_missing", lang, {"ids": ", ".join(infos.missing)})]
+    return "\n".join(lines)
+
+
+def info_fields(info: Info, lang: Lang) -> Fields:
+    """What is known of a block, for a program."""
+    fields: Fields = {
+        "id": info.block.id,
+        "type": info.block.kind,
+        "block": block_fields(info.block),
+        "contentLength": len(info.block.content),
+        "markdownLength": len(info.markdown),
+        "markdownPreview": info.markdown[:_PREVIEW],
+    }
+    if info.child_count is not None:
+        fields["childBlockCount"] = info.child_count
+    if info.outline:
+        fields["toc"] = [_heading_fields(one) for one in info.outline]
+    fields["breadcrumb"] = _breadcrumb(info.breadcrumb, lang)
+    return fields
+
+
+def block_fields(block: NoteBlock) -> Fields:
+    """The attributes of a block by the names that the kernel's table has for them."""
+    known: Fields = {
+        "id": block.id,
+        "box": block.box,
+        "root_id": block.root_id,
+        "parent_id": block.parent_id,
+        "type": block.kind,
+        "subtype": block.subtype,
+        "path": block.path,
+        "hpath": block.hpath,
+        "name": "",
+        "alias": "",
+        "memo": "",
+        "content": start_of(block.content, _LONGEST),
+        "created": block.created,
+        "updated": block.updated,
+    }
+    return {**known, **dict(block.attributes)}
+
+
+def hit_fields(block: NoteBlock) -> Fields:
+    """A block that was found, for a program."""
+    return {
+        "id": block.id,
+        "type": block.kind,
+        "box": block.box,
+        "root_id": block.root_id,
+        "hpath": block.hpath,
+        "content": start_of(block.content or block.markdown, _LONGEST),
+    }
+
+
+def hit_text(block: NoteBlock) -> str:
+    """A block that was found, in a line."""
+    said = start_of(one_line(block.content or block.markdown), _LONGEST)
+    return f"- [{block.id}][{block.kind}] {block.hpath}: {said}"
+
+
+def _shown(block: NoteBlock, lang: Lang) -> str:
+    return f"@@{block.id}@@{label(block.kind, lang)}\n{block.markdown}"
+
+
+def _sheet(info: Info, lang: Lang) -> str:
+    block = info.block
+    lines = [f"=== Block [{block.id}] attributes ==="]
+    for key, value in block_fields(block).items():
+        if key != "content":
+            name = say(f"notes.sheet.{key}", lang) if has(f"notes.sheet.{key}") else key
+            said = one_line(start_of(str(value), _LONGEST))
+            lines.append(f"  {name}: {said}".rstrip())
+    lines.append("")
+    if block.kind == "d":
+        lines.append(f"content: {one_line(block.content)}")
+    else:
+        lines.append(say("notes.content_length", lang, {"length": len(block.content)}))
+    facts = {"length": len(info.markdown), "preview": _preview(info.markdown, lang)}
+    lines.append(say("notes.markdown_length", lang, facts))
+    if info.child_count is not None:
+        lines += ["", say("notes.children", lang, {"count": info.child_count})]
+    if info.outline:
+        lines += ["", say("notes.outline", lang), *_outline(info.outline)]
+    return "\n".join([*lines, "", _breadcrumb(info.breadcrumb, lang)])
+
+
+def _outline(headings: Sequence[Heading], depth: int = 0) -> Iterable[str]:
+    for one in headings:
+        yield f"{'  ' * depth}- {one.text}[{one.id}]"
+        yield from _outline(one.below, depth + 1)
+
+
+def _heading_fields(heading: Heading) -> Fields:
+    return {
+        "blockId": heading.id,
+        "content": heading.text,
+        "subtype": heading.subtype,
+        "children": [_heading_fields(one) for one in heading.below],
+    }
+
+
+def _breadcrumb(crumbs: Sequence[Crumb], lang: Lang) -> str:
+    rows = [f"- [{one.id}][{one.kind or 'd'}] {one_line(one.name)}".rstrip() for one in crumbs]
+    return "\n".join([say("notes.breadcrumb", lang), *rows])
+
+
+def _preview(markdown: str, lang: Lang) -> str:
+    if not markdown:
+        return say("notes.empty", lang)
+    more = "..." if len(markdown) > _PREVIEW else ""
+    return f'"{one_line(markdown[:_PREVIEW])}{more}"'
+
+
+def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
+    """What a diff has done, or would do."""
+    hunks = draft.made()
+    nothing = draft.replaces_nothing and not draft.edit_ids
+    how = "dry" if dry else "nothing" if nothing else "done"
+    facts = {"count": len(hunks)}
+    message = say(f"notes.diff.{how}", context.lang, facts)
+    fields: Fields = {
+        "message": message,
+        "dryRun": dry,
+        "changed": not dry and not nothing,
+        "paths": [str(one.path) for one in draft.documents],
+        "results": hunk_rows(hunks, done=not dry),
+        "edit_ids": list(draft.edit_ids),
+    }
+    lines = [message, *(f"- {hunk_text(hunk)}" for hunk in hunks)]
+    if draft.edit_ids:
+        calls = (f'{UNDO}({{"edit_id": {one}}})' for one in draft.edit_ids)
+        lines.append(say("notes.undo", context.lang, {"calls": ", ".join(calls)}))
+    diff, was_cut = shown_diff(draft.diff, draft.base.encoding)
+    if was_cut:
+        fields["diff_truncated"] = True
+    said = "\n".join(lines) + (f"\n\n{fenced(diff, 'diff')}" if diff else "")
+    return answered(fields, said, diff)

@@ -7,27 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from copydesk.edit.request import BlockDiff
 from copydesk.errors import Refusal
-from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value
-from copydesk.tools.wire import Args
 
 LISTED = 20
 """So many documents of each notebook are listed, unless told otherwise."""
 
 FOUND = 20
 """So many blocks a search shows, unless told otherwise."""
-
-_NOWHERE = RelPath(())
-
-
-def request_of(args: Args) -> BlockDiff:
-    """The diff of a call; its path is told by the blocks that it names."""
-    return BlockDiff(_NOWHERE, args.text("diff"), args.flag("strictMatch", True))
-
 
 LENGTH = 8_000
 """Characters of a result that are shown at once, unless told otherwise."""

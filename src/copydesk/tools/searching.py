@@ -1,155 +1,168 @@
-"""The tools that look around: `list_dir` and the searches.
-
-What lives here: schemas, the step to the desk's searches, and their reports.
-What must not: how a search is run.
-"""
+"""The tools that look around: `list_dir` and the searches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, cast
+from typing import Literal
 
 from copydesk.desk.search import Counts, FoundFiles, Lines, Query, Snippets, Watch
-from copydesk.tools.catalog import Context, Tool
+from copydesk.tools.arguments import Count
+from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Report
-from copydesk.tools.wire import Args, Property, arguments, choice, flag, number, text, texts
 
 FILES, COUNTS, RESULTS = 50, 200, 50
 
-_WHERE: dict[str, Property] = {
-    "path": text(),
-    "globs": texts(),
-    "case": choice("smart", "sensitive", "insensitive"),
-    "fixed_strings": flag(False),
-    "include_hidden": flag(False),
-    "follow_symlinks": flag(False),
-}
-_AROUND: dict[str, Property] = {
-    "max_results": number(default=RESULTS),
-    "context_before": {**number(), "default": 1},
-    "context_after": {**number(), "default": 1},
-}
+
+class ListDirCall(ToolCall):
+    """List the entries of a directory."""
+
+    path: str
+
+    def run(self, context: Context, name: str) -> Report:
+        path = context.path(self.path, folder=True)
+        rows: list[Fields] = []
+        for entry in context.looking.list_dir(context.member, path):
+            row: Fields = {"name": entry.name, "type": entry.kind}
+            if entry.size_bytes is not None:
+                row["size_bytes"] = entry.size_bytes
+            if entry.link_target is not None:
+                row["target"] = entry.link_target
+            rows.append(row)
+        return Report(
+            {
+                "status": "ok",
+                "mode": name,
+                "path": str(path),
+                "count": len(rows),
+                "entries": rows,
+                "summary": say("list", context.lang, {"count": len(rows), "path": path}),
+            }
+        )
 
 
-def list_dir(context: Context, name: str, args: Args) -> Report:
-    """The entries of a directory."""
-    path = context.path(args.text("path"), folder=True)
-    entries = context.looking.list_dir(context.member, path)
-    rows: list[Fields] = []
-    for entry in entries:
-        row: Fields = {"name": entry.name, "type": entry.kind}
-        if entry.size_bytes is not None:
-            row["size_bytes"] = entry.size_bytes
-        if entry.link_target is not None:
-            row["target"] = entry.link_target
-        rows.append(row)
-    return Report(
-        {
-            "status": "ok",
-            "mode": name,
-            "path": str(path),
-            "count": len(rows),
-            "entries": rows,
-            "summary": say("list", context.lang, {"count": len(rows), "path": path}),
-        }
-    )
+class _Where(ToolCall):
+    path: str = ""
+    globs: tuple[str, ...] = ()
+    case: Literal["smart", "sensitive", "insensitive"] = "smart"
 
 
-def ripgrep_files(context: Context, name: str, args: Args) -> Report:
-    """The files with a match."""
-    most = args.number("max_files", FILES)
-    query = _query(context, args)
-    found = context.looking.files(context.member, query, most, _watch(context))
-    return _files(context, name, query.pattern, found)
+class _Regex(ToolCall):
+    fixed_strings: bool = False
 
 
-def ripgrep_count(context: Context, name: str, args: Args) -> Report:
-    """Matches per file."""
-    most = args.number("max_files", COUNTS)
-    query = _query(context, args)
-    found = context.looking.counts(context.member, query, most, _watch(context))
-    return _counts(context, name, query.pattern, found)
+class _Links(ToolCall):
+    include_hidden: bool = False
+    follow_symlinks: bool = False
 
 
-def ripgrep_snippets(context: Context, name: str, args: Args) -> Report:
-    """Matches with the lines around them."""
-    query = _query(context, args)
-    found = context.looking.snippets(
-        context.member,
-        query,
-        args.number("max_results", RESULTS),
-        args.number("context_before", 1),
-        args.number("context_after", 1),
-        _watch(context),
-    )
-    return _snippets(context, name, query.pattern, found)
+class _MostFiles(ToolCall):
+    max_files: Count = FILES
 
 
-def ripgrep_fixed(context: Context, name: str, args: Args) -> Report:
-    """A search for a text that is no pattern, in one of three modes."""
-    tools = {"snippets": ripgrep_snippets, "files": ripgrep_files, "count": ripgrep_count}
-    return tools[args.text("mode", "snippets")](context, name, args)
+class _Around(ToolCall):
+    max_results: Count = RESULTS
+    context_before: Count = 1
+    context_after: Count = 1
 
 
-def ripgrep_search(context: Context, name: str, args: Args) -> Report:
-    """A search with ripgrep's own options."""
-    pattern = args.text("pattern")
-    found = context.looking.raw(
-        context.member,
-        pattern,
-        context.path(args.text("path", "."), folder=True),
-        args.texts("rg_args"),
-        _watch(context),
-        context.glob,
-    )
-    if isinstance(found, FoundFiles):
-        return _files(context, name, pattern, found)
-    if isinstance(found, Counts):
-        return _counts(context, name, pattern, found)
-    return _lines(context, name, pattern, found)
+class _PatternCall(_Where, _Regex, _Links):
+    pattern: str
+
+    def query(self, context: Context) -> Query:
+        return _query(context, self.pattern, self, self, fixed=self.fixed_strings)
 
 
-def search_tools() -> tuple[Tool, ...]:
-    """The catalog's rows of these tools."""
-    max_files = {"max_files": number(default=FILES)}
-    max_counts = {"max_files": number(default=COUNTS)}
-    pattern = {"pattern": text()}
-    fixed = {name: form for name, form in _WHERE.items() if name != "fixed_strings"}
-    mode = {"mode": choice("snippets", "files", "count")}
-    raw: dict[str, Property] = {"path": text(), "rg_args": texts()}
-    rows: tuple[tuple[str, Callable[[Context, str, Args], Report], dict[str, Property], str], ...]
-    rows = (
-        ("list_dir", list_dir, {"path": text()}, "path"),
-        ("ripgrep_files", ripgrep_files, {**pattern, **_WHERE, **max_files}, "pattern"),
-        ("ripgrep_count", ripgrep_count, {**pattern, **_WHERE, **max_counts}, "pattern"),
-        ("ripgrep_snippets", ripgrep_snippets, {**pattern, **_WHERE, **_AROUND}, "pattern"),
-        (
-            "ripgrep_fixed",
-            ripgrep_fixed,
-            {"literal": text(), **mode, **fixed, "max_files": number(), **_AROUND},
-            "literal",
-        ),
-        ("ripgrep_search", ripgrep_search, {**pattern, **raw}, "pattern"),
-    )
-    return tuple(
-        Tool(name, "ws_mod", arguments(form, needed), run, reads=True, idempotent=True)
-        for name, run, form, needed in rows
-    )
+class RipgrepFilesCall(_PatternCall, _MostFiles):
+    """List the files with a match."""
+
+    def run(self, context: Context, name: str) -> Report:
+        return _files(context, name, self.query(context), self.max_files)
 
 
-def _query(context: Context, args: Args) -> Query:
-    literal = args.text_or_none("literal")
-    case = cast('Literal["smart", "sensitive", "insensitive"]', args.text("case", "smart"))
+class RipgrepCountCall(_PatternCall, _MostFiles):
+    """Count the matches per file."""
+
+    max_files: Count = COUNTS
+
+    def run(self, context: Context, name: str) -> Report:
+        return _counts(context, name, self.query(context), self.max_files)
+
+
+class RipgrepSnippetsCall(_PatternCall, _Around):
+    """Show matches with the lines around them."""
+
+    def run(self, context: Context, name: str) -> Report:
+        return _snippets(context, name, self.query(context), self)
+
+
+class RipgrepFixedCall(_Where, _Links, _MostFiles, _Around):
+    """Search for a text that is no pattern, in one of three modes."""
+
+    literal: str
+    mode: Literal["snippets", "files", "count"] = "snippets"
+    max_files: Count = 0
+
+    def run(self, context: Context, name: str) -> Report:
+        query = _query(context, self.literal, self, self, fixed=True, argument="literal")
+        if self.mode == "files":
+            return _files(context, name, query, self.max_files or FILES)
+        if self.mode == "count":
+            return _counts(context, name, query, self.max_files or COUNTS)
+        return _snippets(context, name, query, self)
+
+
+class RipgrepSearchCall(ToolCall):
+    """Search with ripgrep's own options."""
+
+    pattern: str
+    path: str = ""
+    rg_args: tuple[str, ...] = ()
+
+    def run(self, context: Context, name: str) -> Report:
+        path = context.path(self.path or ".", folder=True)
+        found = context.looking.raw(
+            context.member, self.pattern, path, self.rg_args, _watch(context), context.glob
+        )
+        if isinstance(found, FoundFiles):
+            return _file_rows(context, name, self.pattern, found)
+        if isinstance(found, Counts):
+            return _count_rows(context, name, self.pattern, found)
+        rows: list[Fields] = [
+            {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
+            for r in found.rows
+        ]
+        return _report(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
+
+
+SEARCHING = (
+    Tool("list_dir", "ws_mod", ListDirCall, reads=True, idempotent=True),
+    Tool("ripgrep_files", "ws_mod", RipgrepFilesCall, reads=True, idempotent=True),
+    Tool("ripgrep_count", "ws_mod", RipgrepCountCall, reads=True, idempotent=True),
+    Tool("ripgrep_snippets", "ws_mod", RipgrepSnippetsCall, reads=True, idempotent=True),
+    Tool("ripgrep_fixed", "ws_mod", RipgrepFixedCall, reads=True, idempotent=True),
+    Tool("ripgrep_search", "ws_mod", RipgrepSearchCall, reads=True, idempotent=True),
+)
+"""The rows of the catalog, which the mirror toolset has too."""
+
+
+def _query(
+    context: Context,
+    pattern: str,
+    where: _Where,
+    links: _Links,
+    *,
+    fixed: bool,
+    argument: Literal["pattern", "literal"] = "pattern",
+) -> Query:
     return Query(
-        args.text("pattern") if literal is None else literal,
-        context.path(args.text("path", "."), folder=True),
-        tuple(map(context.glob, args.texts("globs"))),
-        case,
-        literal is not None or args.flag("fixed_strings", False),
-        args.flag("include_hidden", False),
-        args.flag("follow_symlinks", False),
-        "pattern" if literal is None else "literal",
+        pattern,
+        context.path(where.path or ".", folder=True),
+        tuple(map(context.glob, where.globs)),
+        where.case,
+        fixed,
+        links.include_hidden,
+        links.follow_symlinks,
+        argument,
     )
 
 
@@ -157,12 +170,22 @@ def _watch(context: Context) -> Watch:
     return Watch(context.progress, context.cancelled)
 
 
-def _files(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
+def _files(context: Context, name: str, query: Query, most: int) -> Report:
+    found = context.looking.files(context.member, query, most, _watch(context))
+    return _file_rows(context, name, query.pattern, found)
+
+
+def _counts(context: Context, name: str, query: Query, most: int) -> Report:
+    found = context.looking.counts(context.member, query, most, _watch(context))
+    return _count_rows(context, name, query.pattern, found)
+
+
+def _file_rows(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
     fields: Fields = {"files": list(found.paths)}
     return _report(context, name, pattern, found, fields, len(found.paths), "files")
 
 
-def _counts(context: Context, name: str, pattern: str, found: Counts) -> Report:
+def _count_rows(context: Context, name: str, pattern: str, found: Counts) -> Report:
     rows: list[Fields] = [
         {"path": row.path, "lines": row.lines, "matches": row.matches} for row in found.rows
     ]
@@ -175,7 +198,15 @@ def _counts(context: Context, name: str, pattern: str, found: Counts) -> Report:
     return _report(context, name, pattern, found, fields, len(rows), "files")
 
 
-def _snippets(context: Context, name: str, pattern: str, found: Snippets) -> Report:
+def _snippets(context: Context, name: str, query: Query, around: _Around) -> Report:
+    found = context.looking.snippets(
+        context.member,
+        query,
+        around.max_results,
+        around.context_before,
+        around.context_after,
+        _watch(context),
+    )
     rows: list[Fields] = []
     for one in found.results:
         row: Fields = {"path": one.path, "line": one.line}
@@ -189,14 +220,7 @@ def _snippets(context: Context, name: str, pattern: str, found: Snippets) -> Rep
         if one.cut:
             row["line_cut_from_column"] = one.from_column
         rows.append(row)
-    return _report(context, name, pattern, found, {"results": rows}, len(rows), "matches")
-
-
-def _lines(context: Context, name: str, pattern: str, found: Lines) -> Report:
-    rows: list[Fields] = [
-        {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text} for r in found.rows
-    ]
-    return _report(context, name, pattern, found, {"lines": rows}, len(rows), "matches")
+    return _report(context, name, query.pattern, found, {"results": rows}, len(rows), "matches")
 
 
 def _report(

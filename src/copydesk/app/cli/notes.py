@@ -13,8 +13,8 @@ from copydesk.app.terminal import data_of, dump, out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.notes.notebook_access import NoteBlock
 from copydesk.tools.messages import say
+from copydesk.tools.notes import block_fields, label
 from copydesk.tools.notes_answer import Kept
-from copydesk.tools.notes_calls import block_fields, label
 from copydesk.tools.report import Lang
 
 _LINE = 100

@@ -1,54 +1,39 @@
-"""The door for arguments: what is no argument is named, what is not given is not there."""
+"""The arguments of tools: what is wrong is named, what is not given has its default."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.errors import InvalidArgs, PathRequired, Refusal
-from copydesk.tools.wire import (
-    Args,
-    arguments,
-    checked,
-    choice,
-    flag,
-    number,
-    number_or_text,
-    text,
-    texts,
-)
+from copydesk.tools.arguments import Arguments, Count, read, schema_of
+from copydesk.tools.ws_mod import occurrence_of
 
-SCHEMA = arguments(
-    {
-        "path": text(),
-        "content": text(),
-        "size": number(),
-        "note": text(),
-        "match": choice("contains", "equals"),
-        "occurrence": number_or_text(),
-        "max_lines": number(default=500),
-        "limit": number(default=3),
-        "strict": flag(True),
-        "globs": texts(),
-        "edits": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"old": {"type": "string"}, "new": {"type": "string"}},
-                "required": ["old", "new"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "path",
-    "content",
-    "size",
-)
+
+class Row(TypedDict):
+    old: str
+    new: str
+
+
+class Found(Arguments):
+    path: str
+    content: str
+    size: Count
+    note: str | None = None
+    match: Literal["contains", "equals"] = "contains"
+    occurrence: int | str | None = None
+    max_lines: Count = 500
+    limit: Count = 3
+    strict: bool = True
+    globs: tuple[str, ...] = ()
+    edits: tuple[Row, ...] = ()
+
+
 GOOD: dict[str, object] = {"path": "a", "content": "x", "size": 1}
 
 
@@ -56,10 +41,10 @@ def check(changes: dict[str, object], expected: str | None) -> None:
     """With these the arguments are good (None), or refused, naming this one."""
     given_ = {name: value for name, value in {**GOOD, **changes}.items() if value is not ...}
     if expected is None:
-        checked(SCHEMA, given_)
+        read(Found, given_)
         return
     with pytest.raises(Refusal) as found:
-        checked(SCHEMA, given_)
+        read(Found, given_)
     told = found.value
     assert (told.argument if isinstance(told, InvalidArgs) else told.code) == expected
     if isinstance(told, InvalidArgs):
@@ -156,7 +141,7 @@ def check(changes: dict[str, object], expected: str | None) -> None:
         ({"globs": ["a\0"]}, "globs[0]"),
         ({"edits": [{"old": "\ud800", "new": ""}]}, "edits[0].old"),
         ({"edits": [{"old": "a", "new": "b", "\ud800": 1}]}, "edits[0].\\ud800"),
-        ({"edits": [{"old": "a", "new": {"x": ["\0"]}}]}, "edits[0].new.x[0]"),
+        ({"edits": [{"old": "a", "new": {"x": ["\0"]}}]}, "edits[0].new"),
         ({"content": "\U0001f389\ufffd\ufffe"}, None),
     ],
 )
@@ -167,33 +152,44 @@ def test_arguments(changes: dict[str, object], expected: str | None) -> None:
 @pytest.mark.parametrize("found", [None, [], "path", 1, True, [("path", "a")]])
 def test_arguments_are_an_object(found: object) -> None:
     with pytest.raises(InvalidArgs) as refused:
-        checked(SCHEMA, found)
+        read(Found, found)
     assert refused.value.argument == "arguments"
 
 
 def test_only_what_was_given_is_there() -> None:
     sentinels = {"note": "", "occurrence": 0, "max_lines": 0, "limit": 0, "match": ""}
-    found = checked(SCHEMA, {**GOOD, "content": "", "size": 0, **sentinels})
-    assert dict(found.given) == {"path": "a", "content": "", "size": 0}
-    assert found.number("max_lines", 500) == 500
-    assert found.number("limit", 3) == 3
-    assert found.text("note", "none") == "none"
-    assert found.text_or_none("note") is None
-    assert found.occurrence() is None
-    assert found.match() == "contains"
-    assert found.texts("globs") == ()
-    assert found.flag("strict", True) is True
+    given_ = {**GOOD, "content": "", "size": 0, **sentinels}
+    found = read(Found, given_)
+    assert vars(found) == {"raw": given_, "path": "a", "content": "", "size": 0}
+    assert (found.max_lines, found.limit) == (500, 3)
+    assert found.note is None
+    assert found.occurrence is None
+    assert found.match == "contains"
+    assert found.globs == ()
+    assert found.strict is True
 
 
 def test_values() -> None:
     more = {"note": "n", "match": "equals", "strict": False, "globs": ["a", "b"], "max_lines": 7.0}
-    found = checked(SCHEMA, {**GOOD, **more})
-    assert (found.text("note"), found.text_or_none("note")) == ("n", "n")
-    assert found.match() == "equals"
-    assert found.flag("strict", True) is False
-    assert found.texts("globs") == ("a", "b")
-    assert found.number("max_lines", 500) == 7
-    assert type(found.number("max_lines", 500)) is int
+    found = read(Found, {**GOOD, **more})
+    assert found.note == "n"
+    assert found.match == "equals"
+    assert found.strict is False
+    assert found.globs == ("a", "b")
+    assert found.max_lines == 7
+    assert type(found.max_lines) is int
+
+
+class Below(Found):
+    first: str = ""
+    limit: Count = 4
+
+
+def test_own_arguments_come_first_and_those_made_anew_stay() -> None:
+    properties = schema_of(Below)["properties"]
+    assert list(properties) == ["first", *schema_of(Found)["properties"]]
+    assert properties["limit"] == {"type": "integer", "minimum": 0, "default": 4}
+    assert read(Below, GOOD).limit == 4
 
 
 @pytest.mark.parametrize(
@@ -225,14 +221,14 @@ def test_values() -> None:
     ],
 )
 def test_occurrence(value: object, expected: object) -> None:
-    found = checked(SCHEMA, {**GOOD, "occurrence": value})
+    found = read(Found, {**GOOD, "occurrence": value})
     if expected is InvalidArgs:
         with pytest.raises(InvalidArgs) as refused:
-            found.occurrence()
+            occurrence_of(found.occurrence)
         assert refused.value.argument == "occurrence"
     else:
-        assert found.occurrence() == expected
-        assert type(found.occurrence()) is type(expected)
+        assert occurrence_of(found.occurrence) == expected
+        assert type(occurrence_of(found.occurrence)) is type(expected)
 
 
 anything = st.recursive(
@@ -244,18 +240,18 @@ anything = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(list(SCHEMA["properties"])), anything, max_size=4))
+@given(st.dictionaries(st.sampled_from(list(schema_of(Found)["properties"])), anything, max_size=4))
 def test_any_json_is_read_or_refused(changes: dict[str, Any]) -> None:
     try:
-        found = checked(SCHEMA, {**GOOD, **changes})
+        found = read(Found, {**GOOD, **changes})
     except PathRequired:
         assert changes["path"] in (None, "")
         return
     except InvalidArgs as refused:
         told = refused
     else:
-        assert isinstance(found, Args)
-        assert json.dumps(dict(found.given), ensure_ascii=False).encode()
+        values = {name: value for name, value in vars(found).items() if name != "raw"}
+        assert json.dumps(values, ensure_ascii=False).encode()
         return
     assert told.argument.encode()
     assert told.reason.encode()

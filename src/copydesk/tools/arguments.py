@@ -1,0 +1,374 @@
+"""Arguments of tools: one typed class for each tool; its JSON Schema, checks and values follow.
+
+Invariants: past `read` there is no lone surrogate, no NUL in a text, no number that cannot be
+written, no unknown argument; a value that means "not given" is the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from inspect import get_annotations
+from math import isfinite
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from copydesk.edit.request import check_text
+from copydesk.errors import InvalidArgs, PathRequired
+
+Schema = Mapping[str, Any]
+"""A JSON Schema (2020-12)."""
+
+Property = dict[str, Any]
+
+MOST_BITS = 1 << 13
+"""Of a whole number; Python refuses to write out much larger ones."""
+
+MOST_DEPTH = 32
+"""How deep values may stand in one another; no tool takes more than a few."""
+
+
+class Arguments:
+    """The arguments of a call as attributes. A class attribute is the default of an optional one.
+
+    The type of an attribute says what is taken: `str`, `bool`, `Count`, `int`, a `Literal`, a tuple
+    of them or of a TypedDict of texts, or `int | str`; with `| None` what has no other default.
+    `raw` are all of them as they came, those that mean "not given" too.
+    """
+
+    raw: Mapping[str, object]
+
+    def __init__(self, raw: Mapping[str, object], values: Mapping[str, object]) -> None:
+        self.raw = raw
+        vars(self).update(values)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # hashed, as a note of a type
+class _Form:
+    """A kind of values: its schema, and how one is read.
+
+    What is in `empty` stands for "not given" in an optional argument. `read` raises InvalidArgs
+    that names the place in the value, "" for the whole of it.
+    """
+
+    schema: Schema
+    read: Callable[[object], object]
+    empty: tuple[object, ...] = ()
+
+
+def _read_text(value: object) -> str:
+    if isinstance(value, str):
+        if "\0" in value or not value.isascii():
+            check_text("", value)
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(_read_number(value))
+    if isinstance(value, float) and isfinite(value):
+        return repr(value)
+    raise InvalidArgs("", "must be of type string")
+
+
+def _read_path(value: object) -> str:
+    """A NUL is left to what makes a path of it: an INVALID_PATH."""
+    text = value if isinstance(value, str) else _read_text(value)
+    if not text.isascii():
+        check_text("", text.replace("\0", ""))
+    return text
+
+
+def _read_number(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidArgs("", "must be of type integer")
+    if value.bit_length() > MOST_BITS:
+        raise InvalidArgs("", "is too large a number")
+    return value
+
+
+def _read_count(value: object) -> int:
+    found = _read_number(value)
+    if found < 0:
+        raise InvalidArgs("", "must be 0 or more")
+    return found
+
+
+def _read_flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InvalidArgs("", "must be of type boolean")
+
+
+def _read_number_or_text(value: object) -> int | str:
+    if isinstance(value, str):
+        return _read_text(value)
+    if isinstance(value, bool | list | dict) or (isinstance(value, float) and value % 1):
+        raise InvalidArgs("", "must be of type integer or string")
+    return _read_number(value)
+
+
+_TEXT = _Form({"type": "string"}, _read_text, ("",))
+_PATH = _Form({"type": "string"}, _read_path, ("",))
+_NUMBER = _Form({"type": "integer"}, _read_number, (0,))
+_COUNT = _Form({"type": "integer", "minimum": 0}, _read_count, (0,))
+_FLAG = _Form({"type": "boolean"}, _read_flag)
+_NUMBER_OR_TEXT = _Form(
+    {"anyOf": [_NUMBER.schema, _TEXT.schema]}, _read_number_or_text, (*_TEXT.empty, *_NUMBER.empty)
+)
+
+Count = Annotated[int, _COUNT]
+"""A whole number, 0 or more."""
+
+
+def _word(words: tuple[str, ...]) -> _Form:
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in words:
+            return value
+        raise InvalidArgs("", f"must be one of {', '.join(words)}")
+
+    return _Form({"type": "string", "enum": list(words)}, read, ("",))
+
+
+def _list(item: _Form) -> _Form:
+    """A list; of objects, at least one."""
+    least = 1 if item.schema["type"] == "object" else 0
+
+    def read(value: object) -> tuple[object, ...]:
+        if not isinstance(value, list):
+            raise InvalidArgs("", "must be of type array")
+        items = cast("list[object]", value)
+        if len(items) < least:
+            raise InvalidArgs("", "must not be empty")
+        found: list[object] = []
+        try:
+            found.extend(map(item.read, items))
+        except InvalidArgs as wrong:
+            raise InvalidArgs(f"[{len(found)}]{wrong.argument}", wrong.reason) from None
+        return tuple(found)
+
+    bound = {"minItems": least} if least else {}
+    return _Form({"type": "array", **bound, "items": item.schema}, read, ([],))
+
+
+def _object(names: tuple[str, ...]) -> _Form:
+    """An object of texts, all of them required; it stays a dictionary."""
+
+    def read(value: object) -> Mapping[str, object]:
+        if not isinstance(value, dict):
+            raise InvalidArgs("", "must be of type object")
+        given = cast("dict[str, object]", value)
+        for name in names:  # of very many objects nearly all are as they should be
+            text = given.get(name)
+            if not isinstance(text, str) or not text.isascii() or "\0" in text:
+                break
+        else:
+            if len(given) == len(names):
+                return given
+        for name in names:
+            if name not in given:
+                raise InvalidArgs(f".{name}", "is required")
+        for name in given:
+            if name not in names:
+                raise InvalidArgs(f".{_shown(name)}", _unknown(names))
+        return {name: _read_at(f".{name}", _read_text, given[name]) for name in names}
+
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(names, _TEXT.schema),
+        "required": list(names),
+        "additionalProperties": False,
+    }
+    return _Form(schema, read)
+
+
+def _read_at(place: str, read: Callable[[object], object], value: object) -> object:
+    """The value that was read; a refusal names the place as well."""
+    try:
+        return read(value)
+    except InvalidArgs as wrong:
+        raise InvalidArgs(place + wrong.argument, wrong.reason) from None
+
+
+class _Argument:
+    """One argument: the form of its value, and what it is when it is not given."""
+
+    def __init__(self, form: _Form, default: object) -> None:
+        self.form = form
+        self.required = default is ...
+        self.empty = () if self.required else form.empty
+        self.schema = dict(form.schema)
+        if isinstance(default, bool) or default not in (..., None, "", 0, ()):
+            self.schema["default"] = default
+
+    def is_given(self, value: object) -> bool:
+        """Whether the value is not what a strict client sends for "not given"."""
+        return value is False or (value is not None and value not in self.empty)
+
+
+def read(kind: type[A], arguments: object) -> A:
+    """The arguments of a call.
+
+    Raises InvalidArgs, naming the argument; PathRequired for a missing path.
+    In an optional argument null and the sentinel of its type ("", 0, []) mean "not
+    given": a strict client has to send them all. A number is taken where a text is meant.
+    """
+    if not isinstance(arguments, Mapping):
+        raise InvalidArgs("arguments", "must be an object")
+    raw = cast("Mapping[str, object]", arguments)
+    signature = _signature_of(kind)
+    known, required = signature.known, signature.required
+    for name in raw:
+        if name not in known:
+            raise InvalidArgs(_shown(name), _unknown(known))
+    values = {name: value for name, value in raw.items() if known[name].is_given(value)}
+    if "path" in required and values.get("path", "") == "":
+        raise PathRequired()
+    for name in required:
+        if name not in values:
+            raise InvalidArgs(name, "is required")
+    for name, value in values.items():
+        values[name] = _read_at(name, known[name].form.read, value)
+    return kind(raw, values)
+
+
+def schema_of(kind: type[Arguments]) -> Schema:
+    """The JSON Schema of a tool's arguments; not to be changed."""
+    return _signature_of(kind).schema
+
+
+class _Signature:
+    """The arguments of a tool: those of its class first, then of its bases.
+
+    One that a class has anew stays where its base has it.
+    """
+
+    def __init__(self, kind: type[Arguments]) -> None:
+        hints = get_type_hints(kind, include_extras=True)
+        names: dict[str, None] = {}
+        for one in kind.__mro__[: kind.__mro__.index(Arguments)]:
+            for name in get_annotations(one):
+                names.pop(name, None)
+                names[name] = None
+        self.known = {
+            name: _Argument(_form_of(name, hints[name]), getattr(kind, name, ...))
+            for name in names
+            if get_origin(hints[name]) is not ClassVar
+        }
+        self.required = [name for name, argument in self.known.items() if argument.required]
+        self.schema: Schema = {
+            "type": "object",
+            "properties": {name: argument.schema for name, argument in self.known.items()},
+            "required": self.required,
+            "additionalProperties": False,
+        }
+
+
+_SIGNATURES: dict[type[Arguments], _Signature] = {}
+
+
+def _signature_of(kind: type[Arguments]) -> _Signature:
+    if kind not in _SIGNATURES:
+        _SIGNATURES[kind] = _Signature(kind)
+    return _SIGNATURES[kind]
+
+
+def _form_of(name: str, hint: Any) -> _Form:
+    """The form of values of a type."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is str:
+        return _PATH if name == "path" else _TEXT
+    if hint in (bool, int):
+        return _FLAG if hint is bool else _NUMBER
+    if origin is Annotated:
+        return cast(_Form, parts[1])
+    if origin is Literal:
+        return _word(parts)
+    if origin is tuple:
+        return _list(_form_of("", parts[0]))
+    if is_typeddict(hint):
+        return _object(tuple(get_annotations(hint)))
+    kinds = [part for part in parts if part is not type(None)]
+    assert origin in (Union, UnionType), f"no argument can be of type {hint}"
+    return _form_of(name, kinds[0]) if len(kinds) == 1 else _NUMBER_OR_TEXT
+
+
+def _unknown(names: Iterable[str]) -> str:
+    return f"is not an argument of this tool (it takes: {', '.join(names)})"
+
+
+def _shown(name: str) -> str:
+    """A name that came from outside, fit for a report."""
+    return name.encode("utf-8", "backslashreplace").decode()[:100]
+
+
+def described(schema: Schema, texts: Mapping[str, str]) -> Property:
+    """A copy of the schema with the text of each argument as its `description`."""
+    found = within(schema, lambda part: described(part, texts))
+    for name, form in found.get("properties", {}).items():
+        if name in texts:
+            form["description"] = texts[name]
+    return found
+
+
+def with_null(schema: Schema) -> Property:
+    """The schema, with every optional argument null too."""
+    found = within(schema, with_null)
+    needed: list[str] = found.get("required", [])
+    forms: dict[str, Property] = found.get("properties", {})
+    for name in forms.keys() - set(needed):
+        forms[name] = _nullable(forms[name])
+    return found
+
+
+_UNLISTED = ("additionalProperties", "minimum")
+"""Keywords that calls are checked by and clients are not sent: each request pays for them, and
+`additionalProperties` makes google-genai's conversion of MCP tools fail."""
+
+
+def listed(schema: Schema) -> Property:
+    """The schema with null as MCP clients are sent it, which every request pays for.
+
+    Left out: the default of a choice, which is its first word, and what calls are checked
+    by all the same.
+    """
+    found = within(schema, listed)
+    if any("enum" in kind for kind in found.get("anyOf", ())):
+        found.pop("default", None)
+    if not found.get("required", True):
+        del found["required"]
+    return {key: part for key, part in found.items() if key not in _UNLISTED}
+
+
+def within(schema: Schema, convert: Callable[[Schema], Property]) -> Property:
+    """A copy of the schema with those in it converted."""
+    found = dict(schema)
+    if "properties" in found:
+        named = cast("Mapping[str, Schema]", found["properties"])
+        found["properties"] = {name: convert(part) for name, part in named.items()}
+    if "items" in found:
+        found["items"] = convert(found["items"])
+    if "anyOf" in found:
+        found["anyOf"] = [convert(part) for part in found["anyOf"]]
+    return found
+
+
+def _nullable(form: Schema) -> Property:
+    """The same or null; what is said of it stays outside of the choice."""
+    said = {key: form[key] for key in ("description", "default") if key in form}
+    kinds = form.get("anyOf") or [{key: part for key, part in form.items() if key not in said}]
+    return {"anyOf": [*kinds, {"type": "null"}], **said}
