@@ -71,12 +71,17 @@ class RedisServer:
             return client.execute_command(*words)  # type: ignore[no-untyped-call]  # of redis-py
 
     def snapshot(self) -> dict[bytes, tuple[bytes, int]]:
-        """All that it knows: each key with its value and how long it lasts yet, in ms."""
+        """All that it knows: each key with its value and how long it lasts yet, in ms, 0 for ever."""
         import redis
 
         with redis.Redis.from_url(self.url) as client:
             found = {key: (client.dump(key), client.pttl(key)) for key in client.scan_iter()}
-        return {key: (held, max(left, 0)) for key, (held, left) in found.items() if held}
+        forever, gone = -1, -2
+        return {
+            key: (held, 0 if left == forever else max(left, 1))
+            for key, (held, left) in found.items()
+            if held and left != gone
+        }
 
     def restore(self, known: dict[bytes, tuple[bytes, int]]) -> None:
         """Set it back to what it knew."""
