@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -207,6 +208,46 @@ def test_another_program_writes_before_each_call(
 
 
 # Real programs
+
+HOLDER = 'exec 3>>"$1"; echo open; read _ || exit 0; echo foreign 0 >&3; exec 3>&-; echo written'
+
+
+@pytest.mark.parametrize("name", [n for n, deed in DEEDS.items() if "creat" not in n])
+@pytest.mark.parametrize("settled", [False, True], ids=["fresh", "settled"])
+def test_a_file_that_another_program_keeps_open_is_written(
+    tmp_path: Path, name: str, settled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a log is. What it writes to its old handle later is put at the end of the file."""
+    monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 3600.0)
+    target, deed = tmp_path / TARGETS.get(name, "a.txt"), DEEDS[name]
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        if settled:  # so old that the clock tells each later write
+            for path in tmp_path.rglob("*.txt"):
+                os.utime(path, ns=(1, 1))
+            time.sleep(0.05)
+        tool, arguments = deed.ready(opened)
+        command = ["sh", "-c", HOLDER, "sh", str(target)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder:
+            assert holder.stdin is not None
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            report = outcome(opened, tool, **arguments)
+            assert code(report) == "ok", report
+            assert [e.state for e in opened.journal.entries(most=20)].count("failed") == 0
+            found = {path.name: path.read_bytes() for path in tmp_path.rglob("*.txt")}
+            assert {Path(n).name: data for n, data in deed.after.items()}.items() <= found.items()
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+            assert holder.stdout.readline() == "written\n"
+        opened.files._late.close()  # type: ignore[attr-defined] # the late looks, now
+        saved = kept(opened, report, outcome(opened, "list_dir", path="d"))
+        there = target.read_bytes() if target.exists() else b""
+        assert b"foreign 0\n" in there or b"foreign 0" in saved
+        assert not [path for path in tmp_path.rglob("*") if is_temp(path.name.encode())]
+
 
 SHELL = (
     'i=0; until [ -e "$2" ]; do i=$((i+1)); echo "foreign $3 $i" >> "$1"; echo $i > "$2.$3"; done'

@@ -251,6 +251,9 @@ class Replacement:
             if moved:
                 raise TargetMoved()
             may_stay_open = not awaited(self._old_fd) or left == 1
+            found = _os.lstat(place.dir_fd, place.name)
+            if self._is_old(found):  # our two renames have changed its ctime
+                self._expected = replace_fields(self._expected, ctime_ns=found.st_ctime_ns)
         raise TargetMoved()
 
     def _exchanged(self) -> bool:
@@ -713,7 +716,9 @@ def taken_away(place: Place, known: Known, hooks: Hooks) -> bool:
         fd = -1
         try:
             fd = opened(place, temp, held)
-            if fd >= 0 and awaited(fd) and _is(known, fd):
+            if fd >= 0:
+                awaited(fd)  # a program that keeps it open for longer is left alone
+            if fd >= 0 and _is(known, fd):
                 if hooks.late is not None:
                     hooks.late.take(_os.duplicate(fd), place.real, known)
                 discard(place.dir_fd, temp)
