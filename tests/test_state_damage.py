@@ -16,11 +16,15 @@ from typing import Any
 
 import pytest
 
+from copydesk import Desk
+from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.doctor import examine, repair
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.backends.codec import SCHEMA
+from copydesk.desk.outcome import Applied
+from copydesk.edit.request import Append
 from copydesk.errors import SchemaMismatch
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Report
@@ -243,6 +247,58 @@ def test_a_file_that_cannot_be_used_for_now_is_left_alone(
         with open_workspace(str(root), FAST) as opened:
             assert not refused(call(opened, "create_new_file", path="last.txt", content="x"))
     assert not [path for path in file.parent.iterdir() if ".damaged-" in path.name]
+
+
+def scribbled(file: Path) -> ExitStack:
+    """The file's bytes are replaced."""
+    file.write_bytes(b"no database" * 1_000)
+    return ExitStack()
+
+
+@pytest.mark.parametrize("hindrance", [locked, scribbled])
+@pytest.mark.parametrize("how", ["call", "call --json", "apply", "library"])
+def test_an_edit_that_was_written_is_reported_whatever_its_end_meets(
+    tmp_path: Path,
+    how: str,
+    hindrance: Callable[[Path], AbstractContextManager[None]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Between the write and the end of the process another program gets at the journal."""
+    monkeypatch.setattr("copydesk.app.backends.BUSY_SECONDS", 0.05)
+    (tmp_path / "a.txt").write_text(TEXT)
+    journal = tmp_path / ".copydesk/journal.sqlite"
+    hindered = ExitStack()
+    closed = OpenWorkspace.close
+
+    def close(opened: OpenWorkspace) -> None:
+        if (tmp_path / "a.txt").read_text() != TEXT:
+            hindered.enter_context(hindrance(journal))
+        closed(opened)
+
+    monkeypatch.setattr(OpenWorkspace, "close", close)
+    edit = ["prepare_file_append", "--path", "a.txt", "--content", "end"]
+    with hindered:
+        if how == "library":
+            with Desk(tmp_path, shared=True) as desk:
+                plan = desk.prepare(Append(desk.path("a.txt"), "end\n"))
+                assert isinstance(desk.apply(plan.id), Applied)
+        else:
+            root = ["--root", str(tmp_path)]
+            words = [*root, "call", *edit, "--apply", "auto"]
+            if how == "apply":
+                assert main([*root, "call", *edit]) == 0
+                (row,) = capsys.readouterr().out.partition("hunk_id: ")[2].split()[:1]
+                words = [*root, "apply", row.strip('"')]
+            words += ["--json"] if "json" in how else []
+            assert main(words) == 0
+            out, err = capsys.readouterr()
+            assert "Written to a.txt" in out
+            assert "changed" not in err
+    assert (tmp_path / "a.txt").read_text() == f"{TEXT}end\n"
+    if hindrance is locked:
+        with open_workspace(str(tmp_path), FAST) as opened:
+            assert [e.state for e in opened.journal.entries()] == ["done"]
 
 
 def test_without_decisions_nothing_passes_that_a_person_has_to_see(

@@ -12,7 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -118,12 +118,11 @@ class Backend:
 
     def close(self) -> None:
         """Close all stores."""
-        self.registry.close()
-        self.decisions.close()
-        self.tally.close()
-        self.journal.close()
-        self.bases.close()
-        self.on_close()
+        stores = (self.registry, self.decisions, self.tally, self.journal, self.bases)
+        with ExitStack() as closing:
+            closing.callback(self.on_close)
+            for store in reversed(stores):
+                closing.callback(store.close)
 
 
 def in_process(config: Config) -> Backend:

@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -228,10 +229,9 @@ class OpenWorkspace(Closing):
 
     def close(self) -> None:
         """Close the notes, the backend and the files."""
-        self._notes.close()
-        self._opener.close()
-        self._backend.close()
-        self.files.close()
+        with ExitStack() as closing:
+            for each in (self.files, self._backend, self._opener, self._notes):
+                closing.callback(each.close)
 
     def call(
         self,

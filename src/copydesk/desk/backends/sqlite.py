@@ -620,8 +620,9 @@ class SqliteJournal:
         return "pruned" if 0 < edit_id <= given else "unknown"
 
     def close(self) -> None:
-        """Record what has ended and close the file."""
-        self._flush()
+        """Record what has ended, if the file can be written; else its digests tell."""
+        with suppress(StateFailed):  # the writes were reported
+            self._flush()
         if self._beside is not None:
             self._beside.shutdown()
         self._db.close()
