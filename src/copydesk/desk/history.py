@@ -199,7 +199,7 @@ class Undoing:
             lines=lines,
         )
         if entry.kind == "notes":
-            return self._notes.desk.undoing.undo(job, entry, job.precondition)
+            return self._notes.desk.undo(job, entry, job.precondition)
         try:
             if entry.kind == "remove":
                 written = self._writer.create(job)

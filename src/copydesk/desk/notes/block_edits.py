@@ -90,7 +90,7 @@ class Planning:
 
     def prepared(self, member: Member, changes: Sequence[Change], path: RelPath) -> Ready:
         """Changes on the blocks as they are; `path` is that of the first document."""
-        store = self._notes.home(member).store
+        store = self._notes.store(member)
         found = store.prepare(changes)
         blocks = store.blocks([one for change in changes for one in named(change)])
         documents = self.documents(found, self._paths(member, blocks.values()))
@@ -284,7 +284,7 @@ class NotesWriting:
                 made = self._in_files(job, ready, held)
             elif ready.nothing or self._notes.home(job.member).in_files:
                 made = BlocksWritten(
-                    ready, self._notes.home(job.member).store.execute(ready.prepared), ()
+                    ready, self._notes.store(job.member).execute(ready.prepared), ()
                 )
             else:
                 made = self._in_store(job, ready)
@@ -325,7 +325,7 @@ class NotesWriting:
             raise stopped.refusal from None
         edit_ids = tuple(entry.edit_id for entry in entries)
         try:
-            done = self._notes.home(job.member).store.execute(ready.prepared)
+            done = self._notes.store(job.member).execute(ready.prepared)
         except Refusal:  # the texts are written, whoever writes next to them
             return BlocksWritten(ready, ChangesDone(()), edit_ids, told=False)
         return BlocksWritten(ready, done, edit_ids)
@@ -365,7 +365,7 @@ class NotesWriting:
         check_cancelled()
         edit_id = journal.open(self._entry(job, ready))
         try:
-            done = self._notes.home(job.member).store.execute(ready.prepared)
+            done = self._notes.store(job.member).execute(ready.prepared)
         except NotesTorn:
             journal.close_entry(edit_id, "unsure")
             raise

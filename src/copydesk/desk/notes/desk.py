@@ -29,23 +29,151 @@ from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind
 from copydesk.store.notes.protocol import CONTAINERS, Insert, NoteBlock, Notebook, Prepared
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 
 _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 
 
-class NotesUndoing:
-    """Takes back the edits of notes that no file holds."""
+class NoteReader:
+    """What one workspace's notes say."""
 
-    def __init__(self, planning: Planning, writing: NotesWriting) -> None:
-        self._planning, self._writing = planning, writing
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def infos(self, member: Member, ids: Sequence[str]) -> Infos:
+        """What is known of blocks; raises BlockNotFound when there is none of them."""
+        there = self._notes.store(member).blocks(ids)
+        self._notes.check_blocks(member, "read", there.values())
+        missing = tuple(one for one in ids if one not in there)
+        if not there:
+            raise BlockNotFound(", ".join(missing))
+        found = tuple(self._info(member, there[one]) for one in ids if one in there)
+        return Infos(found, missing, len(ids))
+
+    def block(self, member: Member, block_id: str) -> NoteBlock:
+        """One block; raises BlockNotFound."""
+        found = self._notes.store(member).blocks([block_id]).get(block_id)
+        if found is None:
+            raise BlockNotFound(block_id)
+        self._notes.check_blocks(member, "read", [found])
+        return found
+
+    def content(
+        self, member: Member, block_id: str, *, parts: bool, slice_text: str | None
+    ) -> Content:
+        """The block, or its parts: those of a document always, a heading before its section.
+
+        Raises BlockNotFound, InvalidSlice.
+        """
+        found = self.block(member, block_id)
+        if slice_text is not None and (page := self._page(member, found, slice_text)) is not None:
+            return page
+        blocks = self._shown(member, found, parts=parts)
+        total = len(blocks)
+        if slice_text is None:
+            return Content(found, blocks, total)
+        chosen = select(slice_text, [block.id for block in blocks])
+        after = blocks[chosen.stop].id if chosen.stop < total else ""
+        return Content(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
+
+    def notebooks(self, member: Member) -> tuple[Notebook, ...]:
+        """The notebooks that the member may read in."""
+        found = self._notes.store(member).notebooks()
+        return tuple(one for one in found if self._notes.may_see(member, one.id))
+
+    def documents(self, member: Member, box: str, most: int) -> tuple[NoteBlock, ...]:
+        """The documents of a notebook, by their paths of titles; raises NotebookNotFound."""
+        found = self._notes.store(member).documents(box, most)
+        return tuple(one for one in found if self._notes.may_read(member, one))
+
+    def search(self, member: Member, query: str, most: int) -> tuple[NoteBlock, ...]:
+        """Blocks that hold all words, the best first."""
+        found = self._notes.store(member).search(query, most)
+        return tuple(one for one in found if self._notes.may_read(member, one))
+
+    def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
+        if block.kind == "h":
+            return (block, *self._notes.store(member).children(block.id))
+        if block.kind == "d" or (parts and block.kind in CONTAINERS):
+            return self._notes.store(member).children(block.id)
+        return (block,)
+
+    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> Content | None:
+        """A slice of a container in files, where no other text is read; None to read them all."""
+        home = self._notes.home(member)
+        if not home.in_files or block.kind not in (*CONTAINERS, "h"):
+            return None
+        inside = home.store.child_ids(block.id)
+        ids = (block.id, *inside) if block.kind == "h" else inside
+        chosen = select(slice_text, ids)
+        wanted = ids[chosen.start : chosen.stop]
+        there = home.store.blocks(wanted)
+        if len(there) < len(wanted):
+            return None  # the file is changed at this moment
+        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
+        return Content(block, tuple(there.values()), len(ids), chosen.start, after)
+
+    def _info(self, member: Member, block: NoteBlock) -> Info:
+        store = self._notes.store(member)
+        inside = store.children(block.id) if block.kind in (*CONTAINERS, "h") else ()
+        markdown = block.markdown
+        if block.kind in ("d", "h"):
+            whole = (block, *inside) if block.kind == "h" else inside
+            markdown = "\n\n".join(one.markdown for one in whole)
+        outline = store.outline(block.id) if block.kind == "d" else ()
+        count = len(inside) if inside or block.kind in CONTAINERS else None
+        return Info(block, markdown, count, outline, store.breadcrumb(block.id))
+
+
+Target = Literal["dailynote", "document", "block"]
+Location = Literal["siblings", "children", "parent"]
+
+
+class NotesDesk:
+    """The notes of one workspace. Safe to use from many threads."""
+
+    def __init__(self, setting: Setting, notes: Notes) -> None:
+        self._set, self._notes = setting, notes
+        self.reading = NoteReader(notes)
+        self._planning = Planning(notes)
+        self._writing = NotesWriting(setting, notes)
+
+    def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
+        """What a block diff would come to; nothing is written.
+
+        Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
+        store refuses.
+        """
+        return _draft_of(self._planning.ready(member, request))
+
+    def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
+        """Make all hunks of a block diff, or none; as `draft`, done."""
+        job = self._job(member, tool, request.path)
+        return _done(self._writing.write(job, lambda: self._planning.ready(member, request)))
+
+    def apply(
+        self, member: Member, plan: Plan, still: Callable[[], None], then: Callable[[], None]
+    ) -> BlockDraft:
+        """Make what was planned, once; `still` and `then` as in `NotesWriting.write`.
+
+        Raises ContentChanged where a text that it takes away unnamed is another one.
+        """
+        path = plan.request.path
+        job = WriteRequest(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
+        return _done(self._writing.write(job, lambda: self._planned(member, plan), still, then))
+
+    def planned(self, member: Member, plan: Plan) -> BlockDraft:
+        """What a plan comes to on the blocks as they are, for who may read them; as `apply`."""
+        return _draft_of(self._planned(member, plan, "read"))
 
     def undo(
         self, job: WriteRequest, entry: Entry, still: Callable[[], None]
     ) -> Undone | NotUndone:
-        """Take the edit back on the blocks as they are; `still` says in the turn that it stands.
+        """Take back an edit that no file holds, on the blocks as they are.
 
-        What the store refuses comes back as NotUndone.
+        `still` says under the locks that the edit stands. What the store refuses comes back
+        as NotUndone.
         """
         try:
             if not entry.undo:
@@ -72,140 +200,6 @@ class NotesUndoing:
             made.edit_ids[0] if made.edit_ids else 0,
         )
 
-
-class NoteReader:
-    """What one workspace's notes say."""
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
-
-    def infos(self, member: Member, ids: Sequence[str]) -> Infos:
-        """What is known of blocks; raises BlockNotFound when there is none of them."""
-        there = self._notes.home(member).store.blocks(ids)
-        self._notes.check_blocks(member, "read", there.values())
-        missing = tuple(one for one in ids if one not in there)
-        if not there:
-            raise BlockNotFound(", ".join(missing))
-        found = tuple(self._info(member, there[one]) for one in ids if one in there)
-        return Infos(found, missing, len(ids))
-
-    def block(self, member: Member, block_id: str) -> NoteBlock:
-        """One block; raises BlockNotFound."""
-        found = self._notes.home(member).store.blocks([block_id]).get(block_id)
-        if found is None:
-            raise BlockNotFound(block_id)
-        self._notes.check_blocks(member, "read", [found])
-        return found
-
-    def content(
-        self, member: Member, block_id: str, *, parts: bool, slice_text: str | None
-    ) -> Content:
-        """The block, or its parts: those of a document always, a heading before its section.
-
-        Raises BlockNotFound, InvalidSlice.
-        """
-        found = self.block(member, block_id)
-        if slice_text is not None and (page := self._page(member, found, slice_text)) is not None:
-            return page
-        blocks = self._shown(member, found, parts=parts)
-        total = len(blocks)
-        if slice_text is None:
-            return Content(found, blocks, total)
-        chosen = select(slice_text, [block.id for block in blocks])
-        after = blocks[chosen.stop].id if chosen.stop < total else ""
-        return Content(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
-
-    def notebooks(self, member: Member) -> tuple[Notebook, ...]:
-        """The notebooks that the member may read in."""
-        found = self._notes.home(member).store.notebooks()
-        return tuple(one for one in found if self._notes.may_see(member, one.id))
-
-    def documents(self, member: Member, box: str, most: int) -> tuple[NoteBlock, ...]:
-        """The documents of a notebook, by their paths of titles; raises NotebookNotFound."""
-        found = self._notes.home(member).store.documents(box, most)
-        return tuple(one for one in found if self._notes.may_read(member, one))
-
-    def search(self, member: Member, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Blocks that hold all words, the best first."""
-        found = self._notes.home(member).store.search(query, most)
-        return tuple(one for one in found if self._notes.may_read(member, one))
-
-    def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
-        if block.kind == "h":
-            return (block, *self._notes.home(member).store.children(block.id))
-        if block.kind == "d" or (parts and block.kind in CONTAINERS):
-            return self._notes.home(member).store.children(block.id)
-        return (block,)
-
-    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> Content | None:
-        """A slice of a container in files, where no other text is read; None to read them all."""
-        home = self._notes.home(member)
-        if not home.in_files or block.kind not in (*CONTAINERS, "h"):
-            return None
-        inside = home.store.child_ids(block.id)
-        ids = (block.id, *inside) if block.kind == "h" else inside
-        chosen = select(slice_text, ids)
-        wanted = ids[chosen.start : chosen.stop]
-        there = home.store.blocks(wanted)
-        if len(there) < len(wanted):
-            return None  # the file is changed at this moment
-        after = ids[chosen.stop] if chosen.stop < len(ids) else ""
-        return Content(block, tuple(there.values()), len(ids), chosen.start, after)
-
-    def _info(self, member: Member, block: NoteBlock) -> Info:
-        store = self._notes.home(member).store
-        inside = store.children(block.id) if block.kind in (*CONTAINERS, "h") else ()
-        markdown = block.markdown
-        if block.kind in ("d", "h"):
-            whole = (block, *inside) if block.kind == "h" else inside
-            markdown = "\n\n".join(one.markdown for one in whole)
-        outline = store.outline(block.id) if block.kind == "d" else ()
-        count = len(inside) if inside or block.kind in CONTAINERS else None
-        return Info(block, markdown, count, outline, store.breadcrumb(block.id))
-
-
-Target = Literal["dailynote", "document", "block"]
-Location = Literal["siblings", "children", "parent"]
-
-
-class NotesDesk:
-    """The notes of one workspace. Safe to use from many threads."""
-
-    def __init__(self, setting: Setting, notes: Notes) -> None:
-        self._set, self._notes = setting, notes
-        self.reading = NoteReader(notes)
-        self._planning = Planning(notes)
-        self._writing = NotesWriting(setting, notes)
-        self.undoing = NotesUndoing(self._planning, self._writing)
-
-    def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
-        """What a block diff would come to; nothing is written.
-
-        Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
-        store refuses.
-        """
-        return _draft_of(self._planning.ready(member, request))
-
-    def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
-        """Make all hunks of a block diff, or none; as `draft`, done."""
-        job = WriteRequest(member, tool, request.path, (self._set.clock(), tool))
-        return _done(self._writing.write(job, lambda: self._planning.ready(member, request)))
-
-    def apply(
-        self, member: Member, plan: Plan, still: Callable[[], None], then: Callable[[], None]
-    ) -> BlockDraft:
-        """Make what was planned, once; `still` and `then` as in `NotesWriting.write`.
-
-        Raises ContentChanged where a text that it takes away unnamed is another one.
-        """
-        path = plan.request.path
-        job = WriteRequest(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
-        return _done(self._writing.write(job, lambda: self._planned(member, plan), still, then))
-
-    def planned(self, member: Member, plan: Plan) -> BlockDraft:
-        """What a plan comes to on the blocks as they are, for who may read them; as `apply`."""
-        return _draft_of(self._planned(member, plan, "read"))
-
     def append(
         self, member: Member, tool: str, markdown: str, kind: Target, target_id: str
     ) -> Written:
@@ -222,21 +216,20 @@ class NotesDesk:
         if kind == "document" and target.kind != "d":
             raise WrongBlockKind(target_id, target.kind, "document")
 
+        path = self._notes.path(member, target)
+
         def make() -> Ready:
             changes = [self._appending(member, target_id, markdown)]
-            return self._planning.prepared(member, changes, self._notes.path(member, target))
+            return self._planning.prepared(member, changes, path)
 
-        job = WriteRequest(
-            member, tool, self._notes.path(member, target), (self._set.clock(), tool)
-        )
-        made = self._writing.write(job, make)
+        made = self._writing.write(self._job(member, tool, path), make)
         return _written(made, target, made.done.ids[0] if made.done.ids else ())
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> Written:
         """Today's note of a notebook, made when it is not there, with this text at its end."""
 
         def make() -> Ready:
-            prepared = self._notes.home(member).store.prepare_daily_note(box, markdown)
+            prepared = self._notes.store(member).prepare_daily_note(box, markdown)
             ready = self._new(member, prepared, box)
             if ready.documents or self._notes.home(member).in_files:
                 return ready
@@ -266,7 +259,7 @@ class NotesDesk:
             raise ContentRequired("title")
 
         def make() -> Ready:
-            store = self._notes.home(member).store
+            store = self._notes.store(member)
             if location == "children":
                 prepared = store.prepare_document(anchor.box, anchor_id, name, markdown)
             else:
@@ -275,6 +268,9 @@ class NotesDesk:
             return self._new(member, prepared, anchor.box)
 
         return self._made_document(member, tool, make, anchor.box)
+
+    def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
+        return WriteRequest(member, tool, path, (self._set.clock(), tool))
 
     def _planned(self, member: Member, plan: Plan, operation: Operation = "write") -> Ready:
         """What a plan comes to on the blocks as they are."""
@@ -293,7 +289,7 @@ class NotesDesk:
 
     def _appending(self, member: Member, target_id: str, markdown: str) -> Insert:
         """Where text goes that is put at the end of a block, as it is now."""
-        store = self._notes.home(member).store
+        store = self._notes.store(member)
         target = store.blocks([target_id]).get(target_id)
         if target is not None and target.kind == "l":
             pieces = self._notes.home(member).split(markdown)
@@ -319,8 +315,7 @@ class NotesDesk:
         self, member: Member, tool: str, make: Callable[[], Ready], box: str
     ) -> Written:
         path = make().path  # what cannot be made is refused before anything is recorded
-        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
-        made = self._writing.write(job, make)
+        made = self._writing.write(self._job(member, tool, path), make)
         if not made.done.ids:
             raise Failed("tell the id", f"{path} is written, but its ids could not be read")
         document_id, *new_ids = made.done.ids[0]

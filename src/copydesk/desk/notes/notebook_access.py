@@ -52,6 +52,10 @@ class Notes:
                 found = self._opened[member.permission] = self._open(member.permission)
             return found
 
+    def store(self, member: Member) -> NoteStore:
+        """The store itself."""
+        return self.home(member).store
+
     def path(self, member: Member, block: NoteBlock) -> RelPath:
         """The path of the block's document."""
         return self.home(member).path_of(block.box, block.path)

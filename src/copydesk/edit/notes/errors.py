@@ -1,9 +1,6 @@
-"""Why a block diff or a slice is refused: codes and facts.
+"""Refusals of block diffs and slices: codes and facts, and the list of what can be wrong in one.
 
-What lives here: the refusals of this package, and the one list of what can be
-wrong in a block diff. What must not: words (`copydesk.tools.messages` has
-them, in two languages). Invariant: a refusal names everything that is wrong at
-once, and nothing was written.
+Invariant: a refusal names everything that is wrong at once, and nothing was written.
 """
 
 from __future__ import annotations

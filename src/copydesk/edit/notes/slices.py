@@ -1,8 +1,6 @@
-"""Slices of a sequence of blocks, as callers write them.
+"""Slices of a sequence of blocks, as callers write them, and which blocks they mean.
 
-What lives here: their grammar, and which blocks they mean. What must not: the
-view of a slice. Invariant: what has no meaning is refused; a slice that has one
-and is empty lies outside of the blocks there are.
+Invariant: an invalid slice is refused; a valid one that is empty lies outside of the blocks.
 
     id2:id5   from one block to another, both included
     id2:+3    three blocks, from this one on         id5:-3   three, up to this one

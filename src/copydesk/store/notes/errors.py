@@ -1,8 +1,7 @@
-"""Why a store of notes refuses: codes and facts.
+"""Refusals of every store of notes: codes and facts; and the ids of blocks.
 
-What lives here: the refusals that every store raises. What must not: words.
-Invariant: after each of them the notes are as they were, but for `NotesTorn`,
-which says what is not.
+Invariant: after each refusal the notes are as they were, but for `NotesTorn`, which names what
+is not.
 """
 
 from __future__ import annotations

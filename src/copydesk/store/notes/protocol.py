@@ -1,8 +1,7 @@
-"""What the layers above see of notes, wherever they live: one protocol and its values.
+"""The protocol of every store of notes: blocks, changes of blocks, and `NoteStore`.
 
-What lives here: `NoteStore`, blocks, changes of blocks. What must not: files,
-requests, the grammar of diffs. Invariant: what a store says it did can be read
-back from it; all changes of one call are made, or none is left.
+Invariant: what a store says it did can be read back from it; all changes of one call are made,
+or none is left.
 
 Kinds are those of SiYuan's blocks table: d document, h heading, p paragraph, l list,
 i list item, b quote, s super block, callout, c code, m math, t table, html, tb and so
