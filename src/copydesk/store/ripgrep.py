@@ -27,9 +27,9 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TypeVar
 
@@ -257,15 +257,15 @@ class SearchSession:
         For each such file: `begin`, then `match` and `context`, then `end`.
         """
         found = 0
-        for batch in self._batches():
-            with batch, self._running(_DESCRIPTORS, ".", _OPENED, batch.numbers) as run:
+        for numbers, paths in self._batches():
+            with self._running(_DESCRIPTORS, ".", _OPENED, numbers) as run:
                 path = ""
                 for packet in run.packets():
                     kind = packet.kind
                     if kind == "summary":
                         continue
                     if kind == "begin":
-                        path = batch.paths[_number(packet)]
+                        path = paths[_number(packet)]
                         found += 1
                         if self._search.progress is not None:
                             self._search.progress(found)
@@ -275,10 +275,8 @@ class SearchSession:
                     yield path, packet
                 for complaint in run.complaints():
                     number = complaint.path.removeprefix("./")
-                    if number.isdigit() and int(number) in batch.paths:
-                        self._warned.append(
-                            Warned(batch.paths[int(number)], "unreadable", complaint.why)
-                        )
+                    if number.isdigit() and int(number) in paths:
+                        self._warned.append(Warned(paths[int(number)], "unreadable", complaint.why))
             if self.timed_out:
                 return
 
@@ -298,25 +296,22 @@ class SearchSession:
         """What was found, with what is known of the search itself."""
         return replace(found, timed_out=self.timed_out, warnings=self.warnings())
 
-    def _batches(self) -> Iterator[_Batch]:
-        """The candidates, opened; a few at first, so that the first answers come soon."""
+    def _batches(self) -> Iterator[tuple[list[int], dict[int, str]]]:
+        """The candidates, opened under numbers; a few at first, so that answers come soon."""
         candidates = self._candidates()
-        size = FIRST_BATCH
-        while True:
-            batch = _Batch(size)
-            try:
-                for names in islice(candidates, len(batch.numbers)):
-                    self._open_into(batch, names)
-            except BaseException:
-                batch.close()
-                raise
-            if not batch.tried:
-                batch.close()
-                return
-            if batch.paths:
-                yield batch
-            batch.close()
-            size = BATCH
+        for size in chain((FIRST_BATCH,), repeat(BATCH)):
+            with _reserved(size) as numbers:
+                paths: dict[int, str] = {}
+                tried = 0
+                for number, names in zip(numbers, candidates, strict=False):
+                    tried += 1
+                    path = self._open_as(number, names)
+                    if path is not None:
+                        paths[number] = path
+                if not tried:
+                    return
+                if paths:
+                    yield numbers, paths
 
     def _candidates(self) -> Iterator[tuple[bytes, ...]]:
         """The names, from the root, of files that seemed to match as they were walked over."""
@@ -353,23 +348,23 @@ class SearchSession:
             yield run
             self.timed_out |= run.timed_out
 
-    def _open_into(self, batch: _Batch, names: tuple[bytes, ...]) -> None:
+    def _open_as(self, number: int, names: tuple[bytes, ...]) -> str | None:
+        """Open a file under this number; its path as it is shown, None for one left out."""
         path = self._path_shown(names)
         if path is None:
-            batch.skip()
-            return
+            return None
         try:
             fd = self._search.files.open_names(self._real_names(names))
         except Failed as refused:
             if refused.reason.startswith(("EMFILE", "ENFILE", "ENOMEM")):
                 raise
             self._warned.append(Warned(path, "unreadable", refused.reason))
+            return None
         except Refusal:
-            pass  # it is gone, or a symlink has come into its way
-        else:
-            batch.put(fd, path)
-            return
-        batch.skip()
+            return None  # it is gone, or a symlink has come into its way
+        os.dup2(fd, number, inheritable=False)
+        os.close(fd)
+        return path
 
     def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The names with the links on the way followed, if they are to be; raises a refusal."""
@@ -421,59 +416,31 @@ class SearchSession:
         return False
 
 
-class _Batch:
-    """Open files under descriptor numbers, in the order in which rg visits them.
+@contextmanager
+def _reserved(size: int) -> Generator[list[int]]:
+    """Descriptor numbers, in the order in which rg visits files of such names.
 
-    The numbers are taken before the files are opened, so that the n-th file has the
-    n-th number by name. There are fewer than `size` where descriptors are few.
+    They are taken before the files are opened, so that the n-th file has the n-th number
+    by name. There are fewer than `size` where descriptors are few.
     """
-
-    def __init__(self, size: int) -> None:
-        self.numbers: list[int] = []
-        self.paths: dict[int, str] = {}
-        self.tried = 0
+    numbers: list[int] = []
+    try:
+        empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._take(size)
-        except OSError:
-            self.close()
-            raise
-
-    def _take(self, size: int) -> None:
-        with ExitStack() as stack:
-            empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            stack.callback(os.close, empty)
-            try:
-                while len(self.numbers) < size:
-                    self.numbers.append(os.dup(empty))
-            except OSError as refused:
-                if refused.errno not in (errno.EMFILE, errno.ENFILE) or len(self.numbers) <= _SPARE:
-                    raise
-                for _ in range(_SPARE):
-                    os.close(self.numbers.pop())
-        self.numbers.sort(key=str)
-
-    def put(self, fd: int, path: str) -> None:
-        """Keep the open file under the next number."""
-        number = self.numbers[self.tried]
-        os.dup2(fd, number, inheritable=False)
-        os.close(fd)
-        self.paths[number] = path
-        self.tried += 1
-
-    def skip(self) -> None:
-        """Leave a number without a file."""
-        self.tried += 1
-
-    def __enter__(self) -> _Batch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all of them."""
-        while self.numbers:
-            os.close(self.numbers.pop())
+            while len(numbers) < size:
+                numbers.append(os.dup(empty))
+        except OSError as refused:
+            if refused.errno not in (errno.EMFILE, errno.ENFILE) or len(numbers) <= _SPARE:
+                raise
+            for _ in range(_SPARE):
+                os.close(numbers.pop())
+        finally:
+            os.close(empty)
+        numbers.sort(key=str)
+        yield numbers
+    finally:
+        for number in numbers:
+            os.close(number)
 
 
 @contextmanager
