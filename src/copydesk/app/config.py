@@ -14,14 +14,14 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from copydesk.desk.member import Approver, Policy
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
-from copydesk.store.access import covers
+from copydesk.store.access import Rules, covers
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
@@ -30,41 +30,6 @@ FILES = ("copydesk.toml", "pyproject.toml")
 """The files that may hold settings; the first that has some is used."""
 
 TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
-_LISTS = (
-    "read_dirs",
-    "write_dirs",
-    "no_read_dirs",
-    "no_write_dirs",
-    "read_file_ext_names",
-    "write_file_ext_names",
-    "no_read_file_ext_names",
-    "no_write_file_ext_names",
-)
-_APPROVERS = ("self", "human")
-_COUNTS = ("auto_lines", "self_lines", "self_files")
-_MOST = {
-    "ttl_seconds": 10 * 366 * 86_400,
-    "limit_bytes": 1 << 50,
-    "whole_bytes": 1 << 50,
-    "bases_bytes": 1 << 50,
-    "journal_days": 36_600,
-    "lock_seconds": 3_600,
-    "journal_bytes": 1 << 50,
-}
-"""The numeric settings, and the highest value of each."""
-
-_FROM_ENVIRONMENT = (
-    "member",
-    "lang",
-    "durability",
-    "elicitation",
-    "toolsets",
-    "state",
-    "registry",
-    "redis_url",
-    "registry_name",
-    *_MOST,
-)
 
 _LONGEST_NAME = 100
 _log = logging.getLogger("copydesk")
@@ -72,8 +37,9 @@ _log = logging.getLogger("copydesk")
 _SCHEMES = ("redis://", "rediss://", "unix://")
 _NAME = re.compile(r"[\w.-]{1,100}")
 
-VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
-"""The environment variables that are settings."""
+
+_Reader = Callable[[object, str], Any]
+"""Reads the value of a key; raises ConfigError, which names the key."""
 
 
 class ConfigError(Exception):
@@ -93,11 +59,11 @@ class MemberConfig:
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     token: str | None = None
     team_mgmt: bool = False
-    auto_lines: int | None = None
+    auto_lines: Annotated[int | None, _count] = None
     approval: Approver = "self"
-    approval_paths: tuple[tuple[str, Approver], ...] = ()
-    self_lines: int | None = None
-    self_files: int | None = None
+    approval_paths: Annotated[tuple[tuple[str, Approver], ...], _approval_paths] = ()
+    self_lines: Annotated[int | None, _count] = None
+    self_files: Annotated[int | None, _count] = None
 
     @property
     def policy(self) -> Policy:
@@ -118,7 +84,7 @@ class NotesConfig:
     Markdown is read, as GitHub does or as SiYuan does.
     """
 
-    notebooks: tuple[str, ...] = (".",)
+    notebooks: Annotated[tuple[str, ...], _folders] = (".",)
     profile: Literal["gfm", "siyuan"] = "gfm"
     siyuan_url: str = ""
     siyuan_token: str = ""
@@ -144,24 +110,26 @@ class Config:
     """
 
     member: str = "local"
-    members: Mapping[str, MemberConfig] = field(default_factory=dict[str, MemberConfig])
-    toolsets: tuple[str, ...] = ("ws_mod",)
+    members: Annotated[Mapping[str, MemberConfig], _members] = field(
+        default_factory=dict[str, MemberConfig]
+    )
+    toolsets: tuple[Annotated[str, _one_of(*TOOLSETS)], ...] = ("ws_mod",)
     lang: Literal["en", "zh"] = "en"
     durability: Literal["full", "fast"] = "full"
     elicitation: Literal["decide", "tell"] = "decide"
-    ttl_seconds: int = 3600
-    limit_bytes: int = 8 << 30
-    whole_bytes: int = sizes.WHOLE
-    bases_bytes: int = 64 << 20
-    journal_days: int = 90
-    journal_bytes: int = 512 << 20
-    lock_seconds: int = 10
-    encodings: tuple[tuple[str, str], ...] = ()
-    state: str = ".copydesk"
+    ttl_seconds: Annotated[int, _up_to(10 * 366 * 86_400)] = 3600
+    limit_bytes: Annotated[int, _up_to(1 << 50)] = 8 << 30
+    whole_bytes: Annotated[int, _up_to(1 << 50)] = sizes.WHOLE
+    bases_bytes: Annotated[int, _up_to(1 << 50)] = 64 << 20
+    journal_days: Annotated[int, _up_to(36_600)] = 90
+    journal_bytes: Annotated[int, _up_to(1 << 50)] = 512 << 20
+    lock_seconds: Annotated[int, _up_to(3_600)] = 10
+    encodings: Annotated[tuple[tuple[str, str], ...], _encodings] = ()
+    state: Annotated[str, _folder_name] = ".copydesk"
     registry: Literal["sqlite", "redis"] = "sqlite"
-    redis_url: str = ""
-    registry_name: str = ""
-    trusted_proxies: tuple[str, ...] = ()
+    redis_url: Annotated[str, _url] = ""
+    registry_name: Annotated[str, _registry_name] = ""
+    trusted_proxies: tuple[Annotated[str, _network], ...] = ()
     notes: NotesConfig = NotesConfig()
     source: str = "defaults"
     reload: Callable[[], Config] | None = field(default=None, compare=False, repr=False)
@@ -176,6 +144,15 @@ class Config:
         return found[-1] if found else None
 
 
+_FROM_ENVIRONMENT = tuple(
+    each.name
+    for each in fields(Config)
+    if each.name == "toolsets" or (isinstance(each.default, str | int) and each.name != "source")
+)
+VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
+"""The environment variables that are settings: of one value, and `toolsets`."""
+
+
 def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
     """The configuration of the workspace at `root`; raises ConfigError."""
     environ = os.environ if environ is None else environ
@@ -188,11 +165,16 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
     for key, variable in zip(_FROM_ENVIRONMENT, VARIABLES, strict=True):
         text = environ.get(variable)
         if text:
-            found = _value(key, _from_text(key, text), f"the environment, {variable}")
-            config = replace(config, **{key: found})  # type: ignore[arg-type]
+            data = {key: _from_text(key, text)}
+            config = _merged(config, data, f"the environment, {variable}")
     if config.registry == "redis" and not config.redis_url:
         raise ConfigError(f'{config.source}: registry = "redis" needs redis_url, its address')
-    notes = _notes_from(environ, config.notes)
+    url, token = environ.get("SIYUAN_URL", ""), environ.get("SIYUAN_TOKEN", "")
+    notes = replace(
+        config.notes,
+        siyuan_url=url or config.notes.siyuan_url,
+        siyuan_token=token or config.notes.siyuan_token,
+    )
     return replace(config, notes=notes, reload=partial(load, root, environ))
 
 
@@ -283,19 +265,11 @@ def _digest(path: str) -> bytes:
         return str(error.errno).encode()
 
 
-def _notes_from(environ: Mapping[str, str], notes: NotesConfig) -> NotesConfig:
-    """The notes settings, with the kernel that the environment names."""
-    url, token = environ.get("SIYUAN_URL", ""), environ.get("SIYUAN_TOKEN", "")
-    return replace(
-        notes, siyuan_url=url or notes.siyuan_url, siyuan_token=token or notes.siyuan_token
-    )
-
-
 def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
     digits = text.isascii() and text.isdigit() and len(text) < 20
-    return int(text) if key in _MOST and digits else text
+    return int(text) if digits and isinstance(getattr(Config, key), int) else text
 
 
 def _table(path: Path) -> Mapping[str, object] | None:
@@ -320,175 +294,176 @@ def _table(path: Path) -> Mapping[str, object] | None:
     tool = data.get("tool")
     if not isinstance(tool, Mapping) or "copydesk" not in tool:
         return None
-    return _mapping(cast("Mapping[str, object]", tool)["copydesk"], "tool.copydesk", path.name)
+    try:
+        return _mapping(cast("Mapping[str, object]", tool)["copydesk"], "tool.copydesk")
+    except ConfigError as error:
+        raise ConfigError(f"{path.name}: {error}") from None
 
 
 def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:
-    for key, value in data.items():
-        config = replace(config, **{key: _value(key, value, source)})  # type: ignore[arg-type]
-    return config
-
-
-def _value(key: str, value: object, source: str) -> object:
-    if key in ("member", "state"):
-        name = _text(value, key, source)
-        bad = "/" in name or "\\" in name or "\0" in name or name in (".", "..")
-        if key == "state" and bad:
-            raise ConfigError(f"{source}: {key} must be the name of a folder in the root")
-        return name
-    if key == "lang":
-        return _one_of(value, ("en", "zh"), key, source)
-    if key == "registry":
-        return _one_of(value, ("sqlite", "redis"), key, source)
-    if key == "redis_url":
-        return _url(value, key, source)
-    if key == "registry_name":
-        if not _NAME.fullmatch(_text(value, key, source)):
-            raise ConfigError(f"{source}: {key} must be of letters, digits, and _ . -")
-        return value
-    if key == "trusted_proxies":
-        return tuple(_network(each, key, source) for each in _texts(value, key, source))
-    if key == "durability":
-        return _one_of(value, ("full", "fast"), key, source)
-    if key == "elicitation":
-        return _one_of(value, ("decide", "tell"), key, source)
-    if key == "toolsets":
-        return tuple(_one_of(v, TOOLSETS, key, source) for v in _texts(value, key, source))
-    if key in _MOST:
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST[key]:
-            raise ConfigError(f"{source}: {key} must be a whole number from 1 to {_MOST[key]}")
-        return value
-    if key == "encodings":
-        pairs = _mapping(value, key, source).items()
-        return tuple((glob, _codec(codec, f'{key}."{glob}"', source)) for glob, codec in pairs)
-    if key == "members":
-        found = _mapping(value, key, source).items()
-        members = {name: _member(v, f"{key}.{name}", source) for name, v in found}
-        _check_tokens(members, source)
-        return members
-    if key == "notes":
-        return _notes(value, source)
-    keys = [each.name for each in fields(Config) if each.name not in ("source", "reload")]
-    raise ConfigError(f"{source}: there is no key {key!r}{perhaps(key, keys)}")
-
-
-def _check_tokens(members: Mapping[str, MemberConfig], source: str) -> None:
-    """Refuse a token that two members share."""
-    owners: dict[str, str] = {}
-    for name, member in members.items():
-        if member.token is not None:
-            other = owners.setdefault(member.token, name)
-            if other != name:
-                message = f"members.{name}.token is also the token of members.{other}"
-                raise ConfigError(f"{source}: {message}")
-
-
-def _member(value: object, key: str, source: str) -> MemberConfig:
-    lists: dict[str, tuple[str, ...]] = {}
-    found: dict[str, Any] = {}
-    for name, item in _mapping(value, key, source).items():
-        if name in _LISTS:
-            lists[name] = _texts(item, f"{key}.{name}", source)
-        elif name == "token":
-            found[name] = _text(item, f"{key}.{name}", source)
-        elif name == "team_mgmt":
-            if not isinstance(item, bool):
-                raise ConfigError(f"{source}: {key}.team_mgmt must be true or false")
-            found[name] = item
-        elif name in _COUNTS:
-            if not isinstance(item, int) or isinstance(item, bool) or item < 0:
-                raise ConfigError(f"{source}: {key}.{name} must be a whole number, 0 or more")
-            found[name] = item
-        elif name == "approval":
-            found[name] = _one_of(item, _APPROVERS, f"{key}.{name}", source)
-        elif name == "approval_paths":
-            pairs = _mapping(item, f"{key}.{name}", source).items()
-            found[name] = tuple(
-                (glob, _one_of(who, _APPROVERS, f'{key}.{name}."{glob}"', source))
-                for glob, who in pairs
-            )
-        else:
-            own = (*_LISTS, "token", "team_mgmt", "approval", "approval_paths", *_COUNTS)
-            raise ConfigError(f"{source}: there is no key {key}.{name}{perhaps(name, own)}")
-    return MemberConfig(lists, **found)
-
-
-def _notes(value: object, source: str) -> NotesConfig:
-    notes = NotesConfig()
-    for name, item in _mapping(value, "notes", source).items():
-        key = f"notes.{name}"
-        if name == "notebooks":
-            folders = tuple(_folder(each, key, source) for each in _texts(item, key, source))
-            if not folders or len(set(folders)) < len(folders):
-                raise ConfigError(f"{source}: {key} must name folders, each once")
-            notes = replace(notes, notebooks=folders)
-        elif name == "profile":
-            found: Literal["gfm", "siyuan"] = "gfm"
-            if _one_of(item, ("gfm", "siyuan"), key, source) == "siyuan":
-                found = "siyuan"
-            notes = replace(notes, profile=found)
-        elif name == "siyuan_url":
-            notes = replace(notes, siyuan_url=_text(item, key, source))
-        elif name == "siyuan_token":
-            notes = replace(notes, siyuan_token=_text(item, key, source))
-        else:
-            close = perhaps(name, [each.name for each in fields(NotesConfig)])
-            raise ConfigError(f"{source}: there is no key {key}{close}")
-    return notes
-
-
-def _folder(text: str, key: str, source: str) -> str:
-    """The normalized path of a folder below the root."""
+    """The configuration with the settings in place of its own; `source` is where they are from."""
     try:
-        return str(RelPath.parse(text))
+        return replace(config, **_fields(Config, data))
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+
+
+def _fields(kind: type, data: Mapping[str, object], place: str = "") -> dict[str, Any]:
+    """The fields of a dataclass, each read as its type; those without a key are not settings."""
+    hints = get_type_hints(kind, include_extras=True)
+    known = hints.keys() - {"lists", "source", "reload"}
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        key = f"{place}.{name}" if place else name
+        if name not in known:
+            also = _LISTS if kind is MemberConfig else ()
+            shown = key if place else repr(name)
+            raise ConfigError(f"there is no key {shown}{perhaps(name, (*known, *also))}")
+        found[name] = _read(hints[name], value, key)
+    return found
+
+
+def _read(kind: Any, value: object, key: str) -> object:
+    """The value as one of a type; raises ConfigError, which names the key.
+
+    What stands with the type in an `Annotated` reads it.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return parts[1](value, key)
+    if origin is Literal:
+        return _one_of(*parts)(value, key)
+    if origin is tuple:
+        return tuple(_read(parts[0], each, key) for each in _list(value, key))
+    if is_dataclass(kind):
+        return cast(type, kind)(**_fields(cast(type, kind), _mapping(value, key), key))
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{key} must be true or false")
+        return value
+    return _text(value, key)
+
+
+_LISTS = tuple(each.name for each in fields(Rules) if each.name not in ("state_dir", "within"))
+
+
+def _members(value: object, key: str) -> Mapping[str, MemberConfig]:
+    members: dict[str, MemberConfig] = {}
+    owners: dict[str, str] = {}
+    for name, settings in _mapping(value, key).items():
+        place = f"{key}.{name}"
+        given = dict(_mapping(settings, place))
+        lists = {
+            each: tuple(_text(one, f"{place}.{each}") for one in _list(given.pop(each), f"{place}.{each}"))
+            for each in _LISTS
+            if each in given
+        }
+        members[name] = member = MemberConfig(lists, **_fields(MemberConfig, given, place))
+        if member.token is not None and owners.setdefault(member.token, name) != name:
+            other = owners[member.token]
+            raise ConfigError(f"{place}.token is also the token of {key}.{other}")
+    return members
+
+
+def _up_to(most: int) -> _Reader:
+    def read(value: object, key: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+            raise ConfigError(f"{key} must be a whole number from 1 to {most}")
+        return value
+
+    return read
+
+
+def _count(value: object, key: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigError(f"{key} must be a whole number, 0 or more")
+    return value
+
+
+def _folder_name(value: object, key: str) -> str:
+    name = _text(value, key)
+    if "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
+        raise ConfigError(f"{key} must be the name of a folder in the root")
+    return name
+
+
+def _folders(value: object, key: str) -> tuple[str, ...]:
+    """The normalized paths of folders below the root."""
+    try:
+        folders = tuple(str(RelPath.parse(_text(each, key))) for each in _list(value, key))
     except Refusal:
-        raise ConfigError(f"{source}: {key} must name folders below the root") from None
+        raise ConfigError(f"{key} must name folders below the root") from None
+    if not folders or len(set(folders)) < len(folders):
+        raise ConfigError(f"{key} must name folders, each once")
+    return folders
 
 
-def _url(value: object, key: str, source: str) -> str:
+def _url(value: object, key: str) -> str:
     """The URL of a server; a wrong one is not shown, since it may contain a password."""
-    url = _text(value, key, source)
+    url = _text(value, key)
     if not url.startswith(_SCHEMES):
-        raise ConfigError(f"{source}: {key} must begin with one of {', '.join(_SCHEMES)}")
+        raise ConfigError(f"{key} must begin with one of {', '.join(_SCHEMES)}")
     return url
 
 
-def _network(text: str, key: str, source: str) -> str:
+def _registry_name(value: object, key: str) -> str:
+    name = _text(value, key)
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{key} must be of letters, digits, and _ . -")
+    return name
+
+
+def _network(value: object, key: str) -> str:
+    text = _text(value, key)
     try:
         ipaddress.ip_network(text)
     except ValueError:
-        raise ConfigError(f"{source}: {key} must name addresses or networks") from None
+        raise ConfigError(f"{key} must name addresses or networks") from None
     return text
 
 
-def _codec(value: object, key: str, source: str) -> str:
+def _encodings(value: object, key: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (glob, _codec(codec, f'{key}."{glob}"')) for glob, codec in _mapping(value, key).items()
+    )
+
+
+def _codec(value: object, key: str) -> str:
     try:
-        return checked_name(_text(value, key, source))
+        return checked_name(_text(value, key))
     except InvalidArgs as refusal:
-        raise ConfigError(f"{source}: {key}: {refusal.reason}") from None
+        raise ConfigError(f"{key}: {refusal.reason}") from None
 
 
-def _text(value: object, key: str, source: str) -> str:
+def _approval_paths(value: object, key: str) -> tuple[tuple[str, Approver], ...]:
+    read = _one_of(*get_args(Approver))
+    return tuple((glob, read(who, f'{key}."{glob}"')) for glob, who in _mapping(value, key).items())
+
+
+def _text(value: object, key: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{source}: {key} must be a string that is not empty")
+        raise ConfigError(f"{key} must be a string that is not empty")
     return value
 
 
-def _texts(value: object, key: str, source: str) -> tuple[str, ...]:
+def _list(value: object, key: str) -> list[object]:
     if not isinstance(value, list):
-        raise ConfigError(f"{source}: {key} must be a list of strings")
-    return tuple(_text(item, key, source) for item in cast("list[object]", value))
+        raise ConfigError(f"{key} must be a list of strings")
+    return cast("list[object]", value)
 
 
-def _one_of(value: object, allowed: tuple[str, ...], key: str, source: str) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise ConfigError(f"{source}: {key} must be one of {', '.join(allowed)}")
-    return value
+def _one_of(*allowed: str) -> _Reader:
+    def read(value: object, key: str) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise ConfigError(f"{key} must be one of {', '.join(allowed)}")
+        return value
+
+    return read
 
 
-def _mapping(value: object, key: str, source: str) -> Mapping[str, object]:
+def _mapping(value: object, key: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{source}: {key} must be a table")
+        raise ConfigError(f"{key} must be a table")
     return cast("Mapping[str, object]", value)
 
 
