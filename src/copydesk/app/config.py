@@ -34,9 +34,6 @@ TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
 _LONGEST_NAME = 100
 _log = logging.getLogger("copydesk")
 
-_SCHEMES = ("redis://", "rediss://", "unix://")
-_NAME = re.compile(r"[\w.-]{1,100}")
-
 
 _Reader = Callable[[object, str], Any]
 """Reads the value of a key; raises ConfigError, which names the key."""
@@ -269,7 +266,7 @@ def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
     digits = text.isascii() and text.isdigit() and len(text) < 20
-    return int(text) if digits and isinstance(getattr(Config, key), int) else text
+    return int(text) if digits and isinstance(getattr(Config(), key), int) else text
 
 
 def _table(path: Path) -> Mapping[str, object] | None:
@@ -294,10 +291,10 @@ def _table(path: Path) -> Mapping[str, object] | None:
     tool = data.get("tool")
     if not isinstance(tool, Mapping) or "copydesk" not in tool:
         return None
-    try:
-        return _mapping(cast("Mapping[str, object]", tool)["copydesk"], "tool.copydesk")
-    except ConfigError as error:
-        raise ConfigError(f"{path.name}: {error}") from None
+    found = cast("Mapping[str, object]", tool)["copydesk"]
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"{path.name}: tool.copydesk must be a table")
+    return cast("Mapping[str, object]", found)
 
 
 def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:
@@ -337,11 +334,7 @@ def _read(kind: Any, value: object, key: str) -> object:
         return tuple(_read(parts[0], each, key) for each in _list(value, key))
     if is_dataclass(kind):
         return cast(type, kind)(**_fields(cast(type, kind), _mapping(value, key), key))
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise ConfigError(f"{key} must be true or false")
-        return value
-    return _text(value, key)
+    return (_flag if kind is bool else _text)(value, key)
 
 
 _LISTS = tuple(each.name for each in fields(Rules) if each.name not in ("state_dir", "within"))
@@ -352,45 +345,20 @@ def _members(value: object, key: str) -> Mapping[str, MemberConfig]:
     owners: dict[str, str] = {}
     for name, settings in _mapping(value, key).items():
         place = f"{key}.{name}"
-        given = dict(_mapping(settings, place))
-        lists = {
-            each: tuple(_text(one, f"{place}.{each}") for one in _list(given.pop(each), f"{place}.{each}"))
-            for each in _LISTS
-            if each in given
-        }
-        members[name] = member = MemberConfig(lists, **_fields(MemberConfig, given, place))
+        given = _mapping(settings, place)
+        lists = {each: _texts(given[each], f"{place}.{each}") for each in _LISTS if each in given}
+        others = {each: given[each] for each in given if each not in _LISTS}
+        members[name] = member = MemberConfig(lists, **_fields(MemberConfig, others, place))
         if member.token is not None and owners.setdefault(member.token, name) != name:
             other = owners[member.token]
             raise ConfigError(f"{place}.token is also the token of {key}.{other}")
     return members
 
 
-def _up_to(most: int) -> _Reader:
-    def read(value: object, key: str) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
-            raise ConfigError(f"{key} must be a whole number from 1 to {most}")
-        return value
-
-    return read
-
-
-def _count(value: object, key: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConfigError(f"{key} must be a whole number, 0 or more")
-    return value
-
-
-def _folder_name(value: object, key: str) -> str:
-    name = _text(value, key)
-    if "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
-        raise ConfigError(f"{key} must be the name of a folder in the root")
-    return name
-
-
 def _folders(value: object, key: str) -> tuple[str, ...]:
     """The normalized paths of folders below the root."""
     try:
-        folders = tuple(str(RelPath.parse(_text(each, key))) for each in _list(value, key))
+        folders = tuple(str(RelPath.parse(each)) for each in _texts(value, key))
     except Refusal:
         raise ConfigError(f"{key} must name folders below the root") from None
     if not folders or len(set(folders)) < len(folders):
@@ -398,34 +366,11 @@ def _folders(value: object, key: str) -> tuple[str, ...]:
     return folders
 
 
-def _url(value: object, key: str) -> str:
-    """The URL of a server; a wrong one is not shown, since it may contain a password."""
-    url = _text(value, key)
-    if not url.startswith(_SCHEMES):
-        raise ConfigError(f"{key} must begin with one of {', '.join(_SCHEMES)}")
-    return url
-
-
-def _registry_name(value: object, key: str) -> str:
-    name = _text(value, key)
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"{key} must be of letters, digits, and _ . -")
-    return name
-
-
 def _network(value: object, key: str) -> str:
-    text = _text(value, key)
     try:
-        ipaddress.ip_network(text)
+        return str(value) if ipaddress.ip_network(_text(value, key)) else ""
     except ValueError:
         raise ConfigError(f"{key} must name addresses or networks") from None
-    return text
-
-
-def _encodings(value: object, key: str) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (glob, _codec(codec, f'{key}."{glob}"')) for glob, codec in _mapping(value, key).items()
-    )
 
 
 def _codec(value: object, key: str) -> str:
@@ -435,36 +380,58 @@ def _codec(value: object, key: str) -> str:
         raise ConfigError(f"{key}: {refusal.reason}") from None
 
 
-def _approval_paths(value: object, key: str) -> tuple[tuple[str, Approver], ...]:
-    read = _one_of(*get_args(Approver))
-    return tuple((glob, read(who, f'{key}."{glob}"')) for glob, who in _mapping(value, key).items())
+def _by_glob(read: _Reader) -> _Reader:
+    def pairs(value: object, key: str) -> tuple[tuple[str, Any], ...]:
+        given = _mapping(value, key).items()
+        return tuple((glob, read(item, f'{key}."{glob}"')) for glob, item in given)
+
+    return pairs
 
 
-def _text(value: object, key: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{key} must be a string that is not empty")
-    return value
-
-
-def _list(value: object, key: str) -> list[object]:
-    if not isinstance(value, list):
-        raise ConfigError(f"{key} must be a list of strings")
-    return cast("list[object]", value)
+def _texts(value: object, key: str) -> tuple[str, ...]:
+    return tuple(_text(each, key) for each in _list(value, key))
 
 
 def _one_of(*allowed: str) -> _Reader:
-    def read(value: object, key: str) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            raise ConfigError(f"{key} must be one of {', '.join(allowed)}")
+    return _such(lambda value: value in allowed, f"be one of {', '.join(allowed)}")
+
+
+def _up_to(most: int) -> _Reader:
+    says = f"be a whole number from 1 to {most}"
+    return _such(lambda value: _is_count(value) and 0 < value <= most, says)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _like(pattern: str, says: str) -> _Reader:
+    """Reads a text; a wrong one is not shown, since a URL may contain a password."""
+    read = _such(lambda value: re.fullmatch(pattern, value), says)
+    return lambda value, key: read(_text(value, key), key)
+
+
+def _such(test: Callable[[Any], object], says: str) -> _Reader:
+    """Reads a value that passes the test."""
+
+    def read(value: object, key: str) -> Any:
+        if not test(value):
+            raise ConfigError(f"{key} must {says}")
         return value
 
     return read
 
 
-def _mapping(value: object, key: str) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{key} must be a table")
-    return cast("Mapping[str, object]", value)
+_count = _such(_is_count, "be a whole number, 0 or more")
+_flag = _such(lambda value: isinstance(value, bool), "be true or false")
+_text = _such(lambda value: isinstance(value, str) and value, "be a string that is not empty")
+_list = _such(lambda value: isinstance(value, list), "be a list of strings")
+_mapping = _such(lambda value: isinstance(value, Mapping), "be a table")
+_approval_paths = _by_glob(_one_of(*get_args(Approver)))
+_encodings = _by_glob(_codec)
+_folder_name = _like(r"(?!\.{1,2}$)[^/\\\0]+", "be the name of a folder in the root")
+_registry_name = _like(r"[\w.-]{1,100}", "be of letters, digits, and _ . -")
+_url = _like(r"(redis|rediss|unix)://.*", "begin with one of redis://, rediss://, unix://")
 
 
 def _matches(path: str, glob: str) -> bool:
