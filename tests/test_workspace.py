@@ -13,7 +13,7 @@ import pytest
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.files import Files
-from copydesk.store.protocol import Entry
+from copydesk.store.protocol import DirEntry
 from copydesk.text.relpath import RelPath
 
 LIMIT = 1000
@@ -156,16 +156,16 @@ def test_list_dir(here: Path, workspace: Files) -> None:
     (here / ".copydesk-0123456789ab.tmp").write_bytes(b"under way")
     (here / "中文.md").write_bytes(b"x")
     assert workspace.list_dir(RelPath.parse("."))[1] == (
-        Entry("dir", "dir"),
-        Entry("empty", "file", 0),
-        Entry("f.txt", "file", 12),
-        Entry("fifo", "other"),
-        Entry("link", "symlink", link_target="dir/deep.txt"),
-        Entry("more", "file", LIMIT + 1),
-        Entry("most", "file", LIMIT),
-        Entry("out", "symlink", link_target="../none"),
-        Entry("to_fifo", "symlink", link_target="fifo"),
-        Entry("中文.md", "file", 1),
+        DirEntry("dir", "dir"),
+        DirEntry("empty", "file", 0),
+        DirEntry("f.txt", "file", 12),
+        DirEntry("fifo", "other"),
+        DirEntry("link", "symlink", link_target="dir/deep.txt"),
+        DirEntry("more", "file", LIMIT + 1),
+        DirEntry("most", "file", LIMIT),
+        DirEntry("out", "symlink", link_target="../none"),
+        DirEntry("to_fifo", "symlink", link_target="fifo"),
+        DirEntry("中文.md", "file", 1),
     )
 
 
@@ -177,7 +177,7 @@ def test_names_that_are_not_utf8_are_shown_escaped(here: Path, workspace: Files)
         pytest.skip(f"this file system takes only UTF-8 names: {refused}")
     path = RelPath.parse("dir")
     shown = workspace.list_dir(path)[1][1]
-    assert shown == Entry(r"\xff\xfe", "symlink", link_target=r"\xfe/\xe4")
+    assert shown == DirEntry(r"\xff\xfe", "symlink", link_target=r"\xfe/\xe4")
     assert workspace.similar(path / r"\xff\xf") == (r"\xff\xfe",)
 
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_listed(workspace: Files, path: str, error: type[Refusal]
 def test_a_link_to_a_directory_is_listed(here: Path, workspace: Files) -> None:
     (here / "to_dir").symlink_to("dir")
     real, entries = workspace.list_dir(RelPath.parse("to_dir"))
-    assert (str(real), entries) == ("dir", (Entry("deep.txt", "file", 4),))
+    assert (str(real), entries) == ("dir", (DirEntry("deep.txt", "file", 4),))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from copydesk.desk.visibility import check_look, is_dir
 from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
-from copydesk.store.protocol import Entry
+from copydesk.store.protocol import DirEntry
 from copydesk.store.rg_args import parse_rg_args
 from copydesk.store.rg_process import Rg, find_rg
 from copydesk.store.rg_results import Counts, FoundFiles, Lines, Query, Raw, Snippets
@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 
 __all__ = [
     "Counts",
-    "Entry",
+    "DirEntry",
     "FileSearch",
     "FoundFiles",
     "Lines",
@@ -58,7 +58,7 @@ class FileSearch:
             self._found = find_rg()
         return self._found
 
-    def list_dir(self, member: Member, path: RelPath) -> tuple[Entry, ...]:
+    def list_dir(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
         """The entries of a directory that the member may read.
 
         Links are entries by what they lead to; one out of the workspace has no target.
@@ -108,8 +108,8 @@ class FileSearch:
         return ripgrep.search_raw(self._search(member, watch), pattern, path, args, MOST_ROWS)
 
     def _shown(
-        self, member: Member, entry: Entry, spelled: RelPath, standing: RelPath
-    ) -> Entry | None:
+        self, member: Member, entry: DirEntry, spelled: RelPath, standing: RelPath
+    ) -> DirEntry | None:
         """The entry as the member may see it; `standing` is its real path."""
         if entry.kind != "symlink":
             seen = _visible(member, entry.kind == "dir", spelled, standing)

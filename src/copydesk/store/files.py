@@ -28,9 +28,9 @@ from copydesk.store.contents import (
 from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
 from copydesk.store.paths import MadeParents, Place, Root
 from copydesk.store.protocol import (
+    DirEntry,
     Document,
     Durability,
-    Entry,
     Named,
     OpenFile,
     OpenText,
@@ -106,7 +106,7 @@ _NAMES_COMPARED = 500
 _NAMES_GIVEN = 3
 
 
-def entries(dir_fd: int) -> tuple[Entry, ...]:
+def entries(dir_fd: int) -> tuple[DirEntry, ...]:
     """The entries by name, copydesk's temporary files left out; raises OSError."""
     found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
     return tuple(entry for entry in found if entry is not None)
@@ -128,17 +128,17 @@ def names(dir_fd: int) -> list[bytes]:
     return [name for name in found if not is_temp(name)]
 
 
-def _entry(dir_fd: int, name: bytes) -> Entry | None:
+def _entry(dir_fd: int, name: bytes) -> DirEntry | None:
     try:
         found = _os.lstat(dir_fd, name)
         target = _os.readlink(dir_fd, name) if stat.S_ISLNK(found.st_mode) else None
     except FileNotFoundError:
         return None  # it went away meanwhile
     if target is not None:
-        return Entry(_shown(name), "symlink", link_target=_shown(target))
+        return DirEntry(_shown(name), "symlink", link_target=_shown(target))
     if stat.S_ISREG(found.st_mode):
-        return Entry(_shown(name), "file", size_bytes=found.st_size)
-    return Entry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
+        return DirEntry(_shown(name), "file", size_bytes=found.st_size)
+    return DirEntry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
 
 
 def _shown(name: bytes) -> str:
@@ -324,7 +324,7 @@ class Files(Closing):
         fd, _ = self._root.open_file(path)
         return OpenContent(fd)
 
-    def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[Entry, ...]]:
+    def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[DirEntry, ...]]:
         """The real path of a directory and its entries by name; InvalidPath when it is none.
 
         Temporary files of copydesk are left out.

@@ -134,7 +134,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirEntry:
     """One name of a directory; `size_bytes` of files only, `link_target` of symlinks only.
 
     What is not UTF-8 in `name` or `link_target` is shown as `\\xNN`.

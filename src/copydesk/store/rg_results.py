@@ -68,26 +68,14 @@ class End:
 
 def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
     """The messages of the stream; what follows the last newline is dropped."""
-    held = bytearray()
-    large: _Large | None = None
+    buffer = _PacketBuffer()
     for chunk in chunks:
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
-            if large is not None:
-                yield large.packet(piece)
-                large = None
-            elif len(held) + len(piece) > PACKET_BYTES:
-                yield _Large(held + piece).packet(b"")
-            else:
-                yield Packet(bytes(held + piece) if held else piece, None)
-            held.clear()
-        if large is not None:
-            large.add(rest)
-        else:
-            held += rest
-            if len(held) > PACKET_BYTES:
-                large = _Large(held)
-                held.clear()
+            buffer.add(piece)
+            yield buffer.packet()
+            buffer = _PacketBuffer()
+        buffer.add(rest)
 
 
 def read_path(packet: Packet) -> bytes:
@@ -157,18 +145,21 @@ _STOP = re.compile(rb',"end":(\d+)')
 _LINES = re.compile(rb'"lines":\{"(text|bytes)":"')
 
 
-class _Large:
-    """A message too large to keep: its beginning, and a piece from the mark on."""
+class _PacketBuffer:
+    """A message being received; of a large one the beginning, and a piece from the mark on."""
 
-    def __init__(self, held: bytearray) -> None:
-        self._head = bytes(held[:PIECE_BYTES])
-        self._tail = bytearray()
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail: bytearray | None = None
         self._found = False
-        self.add(bytes(held))
 
     def add(self, piece: bytes) -> None:
-        if len(self._tail) >= PIECE_BYTES and self._found:
-            return
+        if self._tail is None:
+            self._head += piece
+            if len(self._head) <= PACKET_BYTES:
+                return
+            piece, self._tail = bytes(self._head), bytearray()
+            del self._head[PIECE_BYTES:]
         self._tail += piece
         if not self._found:
             at = self._tail.find(_MARK)
@@ -177,9 +168,8 @@ class _Large:
         if self._found:
             del self._tail[PIECE_BYTES:]
 
-    def packet(self, last: bytes) -> Packet:
-        self.add(last)
-        return Packet(self._head, bytes(self._tail))
+    def packet(self) -> Packet:
+        return Packet(bytes(self._head), None if self._tail is None else bytes(self._tail))
 
 
 def _data(packet: Packet) -> _Data:

@@ -1,1 +1,1 @@
-"""What is asked of notes: reading by blocks, diffs of blocks, new documents, taking back."""
+"""Operations on notes: read blocks, apply block diffs, create documents, undo."""

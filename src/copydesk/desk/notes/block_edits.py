@@ -1,4 +1,4 @@
-"""Block diffs: the draft on the notes as they are, and writing its documents all or none."""
+"""Block diffs: a draft on the current notes, and writing all of its documents or none."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from copydesk.text.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What is to be written, and nothing is yet: the changes, and the documents as texts.
+    """Prepared changes that are not written yet, and the documents as texts.
 
     `path` is that of the first document, `documents` are those that change.
     """
@@ -65,7 +65,7 @@ class Ready:
 
     @property
     def nothing(self) -> bool:
-        """Whether a diff comes to nothing: all its blocks read so already."""
+        """Whether a diff changes nothing: its blocks have the new texts already."""
         return self.draft is not None and not self.draft.plan.operations
 
 
@@ -76,7 +76,7 @@ class Planning:
         self._notes = notes
 
     def ready(self, member: Member, request: BlockDiff, operation: Operation = "write") -> Ready:
-        """The diff on the blocks as they are, for who may write them, or only see it.
+        """Plan the diff on the current blocks, for a member with the right to this operation.
 
         Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
         store refuses.
@@ -89,7 +89,7 @@ class Planning:
         raise Failed("read", "the notes are changed by another program again and again")
 
     def prepared(self, member: Member, changes: Sequence[Change], path: RelPath) -> Ready:
-        """Changes on the blocks as they are; `path` is that of the first document."""
+        """Prepare changes of the current blocks; `path` is that of the first document."""
         store = self._notes.store(member)
         found = store.prepare(changes)
         blocks = store.blocks([one for change in changes for one in named(change)])
@@ -99,7 +99,7 @@ class Planning:
     def documents(
         self, prepared: Prepared, paths: Mapping[str, RelPath]
     ) -> tuple[DocumentText, ...]:
-        """What is done to the text of each document that changes; `paths` by those of the store."""
+        """The change of each document's text; `paths` maps the paths of the store."""
         if prepared.files:
             return tuple(
                 DocumentText(edit.path, edit.base, edit.change, edit.created)
@@ -116,7 +116,7 @@ class Planning:
     def _on_blocks_now(
         self, member: Member, hunks: Sequence[BlockHunk], request: BlockDiff, operation: Operation
     ) -> Ready | None:
-        """Once through; None when the notes were changed meanwhile."""
+        """One attempt; None if the notes changed concurrently."""
         home = self._notes.home(member)
         ids = list(dict.fromkeys(hunk.block_id for hunk in hunks))
         there = home.store.blocks(ids)
@@ -136,14 +136,14 @@ class Planning:
         return Ready(prepared, draft.request.path, draft.documents, draft)
 
     def _paths(self, member: Member, blocks: Iterable[NoteBlock]) -> dict[str, RelPath]:
-        """The paths of the blocks' documents, by those of the store."""
+        """The paths of the blocks' documents, by the paths that the store gives them."""
         return {block.path: self._notes.path(member, block) for block in blocks}
 
 
 def tree_of(
     store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
 ) -> BlockTree | None:
-    """The blocks, those around them, and what these hold; None when one went meanwhile.
+    """The blocks with their containers and siblings; None if one was removed meanwhile.
 
     The texts of siblings are read only where a hunk appends to a section, whose
     end they tell: in a long document they are a hundred times what the hunks name.
@@ -185,10 +185,9 @@ def _change(operation: BlockOperation) -> Change:
 
 
 def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
-    """The changes, prepared; of a text that the store does not take, the hunk is told.
+    """Prepare the changes; a refusal of a text names its hunk.
 
-    The store takes them one after the other, so what is too many stays too many:
-    the first that it does not take is found by halves.
+    The store checks them in order, so the first that it refuses is found by bisection.
     """
     changes = changes_of(made)
     try:
@@ -218,7 +217,7 @@ def _same(one: NoteBlock, other: NoteBlock | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BlocksWritten:
-    """What was written, and what the store left: ids by change, none where it could not tell.
+    """What was written, and the ids that each change left.
 
     `edit_ids` are those of the journal, one for each file; none when nothing changed.
     """
@@ -230,7 +229,7 @@ class BlocksWritten:
 
 
 def _nothing() -> None:
-    """Nobody has to be asked, or told."""
+    """The default of a hook: do nothing."""
 
 
 class NotesWriting:
@@ -250,10 +249,9 @@ class NotesWriting:
         still: Callable[[], None] = _nothing,
         then: Callable[[], None] = _nothing,
     ) -> BlocksWritten:
-        """Write what `make` makes of the notes as they are; it is asked again when they move on.
+        """Write what `make` prepares on the current notes; it is called again when they change.
 
-        `still` is called in the turns before anything else and may refuse; `then`
-        after the write, in the turns.
+        Both hooks run under the locks: `still` first, and it may refuse; `then` after the write.
         """
         changed: ContentChanged | None = None
         for _ in range(ATTEMPTS):
@@ -293,7 +291,7 @@ class NotesWriting:
             return made
 
     def _approve(self, job: WriteRequest, ready: Ready) -> None:
-        """Raise where a person has to see all of it first, and has not approved it."""
+        """Raise if the policy wants a person's approval and there is none for these texts."""
         if not ready.documents:
             return
         reals = [self._set.files.resolve(one.path) for one in ready.documents]
@@ -315,7 +313,7 @@ class NotesWriting:
             Rewriting(real, opened.get(real), ((_job(job, one), _revision(one)),))
             for real, one in sorted(documents.items(), key=lambda pair: str(pair[0]))
         ]
-        for each in rewritings:  # with the texts after them recovery can tell what others did
+        for each in rewritings:  # recovery compares files with the texts kept here
             after = each.steps[-1][1].after
             if isinstance(after, Snapshot):
                 self._set.bases.keep(after, each.real)
@@ -333,7 +331,7 @@ class NotesWriting:
     def _opened(
         self, job: WriteRequest, documents: dict[RelPath, DocumentText], held: ExitStack
     ) -> dict[RelPath, OpenText]:
-        """The files that are there, open, as they were prepared on; raises TargetMoved."""
+        """The existing files, opened; raises TargetMoved if one is not what was prepared on."""
         there = [real for real, document in documents.items() if not document.created]
         opened = {real: self._open(real, held) for real in there}
         inodes: dict[tuple[int, int], RelPath] = {}
@@ -360,7 +358,7 @@ class NotesWriting:
         return opened
 
     def _in_store(self, job: WriteRequest, ready: Ready) -> BlocksWritten:
-        """What the store writes by itself: recorded before, and the way back after."""
+        """Let the store write: the entry is journaled before, its undo after."""
         journal = self._set.journal
         check_cancelled()
         edit_id = journal.open(self._entry(job, ready))
@@ -380,7 +378,7 @@ class NotesWriting:
         return BlocksWritten(ready, done, (edit_id,))
 
     def _entry(self, job: WriteRequest, ready: Ready) -> Entry:
-        """The entry of what a store is about to write; it has no file to be judged by."""
+        """The journal entry of a write by a store; recovery has no file to compare."""
         now_ms = self._set.clock()
         before, after = map(_joined, (ready.prepared.before, ready.prepared.after))
         return Entry(
@@ -399,7 +397,7 @@ class NotesWriting:
 
 
 class _Moved(Exception):
-    """The store says that what was prepared on is there no more; nothing was written."""
+    """The blocks changed since they were prepared on; nothing was written."""
 
     def __init__(self, refusal: ContentChanged) -> None:
         super().__init__(str(refusal))
@@ -407,7 +405,7 @@ class _Moved(Exception):
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
-    """The digest that an entry has of the texts of all its documents."""
+    """The digest of the texts of all documents of an entry."""
     return digest_of_texts(_joined(texts))
 
 

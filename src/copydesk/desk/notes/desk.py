@@ -1,4 +1,4 @@
-"""What is asked of notes: read, edit by a diff, append, make documents, take back."""
+"""Operations on notes: read, apply a block diff, append, create documents, undo."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 
 
 class NoteReader:
-    """What one workspace's notes say."""
+    """Reads the notes of one workspace."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
 
     def infos(self, member: Member, ids: Sequence[str]) -> Infos:
-        """What is known of blocks; raises BlockNotFound when there is none of them."""
+        """Facts about blocks; raises BlockNotFound if none of them exists."""
         there = self._notes.store(member).blocks(ids)
         self._notes.check_blocks(member, "read", there.values())
         missing = tuple(one for one in ids if one not in there)
@@ -78,7 +78,7 @@ class NoteReader:
         return Content(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
 
     def notebooks(self, member: Member) -> tuple[Notebook, ...]:
-        """The notebooks that the member may read in."""
+        """The notebooks in which the member may read something."""
         found = self._notes.store(member).notebooks()
         return tuple(one for one in found if self._notes.may_see(member, one.id))
 
@@ -100,7 +100,7 @@ class NoteReader:
         return (block,)
 
     def _page(self, member: Member, block: NoteBlock, slice_text: str) -> Content | None:
-        """A slice of a container in files, where no other text is read; None to read them all."""
+        """A slice of a container in files, read without the other texts; None to read them all."""
         home = self._notes.home(member)
         if not home.in_files or block.kind not in (*CONTAINERS, "h"):
             return None
@@ -140,7 +140,7 @@ class NotesDesk:
         self._writing = NotesWriting(setting, notes)
 
     def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
-        """What a block diff would come to; nothing is written.
+        """What a block diff would change; nothing is written.
 
         Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
         store refuses.
@@ -148,23 +148,23 @@ class NotesDesk:
         return _draft_of(self._planning.ready(member, request))
 
     def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
-        """Make all hunks of a block diff, or none; as `draft`, done."""
+        """Apply all hunks of a block diff, or none; raises as `draft`."""
         job = self._job(member, tool, request.path)
         return _done(self._writing.write(job, lambda: self._planning.ready(member, request)))
 
     def apply(
         self, member: Member, plan: Plan, still: Callable[[], None], then: Callable[[], None]
     ) -> BlockDraft:
-        """Make what was planned, once; `still` and `then` as in `NotesWriting.write`.
+        """Apply a plan once; `still` and `then` as in `NotesWriting.write`.
 
-        Raises ContentChanged where a text that it takes away unnamed is another one.
+        Raises ContentChanged if a block that it deletes or replaces without SEARCH has changed.
         """
         path = plan.request.path
         job = WriteRequest(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
         return _done(self._writing.write(job, lambda: self._planned(member, plan), still, then))
 
     def planned(self, member: Member, plan: Plan) -> BlockDraft:
-        """What a plan comes to on the blocks as they are, for who may read them; as `apply`."""
+        """What a plan changes on the current blocks, for a member who may read them; as `apply`."""
         return _draft_of(self._planned(member, plan, "read"))
 
     def undo(
@@ -203,7 +203,7 @@ class NotesDesk:
     def append(
         self, member: Member, tool: str, markdown: str, kind: Target, target_id: str
     ) -> Written:
-        """Put text at the end of today's note of a notebook, of a document, or of a block.
+        """Append text to today's note of a notebook, to a document, or to a block.
 
         Into a container, behind a leaf, at the end of a heading's section. Raises
         ContentRequired, BlockNotFound, NotebookNotFound, WrongBlockKind.
@@ -226,7 +226,7 @@ class NotesDesk:
         return _written(made, target, made.done.ids[0] if made.done.ids else ())
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> Written:
-        """Today's note of a notebook, made when it is not there, with this text at its end."""
+        """Create today's note of a notebook if it is missing, and append this text."""
 
         def make() -> Ready:
             prepared = self._notes.store(member).prepare_daily_note(box, markdown)
@@ -246,7 +246,7 @@ class NotesDesk:
         anchor_id: str,
         location: Location,
     ) -> Written:
-        """A new document beside another one, below it, or beside the one above it.
+        """Create a document beside another one, below it, or beside its parent.
 
         A slash in the title becomes a hyphen. Raises BlockNotFound,
         WrongBlockKind, and InvalidArgs(`location`) above a top document.
@@ -273,7 +273,7 @@ class NotesDesk:
         return WriteRequest(member, tool, path, (self._set.clock(), tool))
 
     def _planned(self, member: Member, plan: Plan, operation: Operation = "write") -> Ready:
-        """What a plan comes to on the blocks as they are."""
+        """What a plan changes on the current blocks."""
         request = plan.request
         assert isinstance(request, BlockDiff), "others are plans for files"
         ready = self._planning.ready(member, request, operation)
@@ -284,11 +284,11 @@ class NotesDesk:
         return ready
 
     def close(self) -> None:
-        """Let go of the stores."""
+        """Close the stores."""
         self._notes.close()
 
     def _appending(self, member: Member, target_id: str, markdown: str) -> Insert:
-        """Where text goes that is put at the end of a block, as it is now."""
+        """The insertion that appends to a block, as the block is now."""
         store = self._notes.store(member)
         target = store.blocks([target_id]).get(target_id)
         if target is not None and target.kind == "l":
@@ -303,7 +303,7 @@ class NotesDesk:
         return Insert(markdown, "after", target_id)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
-        """What makes a document, or writes in one that is made when it is not there."""
+        """Prepared changes of a new document, or of a daily note."""
         path_of = self._notes.home(member).path_of
         texts = {**prepared.before, **prepared.after}
         paths = {path: path_of(box, path) for path in texts}
@@ -314,7 +314,7 @@ class NotesDesk:
     def _made_document(
         self, member: Member, tool: str, make: Callable[[], Ready], box: str
     ) -> Written:
-        path = make().path  # what cannot be made is refused before anything is recorded
+        path = make().path  # refuse before anything is journaled
         made = self._writing.write(self._job(member, tool, path), make)
         if not made.done.ids:
             raise Failed("tell the id", f"{path} is written, but its ids could not be read")

@@ -1,4 +1,4 @@
-"""The desk of notes, made when it is first asked for: a start without notes imports none of it."""
+"""The notes desk, made on first use: a start without notes imports none of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Later:
-    """The desk of notes, made once. Safe to use from many threads.
+    """Makes the notes desk once. Safe to use from many threads.
 
     `open_home` opens the store that members of a permission see.
     """
@@ -27,7 +27,7 @@ class Later:
 
     @property
     def desk(self) -> NotesDesk:
-        """The desk of notes."""
+        """The notes desk."""
         with self._lock:
             if self._made is None:
                 from copydesk.desk.notes.desk import NotesDesk
@@ -38,7 +38,7 @@ class Later:
             return self._made
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
         with self._lock:
             if self._made is not None:
                 self._made.close()

@@ -1,4 +1,4 @@
-"""The notes of a workspace: their store, who may see what, and what the desk answers about them."""
+"""Access to notes: the open store, the rights of members, and the values that the desk returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from copydesk.text.relpath import RelPath
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A store that is open, and what the desk has to know of it.
+    """An open store, and what the desk has to know about it.
 
     `split` is how it parses a text; `valid` says what can be one of its ids;
     `path_of` gives the path of a document, as access lists and the journal name
@@ -85,7 +85,7 @@ class Notes:
         return member.permission.allows_walk(path) or member.permission.allows_read(path)
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
         with self._lock:
             for home in self._opened.values():
                 home.store.close()
@@ -97,7 +97,7 @@ __all__ = ["Content", "Crumb", "Heading", "Info", "Infos", "NoteBlock", "Noteboo
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What is known of a block without its whole text.
+    """Facts about a block.
 
     `markdown` is the text that stands for it: its own, of a heading that of its
     section, of a document that of all its blocks. `child_count` is None for a
@@ -113,7 +113,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Infos:
-    """What was asked for, in that order, and the ids of which there is no block."""
+    """The blocks asked for, in that order, and the ids without a block."""
 
     found: tuple[Info, ...]
     missing: tuple[str, ...]
@@ -122,7 +122,7 @@ class Infos:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Blocks to be shown: those of a slice, when one was asked for.
+    """Blocks to show: those of a slice, if one was given.
 
     `start` is the index, from 0, of the first of them among all `total`; `after`
     is the id of the block behind the last one, empty at the end.
@@ -137,7 +137,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Notes were written outside of a block diff: the document or block, and the new blocks.
+    """The result of a write other than a block diff: the document or block, and the new blocks.
 
     `edit_ids` are those of the journal. `created`: the document is new.
     """

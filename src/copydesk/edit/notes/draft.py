@@ -1,4 +1,4 @@
-"""A block diff as the texts of documents see it: a draft like any other, of one or of several."""
+"""The draft of a block diff: its changes of the texts of one or several documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, unified
 
 Kind = Literal["UPDATE", "REPLACE", "DELETE", "INSERT_BEFORE", "INSERT_AFTER", "PREPEND", "APPEND"]
-"""What a hunk is to its block, as reports name it."""
+"""The kind of a hunk in reports."""
 
 _KINDS: Mapping[Action, Kind] = {
     "EDIT": "UPDATE",
@@ -36,7 +36,7 @@ _KINDS: Mapping[Action, Kind] = {
 
 
 class DocumentText(NamedTuple):
-    """What is done to the text of one document; `created`: it was not there."""
+    """The change of one document's text; `created`: the document is new."""
 
     path: RelPath
     base: Snapshot
@@ -56,7 +56,7 @@ class DocumentText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HunkMade:
-    """One hunk: its kind, its block, the old text where it is known, the new, ids that came."""
+    """One applied hunk: kind, block, old text if known, new text, new ids."""
 
     kind: Kind
     block_id: str
@@ -70,7 +70,7 @@ _NO_PLAN = BlockPlan((), (), ())
 
 @dataclass(frozen=True)
 class BlockDraft(Draft):
-    """What a block diff comes to. Make one with `block_draft`.
+    """The draft of a block diff, made by `block_draft`.
 
     `documents` are those that change, the first one named first; of several the
     draft itself is of their texts one below the other. Where it was done, `ids`
@@ -89,12 +89,12 @@ class BlockDraft(Draft):
 
     @property
     def old_count(self) -> int:
-        """How many lines differ afterwards, in all documents."""
+        """The number of lines removed, in all documents."""
         return self._counts[1]
 
     @property
     def new_count(self) -> int:
-        """How many lines stand in their place."""
+        """The number of lines added."""
         return self._counts[0]
 
     @property
@@ -106,7 +106,7 @@ class BlockDraft(Draft):
 
     @property
     def reads(self) -> BlockReads:
-        """What a plan of this keeps: the texts that no SEARCH stands for, and the lines."""
+        """What a plan saves: digests of texts that no SEARCH names, and the numbers of lines."""
         blind = {hunk.block_id for hunk in self.plan.hunks if _is_blind(hunk)}
         found = (image for image in self.plan.reads if image.id in blind)
         digests = tuple((image.id, digest_of_texts(image.markdown)) for image in found)
@@ -132,7 +132,7 @@ class BlockDraft(Draft):
         )
 
     def done(self, ids: tuple[tuple[str, ...], ...], edit_ids: tuple[int, ...]) -> BlockDraft:
-        """The same, now that it is done."""
+        """The draft with the results of its write."""
         return replace(self, ids=ids, edit_ids=edit_ids)
 
     @cached_property
@@ -148,7 +148,7 @@ class BlockDraft(Draft):
 def block_draft(
     request: BlockDiff, plan: BlockPlan, documents: Sequence[DocumentText], path: RelPath
 ) -> BlockDraft:
-    """The draft of a plan and what it does to documents; `path` is that of the first one named."""
+    """The draft of a plan and its documents; `path` is that of the first one named."""
     order = tuple(sorted(documents, key=lambda each: each.path != path))
     whole = joined(order) if order else DocumentText(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
     closed = whole.base.line_count == 0 or whole.base.ends_with_newline
@@ -199,7 +199,7 @@ def _closed(text: str) -> bytes:
 
 
 def _is_blind(hunk: BlockHunk) -> bool:
-    """Whether the hunk takes away a text that it does not name."""
+    """Whether the hunk deletes or replaces a text without SEARCH."""
     return hunk.search is None and (hunk.deletes or hunk.rewrites)
 
 
@@ -230,7 +230,7 @@ def _stands(block: Block) -> bool:
 
 def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Iterator[NewText]:
     starts = _first_lines(data, blocks)
-    starts[0] = 0  # what no block is made of goes with the first
+    starts[0] = 0  # leading text that belongs to no block goes to the first
     for block, start, stop in zip(blocks, starts, [*starts[1:], len(lines)], strict=True):
         items = block.children if block.kind == LIST else ()
         within = [start, *_first_lines(data, items)[1:], stop]
@@ -242,7 +242,7 @@ def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Ite
 
 
 def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
-    """The lines, from 0, on which blocks start that stand one after the other."""
+    """The lines, from 0, on which consecutive blocks start."""
     found: list[int] = []
     line = at = 0
     for block in blocks:

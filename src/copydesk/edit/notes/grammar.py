@@ -1,4 +1,4 @@
-"""The text of a block diff: its lines, its hunks, all that is wrong with it, and back to text."""
+"""Parses a block diff: its hunks, or all that is wrong with it."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class BlockHunk:
 
     @property
     def deletes(self) -> bool:
-        """Whether the block is to go."""
+        """Whether the block is deleted."""
         return self.action == "DELETE" or (self.action == "EDIT" and not self.text)
 
     @property
     def rewrites(self) -> bool:
-        """Whether the block is to hold another text."""
+        """Whether the text of the block is replaced."""
         return self.action in ("EDIT", "REPLACE") and not self.deletes
 
 
@@ -77,7 +77,7 @@ def lines_of_hunk(text: str) -> list[str]:
 
 
 def is_blank(line: str) -> bool:
-    """Whether a line holds nothing but blanks and tabs, as Markdown says."""
+    """Whether a line has only blanks and tabs, as in Markdown."""
     return not line.strip(" \t")
 
 
@@ -110,7 +110,7 @@ class DiffMarker:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header line; `wrong` is what is the matter with it, None for a sound one.
+    """A header line; `wrong` is what is wrong with it, None for a valid one.
 
     `plain` headers count wherever one may stand. One that is not could be a line
     of a text as well (`@@ -1,2 +1,2 @@`), and counts only where no text may stand.
@@ -165,7 +165,7 @@ def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
 
 
 def fence_of(line: str) -> tuple[str, str] | None:
-    """The signs of a code fence and what stands after them, if the line is one."""
+    """The signs of a code fence and its info string, if the line is one."""
     found = _FENCE.fullmatch(line)
     return (found["signs"], found["info"].strip(" \t")) if found else None
 
@@ -201,7 +201,7 @@ class _Body:
 
 
 class _Reader:
-    """Lines, how far they are read, and what was found in them."""
+    """A parser: its position, and the hunks and problems found."""
 
     def __init__(self, lines: list[str], valid: Callable[[str], bool]) -> None:
         self.hunks: list[BlockHunk] = []
@@ -244,7 +244,7 @@ class _Reader:
             self._command(header, at)
 
     def _edit(self, header: Header, at: int) -> None:
-        told = header.wrong is not None  # then what is missing after it may be of the same mistake
+        told = header.wrong is not None  # suppress follow-on errors
         self._stray = "UNEXPECTED_TEXT.no_markers"
         if self._skip_blank() and self._is_text(self._at):
             self._text_run(told=told)
@@ -275,7 +275,7 @@ class _Reader:
         while self._at < self._stop and not self._counts(self._at):
             marker = marker_of(self._lines[self._at])
             if marker is not None and marker.part != "middle" and not broken:
-                broken = True  # the lines after it are of the same mistake
+                broken = True  # suppress follow-on errors
                 opens = marker.part == "open"
                 kind: Kind = (
                     "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close"
@@ -286,7 +286,7 @@ class _Reader:
             self._add_text(header, at, content_of_hunk(self._lines[start : self._at]))
 
     def _body(self, size: int) -> _Body:
-        """Read the body whose first marker stands here, of so many signs; leave off behind it."""
+        """Parse the body that opens here with so many signs."""
         at = self._at
         middle: int | None = None
         doubled = False
@@ -310,7 +310,7 @@ class _Reader:
         return self._unclosed(at, size)
 
     def _nested(self, at: int, inner: int, size: int) -> _Body:
-        """A second opening: nested, or of the next hunk when a header stands right before it."""
+        """A second opening marker: nested, or of the next hunk if a header is right before it."""
         above = inner - 1
         while above > at and is_blank(self._lines[above]):
             above -= 1
@@ -331,14 +331,14 @@ class _Reader:
         return self._resume(at, at)
 
     def _resume(self, at: int, after: int) -> _Body:
-        """Go on at the next header, for what may be wrong after it too."""
+        """Continue at the next header, to find later problems too."""
         self._at = after + 1
         while self._at < self._stop and not self._counts(self._at):
             self._at += 1
         return _Body(at)
 
     def _misplaced(self) -> None:
-        """A line that can stand here under no reading."""
+        """A line that is valid under no reading."""
         at = self._at
         if size := self._signs("open"):
             self._wrong(self._orphan, at)
@@ -354,7 +354,7 @@ class _Reader:
             self._text_run()
 
     def _text_run(self, *, told: bool = False) -> None:
-        """Lines of text one after the other, as one problem, if it was not told already."""
+        """Consecutive lines of text, reported as one problem unless `told` already."""
         if not told:
             self._wrong(self._stray, self._at, text=self._lines[self._at])
         while self._at < self._stop and self._is_text(self._at):
@@ -369,18 +369,18 @@ class _Reader:
         return header_of(line, self._valid) is None and marker_of(line) is None
 
     def _counts(self, at: int) -> bool:
-        """Whether a header stands here that counts among lines of text too."""
+        """Whether a header is here that counts among lines of text too."""
         header = header_of(self._lines[at], self._valid)
         return header is not None and header.plain
 
     def _markers_after(self, at: int, size: int) -> Iterator[tuple[int, str]]:
-        """The markers of so many signs below a line: their lines and parts."""
+        """The markers with so many signs below a line: their lines and parts."""
         found = self._markers.get(size, [])
         first = bisect_right(found, at, key=lambda one: one[0])
         return (found[index] for index in range(first, len(found)))
 
     def _signs(self, part: str) -> int:
-        """How many signs the marker here has; 0 where there is none of this part."""
+        """The number of signs of the marker here; 0 if it is not of this part."""
         marker = marker_of(self._lines[self._at]) if self._at < self._stop else None
         return marker.size if marker is not None and marker.part == part else 0
 
@@ -397,7 +397,7 @@ class _Reader:
             self._wrong("EMPTY_CONTENT.text", at, text=self._lines[at])
 
     def _add(self, header: Header, at: int, text: str = "", search: str | None = None) -> None:
-        """A sound hunk; one whose header is wrong was told of already."""
+        """Add a hunk, unless its header was reported."""
         if header.wrong is None:
             self.hunks.append(BlockHunk(header.action, header.block_id, text, search, at + 1))
 

@@ -1,4 +1,4 @@
-"""What a block diff becomes on the blocks as they are: operations, or all that is wrong."""
+"""Plan a block diff on the current blocks: operations, or all that is wrong with it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BlockView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BlockTree:
-    """As much of some documents as a diff needs.
+    """The part of some documents that a diff needs.
 
     `blocks`: those that the diff names and all that are around them; one that is
     not in here does not exist. `children`: the ids in order of what each
@@ -75,7 +75,7 @@ Law: every line that is not blank stands in exactly one piece, as it is written.
 
 @dataclass(frozen=True, slots=True)
 class BlockImage:
-    """A block before or after an operation: all that it is, but for its place.
+    """A block before or after an operation, without its position.
 
     `id` of a new block is a name of its plan, `+1`, `+2` …, which no block can
     have. The markdown of a container is that of all it holds.
@@ -87,7 +87,7 @@ class BlockImage:
 
 
 def image_of(block: BlockView) -> BlockImage:
-    """The block as it is now."""
+    """The image of a current block."""
     return BlockImage(block.id, block.kind, block.markdown)
 
 
@@ -112,7 +112,7 @@ def heading_level(markdown: str) -> int:
 
 
 class Unfit(Exception):
-    """A hunk that cannot be made; `other` is the line of the one that it does not go with."""
+    """A hunk that cannot be applied; `other` is the line of the hunk that it conflicts with."""
 
     def __init__(self, kind: Kind, other: int | None = None) -> None:
         super().__init__(kind)
@@ -121,7 +121,7 @@ class Unfit(Exception):
 
 
 class Claims:
-    """The claims of the hunks so far; a hunk that is refused for another reason has its own too."""
+    """The blocks that the hunks so far claim; a refused hunk keeps its claim."""
 
     def __init__(self, tree: BlockTree) -> None:
         self._tree = tree
@@ -144,7 +144,7 @@ class Claims:
         self._act_inside(around, hunk.line)
 
     def put(self, block_id: str, line: int, *, within: bool) -> None:
-        """Claim that something is put beside a block, or `within` it. Raises Unfit."""
+        """Claim an insertion beside a block, or `within` it. Raises Unfit."""
         around = self._tree.around(block_id)
         for place in (block_id, *around):
             claim = self._written.get(place)
@@ -164,7 +164,7 @@ BlockSide = Literal["before", "after", "first_in", "last_in"]
 
 @dataclass(frozen=True, slots=True)
 class BlockPosition:
-    """Beside a block, or in a container: directly before or after, as the first or the last."""
+    """Directly before or after a block, or first or last in a container."""
 
     side: BlockSide
     anchor: str
@@ -172,7 +172,7 @@ class BlockPosition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateBlock:
-    """Let a block hold another text; its id, its attributes and its place stay.
+    """Replace the text of a block; its id, attributes and position stay.
 
     `lines` of the diff, from 1, are those of the headers that ask for it, here
     and in the other operations; they do not count when operations are compared.
@@ -185,7 +185,7 @@ class UpdateBlock:
 
 @dataclass(frozen=True, slots=True)
 class InsertBlocks:
-    """Make blocks at a place, in this order.
+    """Insert blocks at a position, in this order.
 
     `markdown` is the text of all of them. The anchor is a block that was there before the diff.
     """
@@ -198,7 +198,7 @@ class InsertBlocks:
 
 @dataclass(frozen=True, slots=True)
 class DeleteBlock:
-    """Take a block away, and all that it holds; `place` is where it stood at that moment."""
+    """Delete a block and all that it holds; `place` is its position at that moment."""
 
     place: BlockPosition
     markdown: str
@@ -210,7 +210,7 @@ BlockOperation = UpdateBlock | InsertBlocks | DeleteBlock
 
 
 class Order:
-    """The order of blocks under each parent."""
+    """The blocks under each parent, as linked lists."""
 
     def __init__(self, children: Mapping[str, Sequence[str]]) -> None:
         self._children = children
@@ -264,7 +264,7 @@ class Order:
         return self._first[parent]
 
     def _link(self, parent: str, one: str | None, other: str | None) -> None:
-        """Let `other` follow `one`; None is what is beyond the ends."""
+        """Make `other` the successor of `one`; None is beyond the ends."""
         if one is None:
             self._first[parent] = other
         else:
@@ -277,7 +277,7 @@ class Order:
 
 _TOKENS = re.compile(r"[0-9A-Za-z_]+|[^\s]")
 _WEIGHED = 100_000
-"""Characters that differ, of either side, that are compared word by word; beyond, by line alone."""
+"""The most differing characters of either side that are compared word by word."""
 
 _DIFF_LINES = 24
 _DIFF_CHARACTERS = 2_000
@@ -289,7 +289,7 @@ MismatchReason = Literal["text", "part", "more", "blanks"]
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a SEARCH is not a block's text.
+    """How a SEARCH differs from a block's text.
 
     `reason`: `part` (the block holds it, and more), `more` (it holds the block, and
     more), `blanks` (they differ in white space alone) or `text`. `similarity` in
@@ -304,7 +304,7 @@ class Mismatch:
 
 
 def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
-    """Whether SEARCH holds the block's text; not `strict`: with runs of white space as one blank.
+    """Whether SEARCH is the block's text; not `strict`: with runs of white space as one blank.
 
     Letters are compared as they are: no case is folded, no accent composed.
     """
@@ -314,7 +314,7 @@ def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
 
 
 def find_mismatch(search: str, markdown: str) -> Mismatch:
-    """What differs between a SEARCH and a text that is not the same."""
+    """The differences between a SEARCH and a block's text."""
     sought, have = content_of_hunk(lines_of_hunk(search)), content_of_hunk(lines_of_hunk(markdown))
     mine, theirs = sought.split("\n"), have.split("\n")
     gaps = list(align(mine, theirs).gaps())
@@ -399,9 +399,9 @@ def _cut(line: str, at: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewBlock:
-    """A block that a hunk makes; `pieces` is how many blocks its text is.
+    """A block that a hunk inserts; `pieces` is how many blocks its text has.
 
-    `leans`: it belongs to the block before it, not to the one behind it.
+    `leans`: it is placed relative to the block before it, not to the one behind it.
     """
 
     image: BlockImage
@@ -411,10 +411,10 @@ class NewBlock:
 
 
 class WorkingCopy:
-    """The blocks as the hunks so far leave them.
+    """The blocks after the hunks so far.
 
-    Deleted blocks keep their place in the order, for those that are put beside
-    them; `made` are the new ones by name, in the order in which they were made.
+    Deleted blocks keep their position, for insertions beside them; `made` are the new
+    ones by name, in the order of creation.
     """
 
     def __init__(self, tree: BlockTree, split: SplitText, *, strict: bool) -> None:
@@ -430,7 +430,7 @@ class WorkingCopy:
         self._tails: dict[tuple[str, str], str] = {}  # the last block of this action there
 
     def take(self, hunk: BlockHunk) -> None:
-        """Do what one hunk asks for. Raises Unfit; then only its claim is left."""
+        """Apply one hunk. Raises Unfit; then only its claim is left."""
         if hunk.block_id not in self._tree.blocks:
             raise Unfit("BLOCK_NOT_FOUND")
         if hunk.deletes or hunk.rewrites:
@@ -439,7 +439,7 @@ class WorkingCopy:
             self._put(hunk)
 
     def image(self, block_id: str) -> BlockImage:
-        """A block as it is now."""
+        """The current image of a block."""
         if block_id in self.made:
             return self.made[block_id].image
         if block_id in self.updated:
@@ -482,7 +482,7 @@ class WorkingCopy:
         self._tails[action, target.id] = last
 
     def _spot(self, action: str, target: BlockImage, parent: str) -> str | None:
-        """The block after which a new text comes; None is before all others."""
+        """The block after which a new text is inserted; None for the first place."""
         tail = self._tails.get((action, target.id))
         if action == "BEFORE":
             return self.order.before(parent, target.id)
@@ -515,7 +515,7 @@ class WorkingCopy:
         *,
         leans: bool,
     ) -> str:
-        """New blocks, one at least, one behind the other; the name of the last."""
+        """Insert blocks, one at least; the name of the last."""
         name = ""
         for piece in pieces:
             name = f"+{len(self.made) + 1}"
@@ -527,7 +527,7 @@ class WorkingCopy:
         return name
 
     def _pieces(self, text: str, parent: str) -> list[NewText]:
-        """The blocks of a new text, of a kind that the parent holds; at least one."""
+        """The blocks of a new text, of a kind that the parent can hold; at least one."""
         pieces = list(self._split(text))
         if self.image(parent).kind == "l":
             if any(piece.kind != "l" or not piece.children for piece in pieces):
@@ -541,7 +541,7 @@ class WorkingCopy:
 
 
 _COMPARED = 20
-"""So many mismatches of one diff are told with what differs; all are named."""
+"""The mismatches of one diff that are reported with their differences; all are named."""
 
 _MISMATCH: dict[MismatchReason, Kind] = {
     "text": "CONTENT_MISMATCH.text",
@@ -553,11 +553,10 @@ _MISMATCH: dict[MismatchReason, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """What a diff becomes: the operations in the order to do them.
+    """The operations of a diff, in the order to apply them.
 
-    `reads` are the blocks that the hunks name, as they were before: what the
-    plan relies on. A hunk that none of the operations is for changes nothing,
-    since its block reads so already.
+    `reads` are the blocks that the hunks name, as they were: what the plan relies on. A
+    hunk without an operation changes nothing: its block has the new text already.
     """
 
     hunks: tuple[BlockHunk, ...]
@@ -568,10 +567,10 @@ class BlockPlan:
 def plan_blocks(
     hunks: Sequence[BlockHunk], tree: BlockTree, split: SplitText, *, strict: bool = True
 ) -> BlockPlan:
-    """The plan that makes all hunks; nothing is done.
+    """Plan all hunks; nothing is written.
 
-    `strict` compares white space as it is. Raises BlockDiffRefused with every
-    hunk that cannot be made; the others are judged as if it could. Time is linear
+    `strict` compares white space exactly. Raises BlockDiffRefused with every hunk that
+    cannot be applied; the others are judged as if it could. Time is linear
     in the hunks and in the blocks around them, but for the comparison of texts.
     """
     working = WorkingCopy(tree, split, strict=strict)

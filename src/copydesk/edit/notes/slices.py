@@ -27,7 +27,7 @@ _COUNT = re.compile(r"(?P<sign>[+-])(?P<count>[0-9]{1,18})")
 
 
 def select(text: str, ids: Sequence[str]) -> range:
-    """The indices, from 0, of the blocks that a slice means; `ids` are all blocks in order.
+    """The indices, from 0, of the blocks in a slice; `ids` are all blocks in order.
 
     Raises InvalidSlice.
     """
@@ -79,7 +79,7 @@ class _Slice:
         return range(max(place + 1 - count, 0), place + 1)
 
     def _indexed(self, start: int, stop: int | None) -> range:
-        """Both ends by index; reversed when they are so however many blocks there are."""
+        """Both ends by index; reversed if they are so for any number of blocks."""
         if stop is not None and (start < 0) == (stop < 0) and start >= stop:
             raise self._refusal("reversed")
         first, last = self._first(start), self._last(stop)

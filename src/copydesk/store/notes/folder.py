@@ -36,7 +36,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 
 DAILY = "daily note/%Y/%m/%Y-%m-%d"
-"""Where the note of a day is, as strftime has it."""
+"""The path of a daily note, in the format of strftime."""
 
 _NAME_BYTES = 180
 
@@ -49,7 +49,7 @@ class FolderStore(FolderReader):
 
     `root` is the folder in the workspace `files`, which may be the workspace
     itself; `rules` say what may be read of it. `state` is a folder where ids and
-    the cache are kept. `daily` is where notes of a day go, as strftime has it;
+    the cache are kept. `daily` is the path of daily notes in the format of strftime;
     `today` gives the day by the clock of the machine.
     """
 
@@ -139,7 +139,7 @@ class FolderStore(FolderReader):
         return document.path
 
     def _free(self, folder: RelPath, title: str) -> RelPath:
-        """A file in the folder that is not there."""
+        """A free file name in the folder."""
         names = self._documents.folder.names(folder)
         stem, number = _safe(title), 1
         while True:
@@ -164,7 +164,7 @@ class FolderStore(FolderReader):
 
 
 def _text(path: RelPath, title: str, markdown: str) -> bytes:
-    """What stands in a new file; front matter only where its name does not say the title."""
+    """The text of a new file, with front matter if the title is not its name."""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     while lines and not lines[0].strip():
         del lines[0]
@@ -180,7 +180,7 @@ def _text(path: RelPath, title: str, markdown: str) -> bytes:
 
 
 def _safe(title: str) -> str:
-    """A name of a file that every system takes, and that is not hidden."""
+    """A file name that every system accepts and that is not hidden."""
     name = _UNSAFE.sub("-", title).lstrip(".").strip()
     name = name.encode()[:_NAME_BYTES].decode("utf-8", "ignore").rstrip(". ")
     if not name or _DEVICE.fullmatch(name):

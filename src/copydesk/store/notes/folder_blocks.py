@@ -27,17 +27,17 @@ DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
 _LARGE = 1 << 17
 _WORD = re.compile(r"\w+")
 _LOOKED_AT = 600
-"""A sketch is made of so many characters of a block."""
+"""The characters of a block that its sketch is made of."""
 
 _KEPT = 8
 """Words in a sketch, four hexadecimal digits each."""
 
 _FEW = 6
-"""Of a text of fewer words the sketch is made of three characters each."""
+"""The sketch of a text of fewer words is made of three characters each."""
 
 
 class Fingerprint(NamedTuple):
-    """What is remembered of a block: enough to know it again in another text.
+    """Fingerprint of a block, used to re-identify it after external edits.
 
     `id` is empty for a block that has none yet. `hash` is of its text; of a container, of all
     that is in it; of a document empty. `sketch` tells how like two texts are. `anchor` is the
@@ -52,14 +52,14 @@ class Fingerprint(NamedTuple):
     anchor: str
 
     def row(self, block_id: str) -> Fingerprint:
-        """The same with another id."""
+        """The same fingerprint with another id."""
         return Fingerprint(self.depth, block_id, self.kind, self.hash, self.sketch, self.anchor)
 
 
 def read(
     data: bytes, profile: Profile, newline: bytes | None = None, *, part: bool = False
 ) -> Tree:
-    """The blocks of a text, an empty paragraph where a document or an item has none.
+    """Parse a text; a document or an item without blocks gets an empty paragraph.
 
     `newline` is the terminator of the document that the text is a `part` of.
     """
@@ -77,7 +77,7 @@ def read(
 
 @contextmanager
 def undisturbed(size: int) -> Generator[None]:
-    """Hold the collector of cycles while a large text becomes a great many objects."""
+    """Pause the garbage collector while a large text becomes many objects."""
     paused = size >= _LARGE and gc.isenabled()
     if paused:
         gc.disable()
@@ -93,7 +93,7 @@ def _end(root: Block) -> int:
 
 
 def _nothing(parent: Block, at: int) -> Block:
-    """A paragraph that no byte stands for."""
+    """An empty paragraph, which has no bytes."""
     block = Block()
     block.kind, block.subtype = PARAGRAPH, ""
     block.start = block.stop = block.first = at
@@ -127,7 +127,7 @@ def markdown(tree: Tree, block: Block) -> str:
 
 
 def shown_text(text: str) -> str:
-    """A text for reading: what is no character is spelled out."""
+    """A text to show: a byte that is no UTF-8 is spelled out."""
     if text.isascii():
         return text
     data = text.encode("utf-8", "surrogateescape")
@@ -158,7 +158,7 @@ def title_of(tree: Tree) -> str:
 
 
 def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
-    """Those of a block and of all below it, each before its children, without ids."""
+    """The fingerprints of a block and of all below it, parents first, without ids."""
     order = in_order(top)
     made: list[Fingerprint] = []
     below: list[list[Fingerprint]] = []  # of each depth, the children of the block in the making
@@ -188,7 +188,7 @@ def _hash(data: bytes) -> str:
 
 
 def sketch_of(text: str) -> str:
-    """What is compared to tell how like two texts are."""
+    """A sketch of a text: the smallest hashes of its words, to estimate similarity."""
     part = text[:_LOOKED_AT].casefold()
     words = _WORD.findall(part)
     if len(words) < _FEW:
@@ -208,19 +208,19 @@ def _words(sketch: str) -> list[str]:
 
 
 def likeness(one: str, other: str) -> float:
-    """From 0 to 1, how much of two sketches is the same."""
+    """The similarity of two sketches, 0 to 1."""
     mine, theirs = set(_words(one)), set(_words(other))
     least = sorted(mine | theirs)[:_KEPT]
     return sum(word in mine and word in theirs for word in least) / len(least) if least else 0.0
 
 
 SMALL = 1 << 15
-"""A text of fewer bytes is always changed as a whole."""
+"""A text of fewer bytes is always parsed as a whole."""
 
 
 @dataclass(eq=False)
 class FolderDocument:
-    """One text of a document. `stamp` alone may change, when the text proves to be the same."""
+    """One version of a document. `stamp` alone may change, if the text is still the same."""
 
     path: RelPath
     stamp: Stamp
@@ -237,17 +237,17 @@ class FolderDocument:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The places of blocks in their order, by id."""
+        """The positions of blocks in document order, by id."""
         return {row.id: at for at, row in enumerate(self.rows)}
 
     @cached_property
     def number(self) -> dict[Block, int]:
-        """The places of blocks in their order."""
+        """The positions of blocks in document order."""
         return {block: at for at, block in enumerate(self.order)}
 
     @cached_property
     def title(self) -> str:
-        """What front matter calls it; empty without."""
+        """The title in the front matter; empty without one."""
         return title_of(self.tree)
 
     def block(self, block_id: str) -> Block:
@@ -261,7 +261,7 @@ class FolderDocument:
 
     @cached_property
     def chunks(self) -> Chunks:
-        """The pieces that can be parsed by themselves."""
+        """The chunks that can be parsed by themselves."""
         return Chunks.of(self.tree, SMALL)
 
 
@@ -296,7 +296,7 @@ class Chunks:
 
 
 def top(block: Block) -> Block:
-    """The child of the document that a block is, or is in."""
+    """The top-level block that a block is, or is in."""
     while block.parent is not None and block.parent.parent is not None:
         block = block.parent
     return block
@@ -324,10 +324,9 @@ def _sets(tree: Tree, block: Block) -> bool:
 
 
 def as_stored(old: str, new: str) -> str:
-    """A new text, with the lines of the old one that only look as they do as they really are.
+    """A new text in which lines that were left as they were shown keep their old bytes.
 
-    What is no UTF-8 is shown spelled out; a line that is left as it was shown
-    keeps its bytes.
+    A byte that is no UTF-8 is shown spelled out.
     """
     shown = shown_text(old)
     if shown == old:
@@ -341,7 +340,7 @@ Names = Callable[[Block], str]
 
 @dataclass(eq=False)
 class ReparseWindow:
-    """The pieces [low, high) of a document as changed so far.
+    """The chunks [low, high) of a document as changed so far.
 
     `start` is the byte of the document where they start; `change` is made to
     the bytes that stood there. `ids` of all blocks but front matter.
@@ -383,7 +382,7 @@ def same_blocks(
     tree: Tree,
     ids: dict[Block, str],
 ) -> bool:
-    """Whether blocks are the same, byte for byte; then `ids` has those of the new ones."""
+    """Whether blocks are equal byte for byte; if so, the new ones get their ids in `ids`."""
     if len(old) != len(new):
         return False
     waiting = [(*each, other) for each, other in zip(old, new, strict=True)]
@@ -408,7 +407,7 @@ def same_blocks(
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a change makes of the blocks in `parent`.
+    """The expected effect of a change on the blocks in `parent`.
 
     From index `at` on `removed` are not there any more, and `added` new ones
     are. `kept` is the id that the first of these has, if it is not a new one.
@@ -424,7 +423,7 @@ class Expected:
 def carried(
     region: ReparseWindow, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
 ) -> tuple[dict[Block, str], list[Block]] | None:
-    """The ids after a change, and the blocks it added; None if it did something else."""
+    """The ids after a change, and the added blocks; None if it did not do what was expected."""
     ids: dict[Block, str] = {}
 
     def same(old: Sequence[Block], new: Sequence[Block]) -> bool:

@@ -1,4 +1,4 @@
-"""The documents of a folder, read when they are looked at, with ids that stay."""
+"""The parsed documents of a folder, cached, and the stable ids of their blocks."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _FEW_ROWS = 5000
 _LONG_WAY = 16
 _CANDIDATES = 200
 MOVED = 0.5
-"""So much of a document's texts must be those of another one that it was."""
+"""The share of equal texts from which a document is taken for a moved one."""
 
 _STAYED = 0.2
-"""With less of its texts a document may have become another file."""
+"""The share of equal texts below which a document may have moved to another file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,10 @@ class _Planned:
 
 
 class Ids:
-    """Used by one thread at a time. `now` gives seconds since 1970.
+    """The ids of the blocks of a folder. Used by one thread at a time.
 
-    `elsewhere` gives the file, of those that nothing is known of, that is what a
-    document was. `orphans` are the paths of documents that are known and were not there when
-    it was looked last.
+    `now` gives seconds since 1970. `elsewhere` finds the new file of a moved document.
+    `orphans` are the paths of known documents that were missing at the last scan.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Ids:
     def of(
         self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
     ) -> tuple[Fingerprint, ...]:
-        """The rows of a text with so many blocks; they are kept, if they were not yet."""
+        """The rows of a text with so many blocks; new ones are saved."""
         name = str(path)
         planned = self._planned.get(name)
         if planned is not None and planned.digest == digest and len(planned.rows) == count:
@@ -120,7 +119,7 @@ class Ids:
     def plan(
         self, base: FolderDocument | None, path: RelPath, step: Step, rows: Sequence[Fingerprint]
     ) -> None:
-        """Remember which ids a text will have that is about to be written."""
+        """Save the ids of a text that is about to be written."""
         name = str(path)
         with self._sidecars.held():
             if base is not None:
@@ -130,7 +129,7 @@ class Ids:
         self._index.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
     def made(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> None:
-        """A text that was planned is there."""
+        """Note that a planned text is written."""
         name = str(path)
         self._plan(name, digest, tuple(rows))
         with self._sidecars.held():
@@ -146,7 +145,7 @@ class Ids:
     def _fitting(
         self, name: str, sidecar: Sidecar | None, digest: str, count: int
     ) -> tuple[Fingerprint, ...] | None:
-        """The rows of a text that is known; None for one that is not."""
+        """The rows of a known text; None for another one."""
         sidecar = sidecar or Sidecar(name, "", ())  # of a file that was just made
         rows: tuple[Fingerprint, ...] | None = sidecar.rows
         if sidecar.digest != digest:
@@ -159,13 +158,13 @@ class Ids:
         return rows
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
-        """Keep a sidecar; the turn is held. `first`: its ids would be made again as they are."""
+        """Save a sidecar, under the lock. `first`: its ids could be generated again."""
         seen = self._sidecars.save(sidecar, flush=not first)
         self._index.keep_ids(sidecar.path, plain_ids(sidecar.rows))
         self._index.keep_sidecar(seen, sidecar.path)
 
     def _keep_short(self, name: str, base: FolderDocument) -> None:
-        """See that the sidecar is not many steps behind; the turn is held."""
+        """Bring a sidecar that is many steps behind up to date, under the lock."""
         digest = self._sidecars.digest(name)
         if digest == base.digest:
             return
@@ -179,7 +178,7 @@ class Ids:
                 self._save(Sidecar(name, base.digest, base.rows, past))
 
     def _went(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
-        """Whether what a document was is another file now; then that one has its ids."""
+        """Whether the document has moved to another file, which then gets its ids."""
         texts = texts_of(new)
         if not texts or shared(own, texts) >= _STAYED:
             return False
@@ -194,7 +193,7 @@ class Ids:
     def _was(
         self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
     ) -> Sidecar | None:
-        """What the document was: by its own sidecar, or by one of a file that is gone."""
+        """The sidecar that matches the document: its own, or that of a missing file."""
         texts = texts_of(new)
         best, most = own, shared(own, texts) if own is not None else 0.0
         if most >= MOVED or not (texts or new[0].anchor):
@@ -218,7 +217,7 @@ class Ids:
     def _fresh(
         self, name: str, digest: str, stamp: Stamp | None, count: int
     ) -> Callable[[int], str]:
-        """Makes ids; at first sight (`stamp`) those that any other machine would make."""
+        """A generator of ids; with a `stamp` any machine generates the same."""
         seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
         date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
 
@@ -250,7 +249,7 @@ def path_of(text: str) -> RelPath:
 
 
 def _nowhere(sidecar: Sidecar) -> RelPath | None:
-    """There are no other files."""
+    """The default: no other file."""
     return None
 
 
@@ -260,7 +259,7 @@ def texts_of(new: Sequence[Fingerprint]) -> set[str]:
 
 
 def shared(sidecar: Sidecar, texts: set[str]) -> float:
-    """How much of the texts of two documents is the same, of the one that has more."""
+    """The share of equal texts of two documents, of the larger one."""
     old = {row.hash for row in sidecar.rows[1:] if row.sketch}
     most = max(len(old), len(texts))
     return len(old & texts) / most if most else 0.0
@@ -270,7 +269,7 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def _letters(seed: str) -> str:
-    """Seven letters or digits that a seed stands for."""
+    """Seven letters or digits derived from a seed."""
     data = seed.encode("utf-8", "surrogatepass")
     number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
     found = ""
@@ -281,7 +280,7 @@ def _letters(seed: str) -> str:
 
 
 _HELD_BYTES = 24 << 20
-"""So many bytes of text are kept parsed, and one document at least."""
+"""The bytes of text that are kept parsed; one document at least is."""
 
 _COMPARED = 200
 _LARGE = 1 << 18
@@ -289,9 +288,9 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 class DocumentCache:
-    """Safe to use from many threads. `now` gives seconds since 1970.
+    """The documents of a folder, parsed. Safe to use from many threads.
 
-    `learn_anchors` is called before it is said that nobody knows an id.
+    `learn_anchors` is called before an id is reported as unknown.
     """
 
     def __init__(
@@ -348,7 +347,7 @@ class DocumentCache:
             return held
 
     def try_look(self, path: RelPath) -> FolderDocument | None:
-        """The same, and None too for one that cannot be read."""
+        """The same; None too for a document that cannot be read."""
         try:
             return self.look(path)
         except Refusal:
@@ -375,7 +374,7 @@ class DocumentCache:
             return found.stamp, now, None
         tree = read(found.data, self.profile)
         if len(found.data) >= _LARGE:
-            self._glanced = (now, tree)  # it will be looked at again
+            self._glanced = (now, tree)  # it will be read again
         return found.stamp, now, tree
 
     def find(self, block_id: str) -> FolderDocument:
@@ -389,7 +388,7 @@ class DocumentCache:
             raise self._lost(block_id)
 
     def written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> bool:
-        """Whether the document has the text that was planned; its rows are then those planned."""
+        """Whether the document has the planned text; if so, it has the planned rows."""
         with self.lock:
             try:
                 data = self.folder.files.read(path).data
@@ -408,7 +407,7 @@ class DocumentCache:
             self._drop(next(iter(self._held)))
 
     def _drop(self, path: RelPath) -> FolderDocument | None:
-        """Let go of a document that is held parsed, if it is."""
+        """Drop a document from the cache."""
         held = self._held.pop(path, None)
         if held is not None:
             self._size -= len(held.data)
@@ -424,11 +423,13 @@ class DocumentCache:
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
             rows = self.ids.of(path, digest, tree, stamp, len(order))
             document = FolderDocument(path, stamp, digest, data, tree, rows, order)
-            assert len(document.index) == len(document.number)  # made now, not when it is asked for
+            assert len(document.index) == len(
+                document.number
+            )  # forces the cached properties while the collector is paused
             return document
 
     def _hints(self, block_id: str) -> Iterator[RelPath]:
-        """Where the block may be, the likeliest first."""
+        """The documents that may have the block, the likeliest first."""
         for path, document in list(self._held.items()):
             if block_id in document.index:
                 yield path
@@ -452,7 +453,7 @@ class DocumentCache:
         yield from unknown
 
     def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
-        """The file that nothing is known of and that is, or is much like, what this one is of."""
+        """An unknown file with the text of this sidecar, or much of it."""
         found = self.folder.scan()
         unknown = [path for path in found if self.sidecars.digest(str(path)) is None]
         for path in unknown:
@@ -475,7 +476,7 @@ class DocumentCache:
             return False
 
     def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
-        """Learn what other processes have kept, and which documents are gone."""
+        """Index what other processes have saved, and note which documents are gone."""
         known = self.index.sidecars()
         files = self.sidecars.files()
 
@@ -495,7 +496,7 @@ class DocumentCache:
         self.ids.orphans = paths - there
 
     def _learn(self, name: str, known: Mapping[str, tuple[str, SidecarFile]]) -> str:
-        """Learn the ids in a sidecar, or in the steps beside one; the path of the document."""
+        """Index the ids in a sidecar or a file of steps; the path of the document."""
         if is_rows(name):
             sidecar = self.sidecars.load_file(name)
             if sidecar is None:
@@ -510,7 +511,7 @@ class DocumentCache:
         return path
 
     def _lost(self, block_id: str) -> BlockNotFound:
-        """What is known of a block that is not there."""
+        """The refusal for a missing block, with what is known about it."""
         where = self.index.where(block_id)
         if where is None:
             return BlockNotFound(block_id)
@@ -524,11 +525,11 @@ class DocumentCache:
 
 
 def _nothing() -> None:
-    """Nobody knows of anchors."""
+    """The default: no anchors."""
 
 
 def _near(block_id: str, past: Mapping[str, Tombstone], document: FolderDocument) -> str:
-    """The block that is there now next to where one was."""
+    """The nearest block to a deleted one that exists now."""
     tried: set[str] = set()
     while block_id in past and block_id not in tried:
         tried.add(block_id)

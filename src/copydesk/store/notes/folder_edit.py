@@ -1,4 +1,4 @@
-"""Changes of blocks tried on the documents of a folder: the edits of files, or a refusal."""
+"""A dry run of block changes on the documents of a folder: edits of files, or a refusal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _RUNS_ON = "would become one with what stands beside it, or part of it"
 
 
 class WorkingDocument:
-    """A document and what changes have made of it. `fresh` makes ids."""
+    """A document with the changes so far. `fresh` generates ids."""
 
     def __init__(self, document: FolderDocument, fresh: Callable[[], str]) -> None:
         self.document = document
@@ -62,12 +62,12 @@ class WorkingDocument:
 
     @property
     def change(self) -> ChangeSet:
-        """All changes so far, of the document's bytes."""
+        """All changes so far, as one of the document's bytes."""
         size = len(self.document.data)
         return ChangeSet.of(size, _shifted(self._regions, 0))
 
     def splices(self) -> tuple[Splice, ...]:
-        """What has become of the rows."""
+        """The changes of the rows."""
         document, made = self.document, list[Splice]()
         children, chunks = document.tree.root.children, document.chunks
         for region in self._regions:
@@ -89,7 +89,7 @@ class WorkingDocument:
         return tuple(made)
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
-        """A block as it is now, and all that a change of it can touch; BlockNotFound."""
+        """A block as it is now, and the window that a change of it can affect; BlockNotFound."""
         if block_id == self.document.id:
             raise AssertionError("a document has no region")
         region = self._of(block_id)
@@ -104,7 +104,7 @@ class WorkingDocument:
         return region, region.by_id[block_id]
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
-        """The document, with its first or its last blocks at hand."""
+        """The document, with a window of its first or its last blocks."""
         size = self.document.chunks.size
         at = size - 1 if last else 0
         region = self._region(at, at + 1)
@@ -119,7 +119,7 @@ class WorkingDocument:
     def insert(
         self, region: ReparseWindow, block: Block, where: Where, markdown: str, count: int
     ) -> tuple[str, ...]:
-        """New blocks, so many of them; their ids. InvalidArgs where they would run into others."""
+        """Insert so many blocks; their ids. InvalidArgs if they would merge with others."""
         expected = _expected(block, where, count)
         edit = insertion(region.tree, block, where).edit(markdown)
         added = self._make(region, (edit,), expected)
@@ -128,7 +128,7 @@ class WorkingDocument:
         return added
 
     def update(self, region: ReparseWindow, block: Block, markdown: str) -> None:
-        """Another text for a block; it keeps its id. InvalidArgs as `insert`."""
+        """Replace the text of a block, which keeps its id. InvalidArgs as `insert`."""
         assert block.parent is not None
         name = region.ids[block]
         text = as_stored(raw_markdown(region.tree, block), markdown)
@@ -140,9 +140,9 @@ class WorkingDocument:
             raise InvalidArgs("markdown", _RUNS_ON)
 
     def delete(self, region: ReparseWindow, block: Block) -> None:
-        """Take a block away, with the containers that would be empty then.
+        """Delete a block, and the containers that it leaves empty.
 
-        Two lists that nothing parts any more become one, the first one.
+        Two lists that become adjacent merge into the first one.
         """
         if is_phantom(block):
             region.by_id.pop(region.ids[block])
@@ -164,7 +164,7 @@ class WorkingDocument:
         return name
 
     def _new(self, block: Block) -> str:
-        """An id for a new block: what the text calls it, if nothing else is called so."""
+        """An id for a new block: its anchor in the text if that is free."""
         anchor = block.anchor or ""
         if not is_id(anchor) or anchor in self._used or anchor in self.document.index:
             return self._fresh()
@@ -174,7 +174,7 @@ class WorkingDocument:
     def _make(
         self, region: ReparseWindow, edits: Sequence[Edit], expected: Expected
     ) -> tuple[str, ...] | None:
-        """Make edits of a region; the ids of what was added, None if that is not as expected."""
+        """Make edits in a window; the ids of the added blocks, None if the effect is another."""
         change = ChangeSet.of(len(region.tree.data), edits)
         tree = self._parsed(change.apply(region.tree.data), region.low)
         found = carried(region, tree, expected, self._new)
@@ -192,7 +192,7 @@ class WorkingDocument:
         region.by_id = {name: block for block, name in ids.items()}
 
     def _merge(self, region: ReparseWindow, block: Block, edit: Edit) -> None:
-        """A deletion after which other blocks are one: they are known again by what they hold."""
+        """A deletion that merges other blocks: they are re-identified by their fingerprints."""
         name, shift = region.ids[block], edit.start - block.start
         length, by = edit.stop - edit.start, 1
         size = self.document.chunks.size
@@ -214,7 +214,7 @@ class WorkingDocument:
         self._put(wide, tree, change, ids)
 
     def _guarded(self, region: ReparseWindow, tree: Tree) -> bool:
-        """Whether the first and the last block of a region are still the same in another tree."""
+        """Whether the first and the last block of a window are unchanged in another tree."""
         old, new = region.tree.root.children, tree.root.children
         pairs: list[tuple[Block, Block]] = []
         if region.low:
@@ -230,7 +230,7 @@ class WorkingDocument:
         return [self.document.rows[0]._replace(depth=0), *region.rows()]
 
     def _of(self, block_id: str) -> ReparseWindow:
-        """A region with the block; BlockNotFound."""
+        """A window with the block; BlockNotFound."""
         for region in self._regions:
             if block_id in region.by_id:
                 return region
@@ -238,11 +238,11 @@ class WorkingDocument:
             raise BlockNotFound(block_id)
         chunk = self.document.chunks.of_child(top(self.document.block(block_id)).index)
         if any(region.low <= chunk < region.high for region in self._regions):
-            raise BlockNotFound(block_id, lost=True)  # it was in there
+            raise BlockNotFound(block_id, lost=True)  # an earlier change deleted it
         return self._region(max(chunk - 1, 0), min(chunk + 2, self.document.chunks.size))
 
     def _with_guards(self, region: ReparseWindow, index: int) -> ReparseWindow:
-        """The region, with a block before and one behind the child of this index."""
+        """The window, widened so that a block stands before and behind this child."""
         size = self.document.chunks.size
         low, high = region.low, region.high
         if index == 0 and low > 0:
@@ -252,7 +252,7 @@ class WorkingDocument:
         return region if (low, high) == (region.low, region.high) else self._region(low, high)
 
     def _region(self, low: int, high: int) -> ReparseWindow:
-        """The region of these pieces, with all regions that it meets in one."""
+        """The window of these chunks, merged with the windows that it overlaps."""
         met: list[ReparseWindow] = []
         for one in self._regions:  # in order, and no two of them meet
             if one.low < high and low < one.high:
@@ -271,7 +271,7 @@ class WorkingDocument:
         return made
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
-        """A region of pieces and of regions among them; None if it would have other blocks."""
+        """A window of chunks and of windows among them; None if it would parse differently."""
         document, chunks = self.document, self.document.chunks
         children = document.tree.root.children
         parts: list[bytes] = []
@@ -307,7 +307,7 @@ class WorkingDocument:
 
 
 def _shifted(regions: Iterable[ReparseWindow], by: int) -> list[Edit]:
-    """The edits of regions, of the document's bytes moved by so many."""
+    """The edits of windows, in bytes of the document, shifted."""
     return [
         Edit(edit.start + region.start + by, edit.stop + region.start + by, edit.new)
         for region in regions
@@ -316,7 +316,7 @@ def _shifted(regions: Iterable[ReparseWindow], by: int) -> list[Edit]:
 
 
 def _expected(block: Block, where: Where, count: int) -> Expected:
-    """What new blocks make of the container they come in; one that stands for nothing goes."""
+    """The expected effect of an insertion; it replaces an empty paragraph."""
     if where in ("before", "after"):
         parent = _parent(block)
         if is_phantom(block):
@@ -334,12 +334,12 @@ def _parent(block: Block) -> Block:
 
 
 def _only(block: Block) -> bool:
-    """Whether nothing else that counts is in its container."""
+    """Whether it is the only block in its container."""
     return all(child is block for child in shown(_parent(block)))
 
 
 def _emptied(tree: Tree, block: Block) -> Edit:
-    """Take out the only block of an item or of the document; the item stays."""
+    """Delete the only block of an item or of the document; the item stays."""
     if _parent(block).kind == "d":
         return deletion(tree, block)
     stop = line_stop(tree.data, block.end)
@@ -353,7 +353,7 @@ def _emptied(tree: Tree, block: Block) -> Edit:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """What a file will be: the digest of its bytes, and its rows."""
+    """The digest and the rows that a file will have."""
 
     path: RelPath
     digest: str
@@ -362,7 +362,7 @@ class FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class HeldFiles:
-    """What executing needs: the files to be written, and the ids to be told."""
+    """What `execute` needs: the planned files, and the ids to return."""
 
     plans: tuple[FilePlan, ...]
     ids: tuple[tuple[str, ...], ...]
@@ -371,7 +371,7 @@ class HeldFiles:
 def dry_run(
     documents: DocumentCache, changes: Sequence[Change], fresh: Callable[[], str]
 ) -> Prepared:
-    """The changes, checked; raises the refusal of the first that cannot be made."""
+    """Check the changes; raises the refusal of the first that cannot be made."""
     trial = _FolderDryRun(documents, fresh)
     ids = tuple(trial.take(change) for change in changes)
     before: dict[str, str] = {}
@@ -462,7 +462,7 @@ class _FolderDryRun:
         return ()
 
     def _block(self, block_id: str, over: str) -> tuple[WorkingDocument, ReparseWindow, Block]:
-        """A block that is no document, and is what the change is made for."""
+        """The block to change; WrongBlockKind for a document, BlockChanged if not as in `over`."""
         working = self._working(block_id)
         if block_id == working.document.id:
             raise WrongBlockKind(block_id, "d", "block")
@@ -486,7 +486,7 @@ class _FolderDryRun:
             working = WorkingDocument(document, self._fresh)
             self.workings[document.path] = working
         elif working.document is not document:
-            raise BlockNotFound(block_id)  # the file changed while the changes were looked at
+            raise BlockNotFound(block_id)  # the file changed during the dry run
         return working
 
 

@@ -1,4 +1,4 @@
-"""Which documents a folder holds, and a cache of where ids are and what texts hold."""
+"""The documents of a folder, and an index of ids and texts in SQLite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of the workspace that is a notebook, as one member may see it."""
+    """A folder of the workspace that is a notebook, as one member sees it."""
 
     files: Files
     root: RelPath
@@ -52,7 +52,7 @@ class Folder:
         return MappingProxyType(dict(sorted(found.items())))
 
     def stamp(self, path: RelPath) -> Stamp | None:
-        """The stamp of a document; None for a file that is none, or may not be read."""
+        """The stamp of a document; None for another file, or one that may not be read."""
         if not self.root.covers(path) or not is_document(path) or self._hidden(path):
             return None
         try:
@@ -62,7 +62,7 @@ class Folder:
         return stamp if self.rules.allows_read(real) and self.rules.allows_read(path) else None
 
     def gone(self, path: RelPath) -> bool:
-        """Whether nothing is there any more, neither a file to read nor another one."""
+        """Whether nothing exists at the path any more."""
         try:
             self.files.stat(path)
         except FileNotFound:
@@ -72,7 +72,7 @@ class Folder:
         return False
 
     def parent(self, path: RelPath) -> RelPath | None:
-        """The document below which one stands; None at the top, or in a folder without one."""
+        """The parent document; None at the top, or in a folder without one."""
         above = path.parent
         if above == self.root or not self.root.covers(above):
             return None
@@ -87,7 +87,7 @@ class Folder:
         return RelPath((*path.parts[:-1], stem(path)))
 
     def names(self, path: RelPath) -> frozenset[str]:
-        """The names in a folder, case folded; none when it is not there."""
+        """The names in a folder, case folded; empty if it is missing."""
         try:
             _, entries = self.files.list_dir(path)
         except Refusal:
@@ -95,7 +95,7 @@ class Folder:
         return frozenset(entry.name.casefold() for entry in entries)
 
     def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
-        """What stands in a directory that is looked at for the first time."""
+        """The entries of a directory that was not scanned yet."""
         if not self.rules.allows_walk(path) and path != self.root:
             return
         try:
@@ -118,7 +118,7 @@ class Folder:
         reals: set[RelPath],
         seen: set[RelPath],
     ) -> None:
-        """Take in what a link leads to, unless it is in the notebook by itself."""
+        """Scan the target of a link, unless it is in the notebook anyway."""
         try:
             real = self.files.resolve(path)
         except Refusal:
@@ -184,7 +184,7 @@ Statement = tuple[str, Sequence[tuple[object, ...]]]
 
 
 class IndexedText(NamedTuple):
-    """A leaf, a heading or a document for a search; `at` is its place in the order of blocks."""
+    """A leaf, a heading or a document to search; `at` is its position in document order."""
 
     at: int
     rank: int
@@ -193,7 +193,7 @@ class IndexedText(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """The state of a file when its texts were taken."""
+    """The state of a file when it was indexed."""
 
     stamp: tuple[int, int, int, int, int]
     settled: bool
@@ -201,7 +201,7 @@ class Indexed(NamedTuple):
 
 
 def stamp_key(stamp: Stamp) -> tuple[int, int, int, int, int]:
-    """What of a stamp is kept."""
+    """The part of a stamp that is saved."""
     return stamp.dev, stamp.ino, stamp.size, stamp.mtime_ns, stamp.ctime_ns
 
 
@@ -214,14 +214,14 @@ class NotesIndex:
         self._connection: sqlite3.Connection | None = None
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
     def indexed(self) -> dict[str, Indexed]:
-        """The documents whose texts are here, by path."""
+        """The indexed documents, by path."""
         rows = self._rows(
             "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest FROM documents"
         )
@@ -238,7 +238,7 @@ class NotesIndex:
         texts: Iterable[IndexedText] | None,
         anchors: Iterable[str],
     ) -> None:
-        """Keep the texts of a document; with None they are those that are kept."""
+        """Index a document; without texts those of before stay."""
         row = (path, *stamp_key(stamp), stamp.settled, digest)
         changes: list[Statement] = [
             ("REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row])
@@ -253,19 +253,19 @@ class NotesIndex:
         self._change(*changes)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """The texts of documents that are no more."""
+        """Remove documents."""
         gone = [(path,) for path in paths]
         tables = ("documents", "texts", "anchors")
         self._change(*((f"DELETE FROM {table} WHERE path = ?", gone) for table in tables))
 
     def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Where texts are that hold all of the words, which are case folded; the best first."""
+        """The places of texts with all of the words, which are case folded; the best first."""
         where = " AND ".join("instr(folded, ?)" for _ in words)
         sql = f"SELECT path, at FROM texts WHERE {where} ORDER BY rank, length, path, at"
         yield from self._rows(sql, words)
 
     def anchored(self, block_id: str) -> list[str]:
-        """The documents whose text names a block so."""
+        """The documents with this anchor in their text."""
         rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
         return [path for (path,) in rows]
 
@@ -275,12 +275,12 @@ class NotesIndex:
         return str(rows[0][0]) if rows else None
 
     def keep_ids(self, path: str, ids: Iterable[str]) -> None:
-        """Blocks that are in a document, or were."""
+        """Add ids of a document."""
         rows = [(block_id, path) for block_id in ids]
         self.together(lambda: self._change(("REPLACE INTO ids VALUES (?, ?)", rows)))
 
     def of_others(self, path: str, ids: Sequence[str]) -> dict[str, str]:
-        """Those of the ids that blocks of other documents have, or had, with their paths."""
+        """The ids among these that belong, or belonged, to other documents, with their paths."""
         found: dict[str, str] = {}
         for start in range(0, len(ids), _ASKED):
             part = ids[start : start + _ASKED]
@@ -290,21 +290,21 @@ class NotesIndex:
         return found
 
     def sidecars(self) -> dict[str, tuple[str, SidecarFile]]:
-        """The sidecars whose ids are here, by file name: the path of the document, the file."""
+        """The indexed sidecars, by file name: the path of the document, the file."""
         rows = self._rows("SELECT name, path, size, mtime_ns FROM sidecars")
         return {name: (path, SidecarFile(name, size, mtime)) for name, path, size, mtime in rows}
 
     def keep_sidecar(self, seen: SidecarFile, path: str) -> None:
-        """The ids of a sidecar are here."""
+        """Note that a sidecar is indexed."""
         row = (seen.name, path, seen.size, seen.mtime_ns)
         self._change(("REPLACE INTO sidecars VALUES (?, ?, ?, ?)", [row]))
 
     def drop_sidecars(self, names: Iterable[str]) -> None:
-        """Sidecars that are no more."""
+        """Remove sidecars."""
         self._change(("DELETE FROM sidecars WHERE name = ?", [(name,) for name in names]))
 
     def together(self, work: Callable[[], Answer]) -> Answer:
-        """Do the work as one transaction, which is faster."""
+        """Do the work in one transaction, which is faster."""
         with self._lock:
             connection = self._open()
             if connection.in_transaction:
@@ -331,7 +331,7 @@ class NotesIndex:
         self._try(change)
 
     def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """The answer; of a new cache where this one fails, of one in memory where none can be."""
+        """Ask; a file that fails is made anew, or else a database in memory."""
         with self._lock:
             for remove in (False, True):
                 try:

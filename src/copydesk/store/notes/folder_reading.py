@@ -50,7 +50,7 @@ _MARK = re.compile(r"(?:\A|\s)\^[A-Za-z0-9-]+\s*\Z")
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 _AT_ONCE = 100
-"""So many documents are put in the index in one transaction."""
+"""Documents indexed in one transaction."""
 
 
 Of = TypeVar("Of", bound="FolderReader")
@@ -61,7 +61,7 @@ Answer = TypeVar("Answer")
 def locked(
     method: Callable[Concatenate[Of, Arguments], Answer],
 ) -> Callable[Concatenate[Of, Arguments], Answer]:
-    """Let one thread at a time be in these methods of a folder."""
+    """A method that runs under the folder's lock."""
 
     @wraps(method)
     def alone(self: Of, /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
@@ -180,7 +180,7 @@ class FolderReader:
         return tuple(found)
 
     def _found(self, path: RelPath, at: int, words: Iterable[str]) -> NoteBlock | None:
-        """The block in a place, if it holds the words."""
+        """The block at a position, if it has the words."""
         document = self._documents.try_look(path)
         if document is None or at >= len(document.order):
             return None
@@ -189,7 +189,7 @@ class FolderReader:
         return block if all(word in there for word in words) else None
 
     def _update_index(self) -> None:
-        """Make the index hold what the files hold."""
+        """Bring the index up to date."""
         documents = self._documents
         with documents.lock:
             now = documents.scan()
@@ -227,7 +227,7 @@ class FolderReader:
             raise NotebookNotFound(box)
 
     def _above(self, document: FolderDocument) -> list[FolderDocument]:
-        """The documents above one, from the top."""
+        """The ancestors of a document, from the top."""
         found: list[FolderDocument] = []
         path = self._documents.folder.parent(document.path)
         while path is not None:
@@ -238,7 +238,7 @@ class FolderReader:
         return found[::-1]
 
     def _hpath(self, document: FolderDocument) -> str:
-        """The titles on the way to a document; a folder without one gives its name."""
+        """The path of titles of a document; a folder without a document gives its name."""
         names = [_title(document)]
         root, at = self._documents.folder.root, document.path.parent
         path = document.path
@@ -285,7 +285,7 @@ class FolderReader:
 
 
 def _inside(block: Node) -> Sequence[Node]:
-    """What a container holds, or the section of a heading."""
+    """The children of a container, or the section of a heading."""
     return section(block) if block.level else tuple(shown(block))
 
 
@@ -294,7 +294,7 @@ def _title(document: FolderDocument) -> str:
 
 
 def content(tree: Tree, node: Node) -> str:
-    """What a person reads of a block: its text without the signs of Markdown."""
+    """The text of a block without the signs of Markdown."""
     return _read(markdown(tree, node), node)
 
 
@@ -349,7 +349,7 @@ def _attributes(tree: Tree, node: Node) -> dict[str, str]:
 
 
 def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:
-    """What can be found in a document."""
+    """The searchable texts of a document."""
     for at, (_, node) in enumerate(in_order(tree.root)):
         if node.kind == DOCUMENT:
             yield IndexedText(at, 0, len(title), _folded(title, ""))
@@ -360,6 +360,6 @@ def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:
 
 
 def _folded(text: str, source: str) -> str:
-    """What words are sought in."""
+    """The text that words are searched in."""
     both = text if source == text else f"{text}\n{source}"
     return both.casefold().replace("\0", " ")

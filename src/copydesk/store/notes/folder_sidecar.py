@@ -1,4 +1,4 @@
-"""The ids of a notebook's blocks, one file a document in the state folder."""
+"""Sidecars: the ids of a notebook's blocks, in one file per document in the state folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from copydesk.text.diff import align
 _LIKE = 0.5
 _LIKE_IN_PLACE = 0.25
 _COMPARED = 40_000
-"""So many pairs of texts are compared in one container, no more."""
+"""The most pairs of texts that are compared in one container."""
 
 _HOLDS = frozenset(("d", "l", "i", "b", "s", "callout", "footnote"))
 
@@ -34,7 +34,7 @@ MOST_PAST = 1000
 
 
 class Tombstone(NamedTuple):
-    """A text that an id had once. `near` is the block that stood beside it, if the id is lost."""
+    """A former text of an id. `near` is the block that was beside it, if the id is gone."""
 
     id: str
     kind: str
@@ -44,7 +44,7 @@ class Tombstone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recognized:
-    """The rows of the new text, and what has been."""
+    """The rows of the new text, and the tombstones."""
 
     rows: tuple[Fingerprint, ...]
     past: tuple[Tombstone, ...]
@@ -57,9 +57,10 @@ def know(
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
 ) -> Recognized:
-    """The new blocks with their ids; `fresh` makes one for a block by its place in the order.
+    """Re-identify blocks: give the new ones the ids of the old ones that they are.
 
-    `taken` says whether an id is one of another document.
+    `fresh` generates an id for a block by its position; `taken` says whether another
+    document has an id.
     """
     matching = _Matching(old, new)
     matching.run()
@@ -79,7 +80,7 @@ def know(
 def with_past(
     past: Sequence[Tombstone], old: Sequence[Fingerprint], new: Sequence[Fingerprint]
 ) -> tuple[Tombstone, ...]:
-    """What has been, with all texts of the old rows that the new ones do not have."""
+    """The tombstones, with all texts of the old rows that the new ones do not have."""
     now = {row.id: row for row in new}
     gone: list[Tombstone] = []
     parents: list[str] = []
@@ -159,7 +160,7 @@ class _Matching:
         self._moved(range(len(self._old_rows)), range(len(self._new_rows)))
 
     def ids(self, past: Sequence[Tombstone], taken: Callable[[str], bool]) -> list[str]:
-        """The id of each new block, empty where a new one is needed."""
+        """The id of each new block; empty where one has to be generated."""
         alive = {row.id for at, row in enumerate(self._old_rows) if at in self._new_of}
         ids = [
             self._old_rows[self._old_of[at]].id if at in self._old_of else ""
@@ -172,7 +173,7 @@ class _Matching:
         index = {row.id: at for at, row in enumerate(self._old_rows)}
         for at, sign in enumerate(self._new_rows):
             if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
-                ids[at] = sign.anchor  # what the text says wins over all
+                ids[at] = sign.anchor  # an anchor in the text wins
                 alive.add(sign.anchor)
             if ids[at]:
                 continue
@@ -191,7 +192,7 @@ class _Matching:
             self._new_of[old], self._old_of[new] = new, old
 
     def _whole(self, old: int, new: int) -> None:
-        """Two equal blocks, and so all that is in them."""
+        """Pair two equal blocks, and all that is in them."""
         size = self._old.stops[old] - old
         if size == self._new.stops[new] - new:
             for offset in range(size):
@@ -216,14 +217,14 @@ class _Matching:
         return [at for at in self._new.children[parent] if at not in self._old_of]
 
     def _equal(self, old: list[int], new: list[int]) -> None:
-        """Equal blocks of one container: in their order as far as may be, then those that moved."""
+        """Pair equal blocks of one container: those in order, then those that moved."""
         for run in align([*map(self._old.key, old)], [*map(self._new.key, new)]).runs:
             for at in range(run.length):
                 self._whole(old[run.base_start + at], new[run.now_start + at])
         self._moved(old, new)
 
     def _moved(self, old: Sequence[int], new: Sequence[int]) -> None:
-        """Equal blocks wherever they are, the first with the first."""
+        """Pair equal blocks wherever they are, the first with the first."""
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         for at in reversed(old):
             if at not in self._new_of:
@@ -238,7 +239,7 @@ class _Matching:
                     self._whole(free.pop(), at)
 
     def _containers(self, old: int, new: int) -> None:
-        """Containers that hold some of the same texts, or like ones."""
+        """Pair containers with some equal texts, or similar ones."""
         mine = [at for at in self._free_old(old) if self._old_rows[at].kind in _HOLDS]
         theirs = [at for at in self._free_new(new) if self._new_rows[at].kind in _HOLDS]
         old_texts = {at: self._old.leaves(at) for at in mine}
@@ -256,7 +257,7 @@ class _Matching:
     def _likely(
         self, mine: list[int], theirs: list[int], score: Callable[[int, int], float]
     ) -> Iterator[tuple[int, int]]:
-        """The pairs that are like enough, the likest first."""
+        """The pairs that are similar enough, the most similar first."""
         scores: list[tuple[float, int, int]] = []
         if len(mine) * len(theirs) <= _COMPARED:
             for one, other in product(mine, theirs):
@@ -269,7 +270,7 @@ class _Matching:
         return likeness(self._old_rows[one].sketch, self._new_rows[other].sketch)
 
     def _in_place(self, one: int, other: int) -> bool:
-        """Whether two blocks stand behind the same one, or before the same one."""
+        """Whether two blocks have the same previous or next block."""
         mine = self._old.children[self._old.parent[one]]
         theirs = self._new.children[self._new.parent[other]]
         at, place = bisect_left(mine, one), bisect_left(theirs, other)
@@ -282,7 +283,7 @@ class _Matching:
         return before or self._new_of.get(mine[at + 1]) == theirs[place + 1]
 
     def _like(self, ids: list[str], alive: set[str]) -> None:
-        """Texts that are like one that was there, in the container where it was."""
+        """Pair texts with similar ones of the same container."""
         for old, new in self._pairs:
             mine = [at for at in self._free_old(old) if self._old_rows[at].kind not in _HOLDS]
             theirs = [
@@ -305,7 +306,7 @@ _MOST_STEP_BYTES = 1 << 20
 
 
 class Splice(NamedTuple):
-    """Rows that stand in the place of others, from row `at` on (0-based, of the older text)."""
+    """A replacement of rows from row `at` on (0-based, of the older text)."""
 
     at: int
     old: tuple[Fingerprint, ...]
@@ -313,14 +314,14 @@ class Splice(NamedTuple):
 
 
 class Step(NamedTuple):
-    """From the rows of one text to those of another; the splices are in order."""
+    """The change from the rows of one text to those of another; the splices are in order."""
 
     before: str
     after: str
     splices: tuple[Splice, ...]
 
     def back(self) -> Step:
-        """The other way round."""
+        """The inverse."""
         shift, splices = 0, list[Splice]()
         for at, old, new in self.splices:
             splices.append(Splice(at + shift, new, old))
@@ -328,7 +329,7 @@ class Step(NamedTuple):
         return Step(self.after, self.before, tuple(splices))
 
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
-        """The rows after it; None for rows that it was not made of."""
+        """Apply to rows; None for rows that it does not fit."""
         made: list[Fingerprint] = []
         at = 0
         for splice in self.splices:
@@ -343,7 +344,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """The rows of a document's text with this digest, and what has been."""
+    """The rows of a document's text with this digest, and the tombstones."""
 
     path: str
     digest: str
@@ -369,34 +370,34 @@ class Sidecars:
         self._locks = FileLocks(home.folder("locks"))
 
     def cache_path(self, of: str) -> str:
-        """Where the cache is of those who may see the same, on this machine.
+        """The path of the cache of this machine for members with the same rights.
 
-        The folder may be that of several: SQLite must not be shared by machines.
+        Machines may share the folder, and must not share a SQLite file.
         """
         return self._home.path(f"cache-{of}-{name_of(platform.node())[:8]}.sqlite")
 
     def close(self) -> None:
-        """Let go of the locks."""
+        """Close the locks."""
         self._locks.close()
 
     def held(self) -> AbstractContextManager[None]:
-        """The turn of one process: who writes a sidecar has it."""
+        """The lock among processes for writing sidecars."""
         return self._locks.hold("ids")
 
     def notebook(self, fresh: str) -> str:
-        """The id of the notebook, `fresh` if it has none yet."""
+        """The id of the notebook; `fresh` is saved if it has none yet."""
         path = self._home.path("notebook.json")
         with self.held():
             found = _json(path)
             try:
                 return valid(found["id"])
             except (KeyError, TypeError, InvalidBlockId):
-                pass  # there is none yet
+                pass  # none yet
             _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
             return fresh
 
     def load(self, path: str) -> Sidecar | None:
-        """What is known of a document; None for nothing, or nothing that can be read."""
+        """The sidecar of a document; None if there is none that can be read."""
         return self.load_file(f"{name_of(path)}.json")
 
     def load_file(self, name: str) -> Sidecar | None:
@@ -414,7 +415,7 @@ class Sidecars:
         return sidecar if len(ids) == len(rows) else None
 
     def digest(self, path: str) -> str | None:
-        """The digest of the text whose rows are kept; None if nothing is."""
+        """The digest of the text whose rows are saved; None without a sidecar."""
         try:
             with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
                 first = file.readline()
@@ -424,7 +425,7 @@ class Sidecars:
         return found[1] if found is not None else None
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> SidecarFile:
-        """Write a sidecar; its turn is held. `flush` it if its ids could not be made again."""
+        """Write a sidecar, under the lock. `flush` it if its ids could not be generated again."""
         rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in sidecar.rows)
         past = ",\n".join(json.dumps(each) for each in sidecar.past)
         path = json.dumps(sidecar.path)
@@ -438,18 +439,18 @@ class Sidecars:
         return SidecarFile(os.path.basename(name), now.st_size, now.st_mtime_ns)
 
     def drop(self, path: str) -> None:
-        """Remove what is kept for a document that has another path now."""
+        """Remove the files of a document that has another path now."""
         for kind in ("json", "steps"):
             with suppress(FileNotFoundError):
                 os.unlink(self._file(path, kind))
 
     def rename(self, old: str, new: str) -> None:
-        """Keep the steps of a document under its new path."""
+        """Move the steps of a document to its new path."""
         with suppress(FileNotFoundError):
             os.replace(self._file(old, "steps"), self._file(new, "steps"))
 
     def add(self, path: str, step: Step) -> None:
-        """Remember a step; its turn is held."""
+        """Save a step, under the lock."""
         line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False) + "\n"
         name = self._file(path, "steps")
         lines = [*_lines(name), line][-_MOST_STEPS:]
@@ -462,14 +463,14 @@ class Sidecars:
         _write(name, "".join(lines), flush=False)
 
     def steps(self, path: str) -> Iterator[Step]:
-        """All steps that are remembered of a document, the latest last."""
+        """The saved steps of a document, the latest last."""
         for line in _lines(self._file(path, "steps")):
             step = _step(line)
             if step is not None:
                 yield step
 
     def way(self, path: str, before: str, after: str) -> list[Step]:
-        """The steps that lead from the rows of one text to those of another; none if none do."""
+        """The steps from the rows of one text to those of another; empty if there is no path."""
         ways: dict[str, list[Step]] = defaultdict(list)
         for step in self.steps(path):
             ways[step.before].append(step)
@@ -486,7 +487,7 @@ class Sidecars:
         return reached.get(after, [])
 
     def files(self) -> dict[str, SidecarFile]:
-        """The files of sidecars and of steps there are, by name."""
+        """The existing files of sidecars and of steps, by name."""
         found: dict[str, SidecarFile] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
@@ -511,14 +512,14 @@ def rows_beside(name: str) -> str:
 
 
 def name_of(path: str) -> str:
-    """What stands for a path where a path cannot stand."""
+    """A file name for a path."""
     return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def rows_as_step(
     before: str, old: Sequence[Fingerprint], after: str, new: Sequence[Fingerprint], most: int
 ) -> Step | None:
-    """The step between two texts, as one splice; None when it is of more rows than `most`."""
+    """The step between two texts, as one splice; None if it has more rows than `most`."""
     start, old_stop, new_stop = 0, len(old), len(new)
     while start < min(old_stop, new_stop) and old[start] == new[start]:
         start += 1
@@ -570,7 +571,7 @@ def _json(path: str) -> Any:
 
 
 def _write(path: str, text: str, *, flush: bool) -> None:
-    """Put a file in the place of another, whole."""
+    """Write a file atomically."""
     temp = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         with open(temp, "x", encoding="utf-8", newline="\n") as file:

@@ -67,12 +67,12 @@ _BREADCRUMB = "/api/block/getBlockBreadcrumb"
 _TAG = re.compile(r"<[^<>]*>")
 
 _SPARE = 4
-"""So many times more rows are asked for than blocks: the index may name what is gone."""
+"""Rows asked for per block wanted: the index may name blocks that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to be made. `above` is the path below which it has to stand."""
+    """A document to create. `above` is the path of its parent."""
 
     id: str
     box: str
@@ -83,13 +83,13 @@ class NewDocument:
 
     @property
     def path(self) -> str:
-        """Where it has to stand."""
+        """The path that it has to get."""
         return f"{self.above}/{self.id}.sy"
 
 
 @dataclass(frozen=True, slots=True)
 class NewDailyNote:
-    """Today's note, to be made if it is not there, and a text to be put at its end."""
+    """Today's note, to create if it is missing, and a text to append."""
 
     box: str
     markdown: str
@@ -150,7 +150,7 @@ class KernelStore:
                     held = self._kernel.children(parent)
                     rows_of[parent] = {child.id: child for child in held}
                 if block_id not in rows_of[parent]:
-                    continue  # it went meanwhile
+                    continue  # removed meanwhile
                 child = rows_of[parent][block_id]
             attributes = self._kernel.attributes(block_id)
             found[block_id] = places.block(child, standing, attributes)
@@ -262,7 +262,7 @@ class KernelStore:
         self._kernel.close()
 
     def _make_document(self, new: NewDocument) -> ChangesDone:
-        """Make a document that was prepared."""
+        """Create a prepared document."""
         problem = named = ""
         try:
             named = self._kernel.create_document(
@@ -283,7 +283,7 @@ class KernelStore:
             raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
     def _made(self, new: NewDocument, named: str, problem: str) -> None:
-        """See that the new document is what was asked for; else it is taken away again."""
+        """Check the new document; remove it if it is not as asked for."""
         there = settled(self._kernel, self._pause, lambda: self.blocks([new.id]), bool)
         if new.id not in there:
             if named and self.blocks([named]):
@@ -308,7 +308,7 @@ class KernelStore:
         raise NotesRolledBack(0, new.id, problem or fault)
 
     def _fault(self, made: NoteBlock, markdown: str) -> str:
-        """What is wrong with what a new document holds."""
+        """What is wrong with the content of a new document; empty if nothing is."""
         if made.kind != "d":
             return f"it is {made.kind or 'of no kind'}"
         wanted, there = self._split(markdown), self._kernel.children(made.id)
@@ -317,7 +317,7 @@ class KernelStore:
         return differing(markdown, self._kernel.kramdown(made.id))
 
     def _make_daily_note(self, new: NewDailyNote) -> ChangesDone:
-        """Put a text at the end of today's note, which is made when it is not there."""
+        """Append a text to today's note, which is created if it is missing."""
         note = self._daily_note(new.box)
         if not new.markdown.strip():
             return ChangesDone(((note,),))
@@ -327,7 +327,7 @@ class KernelStore:
         return ChangesDone(((note, *done.ids[0]),), done.undo)
 
     def _daily_note(self, box: str) -> str:
-        """The id of today's note of a notebook, made when it is not there."""
+        """The id of today's note of a notebook, created if it is missing."""
         try:
             document_id = self._daily_id(box)
             self._kernel.flush()
@@ -342,7 +342,7 @@ class KernelStore:
         return document_id
 
     def _daily_id(self, box: str) -> str:
-        """The id of the note; asked for twice when the first answer is lost, for there is one."""
+        """The id of the note; asking again after a lost answer creates no second one."""
         try:
             return self._kernel.daily_note(box)
         except AnswerLost:
@@ -379,7 +379,7 @@ class KernelStore:
 
 
 class _DocumentPlaces:
-    """Where documents are, asked once for each."""
+    """The places of documents, each asked for once."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -387,13 +387,13 @@ class _DocumentPlaces:
         self._hpaths: dict[str, str] = {}
 
     def home(self, block_id: str) -> DocumentPlace:
-        """The document of a block; of blocks in one container one is asked for."""
+        """The document of a block."""
         if block_id not in self._homes:
             self._homes[block_id] = self._kernel.home(block_id)
         return self._homes[block_id]
 
     def block(self, child: Child, standing: TreeInfo, attributes: Mapping[str, str]) -> NoteBlock:
-        """A block of what the calls say."""
+        """A block made of the answers of several calls."""
         home = self.home(standing.parent_id or child.id)
         if home.root_id not in self._hpaths:
             self._hpaths[home.root_id] = self._kernel.hpath(home.root_id)
@@ -415,7 +415,7 @@ class _DocumentPlaces:
 
 
 def _heading(of: SqlRow, name: str, below: str) -> Heading:
-    """A row of the outline; the ones at its top have other names for the same."""
+    """A row of the outline; rows at the top name the same fields differently."""
     held = of.get(below)
     return Heading(
         valid(text(_OUTLINE, of, "id")),
@@ -429,7 +429,7 @@ def _heading(of: SqlRow, name: str, below: str) -> Heading:
 
 
 def _read(markup: str) -> str:
-    """The text of a bit of HTML."""
+    """The text of some HTML."""
     return html.unescape(_TAG.sub("", markup))
 
 

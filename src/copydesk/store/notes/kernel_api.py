@@ -20,7 +20,7 @@ from copydesk.store.notes.pieces import check_characters
 from copydesk.store.notes.protocol import Around, Notebook
 
 MOST_BYTES = 64 << 20
-"""An answer above is refused."""
+"""Larger answers are refused."""
 
 _PIECE = 1 << 16
 _KEPT = 4
@@ -36,7 +36,7 @@ class KernelRefused(Exception):
 
 
 class AnswerLost(NotesUnavailable):
-    """The request was sent, and what became of it is not known."""
+    """The request was sent, and its outcome is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ class KernelHttp:
         while reads and self._kept:
             try:
                 connection = self._kept.pop()
-            except IndexError:  # another thread has it
+            except IndexError:  # another thread took it
                 break
-            with suppress(ConnectionError):  # the kernel had let go of it
+            with suppress(ConnectionError):  # the kernel had closed it
                 return self._talk(path, connection, data)
         connection = self._connect(path)
         try:
@@ -137,7 +137,7 @@ class KernelHttp:
         return connection
 
     def _talk(self, path: str, connection: HTTPConnection, data: bytes) -> tuple[int, bytes]:
-        """One exchange on a connection, which is kept or closed then; ConnectionError."""
+        """One exchange on a connection, which is kept or closed afterwards; ConnectionError."""
         until = time.monotonic() + self._timeout_s
         keep = False
         waiting = connection.sock  # the connection may forget it when the answer has begun
@@ -230,7 +230,7 @@ SqlRow = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class TreeInfo:
-    """Where a block stands, by its tree: container and neighbours, empty where there is none."""
+    """A block's position in its tree: container and neighbours, empty where there is none."""
 
     id: str
     kind: str
@@ -290,7 +290,7 @@ def text(call: str, of: SqlRow, name: str) -> str:
 
 
 def standing_of(call: str, of: SqlRow) -> TreeInfo | None:
-    """Where a block stands; None for one that is not in its tree. A document stands alone."""
+    """A block's position; None for one that is not in its tree. A document has no container."""
     node = text(call, of, "type")
     if not node:
         return None
@@ -355,7 +355,7 @@ def literal(value: str) -> str:
 
 
 def _holds(word: str) -> str:
-    """That a block holds the word. SQLite folds the case of ASCII only, so forms are asked for."""
+    """The SQL test for a word. SQLite folds the case of ASCII only, so four forms are tried."""
     forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
     if word.isascii():
         forms = {word: None}
@@ -381,7 +381,7 @@ _READONLY_SQL: Version = (3, 7, 0)
 _HISTORY: Version = (3, 7, 0)
 
 _AT_ONCE = 200
-"""So many ids in one request."""
+"""The most ids in one request."""
 
 _ID = re.compile(r"^[0-9]{14}-[0-9a-z]{7}$")
 _NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
@@ -419,7 +419,7 @@ class Kernel:
         return version
 
     def _asked(self, call: str, body: Mapping[str, object]) -> object:
-        """An answer to a question, which is put again when the first one is lost.
+        """The answer to a read, which is sent again if the first answer is lost.
 
         A refusal of the kernel is NotesUnavailable.
         """
@@ -441,10 +441,10 @@ class Kernel:
         """Let go of connections."""
         self._http.close()
 
-    # What is read from trees, and fresh.
+    # Read from the trees: always current.
 
     def standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        """Where blocks stand; those that are not there are left out."""
+        """The positions of blocks; those that do not exist are left out."""
         call = "/api/block/getBlockTreeInfos"
         found: dict[str, TreeInfo] = {}
         wanted = list(dict.fromkeys(valid(block_id) for block_id in ids))
@@ -515,10 +515,10 @@ class Kernel:
             for of in told
         ]
 
-    # What is read from the index.
+    # Read from the index: current after `flush`.
 
     def flush(self) -> None:
-        """Wait until all that was written is written, and in the index."""
+        """Wait until all writes are done and in the index."""
         self._read("/api/sqlite/flushTransaction", {})
 
     def select(self, statement: str) -> list[SqlRow]:
@@ -529,10 +529,10 @@ class Kernel:
             body["mode"] = "readonly"
         return rows(call, self._read(call, body))
 
-    # What is written. KernelRefused when the kernel says no.
+    # Writes. KernelRefused if the kernel refuses.
 
     def insert(self, kramdown: str, gap: Around) -> frozenset[str]:
-        """Blocks of this text between two neighbours, or in an empty container."""
+        """Insert blocks between two neighbours, or in an empty container."""
         body = {"dataType": "markdown", "data": kramdown}
         if gap.next_id:
             body["nextID"] = valid(gap.next_id)
@@ -543,16 +543,16 @@ class Kernel:
         return self._write("/api/block/insertBlock", body)
 
     def update(self, block_id: str, kramdown: str) -> frozenset[str]:
-        """Another text for a block; its attributes go."""
+        """Replace the text of a block; its attributes are lost."""
         body = {"dataType": "markdown", "data": kramdown, "id": valid(block_id)}
         return self._write("/api/block/updateBlock", body)
 
     def delete(self, block_id: str) -> frozenset[str]:
-        """A block away."""
+        """Delete a block."""
         return self._write("/api/block/deleteBlock", {"id": valid(block_id)})
 
     def set_attributes(self, block_id: str, attributes: Mapping[str, str]) -> frozenset[str]:
-        """These attributes; others stay."""
+        """Set these attributes; others stay."""
         return self._write(
             "/api/attr/setBlockAttrs", {"id": valid(block_id), "attrs": dict(attributes)}
         )
@@ -577,11 +577,11 @@ class Kernel:
         return told if isinstance(told, str) and is_id(told) else ""
 
     def remove_document(self, box: str, path: str) -> None:
-        """A document away, by its path of ids, with those below it."""
+        """Delete a document by its path of ids, with those below it."""
         self._write("/api/filetree/removeDoc", {"notebook": valid(box), "path": path})
 
     def daily_note(self, box: str) -> str:
-        """Today's note of a notebook, made when it is not there; its id. AnswerLost without one."""
+        """Create today's note if it is missing; its id. AnswerLost without one."""
         call = "/api/filetree/createDailyNote"
         self.version()
         told = self._http.ask(call, {"notebook": valid(box)})
@@ -591,7 +591,7 @@ class Kernel:
         return found
 
     def keep_history(self, document_id: str) -> None:
-        """Let the kernel keep the document as it is in its history, where it can."""
+        """Let the kernel save the document in its history, if it can."""
         if self.version() >= _HISTORY:
             self._write("/api/history/createDocHistory", {"id": valid(document_id)})
 
@@ -601,7 +601,7 @@ class Kernel:
 
 
 def _made(answer: object) -> frozenset[str]:
-    """The blocks that an answer says were written: their ids, and those inside of them."""
+    """The ids of the blocks that an answer names as written, and of those inside of them."""
     found: set[str] = set()
     for transaction in _objects(answer):
         for operation in _objects(transaction.get("doOperations")):
@@ -613,7 +613,7 @@ def _made(answer: object) -> frozenset[str]:
 
 
 def _objects(value: object) -> list[SqlRow]:
-    """The objects of a list; nothing where there is none: such an answer proves nothing anyway."""
+    """The objects of a list; empty for anything else."""
     if not isinstance(value, list):
         return []
     items = cast(list[object], value)
@@ -623,7 +623,7 @@ def _objects(value: object) -> list[SqlRow]:
 Pause = Callable[[float], None]
 
 WAITS_S = (0.05, 0.2, 0.5)
-"""How long to wait, again and again, for what was written and cannot be seen."""
+"""The waits between attempts to see what was written."""
 
 Seen = TypeVar("Seen")
 
@@ -631,7 +631,7 @@ Seen = TypeVar("Seen")
 def settled(
     kernel: Kernel, pause: Pause, look: Callable[[], Seen], good: Callable[[Seen], bool]
 ) -> Seen:
-    """What `look` sees; a few times, until it is good."""
+    """What `look` returns; it is called a few times until `good` accepts it."""
     kernel.flush()
     seen = look()
     for wait_s in WAITS_S:

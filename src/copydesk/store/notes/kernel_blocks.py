@@ -51,7 +51,7 @@ def has_conflict(kramdown: str) -> bool:
 
 
 def differing(written: str, read: str) -> str:
-    """What of the words written is not among those read, or the other way round; empty for none."""
+    """Words written but not read back, or read but not written; empty for none."""
     given, there = _words(_EMOJI.sub(" ", _BREAK.sub(" ", written))), _words(read)
     missing = [word for word, times in given.items() if there[word] < times]
     if missing:
@@ -112,7 +112,7 @@ def plain(image: str) -> str:
 
 
 def mark_of(image: str) -> str:
-    """What tells an image from another: 64 hexadecimal digits."""
+    """The digest of an image: 64 hexadecimal digits."""
     return hashlib.sha256(plain(image).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -127,7 +127,7 @@ def attributes_of(image: str) -> dict[str, dict[str, str]]:
 
 
 def without_attributes(image: str) -> str:
-    """The text of an image, as far as it can be told without parsing it."""
+    """The text of an image, as far as it can be found without parsing."""
     lines = (line for line in image.split("\n") if not _ONLY.fullmatch(line))
     return _IMAGE_ATTRIBUTES.sub("", "\n".join(lines)).strip("\n")
 
@@ -145,7 +145,7 @@ def same_blocks(one: str, other: str) -> bool:
 
 
 def bound(image: str) -> str:
-    """Why a block of this image could not be brought back by writing it; empty when it could."""
+    """Why a block could not be restored by writing its image; empty if it could."""
     for pairs in attributes_of(image).values():
         for name in pairs:
             if name in _BOUND or name.startswith(_BOUND_PREFIX):
@@ -156,7 +156,7 @@ def bound(image: str) -> str:
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
-    """Those that an update has to put back; of a block of another kind now, only the user's."""
+    """Attributes that an update has to restore; if the kind changed, only the user's."""
     return {
         name: value
         for name, value in attributes.items()
@@ -167,7 +167,7 @@ def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
 
 
 def shown(attributes: dict[str, str]) -> dict[str, str]:
-    """Those that are for readers: name, alias, memo, bookmark and what is custom."""
+    """Attributes that are shown: name, alias, memo, bookmark and custom ones."""
     return {
         name: value
         for name, value in attributes.items()
@@ -226,28 +226,28 @@ class KernelNode:
         return KernelNode("", piece.kind, piece.subtype, piece.markdown)
 
     def open(self, children: Sequence[Child]) -> list[KernelNode]:
-        """Let the node hold these blocks; their nodes."""
+        """Set the children to these blocks; their nodes."""
         self.children = [KernelNode.of(child) for child in children]
         for node in self.children:
             node.parent = self
         return self.children
 
     def put(self, at: int, nodes: Sequence[KernelNode]) -> None:
-        """Let the open node hold more, from this index on."""
+        """Insert children at this index of an open node."""
         assert self.children is not None
         self.children[at:at] = nodes
         for node in nodes:
             node.parent = self
 
     def leave(self) -> None:
-        """Take the node from its container."""
+        """Remove the node from its container."""
         assert self.parent is not None
         assert self.parent.children is not None
         self.parent.children.remove(self)
         self.parent = None
 
     def become(self, piece: BlockText) -> None:
-        """Let the node be another block in the same place."""
+        """Replace the block in the same place."""
         self.kind, self.subtype, self.markdown = piece.kind, piece.subtype, piece.markdown
         self.children = None
 

@@ -1,4 +1,4 @@
-"""Changes of blocks in a kernel: tried on a tree, made, read back, all of them or none."""
+"""Changes of blocks in a kernel: a dry run on a tree; then written and read back, all or none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from copydesk.store.notes.protocol import (
 
 @dataclass(frozen=True, slots=True)
 class HeldBlocks:
-    """What the writing needs to know of the trial.
+    """What `execute` needs to know from the dry run.
 
     `marks` are those of the blocks that are written or deleted; `containers`
     those in which something changes; `idle` the indices of updates to a text
@@ -74,7 +74,7 @@ class HeldBlocks:
 
 
 def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Prepared:
-    """The changes, checked; raises the refusal of the first that cannot be made or taken back."""
+    """Check the changes; raises the refusal of the first that cannot be made or undone."""
     trial = _KernelDryRun(kernel, split, changes)
     before = trial.texts()
     for index, change in enumerate(changes):
@@ -83,7 +83,7 @@ def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Pr
 
 
 class _KernelDryRun:
-    """The blocks that changes name, with the containers around them open."""
+    """The blocks that changes name, with the containers around them read."""
 
     def __init__(self, kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> None:
         self._kernel = kernel
@@ -91,7 +91,7 @@ class _KernelDryRun:
         self._nodes: dict[str, KernelNode] = {}
         self._roots: list[KernelNode] = []
         self._lost: set[str] = set()
-        self._restored: set[str] = set()  # came back, with blocks inside that are not known
+        self._restored: set[str] = set()  # restored ids: the blocks inside are not known
         self._marks: dict[str, str] = {}
         self._containers: dict[str, None] = {}
         self._idle: set[int] = set()
@@ -111,7 +111,7 @@ class _KernelDryRun:
                 self._paths[root.id] = kernel.home(root.id).path
 
     def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        """Where the blocks stand that are there, and all containers around them."""
+        """The positions of the blocks that exist, and of all containers around them."""
         found: dict[str, TreeInfo] = {}
         wanted = list(dict.fromkeys(ids))
         while wanted:
@@ -131,13 +131,13 @@ class _KernelDryRun:
         return MappingProxyType({self._paths[root.id]: root.text() for root in self._roots})
 
     def held(self) -> HeldBlocks:
-        """What was learnt."""
+        """The facts for `execute`."""
         documents = tuple(root.id for root in self._roots)
         marks = MappingProxyType(self._marks)
         return HeldBlocks(marks, tuple(self._containers), documents, frozenset(self._idle))
 
     def take(self, index: int, change: Change) -> None:
-        """Make one change on the tree."""
+        """Apply one change to the tree."""
         match change:
             case Insert():
                 self._insert(change)
@@ -216,14 +216,14 @@ class _KernelDryRun:
         parent.put(at, [node])
 
     def _restores(self, change: Restore) -> set[str]:
-        """The ids in an image, which is one of the block."""
+        """The ids in an image; InvalidArgs if it is not an image of the block."""
         known = set(attributes_of(change.image))
         if change.id not in known:
             raise InvalidArgs("image", "is not one of the block")
         return known
 
     def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int] | None:
-        """The container and the index in it; None among blocks that are not known."""
+        """The container and the index in it; None in a restored container."""
         anchor = self._node(anchor_id)
         if anchor is None:
             return None
@@ -243,7 +243,7 @@ class _KernelDryRun:
         return parent, at
 
     def _block(self, block_id: str, over: str) -> KernelNode | None:
-        """A block that is no document, and is what the change is made for."""
+        """The block to change; WrongBlockKind for a document, BlockChanged if not as in `over`."""
         node = self._node(block_id)
         if node is None:
             return None
@@ -255,14 +255,14 @@ class _KernelDryRun:
         return node
 
     def _node(self, block_id: str) -> KernelNode | None:
-        """The node of a block; None when it came back in one that is not known."""
+        """The node of a block; None if it was restored within another one."""
         node = self._nodes.get(block_id)
         if node is None and block_id not in self._restored:
             raise BlockNotFound(block_id, lost=block_id in self._lost)
         return node
 
     def _hold(self, node: KernelNode) -> None:
-        """Make sure that the block can be brought back, and remember what it is."""
+        """Check that the block can be restored, and remember its mark."""
         if node.parent is not None:
             self._containers[node.parent.id] = None
         if node.id in self._marks or node.id in self._restored or node.id in self._lost:
@@ -279,7 +279,7 @@ class _KernelDryRun:
         return mark_of(self._kernel.kramdown(block_id))
 
     def _forget_inside(self, node: KernelNode) -> None:
-        """The blocks in a node are not there any more."""
+        """Forget the blocks inside of a node: they are gone."""
         for child in node.children or ():
             self._forget_inside(child)
             self._nodes.pop(child.id, None)
@@ -291,28 +291,27 @@ def _list_subtype(parent: KernelNode) -> str | None:
 
 
 _FOLLOWED = 64
-"""So many blocks are looked at between two neighbours."""
+"""The most blocks that are followed between two neighbours."""
 
 
 class StepFailed(Exception):
-    """A change was not made, or not as it should be; the message says what is there."""
+    """A change was not made as it should be; the message says what is there instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """The blocks that are written or deleted, as they were, and the order in containers."""
+    """The images of the blocks that will change, and the order in their containers."""
 
     images: Mapping[str, str]
     orders: Mapping[str, tuple[str, ...]]
 
 
 class KernelWriter:
-    """Changes made one after the other.
+    """Makes changes one after the other.
 
-    `undo` takes back what was made, in the order it was made: it has to be gone
-    through from its end. `begun`: something was sent that writes. `marks` are
-    those of the blocks as this left them. `astray` are blocks that came to
-    stand where they should not, and are not known well enough to be deleted.
+    `undo` has the inverse of each change, in the order they were made: the last is undone
+    first. `begun`: a request that writes was sent. `marks` are those of the blocks as this
+    left them. `astray` are blocks in a wrong place that are not certainly ours to delete.
     """
 
     def __init__(self, kernel: Kernel, split: SplitBlocks, pause: Pause = time.sleep) -> None:
@@ -325,7 +324,7 @@ class KernelWriter:
         self.begun = False
 
     def make(self, change: Change) -> tuple[str, ...]:
-        """Make one change; the ids that it left. StepFailed, NotesUnavailable."""
+        """Make one change and return the ids it left. Raises StepFailed, NotesUnavailable."""
         match change:
             case Insert():
                 return self._insert(change)
@@ -365,11 +364,11 @@ class KernelWriter:
         except StepFailed:
             back = Delete(change.id)
             if back not in self.undo and self._kernel.standings([change.id]):
-                self.undo.append(back)  # it was not there before: what has its id is ours
+                self.undo.append(back)  # the id did not exist before, so we created it
             raise
 
     def _put(self, text: str, gap: Around, wrong: Callable[[TreeInfo, str], str]) -> str:
-        """One block of this text in the gap; its id. `wrong` says what is wrong with it."""
+        """Insert one block and return its id. `wrong` says what is wrong with a block."""
         named, problem = self._write(lambda: self._kernel.insert(text, gap))
         found = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
         faults: list[str] = []
@@ -390,7 +389,7 @@ class KernelWriter:
         return found[0].id
 
     def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
-        """The blocks that the answer calls written, and that stand outside of the gap."""
+        """The blocks that the answer names as written and that are outside of the gap."""
         around = {gap.parent_id, gap.previous_id, gap.next_id, *found}
         others = self._kernel.standings(sorted(named - around))
         return {
@@ -400,7 +399,7 @@ class KernelWriter:
         }
 
     def _between(self, gap: Around) -> list[TreeInfo]:
-        """What stands in the gap by now, in order."""
+        """The blocks in the gap now, in order."""
         if not gap.previous_id and not gap.next_id:
             ids = [child.id for child in self._kernel.children(gap.parent_id)]
             there = self._kernel.standings(ids)
@@ -469,7 +468,7 @@ class KernelWriter:
         before: str,
         wrong: Callable[[str], str],
     ) -> tuple[str, str]:
-        """Let a block hold a text; its image then, and what the kernel said against it."""
+        """Write a block's text; its image afterwards, and the kernel's objection."""
         _, problem = self._write(lambda: self._kernel.update(block_id, text))
         image = self._look(lambda: self._kernel.kramdown(block_id), lambda seen: not wrong(seen))
         if not image:
@@ -482,7 +481,7 @@ class KernelWriter:
         return image, problem
 
     def _keep_attributes(self, block_id: str, keep: dict[str, str], *, alone: bool = False) -> None:
-        """Let the block have these attributes; with `alone` no others of those that are kept."""
+        """Set these attributes; with `alone` remove all others that would be kept."""
 
         def lacking() -> dict[str, str]:
             there = to_keep(self._kernel.attributes(block_id), same_kind=True)
@@ -524,9 +523,9 @@ class KernelWriter:
     # What they share.
 
     def _write(self, send: Callable[[], frozenset[str]]) -> tuple[frozenset[str], str]:
-        """Send what writes: the blocks that the answer names, and what it says against it.
+        """Send a request that writes: the ids that the answer names, and the kernel's objection.
 
-        NotesUnavailable when it certainly was not done.
+        Raises NotesUnavailable if it certainly was not done.
         """
         try:
             named, problem = send(), ""
@@ -541,7 +540,7 @@ class KernelWriter:
         return settled(self._kernel, self._pause, look, good)
 
     def _gap(self, side: Side, anchor_id: str) -> Around:
-        """The place that is meant, as it is now."""
+        """The neighbours of the place beside or in the anchor, as they are now."""
         if side in ("first_in", "last_in"):
             held = self._kernel.children(anchor_id)
             if not held:
@@ -567,20 +566,20 @@ class KernelWriter:
         return image
 
     def _pieces(self, markdown: str, parent_id: str) -> tuple[BlockText, ...]:
-        """The blocks of a text, or its list items, as the container needs them."""
+        """The blocks of a text, or its list items if the container is a list."""
         pieces = self._split(markdown)
         in_list = self._standing(parent_id).kind == "l"
         try:
             return for_place(pieces, pieces[0].subtype if in_list and pieces else None)
-        except Refusal as refused:  # the container is not what it was when this was prepared
+        except Refusal as refused:  # the container changed since this was prepared
             raise StepFailed(str(refused)) from None
 
     # Taking back.
 
     def take_back(self, before: _Before, *, blind: bool) -> tuple[str, ...]:
-        """Undo what was made, as far as it goes; the blocks that are not what they were.
+        """Undo all changes as far as possible; the blocks that are not as they were before.
 
-        `blind`: it is not known all that was written, so nothing new may be there.
+        `blind`: an answer was lost, so no new block at all may be there.
         """
         back = KernelWriter(self._kernel, self._split, self._pause)
         for change in reversed(self.undo):
@@ -600,7 +599,7 @@ class KernelWriter:
         return tuple(sorted(left))
 
     def is_back(self, block_id: str, image: str) -> bool:
-        """Whether a block is what it was; it is put back once more where it is not."""
+        """Whether a block has its former text; if not, it is restored once more."""
         if same(self._kernel.kramdown(block_id), image):
             return True
         with suppress(StepFailed, Refusal):
@@ -608,7 +607,7 @@ class KernelWriter:
         return same(self._kernel.kramdown(block_id), image)
 
     def way_back(self) -> tuple[Change, ...]:
-        """What takes all back, each change with the mark of the block that it is made for.
+        """The changes that undo all, each with the mark of the block that it expects.
 
         A block that cannot be read any more keeps the mark of when it was written.
         """
@@ -631,7 +630,7 @@ class KernelWriter:
 
 
 def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
-    """What is wrong with a new block that should be this piece."""
+    """A check of a new block against the piece that it should be."""
 
     def wrong(standing: TreeInfo, image: str) -> str:
         if standing.kind != piece.kind:
@@ -642,7 +641,7 @@ def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
 
 
 def _beside(block_id: str, image: str, stood: TreeInfo) -> Restore:
-    """What brings a block back to where it stood."""
+    """The change that restores a deleted block in its place."""
     if stood.previous_id:
         return Restore(block_id, image, "after", stood.previous_id)
     if stood.next_id:
@@ -685,7 +684,7 @@ def execute(
 
 
 def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
-    """What is there now, which has to be what was prepared on."""
+    """Re-read the affected blocks; raises BlockChanged if one changed since the dry run."""
     found: dict[str, str] = {}
     for block_id, mark in held.marks.items():
         image = kernel.kramdown(block_id)

@@ -1,6 +1,6 @@
-"""Checks of texts and titles, and what a text becomes where it is to stand: blocks, or list items.
+"""Checks of texts and titles, and the blocks or list items that a text becomes in a container.
 
-Invariant: the pieces given for a place can stand there, and there is at least one.
+Invariant: the pieces returned for a container fit in it, and there is at least one.
 """
 
 from __future__ import annotations

@@ -33,13 +33,13 @@ def several(stores: Sequence[NoteStore]) -> NoteStore:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What each store prepared, and which changes of all those are."""
+    """What each store prepared, with the indices of its changes."""
 
     parts: tuple[tuple[NoteStore, Prepared, tuple[int, ...]], ...]
 
 
 class _Several:
-    """Notebooks beside one another."""
+    """Several stores as one."""
 
     def __init__(self, stores: tuple[NoteStore, ...]) -> None:
         self._stores = stores
@@ -113,7 +113,7 @@ class _Several:
             store.close()
 
     def _of(self, block_id: str) -> NoteStore:
-        """The store that has the block; of one that is lost, what its own store knows of it."""
+        """The store that has the block; BlockNotFound, with what a store knows of a lost one."""
         for store in self._stores:
             if store.blocks([block_id]):
                 return store
@@ -130,7 +130,7 @@ class _Several:
             if any(one.id == box for one in store.notebooks()):
                 return store
         with suppress(NotebookNotFound):
-            self._stores[0].prepare_daily_note(box)  # an id that cannot be is told as such
+            self._stores[0].prepare_daily_note(box)  # refuses an invalid id as such
         raise NotebookNotFound(box)
 
 
