@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import Busy
-from copydesk.store.locks import FileLocks
+from copydesk.store.locks import FileLocks, Stalled
 from support.processes import outcome
 from support.redis_servers import RedisServer
 from test_lock_order import SOON, holder, until
@@ -205,6 +207,60 @@ def test_who_stops_waiting_is_in_nobodys_way(tmp_path: Path, how: str) -> None:
             assert second.stdout.readline() == "has it\n"
             second.wait(SOON)
     assert queue(tmp_path) == []
+
+
+def test_a_stopped_waiter_is_passed_over(tmp_path: Path) -> None:
+    """The others get the lock while it is stopped; it is the next once it goes on."""
+    with holder(tmp_path) as first, waiter(tmp_path, 60.0) as stopped:
+        until(lambda: waiting(tmp_path) == 1)
+        stopped.send_signal(signal.SIGSTOP)
+        try:
+            with waiter(tmp_path, 60.0) as second, waiter(tmp_path, 60.0) as third:
+                until(lambda: waiting(tmp_path) == 3)
+                assert first.stdin is not None
+                first.stdin.close()
+                for other in (second, third):
+                    assert other.stdout is not None
+                    assert other.stdout.readline() == "has it\n"
+                    assert other.wait(SOON) == 0
+            with FileLocks(str(tmp_path), seconds=SOON).hold("file"):
+                stopped.send_signal(signal.SIGCONT)
+                until(lambda: waiting(tmp_path) == 1)
+        finally:
+            stopped.send_signal(signal.SIGCONT)
+        assert stopped.stdout is not None
+        assert stopped.stdout.readline() == "has it\n"
+        assert stopped.wait(SOON) == 0
+    assert queue(tmp_path) == []
+
+
+def test_only_who_leaves_a_free_lock_free_loses_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not who waits for one that is held, however long, nor one who has just become the first."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    fd, held = (os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT) for _ in range(2))
+    stalled = Stalled(1.0)
+
+    def looks(first: str, seconds: float) -> tuple[bool, bool]:
+        now[0] += seconds
+        return stalled.sees_free(fd, first), stalled.is_over
+
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert looks("a", 5.0) == (False, False)
+        assert looks("a", 5.0) == (False, False)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        assert looks("a", 0.5) == (True, False)
+        assert looks("b", 5.0) == (False, False)
+        assert looks("b", 0.9) == (True, False)
+        assert looks("b", 0.2) == (True, True)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a look leaves it free
+        assert looks("b", 5.0) == (False, False)
+    finally:
+        os.close(fd)
+        os.close(held)
 
 
 def test_a_pipe_that_a_dead_one_has_not_shown_is_removed(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ arrival, is woken, and leaves nothing behind.
 
 Who waits has a named pipe in a folder beside the lock file, named so that the names
 sort by arrival. Who lets go writes into the first one. A pipe that nobody has open is
-of one who died, and is removed by whoever comes upon it.
+of one who died, and is removed by whoever comes upon it; so is that of a process that
+does not take a free lock, because it was stopped: it joins the queue again at its end.
 """
 
 from __future__ import annotations
@@ -59,8 +60,11 @@ _KEPT = 64
 _LOOK_SECONDS = 0.1
 """Who waits looks again after so long, should one who died have been the one to wake it."""
 
+_STALLED_SECONDS = 1.0
+"""Who is first and leaves the lock free for so long, or a quarter of a wait, loses its place."""
+
 _UNQUEUED_SECONDS = 0.002
-"""The same where the system has no named pipes."""
+"""How often one looks where the system has no named pipes."""
 
 DATABASE = "\0database "
 """What the key of a database begins with; no path of a document holds a NUL."""
@@ -162,14 +166,27 @@ class FileLocks:
         queue = self._queue(key)
         own, pipe = self._enqueued(queue)
         first, taken = own, False
+        stalled = Stalled(min(_STALLED_SECONDS, deadline.seconds / 4))
         try:
             while True:
+                if own and self._lost_place(queue, own):
+                    old = pipe
+                    own, pipe = self._enqueued(queue)
+                    self._close(old)
+                    first = own
                 while own and (first := _first(queue, own)) != own:
                     if not _drop_if_dead(os.path.join(queue, first)):
                         break
                 if (not own or first == own) and _try_lock(fd):
                     taken = True
                     return
+                if first != own and stalled.sees_free(fd, first):
+                    if stalled.is_over:
+                        with suppress(OSError):
+                            os.unlink(os.path.join(queue, first))
+                    _wake(queue)  # the first may have tried at the moment of this look
+                    if stalled.is_over:
+                        continue
                 left = deadline.left
                 if not left:
                     raise Holder.of(_recorded(fd)).busy(key, deadline.seconds)
@@ -181,6 +198,10 @@ class FileLocks:
                 self._dequeue(queue, own, pipe)
                 if not taken:
                     _wake(queue)  # it may have been this one's turn
+
+    def _lost_place(self, queue: str, own: str) -> bool:
+        """Whether others have passed over this process, which was stopped for a while."""
+        return not os.path.lexists(os.path.join(queue, own)) and os.path.isdir(self._folder)
 
     def _enqueued(self, queue: str) -> tuple[str, int]:
         """The name of an own pipe in the queue and its handle; empty where there are no pipes."""
@@ -281,6 +302,28 @@ class FileLocks:
             with suppress(OSError):
                 os.close(fd)
         self._open, self._kept, self._lock = set(), {}, Lock()
+
+
+class Stalled:
+    """Finds that the first in a queue leaves a free lock free for so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._first, self._since = "", 0.0
+        self.is_over = False
+
+    def sees_free(self, fd: int, first: str) -> bool:
+        """Whether the lock is free, and was when this `first` was seen before.
+
+        `is_over` tells then whether it has been free at each look for so long.
+        """
+        now = time.monotonic()
+        if first == self._first and _try_lock(fd):
+            _unlock(fd)
+            self.is_over = now - self._since >= self._seconds
+            return True
+        self._first, self._since, self.is_over = first, now, False
+        return False
 
 
 _all: WeakSet[FileLocks] = WeakSet()
