@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.recovery import Settled
+from copydesk.errors import Busy
 from copydesk.store.files import Files
 
 BEFORE = "a\nb\nc\n"
@@ -136,7 +139,47 @@ def test_a_start_does_not_wait_for_one_who_is_writing(
         report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
     assert report.fields["status"] == "ok"
     assert [each.state for each in found] == ["open"]
-    assert "waited_seconds=0" in found[0].reason, "it is left to its writer at once"
+    assert isinstance(found[0].refusal, Busy)
+    assert found[0].refusal.waited_seconds == 0, "it is left to its writer at once"
+
+
+@pytest.mark.parametrize("kind", ["edit", "transaction"])
+@pytest.mark.parametrize(("lang", "words"), [("en", "is locked by"), ("zh", "锁定")])
+def test_what_cannot_be_recovered_yet_is_said_in_words(
+    tmp_path: Path,
+    kind: str,
+    lang: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("f.txt", "g.txt"):
+        (tmp_path / name).write_text(BEFORE)
+    monkeypatch.setattr("copydesk.desk.recovery.LIVING_SECONDS", 0)
+    with open_workspace(str(tmp_path)) as opened:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(opened.journal, "close_entry", lambda *_: None)
+            patched.setattr(opened.journal, "close_all", lambda *_: None)
+            made = [
+                opened.call("local", "prepare_file_append", {"path": name, "content": "x"})
+                for name in ("f.txt", "g.txt")
+            ]
+            ids = [str(report.fields["hunk_id"]) for report in made]
+            if kind == "edit":
+                opened.call("local", "apply_file_modification", {"hunk_id": ids[0]})
+            else:
+                opened.call("local", "apply_file_modifications", {"hunk_ids": ids})
+        assert opened.journal.in_doubt()
+        with opened.lanes.turn("f.txt", (0, ""), ("ann", "Edit")):
+            assert main(["--root", str(tmp_path), "--lang", lang, "recover"]) == 1
+            plain = capsys.readouterr().out
+            assert main(["--root", str(tmp_path), "--lang", lang, "recover", "--json"]) == 1
+            data = json.loads(capsys.readouterr().out)
+    for said in (plain, data["settled"][0]["reason"]):
+        assert "BUSY: f.txt" in said
+        assert words in said
+        assert "waited_seconds" not in said
+        assert "BUSY(" not in said
 
 
 def test_when_the_plan_cannot_be_ended_the_edit_is_still_reported(

@@ -215,13 +215,21 @@ _MOVING = "another program changes the file again and again"
 class Settled:
     """An entry that was found open, and how it ended.
 
-    `open`: it could not be settled, and `reason` says why. `unsure`: another
-    program changed the file, so that nobody can tell whether the edit is in it.
+    `open`: it could not be settled; `reason` says why in a few words, and `refusal` is what
+    was met, if it was one. `unsure`: another program changed the file, so that nobody can
+    tell whether the edit is in it.
     """
 
     entry: Entry
     state: State
     reason: str = ""
+    refusal: Refusal | None = None
+
+    @staticmethod
+    def refused(entry: Entry, refusal: Refusal) -> Settled:
+        """An entry that stays open because of a refusal."""
+        reason = str(refusal.facts().get("reason", refusal.code))
+        return Settled(entry, "open", reason, refusal)
 
 
 class Recovery:
@@ -297,7 +305,7 @@ class Recovery:
             with self._turns(self._journal.of_group(group), until):
                 return self.settle_in_turn(group, now_ms)
         except Refusal as refusal:
-            return tuple(Settled(e, "open", str(refusal)) for e in self._journal.of_group(group))
+            return tuple(Settled.refused(e, refusal) for e in self._journal.of_group(group))
 
     def settle_in_turn(
         self, group: str, now_ms: int, inodes: Collection[Inode] = ()
@@ -318,7 +326,7 @@ class Recovery:
             except NotPutBack as torn:
                 reason = str(torn)
             except Refusal as refusal:
-                reason = str(refusal.facts().get("reason", refusal.code))
+                return tuple(Settled.refused(entry, refusal) for entry in left)
             break
         return tuple(Settled(entry, "open", reason) for entry in left)
 
@@ -373,7 +381,7 @@ class Recovery:
                     return ()
                 state = self.settle(entry, now_ms)
         except Busy as busy:  # its writer may be alive
-            return (Settled(entry, "open", str(busy)),)
+            return (Settled.refused(entry, busy),)
         return (Settled(entry, state, _TORN if state == "open" else ""),)
 
     def _judged(self, entry: Entry) -> tuple[How, Found | None]:
@@ -525,6 +533,8 @@ class Turns:
 
     def _settle(self, group: str) -> None:
         for settled in self._recovery.settle_group(group, self._clock()):
+            if isinstance(settled.refusal, Busy):
+                raise settled.refusal
             if settled.state == "open":
                 where = f"{settled.entry.path}: {settled.reason}"
                 raise Failed("settle a transaction that was broken off", where)

@@ -25,7 +25,7 @@ from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
 from copydesk.tools.catalog import Answer, Catalog
 from copydesk.tools.history import UNDO
-from copydesk.tools.messages import say
+from copydesk.tools.messages import say, say_reason
 from copydesk.tools.notes_answer import Kept
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL
@@ -260,7 +260,9 @@ def _recover(options: argparse.Namespace) -> int:
         found, lang = opened.recovered, opened.config.lang
         swept = opened.recovery.sweep(time.time_ns() // 1_000_000)
     if options.json:
-        dump({"settled": [_recovered_data(each) for each in found], "leftovers_removed": swept})
+        dump(
+            {"settled": [_recovered_data(each, lang) for each in found], "leftovers_removed": swept}
+        )
     else:
         if found:
             rows = [_recovered_row(each, lang) for each in found]
@@ -277,18 +279,25 @@ _RECOVERED_HEAD = ("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")
 
 def _recovered_row(one: Settled, lang: Lang) -> tuple[str, ...]:
     entry = one.entry
-    ended = say(f"settled.{one.state}", lang)
+    ended, reason = say(f"settled.{one.state}", lang), _reason(one, lang)
     return (
         str(entry.edit_id),
         terminal.when(entry.time_ms),
         entry.member,
         str(entry.path),
         entry.group or "-",
-        f"{ended}: {one.reason}" if one.reason else ended,
+        f"{ended}: {reason}" if reason else ended,
     )
 
 
-def _recovered_data(one: Settled) -> dict[str, object]:
+def _reason(one: Settled, lang: Lang) -> str:
+    """Why a write could not be recovered, in words; empty where it was."""
+    if one.refusal is not None:
+        return errors.refusal_words(one.refusal, lang)
+    return say_reason(one.reason, lang)
+
+
+def _recovered_data(one: Settled, lang: Lang) -> dict[str, object]:
     entry = one.entry
     return {
         "edit_id": entry.edit_id,
@@ -299,7 +308,7 @@ def _recovered_data(one: Settled) -> dict[str, object]:
         "transaction_id": entry.group,
         "hunk_id": entry.hunk_id,
         "state": one.state,
-        "reason": one.reason,
+        "reason": _reason(one, lang),
     }
 
 
