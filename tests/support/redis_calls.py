@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from copydesk.desk.redis.leases import Leases, Server
-from support.redis_servers import RedisServer
+from support.redis_servers import LONG_MS, RedisServer
 
 Connect = Callable[[], tuple[Server, Leases]]
 
 
-def connections(request: pytest.FixtureRequest, lease_ms: int = 5_000) -> Connect:
+def connections(request: pytest.FixtureRequest, lease_ms: int = LONG_MS) -> Connect:
     """What makes one more connection to a workspace of this test alone; closed after it."""
     shared: RedisServer = request.getfixturevalue("redis_server")
     name = shared.fresh_name()

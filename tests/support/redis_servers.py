@@ -24,6 +24,9 @@ PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 SOON = 10.0
 """Seconds after which a server that does not answer has failed."""
 
+LONG_MS = 60_000
+"""A lease that no living process loses, however busy the machine is; a test ends it itself."""
+
 _names = itertools.count()
 
 
@@ -94,20 +97,20 @@ class RedisServer:
                     key, left_ms, value, replace=True
                 )  # another thread may write already
 
-    def end_leases(self) -> None:
-        """Every lease runs out now, as those of a dead process do after a while."""
+    def end_leases(self, name: str, after_ms: int = 0) -> None:
+        """All leases of a workspace run out now, or soon, as those of a dead process do in time."""
         import redis
 
         with redis.Redis.from_url(self.url) as client:
-            for key in client.scan_iter("copydesk:*:lease:*"):
-                client.delete(key)
+            for key in client.scan_iter(f"copydesk:{{{name}}}:lease:*"):
+                client.pexpire(key, after_ms)
 
     def fresh_name(self) -> str:
         """The name of a workspace that nobody has used."""
         return f"test-{next(_names)}"
 
-    def settings(self, name: str, lease_ms: int = 600) -> dict[str, object]:
-        """The same for a worker, whose leases run out soon."""
+    def settings(self, name: str, lease_ms: int = LONG_MS) -> dict[str, object]:
+        """The same for a worker."""
         redis = {"registry": "redis", "redis_url": self.url, "registry_name": name}
         return {**redis, "lease_ms": lease_ms}
 

@@ -384,8 +384,12 @@ class Leases:
             self._require_time()
 
     def close(self) -> None:
-        """Renew nothing any more."""
+        """Renew nothing any more; a renewal that is under way has ended then."""
         self._closing.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def _taken(self, key: str, seconds: float, holder: Holder) -> _Lease:
         chance, deadline = secrets.token_hex(8), self._monotonic() + seconds
