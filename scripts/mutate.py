@@ -32,7 +32,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -170,6 +170,7 @@ class Mutant:
     """
 
     path: Path
+    source: bytes = field(repr=False)
     line: int
     start: int
     stop: int
@@ -179,7 +180,7 @@ class Mutant:
     lines: int
 
     def __str__(self) -> str:
-        old = self.path.read_bytes()[self.start : self.stop].decode()
+        old = self.source[self.start : self.stop].decode()
         brief = " ".join(old.split())[:70]
         return f"{self.path.relative_to(ROOT)}:{self.line}: {brief}  ->  {self.new}"
 
@@ -213,7 +214,7 @@ def mutants(path: Path) -> list[Mutant]:
         stop = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         lines = (node.end_lineno or 0) - node.lineno + 1
         offset, name = node.lineno - first, f"{relative}:{function}"
-        found.append(Mutant(path, node.lineno, start, stop, new, name, offset, lines))
+        found.append(Mutant(path, source, node.lineno, start, stop, new, name, offset, lines))
 
     def visit(node: ast.AST, prefix: str, function: str, first: int) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -291,15 +292,17 @@ class Functions:
 
     def mutate(self, mutant: Mutant) -> bool:
         """Put the mutant into its function, in this process; whether that could be done."""
-        source = mutant.path.read_bytes()
+        source = mutant.source
         name = f"copydesk.{mutant.path.relative_to(PACKAGE).with_suffix('').as_posix()}"
         file = sys.modules[name.replace("/", ".").removesuffix(".__init__")].__file__ or ""
         changed = source[: mutant.start] + mutant.new.encode() + source[mutant.stop :]
         old = {_key(code): code for code in _outermost(compile(source, file, "exec"))}
         done = False
         for code in _outermost(compile(changed, file, "exec")):
-            if old[_key(code)] == code:
+            before = old[_key(code)]
+            if before == code:
                 continue
+            code = code.replace(co_freevars=before.co_freevars)  # it may lack the cell of super()
             for function in self._found[_key(code)]:
                 function.__code__ = code
                 done = True
@@ -436,14 +439,15 @@ def _failing(items: list[pytest.Item]) -> str:
     return ""
 
 
-def run(count: int, seed: int, only: str, budget: float) -> int:
+def run(count: int, seed: int, only: list[str], budget: float) -> int:
     """Try the mutants; 1 when one survived."""
     if not RECORDS.exists():
         print("There is no record of which test reaches what. Run: python scripts/mutate.py record")
         return 2
     os.environ["CI"] = "true"
     files = [path for room in ROOMS for path in sorted((PACKAGE / room).rglob("*.py"))]
-    pool = [m for path in files for m in mutants(path) if only in str(m)]
+    every = [mutant for path in files for mutant in mutants(path)]
+    pool = [m for m in every if not only or any(one in str(m) for one in only)]
     chosen = random.Random(seed).sample(pool, min(count or len(pool), len(pool)))
     runner = Runner(chosen, budget)
     os.chdir(ROOT)
@@ -459,7 +463,7 @@ def main() -> int:
     parser.add_argument("action", choices=["record", "run"])
     parser.add_argument("--count", type=int, default=0, help="how many, at random (default 100)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="those whose line in the report has this")
+    parser.add_argument("--only", nargs="*", default=[], help="those whose report has one of these")
     parser.add_argument("--tests", nargs="*", default=[], help="record: these files alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="record: processes")
     parser.add_argument("--budget", type=float, default=20.0, help="run: seconds for one mutant")
