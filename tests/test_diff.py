@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from copydesk.text import diff
 from copydesk.text.diff import Alignment, Common, Run, align, longest, weigh
 
 FEW = st.lists(st.sampled_from("abc"), max_size=12)
@@ -58,10 +59,29 @@ def test_one_alignment(base: str, now: str, expected: str) -> None:
     check(base, now, expected)
 
 
-@given(LINES, LINES)
-@example(list("ab"), list("ba"))
-def test_runs_are_equal_lines_in_order(a: list[object], b: list[object]) -> None:
-    runs = align(a, b).runs
+@pytest.mark.parametrize(
+    ("base", "now", "expected"),
+    [
+        ("cababd", "eaabbf", "1+1*1 4+4*1"),
+        ("caab", "eaabbaf", "1+1*3"),
+        ("xaabby", "zbbaaw", ""),
+        ("paaqaar", "saataau", "1+1*2 4+4*2"),
+    ],
+)
+def test_what_costs_too_much_keeps_its_distance(
+    base: str, now: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diff, "_CELLS", 0)
+    check(base, now, expected)
+
+
+@pytest.mark.parametrize("cells", [0, 9, diff._CELLS])
+@given(a=LINES, b=LINES)
+@example(a=list("ab"), b=list("ba"))
+def test_runs_are_equal_lines_in_order(cells: int, a: list[object], b: list[object]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diff, "_CELLS", cells)
+        runs = align(a, b).runs
     for i, j, length in runs:
         assert length > 0
         assert a[i : i + length] == b[j : j + length]
@@ -101,10 +121,10 @@ def test_queries_agree_with_the_runs(a: list[object], b: list[object]) -> None:
     back = {j: i for i, j in there.items()}
     assert [alignment.now_of(i) for i in range(len(a))] == [there.get(i) for i in range(len(a))]
     assert [alignment.base_of(j) for j in range(len(b))] == [back.get(j) for j in range(len(b))]
-    for i in range(len(a)):
-        low, high = alignment.room_of(i)
-        assert low == max((j + 1 for k, j in there.items() if k < i), default=0)
-        assert high == min((j for k, j in there.items() if k > i), default=len(b))
+    for i, stop in combinations(range(len(a) + 1), 2):
+        low = max((j + 1 for k, j in there.items() if k < i), default=0)
+        high = min((j for k, j in there.items() if k >= stop), default=len(b))
+        assert alignment.room_of(i, stop - i) == (low, high)
 
 
 @given(FEW, FEW)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.errors import BinaryFile, EncodingRefused, InvalidArgs
-from copydesk.text.encoding import UNKNOWN, Encoding, checked_name, detect
+from copydesk.text.encoding import UNKNOWN, Encoding, Escapes, checked_name, detect, unescaped
 
 NAMES = (
     *("utf-8", "ascii", "gb18030", "gbk", "gb2312", "big5", "big5hkscs", "shift_jis", "cp932"),
@@ -109,6 +109,41 @@ def test_decoding_never_fails_and_gives_valid_text(name: str, data: bytes) -> No
 )
 def test_what_does_not_decode_is_shown(name: str, data: bytes, text: str) -> None:
     assert Encoding(name).decode(data) == text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "shown"),
+    [
+        (Encoding("gb18030"), r"\xd6", r"\xd6"),
+        (Encoding("gb18030", damaged=True), r"\xd6 \x41", r"\\xd6 \x41"),
+        (Encoding(UNKNOWN), r"\xd6 \x41", r"\\xd6 \x41"),
+        (Encoding("utf-16-le", b"", 2, damaged=True), r"\xd6 \x41", r"\\xd6 \\x41"),
+    ],
+)
+def test_text_that_looks_like_a_shown_byte_is_shown_otherwise(
+    encoding: Encoding, text: str, shown: str
+) -> None:
+    """In a file with bytes that do not decode: those of UTF-16 may be any, others not ASCII."""
+    assert encoding.decode(encoding.encode(text)) == shown
+    assert encoding.meant(shown, encoding.encode(text))[0] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "meant", "bytes_", "kept"),
+    [
+        (r"\xd6", "\udcd6", "\udcd6", {r"\xd6"}, set()),
+        (r"\xd6", r"\xd6", r"\xd6", set(), set()),
+        (r"\xd7", r"\xd6", r"\xd7", set(), {r"\xd7"}),
+        (r"\\xd6", "\udcd6", r"\xd6", set(), set()),
+        (r"\\xd7", "\udcd6", r"\\xd7", set(), set()),
+        (r"\\\xd6", "\udcd6", "\\\udcd6", {r"\xd6"}, set()),
+        (r"\x41", "\udcd6", r"\x41", set(), set()),
+    ],
+)
+def test_an_escape_is_a_byte_only_where_that_was_shown(
+    text: str, old: str, meant: str, bytes_: set[str], kept: set[str]
+) -> None:
+    assert unescaped(text, old) == (meant, Escapes(frozenset(bytes_), frozenset(kept)))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != UNKNOWN])

@@ -115,6 +115,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {"argument": "match"},
     ),
     ("read_file", {"path": "/etc/passwd"}, "INVALID_PATH", {"reason": "absolute path"}),
+    ("read_file", {"path": "C:/x"}, "INVALID_PATH", {"reason": "absolute path"}),
+    ("read_file", {"path": "C:\\x"}, "INVALID_PATH", {"reason": "absolute path"}),
     ("read_file", {"path": "../x"}, "INVALID_PATH", {}),
     ("read_file", {"path": "a\0b"}, "INVALID_PATH", {}),
     ("read_file", {"path": "out/passwd"}, "INVALID_PATH", {}),

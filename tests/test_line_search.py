@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.text import search
+from copydesk.text.encoding import UTF8
 from copydesk.text.nearest import nearest_lines
-from copydesk.text.search import found_in, matching_lines
+from copydesk.text.search import Sought, found_in, hits_of, matching_lines
 from copydesk.text.snapshot import Snapshot
 from support.texts import LINES, snapshots
 
@@ -34,6 +36,7 @@ def wide(text: str) -> bytes:
     [
         (b"", "a", [], []),
         (b"a\nab\nba\n", "a", [0, 1, 2], [0]),
+        (b"\r\na", "a", [1], [1]),
         (b"aa aa\naa\n", "aa", [0, 1], [1]),
         (b"ab\nb", "b", [0, 1], [1]),
         (b"a\r\nab\r\n", "a", [0, 1], [0]),
@@ -86,6 +89,13 @@ def test_bytes_are_found_as_they_were_shown(
     body = data[len(base.encoding.bom) :]
     for whole, lines in ((False, contains), (True, equals)):
         assert list(found_in(body, base.encoding, text, whole=whole, escaped=True)) == lines
+
+
+def test_more_hits_than_are_kept_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "KEPT", 2)
+    (found,) = hits_of([Sought("a")])
+    found.take(b"a\na\nb\na\n", UTF8, 7)
+    assert ([*found.lines], found.count, found.last) == ([7, 8], 3, 10)
 
 
 @given(snapshots, anchors)

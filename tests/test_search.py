@@ -83,6 +83,7 @@ def test_one(data: bytes, wanted: str, spans: list[tuple[int, int]]) -> None:
         ("cp932", b"\x87\x54\r\n\xfa\x4a x", "Ⅰ", [(0, 2), (4, 6)]),
         ("cp932", b"\xfa\x4a\xfa\x4ax\r\n\xfa\x4ay", "Ⅰy", [(7, 10)]),
         (None, b"\xff\xfe" + "a\r\nb".encode("utf-16-le"), "a\nb", [(2, 10)]),
+        (None, b"\xff\xfe" + "a漢".encode("utf-16-le"), "漢", [(4, 6)]),
         (None, b"\xff\xfe" + "\u0a00\u6100a".encode("utf-16-le"), "a", [(6, 8)]),
         (None, b"\xfe\xff" + "🎉é".encode("utf-16-be"), "é", [(6, 8)]),
         # a lone half of a pair, and half a unit at the end
@@ -105,6 +106,8 @@ def test_what_is_no_character_is_no_hindrance() -> None:
 @pytest.fixture(params=["as it is", "small chunks", "nothing installed", "popular at once"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ways to search: the same is found in each."""
+    if request.param != "as it is":
+        monkeypatch.setattr(search, "FEW", 0)
     if request.param == "small chunks":
         monkeypatch.setattr(search, "_CHUNK", 3)
     if request.param == "nothing installed":

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.text import sizes
+from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.source import Excerpt, Facts
 from support.texts import WIDE, snapshots
 
 BOM = codecs.BOM_UTF8
@@ -141,6 +145,7 @@ def test_styles_are_what_the_lines_say(base: Snapshot) -> None:
     if ends and not base.ends_with_newline:
         ends.pop()
     crlf, every = ends.count("crlf"), len(ends)
+    assert base.newline_counts == (every, crlf)
     assert base.newline_name(base.dominant_newline) == ("crlf" if 2 * crlf > every else "lf")
     style = "none" if not ends else ends[0] if len(set(ends)) == 1 else "mixed"
     assert base.newline_style == style
@@ -185,3 +190,70 @@ def test_a_very_long_line_is_one_line() -> None:
     base = Snapshot.of(b"x\x0c\r" * 500_000 + b"\nend")
     assert base.line_count == 2
     assert base.texts(1, 2) == ("end",)
+
+
+@given(snapshots, st.integers(0, 4))
+def test_so_many_lines_from_a_byte(base: Snapshot, count: int) -> None:
+    for line in range(base.line_count + 1):
+        at, first = base.start(line), max(line - count, 0)
+        last = min(line + count, base.line_count)
+        assert base.back(at, count) == (base.start(first), line - first)
+        assert base.on(at, count) == (base.start(last), last - line)
+    for line in range(base.line_count):
+        for byte in range(base.start(line), base.start(line + 1)):
+            assert base.line_begin(byte) == base.start(line)
+            assert base.line_end(byte) == base.start(line + 1)
+
+
+@given(snapshots, st.integers(1, 20))
+def test_keys_come_in_blocks(base: Snapshot, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sizes, "BLOCK", block)
+        assert tuple(chain.from_iterable(base.keys_in_blocks())) == base.keys
+
+
+def said_of(text: Text) -> tuple[object, ...]:
+    """What a text says of itself as a whole."""
+    counts = text.line_count, text.newline_counts, text.newline_style, text.dominant_newline
+    return text.encoding, text.size, text.ends_with_newline, text.ragged, *counts
+
+
+@given(snapshots, st.data())
+def test_an_excerpt_says_what_the_whole_text_does(base: Snapshot, data: st.DataObject) -> None:
+    """Of the lines that it has, cut into pieces in any order; and after an edit of them."""
+    cuts = sorted(data.draw(st.sets(st.integers(0, base.line_count))) | {0, base.line_count})
+    ranges = [(a, b) for a, b in pairwise(cuts) if data.draw(st.integers(0, 2))]
+    pieces = [(a, base.start(a), base.raw(a, b)) for a, b in ranges]
+    counts = base.line_count, base.ends_with_newline, base.newline_counts
+    facts = Facts(base.size, *counts, base.digest)
+    excerpt = Excerpt.of(base.encoding, facts, data.draw(st.permutations(pieces)))
+    assert said_of(excerpt) == said_of(base)
+    for line in (line for a, b in ranges for line in range(a, b)):
+        assert excerpt.start(line) == base.start(line)
+        assert (excerpt.key(line), excerpt.terminator(line)) == (
+            base.key(line),
+            base.terminator(line),
+        )
+        assert {excerpt.line_at(at) for at in range(base.start(line), base.start(line + 1))} == {
+            line
+        }
+        first, last = excerpt.reach(line)
+        assert first <= line < last
+        assert excerpt.raw(first, last) == base.raw(first, last)
+    if base.ragged or not ranges:
+        return
+    if ranges[0][0] == 0:
+        assert excerpt.unmarked().raw(0, 1) == base.unmarked().raw(0, 1)
+    assert said_of(excerpt.unmarked()) == said_of(base.unmarked())
+    edits: list[Edit] = []
+    for a, b in ranges:
+        ends = b == base.line_count and not base.ends_with_newline
+        new = data.draw(st.sampled_from(("", "x\n", "x\r\ny\n") + ("x",) * ends))
+        edits.append(Edit(base.start(a), base.start(b), base.encoding.encode(new)))
+    change = ChangeSet.of(base.size, edits)
+    found, after, shift = excerpt.edited(change), base.edited(change), 0
+    assert said_of(found) == said_of(after)
+    for edit in change.edits:
+        stop = edit.start + shift + len(edit.new)
+        assert found.slice(edit.start + shift, stop) == edit.new
+        shift = stop - edit.stop

@@ -191,7 +191,7 @@ class Encoding:
     def text(self, data: bytes) -> str:
         """The text of `data`, each byte that does not decode kept as `escapes` says."""
         name = self.name if self.known else "ascii"
-        for errors in ("strict", "surrogateescape") if self.unit == 1 else ("strict",):
+        for errors in ("strict", "surrogateescape"):
             try:
                 return data.decode(name, errors)
             except UnicodeDecodeError:
@@ -234,7 +234,7 @@ class Encoding:
             data = text.encode(name)
         except UnicodeEncodeError as error:
             raise self._refused(text, error.start) from None
-        if name not in _EXACT and (back := self.decode(data)) != text:
+        if name not in _EXACT and (back := self.text(data)) != text:
             pairs = enumerate(zip(text, back, strict=False))
             raise self._refused(text, next((i for i, (a, b) in pairs if a != b), 0))
         return data

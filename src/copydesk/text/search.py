@@ -470,9 +470,7 @@ def _by_find(text: AnyStr, wanted: AnyStr, lf: AnyStr, cr: AnyStr, *, whole: boo
         line += text.count(lf, at, hit)
         begin = max(text.rfind(lf, at, hit) + 1, at)
         end = text.find(lf, hit)
-        stop = len(text) if end < 0 else end
-        if end > begin and text[end - 1 : end] == cr:
-            stop -= 1
+        stop = len(text) if end < 0 else end - text.endswith(cr, begin, end)
         last = hit + len(wanted)
         if (hit == begin and last == stop) if whole else last <= stop:
             yield line

@@ -128,7 +128,7 @@ class Text(ABC):
     def terminator(self, line: int) -> bytes:
         """The bytes that end the line: LF or CRLF in the file's encoding, or nothing."""
         start, stop = self.start(line), self.start(line + 1)
-        if (stop - start) % self.encoding.unit:
+        if stop % self.encoding.unit:
             return b""  # a broken last unit ends no line
         lf, crlf = self._lf, self._crlf
         end = self.slice(max(start, stop - len(crlf)), stop)
