@@ -521,7 +521,7 @@ class TurnLost(Failed):
     def of(key: str) -> TurnLost:
         """The turn that was held as `key` was lost."""
         what = "a file with several names" if key.startswith("\0") else key
-        return TurnLost("write", f"the turn at {what} was lost; others may have had it since")
+        return TurnLost("write", f"the lock of {what} was lost; others may have had it since")
 
 
 POLL_SECONDS = 0.05

@@ -212,7 +212,7 @@ class Applying:
         if state == "open" and not entry.group:  # who wrote it was ended before it could say so
             state = self._set.recovery.settle(entry, now_ms)
         if state == "open":
-            raise Failed("settle what was broken off", f"{entry.path} is not settled")
+            raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
         if state != "failed":
             self._set.registry.end(plan.id, "applied", now_ms)
             raise HunkNotFound(plan.id, "applied")

@@ -234,12 +234,12 @@ class Undoing:
         if now is not None and state == "open" and not now.group:  # who wrote it was ended
             state = self._set.recovery.settle(now, self._set.clock())
         if state == "open":
-            raise Failed("settle what was broken off", f"{entry.path} is not settled")
+            raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
         if state == "failed":
             raise EditNotFound(entry.edit_id, "failed", self._history.newest(member))
         by = taken_back_by(self._set.journal, entry.edit_id)
         if by:
-            raise ContentChanged(f"it was taken back by edit {by}", undone_by=by)
+            raise ContentChanged(f"it was undone by edit {by}", undone_by=by)
 
     def back(self, entry: Entry, now: Source, lines: list[tuple[int, int]]) -> _Back:
         """The way back on the text as it is now; `lines` is told where it was looked for."""

@@ -537,4 +537,4 @@ class Turns:
                 raise settled.refusal
             if settled.state == "open":
                 where = f"{settled.entry.path}: {settled.reason}"
-                raise Failed("settle a transaction that was broken off", where)
+                raise Failed("recover an unfinished write", where)

@@ -270,7 +270,7 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
     facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
     facts |= _in_words(refusal, lang, voices)
     name = _OWN_WORDS.get(type(refusal), refusal.code)
-    for kind in (facts.get("reason"), facts.get("setting")):
+    for kind in (facts.get("reason"), facts.get("setting"), facts.get("kind")):
         if has(f"{name}.{kind}"):
             name = f"{name}.{kind}"
     for special in ("nested", "before_start"):
@@ -282,7 +282,10 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
     reason = f"reason.{facts.get('reason')}"
     if has(reason):
         return say(name, lang, {**facts, "reason": say(reason, lang)})
-    return say(name, lang, {**facts, "reason": say_reason(str(facts.get("reason")), lang)})
+    for key in ("reason", "operation", "rule", "kind"):
+        if isinstance(fact := facts.get(key), str):
+            facts[key] = say_reason(fact, lang)
+    return say(name, lang, facts)
 
 
 _OWN_WORDS: dict[type[Refusal], str] = {

@@ -317,7 +317,7 @@ class NotesDesk:
         path = make().path  # refuse before anything is journaled
         made = self._writing.write(self._job(member, tool, path), make)
         if not made.done.ids:
-            raise Failed("tell the id", f"{path} is written, but its ids could not be read")
+            raise Failed("find the new ids", f"{path} is written, but its ids could not be read")
         document_id, *new_ids = made.done.ids[0]
         target = self.reading.block(member, document_id)
         created = any(one.created for one in made.ready.documents)

@@ -5,6 +5,7 @@ Invariant: a language is read from its file when it is first needed, and not oth
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -73,8 +74,25 @@ def say_reason(reason: str, lang: Lang) -> str:
     """The reason of a refusal in `lang`; unchanged where there is no text for it.
 
     Reasons are written in English in the code; those of the operating system stay as they are.
+    A `{}` in the table stands for a part of the reason, a reason itself or a name.
     """
-    return texts(lang).reasons.get(reason, reason)
+    exact = texts(lang).reasons.get(reason)
+    if exact is not None:
+        return exact
+    for pattern, said in _templates(lang):
+        if found := pattern.fullmatch(reason):
+            return said.format(*(say_reason(part, lang) for part in found.groups()))
+    return reason
+
+
+@cache
+def _templates(lang: Lang) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The reasons with parts that differ, as patterns of the English text."""
+    return tuple(
+        (re.compile("(.+?)".join(map(re.escape, reason.split("{}"))), re.DOTALL), said)
+        for reason, said in texts(lang).reasons.items()
+        if "{}" in reason
+    )
 
 
 def say_problem(problem: Problem, lang: Lang) -> str:
