@@ -206,6 +206,24 @@ def test_rights_that_are_taken_away_while_a_call_waits(
     assert (root / "b.txt").read_text() == "b\n"
 
 
+def test_a_member_whose_section_is_removed_gets_no_more_rights(
+    file: Path, opened: OpenWorkspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its limits hold until a restart; its token is gone at once."""
+    file.write_text('[members.local]\nwrite_dirs = ["no"]\ntoken = "secret"\n')
+    assert opened.config.members["local"].token == "secret"
+    for others in ("", '[members.ann]\napproval = "human"\n', "[members.bob]\n"):
+        file.write_text(others)
+        answer = opened.call("local", "create_new_file", {"path": "n.txt", "content": "x"})
+        assert answer.data["error"] == "ACCESS_DENIED"
+        assert opened.config.members["local"].token is None
+    assert caplog.text.count("local removed") == 1
+    file.write_text(ALL)  # named again, it has what is said now
+    answer = opened.call("local", "create_new_file", {"path": "n.txt", "content": "x"})
+    assert answer.data["status"] == "ok"
+    assert "local removed" in caplog.text
+
+
 def test_auto_lines_and_the_library(file: Path, opened: OpenWorkspace) -> None:
     edit = {"path": "a.txt", "content": "x\n", "apply": "auto"}
     assert opened.call("local", "prepare_file_append", edit).fields["mode"] != "prepare_file_append"

@@ -197,6 +197,7 @@ class LiveConfig:
         self._stamps: tuple[_Stamp | None, ...] = ()
         self._digest = b""
         self._error = ""
+        self._gone: dict[str, MemberConfig] = {}
 
     def now(self) -> Config:
         """The current configuration; raises ConfigInvalid while its file is invalid."""
@@ -236,8 +237,16 @@ class LiveConfig:
         if changed:
             names = ", ".join(changed)
             _log.warning("%s: %s changed; restart copydesk to use it", found.source, names)
-        self._loaded, self._error = found, ""
-        self.last = replace(self.last, members=found.members, source=found.source)
+        gone = {  # who is not listed has all rights, and nobody gets more by a removed section
+            name: replace(settings, token=None)
+            for name, settings in self.last.members.items()
+            if name not in found.members
+        }
+        if new := [name for name in gone if name not in self._gone]:
+            names = ", ".join(new)
+            _log.warning("%s: %s removed; limits hold until a restart", found.source, names)
+        self._loaded, self._error, self._gone = found, "", gone
+        self.last = replace(self.last, members={**gone, **found.members}, source=found.source)
 
 
 def _stamp(path: str) -> _Stamp | None:

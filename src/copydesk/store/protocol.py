@@ -28,6 +28,9 @@ EntryKind = Literal["file", "dir", "symlink", "other"]
 class TargetMoved(Exception):
     """The target is no longer what was expected; nothing was written. Read again."""
 
+    def __str__(self) -> str:
+        return "another program moved or changed it"
+
 
 class NotPutBack(Exception):
     """A write failed, and what was written could not be put back; the journal knows both.
