@@ -18,7 +18,7 @@ test: $(VENV)/.test
 test-slow: $(VENV)/.test
 	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh
 	PYTHON=$(abspath $(BIN)/python) sh tests/parity/setup.sh
-	$(BIN)/pytest -n auto -m slow
+	$(BIN)/pytest -n auto -m "slow or drawn" --hypothesis-profile=full
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -17,7 +17,18 @@ settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+ALWAYS = settings.get_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("full", ALWAYS, max_examples=100)
+settings.register_profile("fast", ALWAYS, max_examples=25)
+settings.load_profile("fast")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that Hypothesis draws texts for: `make test-slow` runs them too, in full."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("drawn")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -29,6 +28,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.snapshot import Snapshot
+from support.cost import bounded
 from support.texts import PATH
 
 Pair = tuple[str, str]
@@ -397,9 +397,8 @@ def test_of_very_many_collisions_some_are_shown() -> None:
 def test_many_edits_of_a_large_file() -> None:
     lines = [f"line {i:06d} value = compute({i % 977:05d})\n" for i in range(100_000)]
     pairs = [(f"line {i:06d} value", f"line {i:06d} result") for i in range(0, 100_000, 50)]
-    start = time.process_time()
-    after = made("".join(lines).encode(), *pairs).decode().splitlines(keepends=True)
-    assert time.process_time() - start < 5
+    with bounded():
+        after = made("".join(lines).encode(), *pairs).decode().splitlines(keepends=True)
     for i in range(0, 100_000, 50):
         lines[i] = lines[i].replace("value", "result")
     assert after == lines

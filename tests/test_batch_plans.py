@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.batch_calls import nulls, pairs, put
+from support.cost import examples
 
 
 @pytest.fixture
@@ -261,7 +262,7 @@ def test_a_brief_report_shows_less(desk: OpenWorkspace) -> None:
     assert done["apply_evidence"]["regions_left_out"] == 4
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.integers(0, 11), st.text("ab\n", max_size=4)), min_size=1, max_size=5, unique_by=lambda edit: edit[0]),
     st.sampled_from(("\n", "\r\n")),

@@ -23,6 +23,7 @@ from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.tools.catalog import Answer
+from support.cost import spread
 
 DOCS = Path(__file__).parent.parent / "docs" / "bytes.md"
 NAME = "the file.txt"
@@ -330,7 +331,7 @@ def committed() -> dict[str, str]:
     return {line.split(" | ")[0][2:]: line for line in lines if line.startswith("| ")}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", spread(KINDS, of=4))
 def test_a_prepared_edit_keeps_every_other_byte(name: str) -> None:
     kind = KINDS[name]
     cells = [due(kind, change) for change in TOOLS.values()]
@@ -340,7 +341,7 @@ def test_a_prepared_edit_keeps_every_other_byte(name: str) -> None:
         assert committed()[name] == found
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", spread(KINDS, of=4))
 def test_an_edit_at_once_keeps_every_other_byte(name: str) -> None:
     kind = KINDS[name]
     for change in TOOLS.values():

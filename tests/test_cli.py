@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.cli import help, main
+from support.cost import spread
 
 HOSTILE = "a\x1b[31mred\n\u202egpj\t.txt"
 HOSTILE_TEXT = "x \x1b]0;title\x07 \u202e y\nsecond\n"
@@ -108,7 +109,7 @@ def test_call_lists_the_tools(shell: Shell) -> None:
     assert [row["name"] for row in shell("call", "--json").data] == named
 
 
-@pytest.mark.parametrize("tool", help.catalog(), ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", spread(help.catalog(), of=4), ids=lambda tool: tool.name)
 def test_every_tool_has_help(shell: Shell, tool: help.Tool) -> None:
     ran = shell("call", tool.name, "--help")
     assert ran.status == 0
@@ -467,7 +468,9 @@ JSON_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("words", JSON_COMMANDS, ids=lambda words: " ".join(words)[:30])
+@pytest.mark.parametrize(
+    "words", spread(JSON_COMMANDS, of=3), ids=lambda words: " ".join(words)[:30]
+)
 @pytest.mark.parametrize("first", [True, False])
 def test_one_json_value_and_nothing_else(shell: Shell, words: list[str], first: bool) -> None:
     shell("apply", plan(shell, "1", "eins"))

@@ -27,6 +27,7 @@ from copydesk.tools.arguments import listed, with_null
 from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
 from copydesk.tools.report import Lang
+from support.cost import spread
 from test_tool_descriptions import PLAIN
 
 Schema = Mapping[str, Any]
@@ -89,20 +90,20 @@ def test_the_catalog_is_the_one_that_is_served(tmp_path: Path) -> None:
     assert tuple(DIALECTS) == CLI_DIALECTS
 
 
-@EVERY
 @BOTH
 @pytest.mark.parametrize("dialect", CLI_DIALECTS)
-def test_what_all_dialects_have(tool: Tool, lang: str, dialect: str) -> None:
-    found = one(tool, dialect, lang)
-    assert found["name"] == tool.name
-    assert PORTABLE_NAME.fullmatch(found["name"])
-    assert 0 < len(found["description"]) <= 1_024
-    forms = ("inputSchema", "parameters", "input_schema", "parametersJsonSchema")
-    (form,) = set(found) & set(forms)
-    check_well_formed(found[form])
-    for name, part in found[form]["properties"].items():
-        assert part.get("description") or name in PLAIN, f"{tool.name}.{name}"
-    assert json.loads(json.dumps(found)) == found
+def test_what_all_dialects_have(lang: str, dialect: str) -> None:
+    for tool in TOOLS:
+        found = one(tool, dialect, lang)
+        assert found["name"] == tool.name
+        assert PORTABLE_NAME.fullmatch(found["name"])
+        assert 0 < len(found["description"]) <= 1_024, tool.name
+        forms = ("inputSchema", "parameters", "input_schema", "parametersJsonSchema")
+        (form,) = set(found) & set(forms)
+        check_well_formed(found[form])
+        for name, part in found[form]["properties"].items():
+            assert part.get("description") or name in PLAIN, f"{tool.name}.{name}"
+        assert json.loads(json.dumps(found)) == found
 
 
 def test_names_are_unique() -> None:
@@ -426,7 +427,9 @@ EVERY_CALL = list(every_call())
 
 
 @pytest.mark.parametrize(
-    ("tool", "given"), [one[:2] for one in EVERY_CALL], ids=[one[2] for one in EVERY_CALL]
+    ("tool", "given"),
+    spread([one[:2] for one in EVERY_CALL], of=4),
+    ids=[one[2] for one in EVERY_CALL],
 )
 def test_a_sentinel_means_not_given(tool: Tool, given: dict[str, object], tmp_path: Path) -> None:
     """What a strict client sends, which has to send all arguments, is what a short call is."""

@@ -20,6 +20,7 @@ from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import AccessDenied
 from copydesk.store.access import Rules
+from support.cost import spread
 from support.mcp_calls import CALLS, NOTE, NOTE_ID, NOTES, TEXT
 
 MEMBERS = {
@@ -158,7 +159,7 @@ def tree(root: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("member", [*MEMBERS, *BY_SUFFIX])
+@pytest.mark.parametrize("member", spread([*MEMBERS, *BY_SUFFIX], of=3))
 def test_no_answer_tells_what_stands_where_the_member_may_not_read(
     worlds: tuple[OpenWorkspace, OpenWorkspace], member: str
 ) -> None:

@@ -21,6 +21,7 @@ from copydesk.desk.outcome import Applied, Planned, Undone
 from copydesk.edit.request import Anchor, Append, Insert, RangeEdit, Request, Terms
 from copydesk.errors import Refusal
 from copydesk.text.relpath import RelPath
+from support.cost import spread
 
 Lines = list[tuple[str, int | None]]
 """Lines of the later text, and which line of the earlier one each is, if it is one."""
@@ -259,7 +260,7 @@ def _append(_: Draw) -> Ask:
 ASKS = (_replace, _delete, _insert, _append)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("family", spread(FAMILIES, of=4), ids=lambda family: family.__name__)
 def test_no_edit_goes_to_a_wrong_place(
     desk: OpenWorkspace, family: Callable[[Draw, Lines], None]
 ) -> None:

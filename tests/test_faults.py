@@ -24,6 +24,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.database import Database
 from copydesk.errors import Failed
 from copydesk.store.protocol import Durability
+from support.cost import first, spread
 from support.faults import NUMBERS, Faults
 from support.processes import Facts, code, outcome
 
@@ -226,9 +227,8 @@ def each_in_turn(
     raise AssertionError("there is no end of calls")
 
 
-@pytest.mark.parametrize("number", NUMBERS, ids=str)
-@pytest.mark.parametrize("name", DEEDS)
-@pytest.mark.parametrize("durability", ["full", pytest.param("fast", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("number", "name"), spread(NUMBERS, DEEDS, of=3))
+@pytest.mark.parametrize("durability", first("full", "fast"))
 def test_each_call_fails_in_turn(
     tmp_path: Path,
     name: str,
@@ -260,8 +260,7 @@ def test_each_call_fails_in_turn(
     assert ("sync" in reached) == (durability == "full")
 
 
-@pytest.mark.parametrize("name", DEEDS)
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=str)
+@pytest.mark.parametrize(("number", "name"), spread((errno.ENOSPC, errno.EIO), DEEDS, of=3))
 def test_the_disk_is_full_from_a_call_on(
     tmp_path: Path, name: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,8 +417,7 @@ class Skipped(Exception):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts of one's own are Linux's")
-@pytest.mark.parametrize("name", DEEDS)
-@pytest.mark.parametrize("room", [0, 4, 8, 12, 20, 40])
+@pytest.mark.parametrize(("room", "name"), spread((0, 4, 8, 12, 20, 40), DEEDS, of=7))
 def test_a_full_disk(tmp_path: Path, name: str, room: int) -> None:
     """With so many KiB left all is written or nothing; when there is room again it is."""
     disk = tmp_path / "disk"
@@ -610,8 +608,7 @@ MORE = {
 }
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize(("after", "name"), spread((False, True), MORE, of=4))
 def test_each_statement_of_the_database_fails_in_turn(
     tmp_path: Path, name: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from copydesk.store.notes.errors import NotesRolledBack, NotesTorn, NotesUnavailable
 from copydesk.store.notes.kernel import KernelStore
 from copydesk.store.notes.protocol import Prepared
+from support.cost import spread
 from support.fake_kernel import FakeKernel, Fault
 from support.fake_kernel.habits import FAULTS
 from support.note_stores import Op, changes_of, store_of
@@ -193,8 +194,9 @@ def check(
     return said
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in SLOW])
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize(
+    ("name", "fault"), spread(WORKS, [fault for fault in FAULTS if fault not in SLOW], of=7)
+)
 def test_what_is_said_is_what_is_there(kernel: FakeKernel, name: str, fault: Fault) -> None:
     writes, _ = healthy(kernel, name)
     assert writes
@@ -208,9 +210,13 @@ def test_what_is_said_is_what_is_there(kernel: FakeKernel, name: str, fault: Fau
 
 
 @pytest.mark.parametrize(
-    "other", ["refused", "ignored", "panic", "cut", "cleared", "renamed", "twice", "hung_up_after"]
+    ("other", "name"),
+    spread(
+        ("refused", "ignored", "panic", "cut", "cleared", "renamed", "twice", "hung_up_after"),
+        ("a diff", "undo"),
+        of=3,
+    ),
 )
-@pytest.mark.parametrize("name", ["a diff", "undo"])
 def test_what_goes_wrong_on_the_way_back_is_told(
     kernel: FakeKernel, name: str, other: Fault
 ) -> None:

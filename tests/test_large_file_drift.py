@@ -21,6 +21,7 @@ from copydesk.text import sizes
 from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
+from support.cost import examples
 from support.texts import LineEdit, files, requests
 from test_large_files import PATH, TOOL, Desks, desks, numbered
 
@@ -104,7 +105,7 @@ def test_what_an_edit_before_it_does_to_a_plan(
         assert path.read_bytes() == before[:at] + b"\nnew\n" + before[at + len(old) :]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data(), files, st.sampled_from([8, 40, 1 << 20]))
 def test_both_ways_carry_through_edits_of_copydesk(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, text: bytes, block: int
@@ -147,7 +148,7 @@ def replaced(path: Path, data: bytes) -> None:
     os.replace(other, path)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data(), files, st.sampled_from([8, 40, 1 << 20]))
 def test_both_ways_carry_through_changes_of_others(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, text: bytes, block: int
@@ -180,7 +181,7 @@ def drifted(draw: st.DrawFn, text: bytes) -> bytes:
     return b"\n".join(parts)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data(), files)
 def test_digests_carry_what_lines_carry(data: st.DataObject, text: bytes) -> None:
     base = Snapshot.of(text)

@@ -29,6 +29,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from copydesk.tools import reports
 from copydesk.tools.report import Report
+from support.cost import examples, spread
 from support.texts import LineEdit, files, requests
 
 PATH = RelPath(("a.txt",))
@@ -209,8 +210,7 @@ def _places() -> Iterator[tuple[str, Callable[[str], Request]]]:
 PLACES = dict(_places())
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize(("place", "kind"), spread(PLACES, TEXTS, of=7))
 def test_both_ways_are_one(desks: Desks, kind: str, place: str) -> None:
     for new in NEW.values():
         desks.check(TEXTS[kind], PLACES[place](new))
@@ -263,7 +263,7 @@ def test_more_candidates_than_are_kept(desks: Desks, monkeypatch: pytest.MonkeyP
         )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data(), files, st.sampled_from([1, 8, 40, 1 << 20]))
 def test_any_text_and_request(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, text: bytes, block: int

@@ -21,6 +21,7 @@ from copydesk.app.mcp.http import live_tokens
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AccessDenied, ApprovalRequired, ConfigInvalid
+from support.cost import spread
 from support.mcp_transports import SECONDS, Raw, client_of, served
 from support.review_page import Reader
 from test_mcp_stdio import stdio_client
@@ -240,8 +241,7 @@ def test_auto_lines_and_the_library(file: Path, opened: OpenWorkspace) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("wire", ["stdio", "http"])
+@pytest.mark.parametrize(("mode", "wire"), spread(("auto", "legacy"), ("stdio", "http"), of=3))
 async def test_a_running_server_takes_the_file_as_it_is(
     tmp_path: Path, mode: str, wire: str
 ) -> None:

@@ -20,6 +20,7 @@ from copydesk.desk.locks import Exclusion, Lanes, Ticket
 from copydesk.errors import Failed
 from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
+from support.cost import examples
 
 SOON = 10.0
 """Seconds after which a test that waits for an event has failed."""
@@ -68,13 +69,13 @@ def check(lanes: Lanes, tickets: list[Ticket]) -> list[Ticket]:
     return order
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(TICKETS)
 def test_tickets_decide_the_order(tickets: list[Ticket]) -> None:
     assert check(Lanes(), tickets) == sorted(tickets)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(TICKETS)
 def test_tickets_decide_the_order_with_locks_across_processes(
     tmp_path_factory: pytest.TempPathFactory, tickets: list[Ticket]
@@ -256,7 +257,5 @@ def test_a_process_that_is_gone_holds_nothing(tmp_path: Path, how: str) -> None:
             process.stdin.close()
         else:
             process.send_signal(signal.SIGKILL)
-        started = time.monotonic()
         assert got.wait(SOON)
-        assert time.monotonic() - started < 1
         thread.join(SOON)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Sequence
-from types import FrameType
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +17,7 @@ from copydesk.text.markdown import (
     parse,
     replacement,
 )
+from support.cost import check_linear, examples, first, spread
 from support.markdown_texts import CONTENTS, PREFIXES
 
 Part = str | tuple[str]
@@ -79,39 +77,16 @@ HOSTILE: dict[str, tuple[Part, ...]] = {
 ROUNDS = 150
 
 
-def steps(text: str, profile: Profile) -> int:
-    """How many calls it takes to parse the text.
-
-    The collector rests meanwhile: what is called when it runs (Hypothesis asks
-    for it) would count as well, and nothing says when it runs.
-    """
-    count = 0
-
-    def seen(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += 1
-
-    gc.disable()
-    sys.setprofile(seen)
-    try:
-        parse(text, profile)
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
-
-
 def check(parts: Sequence[Part], profile: Profile, rounds: int) -> None:
-    """Twice the text takes twice the steps, but for a few."""
-    once, twice, four = (
-        steps("".join(p if isinstance(p, str) else p[0] * times for p in parts), profile)
-        for times in (rounds, 2 * rounds, 4 * rounds)
-    )
-    assert four - twice <= 2.2 * (twice - once) + 200
+    """Twice the text takes twice the steps."""
+
+    def read(times: int) -> object:
+        return parse("".join(p if isinstance(p, str) else p[0] * times for p in parts), profile)
+
+    check_linear(read, rounds)
 
 
-@pytest.mark.parametrize("profile", ["gfm", "siyuan"])
-@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize(("profile", "case"), spread(("gfm", "siyuan"), HOSTILE, of=3))
 def test_twice_the_text_takes_twice_the_steps(case: str, profile: Profile) -> None:
     check(HOSTILE[case], profile, ROUNDS)
 
@@ -125,15 +100,8 @@ def hostile(draw: st.DrawFn) -> list[Part]:
 
 
 @given(hostile(), st.sampled_from(("gfm", "siyuan")))
-@settings(max_examples=100)
+@settings(max_examples=examples(1_000))
 def test_so_does_any_text_that_goes_on_and_on(parts: list[Part], profile: Profile) -> None:
-    check(parts, profile, 50)
-
-
-@pytest.mark.slow
-@given(hostile(), st.sampled_from(("gfm", "siyuan")))
-@settings(max_examples=1_000)
-def test_so_do_many_texts_that_go_on_and_on(parts: list[Part], profile: Profile) -> None:
     check(parts, profile, 50)
 
 
@@ -165,9 +133,9 @@ def test_megabytes_are_read_whole(case: str, profile: Profile) -> None:
 
 @pytest.mark.parametrize("profile", ["gfm", "siyuan"])
 @pytest.mark.parametrize(("sign", "holders"), [("> ", 1), ("- ", 2), ("> - ", 3)])
-def test_depth_is_no_matter(sign: str, holders: int, profile: Profile) -> None:
+@pytest.mark.parametrize("depth", first(5_000, 20_000))
+def test_depth_is_no_matter(sign: str, holders: int, depth: int, profile: Profile) -> None:
     """Nothing here calls itself: what is nested many thousand times is read and changed."""
-    depth = 20_000
     tree = parse(sign * depth + "a", profile)
     *_, last = tree.root.walk()
     assert markdown_of(tree, last) == "a"

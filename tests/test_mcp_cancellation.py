@@ -24,6 +24,7 @@ from copydesk.desk.locks import Lanes
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import Cancelled, cancelled_by
 from copydesk.store.locks import FileLocks
+from support.cost import first
 from support.mcp_calls import server_of
 from support.mcp_transports import client_of, served
 from test_mcp_stdio import stdio_client
@@ -76,7 +77,7 @@ def edits(opened: OpenWorkspace) -> int:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", first("auto", "legacy"))
 async def test_calls_that_are_cancelled_while_they_wait_are_not_written(
     serving: Serving,
     opened: OpenWorkspace,

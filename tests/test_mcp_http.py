@@ -53,6 +53,7 @@ async def test_http_each_tool_answers(address: str, tmp_path: Path, mode: str) -
         await call_each(client, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", WIRE_MODES)
 async def test_http_takes_20_megabytes(address: str, tmp_path: Path, mode: str) -> None:
     async with client_of(address, mode) as client:

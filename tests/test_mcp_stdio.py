@@ -22,6 +22,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from copydesk.app.config import TOOLSETS
+from support.cost import first
 from support.mcp_calls import FILE, call_each, lay
 from support.mcp_transports import (
     BAD_TEXTS,
@@ -114,7 +115,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         assert found.end() == (b"", 0)
 
 
-@pytest.mark.parametrize("mode", WIRE_MODES)
+@pytest.mark.parametrize("mode", first(*WIRE_MODES))
 async def test_stdio_each_tool_answers(tmp_path: Path, mode: str) -> None:
     async with stdio_client(tmp_path, mode) as client:
         assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
@@ -164,9 +165,8 @@ def test_stdio_garbage_before_the_first_request(tmp_path: Path) -> None:
         assert found.end() == (b"", 0)
 
 
-@pytest.mark.parametrize(
-    "mode", [WIRE_MODES[0], *(pytest.param(m, marks=pytest.mark.slow) for m in WIRE_MODES[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", WIRE_MODES)
 async def test_stdio_takes_20_megabytes(tmp_path: Path, mode: str) -> None:
     async with stdio_client(tmp_path, mode) as client:
         await takes_20_megabytes(client, tmp_path)
@@ -185,7 +185,7 @@ def test_stdio_ends_with_its_input(tmp_path: Path) -> None:
         assert found.end() == (b"", 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", first(signal.SIGTERM, signal.SIGINT))
 def test_stdio_ends_at_a_signal(tmp_path: Path, number: int) -> None:
     with started(tmp_path) as found:
         found.process.send_signal(number)

@@ -337,7 +337,7 @@ def examples(count: int, steps: int) -> settings:
 
 
 def test_all_together_is_what_the_model_says() -> None:
-    run_state_machine_as_test(Machine, settings=examples(40, 40))
+    run_state_machine_as_test(Machine, settings=examples(10, 40))
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from copydesk.store.notes.errors import (
     WrongBlockKind,
 )
 from copydesk.store.notes.protocol import Delete, Insert, Update
+from support.cost import spread
 from support.note_stores import (
     Home,
     Op,
@@ -191,7 +192,7 @@ MADE: dict[str, tuple[str, list[Op], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", spread(MADE, of=2))
 def test_changes_are_made_and_taken_back(home: Home, name: str) -> None:
     """The table; and back, with all ids."""
     markdown, ops, after = MADE[name]
@@ -237,7 +238,7 @@ REFUSED: dict[str, tuple[list[Op], type[Refusal]]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", spread(REFUSED, of=2))
 def test_what_cannot_be_made_is_refused_before_anything_is_written(home: Home, name: str) -> None:
     ops, refusal = REFUSED[name]
     document = home.document(NOTE)

@@ -14,6 +14,7 @@ import pytest
 
 from copydesk.store.notes.protocol import ChangesDone, Prepared, Update
 from copydesk.tools import messages
+from support.cost import spread
 from support.fake_kernel.habits import FAULTS, Fault
 from support.note_workspaces import Stage, stage_at
 from test_notes_tools import TEN, edit
@@ -54,14 +55,21 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in SLOW])
 @pytest.mark.parametrize(
-    ("tool", "at"),
-    [
-        *(("applyBlockDiff", at) for at in (1, 2, 3)),
-        *(("appendContent", at) for at in (1, 2)),
-        ("createNewDoc", 1),
-    ],
+    ("tool", "at", "fault"),
+    spread(
+        [
+            (*where, fault)
+            for where in (
+                *(("applyBlockDiff", at) for at in (1, 2, 3)),
+                *(("appendContent", at) for at in (1, 2)),
+                ("createNewDoc", 1),
+            )
+            for fault in FAULTS
+            if fault not in SLOW
+        ],
+        of=4,
+    ),
 )
 def test_no_tool_reports_what_did_not_happen(
     stage: Stage, tool: str, fault: Fault, at: int

@@ -15,6 +15,7 @@ from copydesk.app.web.actions import ACTIONS
 from copydesk.app.web.security import HEADERS, MOST_FIELDS
 from copydesk.app.web.sessions import SESSION_MS, SessionStore
 from copydesk.app.workspace import open_workspace
+from support.cost import first
 from support.mcp_calls import settings
 from support.review_page import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
@@ -184,7 +185,7 @@ NO_IDS = (
 QUERIES = ("before", "context", "view", "all", "hunk", "path", "member", "q", "state", "sort")
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", first(False, True))
 def test_no_address_and_no_form_breaks_the_page(tmp_path: Path, shared: bool) -> None:
     """Ids, query values and fields of forms that no page has: each is refused, none is a 500."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")

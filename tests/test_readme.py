@@ -31,6 +31,7 @@ def run(words: list[str], folder: Path) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 def test_the_first_edit_in_the_shell(tmp_path: Path) -> None:
     first, second = (text for text in blocks("sh") if "copydesk call" in text)
     typed = first.replace(". .venv/bin/activate\n", "set -e\n").replace("/tmp/try", str(tmp_path))

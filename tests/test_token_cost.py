@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools import dialects
 from copydesk.tools.report import Lang
+from support.cost import tokens
 
 LINES = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(200))
 
@@ -22,10 +22,6 @@ def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
     (tmp_path / "src" / "module.py").write_text(LINES)
     with open_workspace(str(tmp_path), shared=False) as opened:
         yield opened
-
-
-def tokens(text: str) -> int:
-    return len(get_encoding("cl100k_base").encode(text))
 
 
 @pytest.mark.parametrize("guard", ["version", "expected_old"])

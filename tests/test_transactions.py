@@ -17,6 +17,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Transacted
 from copydesk.text import sizes
+from support.cost import examples
 from support.processes import Facts, code, outcome
 
 BASE = "".join(f"line {i}\n" for i in range(1, 21))
@@ -546,7 +547,7 @@ def test_two_plans_on_one_base_give_the_same_in_either_order(
     assert len(made) == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.permutations(list(KINDS)), st.data())
 def test_all_plans_on_one_base_in_any_order(
     one_room: Room, order: list[str], data: st.DataObject

@@ -31,6 +31,7 @@ from copydesk.text.change import ChangeSet, Collision, Edit
 from copydesk.text.position_map import Followed, follow_through
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
+from support.cost import examples, spread
 from support.texts import changes, files
 
 FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
@@ -180,8 +181,7 @@ def make(room: Room, kind: str) -> int:
     return int(report["edit_id"])
 
 
-@pytest.mark.parametrize("kind", [*PREPARED, *AT_ONCE])
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(("text", "kind"), spread(TEXTS, [*PREPARED, *AT_ONCE], of=2))
 def test_the_very_bytes_come_back(room: Room, text: str, kind: str) -> None:
     data = TEXTS[text]
     room.write(data)
@@ -198,8 +198,7 @@ def test_the_very_bytes_come_back(room: Room, text: str, kind: str) -> None:
     assert room.read() == data
 
 
-@pytest.mark.parametrize("kind", [*PREPARED, *AT_ONCE])
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(("text", "kind"), spread(TEXTS, [*PREPARED, *AT_ONCE], of=5))
 def test_a_large_file_gives_the_same(
     room: Room, monkeypatch: pytest.MonkeyPatch, text: str, kind: str
 ) -> None:
@@ -209,7 +208,7 @@ def test_a_large_file_gives_the_same(
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_all_taken_back_in_reverse_order_is_the_start(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
