@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -72,20 +72,19 @@ class FileSearch:
 
     def files(self, member: Member, query: Query, most: int, watch: Watch) -> FoundFiles:
         """List the files with a match."""
-        query = self._checked(member, query)
-        return ripgrep.search_files(self._search(member, watch), query, most)
+        search = self._search(member, watch, query.path, query.globs)
+        return ripgrep.search_files(search, query, most)
 
     def counts(self, member: Member, query: Query, most: int, watch: Watch) -> Counts:
         """Count lines and matches per file."""
-        query = self._checked(member, query)
-        return ripgrep.count_matches(self._search(member, watch), query, most)
+        search = self._search(member, watch, query.path, query.globs)
+        return ripgrep.count_matches(search, query, most)
 
     def snippets(
         self, member: Member, query: Query, most: int, before: int, after: int, watch: Watch
     ) -> Snippets:
         """Find the lines with a match, with lines around them."""
-        query = self._checked(member, query)
-        search = self._search(member, watch)
+        search = self._search(member, watch, query.path, query.globs)
         return ripgrep.search_snippets(search, query, most, before, after)
 
     def raw(
@@ -102,10 +101,8 @@ class FileSearch:
         `meant` gives the glob, relative to the root, that one among the options stands for.
         """
         args = parse_rg_args(rg_args, meant)
-        check_look(self._files, member, path)
-        for glob in args.globs:
-            member.permission.check_glob(glob, fold=args.folds)
-        return ripgrep.search_raw(self._search(member, watch), pattern, path, args, MOST_ROWS)
+        search = self._search(member, watch, path, args.globs, fold=args.folds)
+        return ripgrep.search_raw(search, pattern, path, args, MOST_ROWS)
 
     def _shown(
         self, member: Member, entry: DirEntry, spelled: RelPath, standing: RelPath
@@ -125,20 +122,21 @@ class FileSearch:
         # A link that leads to itself was not found under this spelling of its name.
         return replace(entry, link_target=None) if real == standing else entry
 
-    def _checked(self, member: Member, query: Query) -> Query:
-        check_look(self._files, member, query.path)
-        for glob in query.globs:
-            member.permission.check_glob(glob)
-        return query
-
-    def _search(self, member: Member, watch: Watch) -> Search:
-        return Search(
-            self._rg,
-            self._files,
-            member.permission.allows_read,
-            watch.progress,
-            watch.cancelled,
-        )
+    def _search(
+        self,
+        member: Member,
+        watch: Watch,
+        path: RelPath,
+        globs: Iterable[str],
+        *,
+        fold: bool = False,
+    ) -> Search:
+        """A search for the member; AccessDenied for a path or a glob that it may not read."""
+        check_look(self._files, member, path)
+        for glob in globs:
+            member.permission.check_glob(glob, fold=fold)
+        readable = member.permission.allows_read
+        return Search(self._rg, self._files, readable, watch.progress, watch.cancelled)
 
 
 def _check_link(member: Member, link: RelPath) -> None:

@@ -83,12 +83,18 @@ def is_blank(line: str) -> bool:
 
 def content_of_hunk(lines: list[str]) -> str:
     """The lines as one text, without the blank ones at its ends."""
+    start, stop = _trimmed(lines)
+    return "\n".join(lines[start:stop])
+
+
+def _trimmed(lines: list[str]) -> tuple[int, int]:
+    """The lines [start, stop), from 0, without the blank ones at the ends."""
     start, stop = 0, len(lines)
     while start < stop and is_blank(lines[start]):
         start += 1
     while start < stop and is_blank(lines[stop - 1]):
         stop -= 1
-    return "\n".join(lines[start:stop])
+    return start, stop
 
 
 _COMMANDS = ("DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APPEND")
@@ -417,11 +423,7 @@ class _Reader:
 
 def _unfenced(lines: list[str]) -> tuple[int, int]:
     """The lines [start, stop), from 0, without a code fence around all of them."""
-    start, stop = 0, len(lines)
-    while start < stop and is_blank(lines[start]):
-        start += 1
-    while start < stop and is_blank(lines[stop - 1]):
-        stop -= 1
+    start, stop = _trimmed(lines)
     if stop - start > 1:
         opening, closing = fence_of(lines[start]), fence_of(lines[stop - 1])
         if opening and closing and not closing[1] and closing[0].startswith(opening[0]):

@@ -22,13 +22,12 @@ from copydesk.store.notes.errors import InvalidBlockId, is_id, valid
 from copydesk.store.notes.folder_blocks import Fingerprint, likeness
 from copydesk.store.state import StateFolder
 from copydesk.text.diff import align
+from copydesk.text.markdown.block import HOLDS
 
 _LIKE = 0.5
 _LIKE_IN_PLACE = 0.25
 _COMPARED = 40_000
 """The most pairs of texts that are compared in one container."""
-
-_HOLDS = frozenset(("d", "l", "i", "b", "s", "callout", "footnote"))
 
 MOST_PAST = 1000
 
@@ -131,7 +130,7 @@ class _Side:
     def leaves(self, at: int) -> set[str]:
         """The texts below a block."""
         below = self.rows[at + 1 : self.stops[at]]
-        return {row.hash for row in below if row.kind not in _HOLDS}
+        return {row.hash for row in below if row.kind not in HOLDS}
 
 
 class _Matching:
@@ -155,7 +154,7 @@ class _Matching:
             self._containers(old, new)
             for child in self._new.children[new]:
                 partner = self._old_of.get(child)
-                if partner is not None and self._new_rows[child].kind in _HOLDS:
+                if partner is not None and self._new_rows[child].kind in HOLDS:
                     waiting.append((partner, child))
         self._moved(range(len(self._old_rows)), range(len(self._new_rows)))
 
@@ -240,8 +239,8 @@ class _Matching:
 
     def _containers(self, old: int, new: int) -> None:
         """Pair containers with some equal texts, or similar ones."""
-        mine = [at for at in self._free_old(old) if self._old_rows[at].kind in _HOLDS]
-        theirs = [at for at in self._free_new(new) if self._new_rows[at].kind in _HOLDS]
+        mine = [at for at in self._free_old(old) if self._old_rows[at].kind in HOLDS]
+        theirs = [at for at in self._free_new(new) if self._new_rows[at].kind in HOLDS]
         old_texts = {at: self._old.leaves(at) for at in mine}
         new_texts = {at: self._new.leaves(at) for at in theirs}
 
@@ -285,11 +284,11 @@ class _Matching:
     def _like(self, ids: list[str], alive: set[str]) -> None:
         """Pair texts with similar ones of the same container."""
         for old, new in self._pairs:
-            mine = [at for at in self._free_old(old) if self._old_rows[at].kind not in _HOLDS]
+            mine = [at for at in self._free_old(old) if self._old_rows[at].kind not in HOLDS]
             theirs = [
                 at
                 for at in self._free_new(new)
-                if not ids[at] and self._new_rows[at].kind not in _HOLDS
+                if not ids[at] and self._new_rows[at].kind not in HOLDS
             ]
             for one, other in self._likely(mine, theirs, self._likeness):
                 block_id = self._old_rows[one].id
