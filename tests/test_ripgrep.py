@@ -19,10 +19,10 @@ from copydesk.store.rg_args import glob_roots, parse_rg_args
 from copydesk.store.rg_process import find_rg
 from copydesk.store.rg_results import (
     PACKET_BYTES,
-    Counts,
     FoundFiles,
     FoundLine,
     Lines,
+    MatchCounts,
     Query,
     Raw,
     Snippets,
@@ -114,13 +114,13 @@ def ask(pattern: str, path: str = ".", **options: object) -> Query:
     return Query(pattern, RelPath.parse(path), **options)  # type: ignore[arg-type]
 
 
-def say(found: FoundFiles | Counts | Snippets | Raw) -> str:
+def say(found: FoundFiles | MatchCounts | Snippets | Raw) -> str:
     """A result on one line, for the tables."""
     more = " +" if found.truncated else ""
     match found:
         case FoundFiles():
             return " ".join(found.paths) + more
-        case Counts():
+        case MatchCounts():
             rows = " ".join(f"{row.path}={row.lines}/{row.matches}" for row in found.rows)
             return f"{rows} = {found.total_files}/{found.total_lines}/{found.total_matches}{more}"
         case Snippets():

@@ -11,7 +11,7 @@ from typing import Any
 from copydesk.app.config import Config
 from copydesk.app.notes import kernel_path
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.notes.notebook_access import Home
+from copydesk.desk.notes.notebook_access import OpenNotes
 from copydesk.edit.notes.draft import split_as
 from copydesk.edit.notes.grammar import is_siyuan_id
 from copydesk.store.notes.kernel_blocks import split_blocks
@@ -99,9 +99,9 @@ def stage_at(root: Path, store: str, **settings: Any) -> Iterator[Stage]:
         return
     with FakeKernel() as kernel:
 
-        def home(_: object) -> Home:
+        def home(_: object) -> OpenNotes:
             found = store_of(kernel, split=split_blocks)
-            return Home(found, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
+            return OpenNotes(found, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
 
         with open_workspace(str(root), config, shared=False, home=home) as opened:
             yield Stage(opened, root, kernel, kernel.box())

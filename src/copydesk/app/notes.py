@@ -12,7 +12,7 @@ from copydesk.text.relpath import RelPath
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from copydesk.desk.notes.notebook_access import Home
+    from copydesk.desk.notes.notebook_access import OpenNotes
     from copydesk.store.access import Rules
     from copydesk.store.files import Files
 
@@ -30,7 +30,7 @@ class NotesOpener:
         self._config, self._files, self._state = config, files, state
         self._own: TemporaryDirectory[str] | None = None
 
-    def open(self, permission: Permission) -> Home:
+    def open(self, permission: Permission) -> OpenNotes:
         """The notes as a member with this permission sees them."""
         if self._config.notes.siyuan_url:
             return kernel_home(self._config)
@@ -41,8 +41,8 @@ class NotesOpener:
         if self._own is not None:
             self._own.cleanup()
 
-    def _folders(self, rules: Rules) -> Home:
-        from copydesk.desk.notes.notebook_access import Home
+    def _folders(self, rules: Rules) -> OpenNotes:
+        from copydesk.desk.notes.notebook_access import OpenNotes
         from copydesk.edit.notes.draft import split_as
         from copydesk.edit.notes.grammar import is_siyuan_id
         from copydesk.store.notes.folder import FolderStore
@@ -69,7 +69,7 @@ class NotesOpener:
             return RelPath.parse(path) if path else roots[box]
 
         split = split_as(settings.profile)
-        return Home(several(stores), split, is_siyuan_id, path_of, in_files=True)
+        return OpenNotes(several(stores), split, is_siyuan_id, path_of, in_files=True)
 
     def _kept(self) -> str:
         """The folder of ids and fingerprints."""
@@ -82,15 +82,15 @@ class NotesOpener:
         return self._own.name
 
 
-def kernel_home(config: Config) -> Home:
+def kernel_home(config: Config) -> OpenNotes:
     """The notes in the configured kernel. Nothing is sent yet."""
-    from copydesk.desk.notes.notebook_access import Home
+    from copydesk.desk.notes.notebook_access import OpenNotes
     from copydesk.edit.notes.draft import split_as
     from copydesk.edit.notes.grammar import is_siyuan_id
     from copydesk.store.notes.kernel import KernelStore
 
     store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)
-    return Home(store, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
+    return OpenNotes(store, split_as("siyuan"), is_siyuan_id, kernel_path, in_files=False)
 
 
 def kernel_path(box: str, path: str) -> RelPath:

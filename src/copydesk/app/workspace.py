@@ -53,12 +53,12 @@ from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.compat import compat
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes import notes
-from copydesk.tools.notes_answer import Kept, NoteAnswer
+from copydesk.tools.notes_answer import LongTexts, NoteAnswer
 from copydesk.tools.report import Lang, Report, diff_text
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 if TYPE_CHECKING:
-    from copydesk.desk.notes.notebook_access import Home
+    from copydesk.desk.notes.notebook_access import OpenNotes
 
 
 _PROJECT = "pyproject.toml"
@@ -94,7 +94,7 @@ def open_workspace(
     shared: bool = True,
     recover: bool = True,
     clock: Callable[[], int] = now_ms,
-    home: Callable[[Permission], Home] | None = None,
+    home: Callable[[Permission], OpenNotes] | None = None,
 ) -> OpenWorkspace:
     """The workspace at `root`, with its configuration unless one is given.
 
@@ -119,7 +119,7 @@ class OpenWorkspace(Closing):
         shared: bool,
         recover: bool = True,
         clock: Callable[[], int] = now_ms,
-        home: Callable[[Permission], Home] | None = None,
+        home: Callable[[Permission], OpenNotes] | None = None,
     ) -> None:
         self._live, self.clock = LiveConfig(root, config), clock
 
@@ -139,7 +139,7 @@ class OpenWorkspace(Closing):
         self._roots = _in_full(self.root, root)
         backend = shared_backend(self.root, config) if shared else in_process(config)
         self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat()))
-        self.kept = Kept()
+        self.kept = LongTexts()
         self.page: str | None = None
         """Where the review page is served by this process, as the start of its addresses."""
         self._listeners: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""The directories and searches of a workspace, as far as a member may see them."""
+"""The directories and searches of a workspace, limited to what a member may see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import DirEntry
 from copydesk.store.rg_args import parse_rg_args
 from copydesk.store.rg_process import Rg, find_rg
-from copydesk.store.rg_results import Counts, FoundFiles, Lines, Query, Raw, Snippets
+from copydesk.store.rg_results import FoundFiles, Lines, MatchCounts, Query, Raw, Snippets
 from copydesk.store.ripgrep import Search
 from copydesk.text.relpath import RelPath
 
@@ -24,36 +24,27 @@ Progress = Callable[[int], None]
 """Told how many files a search has seen so far."""
 
 __all__ = [
-    "Counts",
     "DirEntry",
     "FileSearch",
     "FoundFiles",
     "Lines",
+    "MatchCounts",
     "Progress",
     "Query",
     "Snippets",
-    "Watch",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Who watches a long search: `progress` is told, `cancelled` is asked."""
-
-    progress: Progress
-    cancelled: Callable[[], bool]
 
 
 class FileSearch:
     """Lists and searches for members; raises AccessDenied for a place that may not be read."""
 
     def __init__(self, files: Files) -> None:
-        self._files = files
+        self.files = files
         self._found: Rg | None = None
 
     @property
-    def _rg(self) -> Rg | None:
-        # Lazy, since it runs a program; repeated while none is found: it may be installed.
+    def rg(self) -> Rg | None:
+        """The ripgrep to use; sought when needed, and again while none is found."""
         if self._found is None:
             self._found = find_rg()
         return self._found
@@ -63,46 +54,16 @@ class FileSearch:
 
         Links are entries by what they lead to; one out of the workspace has no target.
         """
-        check_look(self._files, member, path)
-        real, entries = self._files.list_dir(path)
+        check_look(self.files, member, path)
+        real, entries = self.files.list_dir(path)
         if not member.permission.allows_read(real):
             member.permission.check_walk(real)  # it may have changed since
         shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
         return tuple(entry for entry in shown if entry is not None)
 
-    def files(self, member: Member, query: Query, most: int, watch: Watch) -> FoundFiles:
-        """List the files with a match."""
-        search = self._search(member, watch, query.path, query.globs)
-        return ripgrep.search_files(search, query, most)
-
-    def counts(self, member: Member, query: Query, most: int, watch: Watch) -> Counts:
-        """Count lines and matches per file."""
-        search = self._search(member, watch, query.path, query.globs)
-        return ripgrep.count_matches(search, query, most)
-
-    def snippets(
-        self, member: Member, query: Query, most: int, before: int, after: int, watch: Watch
-    ) -> Snippets:
-        """Find the lines with a match, with lines around them."""
-        search = self._search(member, watch, query.path, query.globs)
-        return ripgrep.search_snippets(search, query, most, before, after)
-
-    def raw(
-        self,
-        member: Member,
-        pattern: str,
-        path: RelPath,
-        rg_args: tuple[str, ...],
-        watch: Watch,
-        meant: Callable[[str], str],
-    ) -> Raw:
-        """What ripgrep finds with options of its own, those that are safe.
-
-        `meant` gives the glob, relative to the root, that one among the options stands for.
-        """
-        args = parse_rg_args(rg_args, meant)
-        search = self._search(member, watch, path, args.globs, fold=args.folds)
-        return ripgrep.search_raw(search, pattern, path, args, MOST_ROWS)
+    def search(self, member: Member, progress: Progress, cancelled: Callable[[], bool]) -> Searches:
+        """The searches of a member; `cancelled` is asked whether to stop."""
+        return Searches(self, member, progress, cancelled)
 
     def _shown(
         self, member: Member, entry: DirEntry, spelled: RelPath, standing: RelPath
@@ -112,31 +73,57 @@ class FileSearch:
             seen = _visible(member, entry.kind == "dir", spelled, standing)
             return entry if seen else None
         try:
-            real = self._files.resolve(standing, partial(_check_link, member))
+            real = self.files.resolve(standing, partial(_check_link, member))
         except InvalidPath:
             real = standing  # it leads out of the workspace
         except Refusal:
             return None
-        if not _visible(member, is_dir(self._files, real), spelled, standing, real):
+        if not _visible(member, is_dir(self.files, real), spelled, standing, real):
             return None
         # A link that leads to itself was not found under this spelling of its name.
         return replace(entry, link_target=None) if real == standing else entry
 
-    def _search(
-        self,
-        member: Member,
-        watch: Watch,
-        path: RelPath,
-        globs: Iterable[str],
-        *,
-        fold: bool = False,
-    ) -> Search:
-        """A search for the member; AccessDenied for a path or a glob that it may not read."""
-        check_look(self._files, member, path)
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """The searches of one member; AccessDenied for a path or a glob that it may not read."""
+
+    looking: FileSearch
+    member: Member
+    progress: Progress
+    cancelled: Callable[[], bool]
+
+    def files(self, query: Query, most: int) -> FoundFiles:
+        """List the files with a match."""
+        return ripgrep.search_files(self._allowed(query.path, query.globs), query, most)
+
+    def counts(self, query: Query, most: int) -> MatchCounts:
+        """Count lines and matches per file."""
+        return ripgrep.count_matches(self._allowed(query.path, query.globs), query, most)
+
+    def snippets(self, query: Query, most: int, before: int, after: int) -> Snippets:
+        """Find the lines with a match, with lines around them."""
+        search = self._allowed(query.path, query.globs)
+        return ripgrep.search_snippets(search, query, most, before, after)
+
+    def raw(
+        self, pattern: str, path: RelPath, rg_args: tuple[str, ...], meant: Callable[[str], str]
+    ) -> Raw:
+        """Search with options of ripgrep, those that are safe.
+
+        `meant` gives the glob, relative to the root, that one among the options stands for.
+        """
+        args = parse_rg_args(rg_args, meant)
+        search = self._allowed(path, args.globs, fold=args.folds)
+        return ripgrep.search_raw(search, pattern, path, args, MOST_ROWS)
+
+    def _allowed(self, path: RelPath, globs: Iterable[str], *, fold: bool = False) -> Search:
+        permission = self.member.permission
+        check_look(self.looking.files, self.member, path)
         for glob in globs:
-            member.permission.check_glob(glob, fold=fold)
-        readable = member.permission.allows_read
-        return Search(self._rg, self._files, readable, watch.progress, watch.cancelled)
+            permission.check_glob(glob, fold=fold)
+        rg, readable = self.looking.rg, permission.allows_read
+        return Search(rg, self.looking.files, readable, self.progress, self.cancelled)
 
 
 def _check_link(member: Member, link: RelPath) -> None:

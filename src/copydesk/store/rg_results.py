@@ -277,7 +277,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts(SearchResult):
+class MatchCounts(SearchResult):
     """The files with a match; the totals are of all files, also of those left out of `rows`."""
 
     rows: tuple[Count, ...]
@@ -322,7 +322,7 @@ class Lines(SearchResult):
     rows: tuple[FoundLine, ...]
 
 
-Raw = Lines | FoundFiles | Counts
+Raw = Lines | FoundFiles | MatchCounts
 
 
 def show_line(path: str, line: RgLine, width: int = LINE_CHARACTERS) -> FoundLine:

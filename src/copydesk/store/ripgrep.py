@@ -64,10 +64,10 @@ from copydesk.store.rg_process import (
 from copydesk.store.rg_results import (
     LINE_CHARACTERS,
     Count,
-    Counts,
     FoundFiles,
     FoundLine,
     Lines,
+    MatchCounts,
     Packet,
     Query,
     Raw,
@@ -507,7 +507,7 @@ def _files(session: SearchSession, most: int) -> FoundFiles:
     return session.told(FoundFiles(paths=paths, truncated=truncated))
 
 
-def _counts(session: SearchSession, most: int) -> Counts:
+def _counts(session: SearchSession, most: int) -> MatchCounts:
     """The counts of the first `most` files, the sums of all."""
     rows: list[Count] = []
     total_files = total_lines = total_matches = 0
@@ -521,7 +521,7 @@ def _counts(session: SearchSession, most: int) -> Counts:
         if len(rows) < most:
             rows.append(Count(path, end.matched_lines, end.matches))
     return session.told(
-        Counts(
+        MatchCounts(
             rows=tuple(rows),
             total_files=total_files,
             total_lines=total_lines,
@@ -614,7 +614,7 @@ def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
         return _files(session, max_files)
 
 
-def count_matches(search: Search, query: Query, max_files: int) -> Counts:
+def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
     """Lines and matches per file; `rows` has the first `max_files` files."""
     _check_limit(max_files, "max_files")
     with searching(search, _asked(query)) as session:

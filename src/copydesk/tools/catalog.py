@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 from copydesk.desk.batch import Batching
 from copydesk.desk.desk import Desk
 from copydesk.desk.member import Member
-from copydesk.desk.search import FileSearch, Progress
+from copydesk.desk.search import FileSearch, Progress, Searches
 from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
@@ -31,7 +31,7 @@ from copydesk.tools.arguments import (
 )
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import ToolTexts, say, texts
-from copydesk.tools.notes_answer import Kept, NoteAnswer
+from copydesk.tools.notes_answer import LongTexts, NoteAnswer
 from copydesk.tools.report import Fields, Lang, Report, Value
 
 MINDS = ".minds"
@@ -95,8 +95,13 @@ class Context:
     lang: Lang = "en"
     progress: Progress = _silent
     cancelled: Callable[[], bool] = field(default=lambda: False)
-    kept: Kept = field(default_factory=Kept)
+    kept: LongTexts = field(default_factory=LongTexts)
     roots: tuple[RelPath, ...] = ()
+
+    @property
+    def searches(self) -> Searches:
+        """The searches of the member, which can be followed and cancelled."""
+        return self.looking.search(self.member, self.progress, self.cancelled)
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
         """The path of the workspace that a caller of the member's toolset means.

@@ -22,7 +22,14 @@ from copydesk.tools.report_fields import hunk_rows, hunk_text, one_line, start_o
 from copydesk.tools.ws_mod import PrepareCall
 
 if TYPE_CHECKING:
-    from copydesk.desk.notes.notebook_access import Content, Crumb, Heading, Info, Infos, NoteBlock
+    from copydesk.desk.notes.notebook_access import (
+        BlockContent,
+        Crumb,
+        Heading,
+        Info,
+        Infos,
+        NoteBlock,
+    )
     from copydesk.edit.notes.draft import BlockDraft
 
 _PREVIEW = 10
@@ -254,7 +261,7 @@ def label(kind: str, lang: Lang) -> str:
     return say(key, lang) if has(key) else ""
 
 
-def content_text(content: Content, slice_text: str | None, lang: Lang, *, ids: bool) -> str:
+def content_text(content: BlockContent, slice_text: str | None, lang: Lang, *, ids: bool) -> str:
     """Blocks one after the other; of a slice, a line that says which, first."""
     if slice_text is not None and not content.blocks and content.total:
         return say("notes.slice_empty", lang, {"total": content.total})

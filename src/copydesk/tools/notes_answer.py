@@ -26,7 +26,7 @@ MOST_CHARACTERS = 32 << 20
 """So much is kept of all texts together; the oldest go first."""
 
 
-class Kept:
+class LongTexts:
     """Texts by name. Safe to use from many threads. `length` None: nothing is cut."""
 
     def __init__(self, length: int | None = LENGTH) -> None:
@@ -91,7 +91,9 @@ def answered(fields: Fields, text: str, diff: str = "") -> NoteAnswer:
     return NoteAnswer({"status": "success", **fields}, text, diff)
 
 
-def shown(kept: Kept, member: str, tool: str, fields: Fields, text: str, lang: Lang) -> NoteAnswer:
+def shown(
+    kept: LongTexts, member: str, tool: str, fields: Fields, text: str, lang: Lang
+) -> NoteAnswer:
     """A text that was asked for, as `content` besides the fields; a long one is cut."""
     if not kept.is_long(text):
         return answered({**fields, "content": text}, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from copydesk.desk.search import Counts, FoundFiles, Lines, Query, Snippets, Watch
+from copydesk.desk.search import FoundFiles, Lines, MatchCounts, Query, Snippets
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
@@ -120,12 +120,10 @@ class RipgrepSearchCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Report:
         path = context.path(self.path or ".", folder=True)
-        found = context.looking.raw(
-            context.member, self.pattern, path, self.rg_args, _watch(context), context.glob
-        )
+        found = context.searches.raw(self.pattern, path, self.rg_args, context.glob)
         if isinstance(found, FoundFiles):
             return _file_rows(context, name, self.pattern, found)
-        if isinstance(found, Counts):
+        if isinstance(found, MatchCounts):
             return _count_rows(context, name, self.pattern, found)
         rows: list[Fields] = [
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
@@ -166,17 +164,13 @@ def _query(
     )
 
 
-def _watch(context: Context) -> Watch:
-    return Watch(context.progress, context.cancelled)
-
-
 def _files(context: Context, name: str, query: Query, most: int) -> Report:
-    found = context.looking.files(context.member, query, most, _watch(context))
+    found = context.searches.files(query, most)
     return _file_rows(context, name, query.pattern, found)
 
 
 def _counts(context: Context, name: str, query: Query, most: int) -> Report:
-    found = context.looking.counts(context.member, query, most, _watch(context))
+    found = context.searches.counts(query, most)
     return _count_rows(context, name, query.pattern, found)
 
 
@@ -185,7 +179,7 @@ def _file_rows(context: Context, name: str, pattern: str, found: FoundFiles) -> 
     return _report(context, name, pattern, found, fields, len(found.paths), "files")
 
 
-def _count_rows(context: Context, name: str, pattern: str, found: Counts) -> Report:
+def _count_rows(context: Context, name: str, pattern: str, found: MatchCounts) -> Report:
     rows: list[Fields] = [
         {"path": row.path, "lines": row.lines, "matches": row.matches} for row in found.rows
     ]
@@ -199,13 +193,8 @@ def _count_rows(context: Context, name: str, pattern: str, found: Counts) -> Rep
 
 
 def _snippets(context: Context, name: str, query: Query, around: _Around) -> Report:
-    found = context.looking.snippets(
-        context.member,
-        query,
-        around.max_results,
-        around.context_before,
-        around.context_after,
-        _watch(context),
+    found = context.searches.snippets(
+        query, around.max_results, around.context_before, around.context_after
     )
     rows: list[Fields] = []
     for one in found.results:
@@ -227,7 +216,7 @@ def _report(
     context: Context,
     name: str,
     pattern: str,
-    found: FoundFiles | Counts | Snippets | Lines,
+    found: FoundFiles | MatchCounts | Snippets | Lines,
     rows: Fields,
     count: int,
     what: str,

@@ -26,7 +26,7 @@ from copydesk.text.unified import counts
 from copydesk.tools.catalog import Answer, Catalog
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.notes_answer import Kept
+from copydesk.tools.notes_answer import LongTexts
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL
 
@@ -88,7 +88,7 @@ def _call(options: argparse.Namespace) -> int:
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
         config = opened.config
-        opened.kept = Kept(None)  # nothing is cut: there is no second call to read on in
+        opened.kept = LongTexts(None)  # nothing is cut: there is no second call to read on in
         report = opened.call(config.member, tool.name, given, lang=config.lang, progress=counter)
     counter.clear()
     if options.json:

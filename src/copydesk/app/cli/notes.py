@@ -14,7 +14,7 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.notes.notebook_access import NoteBlock
 from copydesk.tools.messages import say
 from copydesk.tools.notes import block_fields, label
-from copydesk.tools.notes_answer import Kept
+from copydesk.tools.notes_answer import LongTexts
 from copydesk.tools.report import Lang
 
 _LINE = 100
@@ -22,7 +22,7 @@ _LINE = 100
 
 def run(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Run one of the commands; the exit status."""
-    opened.kept = Kept(None)  # nothing is cut: the shell has no second call to read on
+    opened.kept = LongTexts(None)  # nothing is cut: the shell has no second call to read on
     return _COMMANDS[options.notes](opened, options)
 
 

@@ -16,7 +16,7 @@ from copydesk.desk.notes.block_edits import (
     Ready,
     texts_digest,
 )
-from copydesk.desk.notes.notebook_access import Content, Info, Infos, Notes, Written
+from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.transaction import WriteRequest
 from copydesk.edit.notes.draft import BlockDraft, DocumentText, digest_of_texts, joined, rewritten
@@ -61,7 +61,7 @@ class NoteReader:
 
     def content(
         self, member: Member, block_id: str, *, parts: bool, slice_text: str | None
-    ) -> Content:
+    ) -> BlockContent:
         """The block, or its parts: those of a document always, a heading before its section.
 
         Raises BlockNotFound, InvalidSlice.
@@ -72,10 +72,10 @@ class NoteReader:
         blocks = self._shown(member, found, parts=parts)
         total = len(blocks)
         if slice_text is None:
-            return Content(found, blocks, total)
+            return BlockContent(found, blocks, total)
         chosen = select(slice_text, [block.id for block in blocks])
         after = blocks[chosen.stop].id if chosen.stop < total else ""
-        return Content(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
+        return BlockContent(found, blocks[chosen.start : chosen.stop], total, chosen.start, after)
 
     def notebooks(self, member: Member) -> tuple[Notebook, ...]:
         """The notebooks in which the member may read something."""
@@ -99,7 +99,7 @@ class NoteReader:
             return self._notes.store(member).children(block.id)
         return (block,)
 
-    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> Content | None:
+    def _page(self, member: Member, block: NoteBlock, slice_text: str) -> BlockContent | None:
         """A slice of a container in files, read without the other texts; None to read them all."""
         home = self._notes.home(member)
         if not home.in_files or block.kind not in (*CONTAINERS, "h"):
@@ -112,7 +112,7 @@ class NoteReader:
         if len(there) < len(wanted):
             return None  # the file is changed at this moment
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
-        return Content(block, tuple(there.values()), len(ids), chosen.start, after)
+        return BlockContent(block, tuple(there.values()), len(ids), chosen.start, after)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self._notes.store(member)
@@ -202,7 +202,7 @@ class NotesDesk:
 
     def append(
         self, member: Member, tool: str, markdown: str, kind: Target, target_id: str
-    ) -> Written:
+    ) -> NotesWritten:
         """Append text to today's note of a notebook, to a document, or to a block.
 
         Into a container, behind a leaf, at the end of a heading's section. Raises
@@ -225,7 +225,7 @@ class NotesDesk:
         made = self._writing.write(self._job(member, tool, path), make)
         return _written(made, target, made.done.ids[0] if made.done.ids else ())
 
-    def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> Written:
+    def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
 
         def make() -> Ready:
@@ -245,7 +245,7 @@ class NotesDesk:
         markdown: str,
         anchor_id: str,
         location: Location,
-    ) -> Written:
+    ) -> NotesWritten:
         """Create a document beside another one, below it, or beside its parent.
 
         A slash in the title becomes a hyphen. Raises BlockNotFound,
@@ -313,7 +313,7 @@ class NotesDesk:
 
     def _made_document(
         self, member: Member, tool: str, make: Callable[[], Ready], box: str
-    ) -> Written:
+    ) -> NotesWritten:
         path = make().path  # refuse before anything is journaled
         made = self._writing.write(self._job(member, tool, path), make)
         if not made.done.ids:
@@ -335,6 +335,6 @@ def _done(made: BlocksWritten) -> BlockDraft:
 
 def _written(
     made: BlocksWritten, target: NoteBlock, new_ids: tuple[str, ...], *, created: bool = False
-) -> Written:
+) -> NotesWritten:
     diff = b"".join(document.diff for document in made.ready.documents)
-    return Written(target, new_ids, made.edit_ids, diff, created)
+    return NotesWritten(target, new_ids, made.edit_ids, diff, created)

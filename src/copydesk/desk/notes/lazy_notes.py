@@ -11,7 +11,7 @@ from copydesk.desk.member import Permission
 
 if TYPE_CHECKING:
     from copydesk.desk.notes.desk import NotesDesk
-    from copydesk.desk.notes.notebook_access import Home
+    from copydesk.desk.notes.notebook_access import OpenNotes
 
 
 class Later:
@@ -20,7 +20,7 @@ class Later:
     `open_home` opens the store that members of a permission see.
     """
 
-    def __init__(self, setting: Setting, open_home: Callable[[Permission], Home]) -> None:
+    def __init__(self, setting: Setting, open_home: Callable[[Permission], OpenNotes]) -> None:
         self._setting, self._open = setting, open_home
         self._made: NotesDesk | None = None
         self._lock = RLock()

@@ -16,7 +16,7 @@ from copydesk.text.relpath import RelPath
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class OpenNotes:
     """An open store, and what the desk has to know about it.
 
     `split` is how it parses a text; `valid` says what can be one of its ids;
@@ -39,12 +39,12 @@ class Notes:
     all. Safe to use from many threads.
     """
 
-    def __init__(self, open_home: Callable[[Permission], Home], files: Files) -> None:
+    def __init__(self, open_home: Callable[[Permission], OpenNotes], files: Files) -> None:
         self._open, self._files = open_home, files
-        self._opened: dict[Permission, Home] = {}
+        self._opened: dict[Permission, OpenNotes] = {}
         self._lock = Lock()
 
-    def home(self, member: Member) -> Home:
+    def home(self, member: Member) -> OpenNotes:
         """The store as the member sees it; the first call opens it, and raises what that raises."""
         with self._lock:
             found = self._opened.get(member.permission)
@@ -92,7 +92,16 @@ class Notes:
             self._opened.clear()
 
 
-__all__ = ["Content", "Crumb", "Heading", "Info", "Infos", "NoteBlock", "Notebook", "Written"]
+__all__ = [
+    "BlockContent",
+    "Crumb",
+    "Heading",
+    "Info",
+    "Infos",
+    "NoteBlock",
+    "Notebook",
+    "NotesWritten",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ class Infos:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class BlockContent:
     """Blocks to show: those of a slice, if one was given.
 
     `start` is the index, from 0, of the first of them among all `total`; `after`
@@ -136,7 +145,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class NotesWritten:
     """The result of a write other than a block diff: the document or block, and the new blocks.
 
     `edit_ids` are those of the journal. `created`: the document is new.
