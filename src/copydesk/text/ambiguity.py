@@ -92,21 +92,27 @@ class TextPair:
             self.base[k] == self._blank or self._unique_in(k, k + 1) for k in range(start, stop)
         )
 
-    def still_stands(self, line: int) -> bool:
-        """Whether the base line is still somewhere in now."""
-        if self.alignment.now_of(line) is not None:
-            return True
+    def place_now(self, line: int) -> int | None:
+        """Where the base line stands in now, if it is known: aligned, moved, or the only one."""
+        at = self.alignment.now_of(line)
+        if at is None:
+            at = next((j for i, j in self._moved if i == line), None)
         was, now = self._places
         text = self.base[line]
-        return len(was[text]) == 1 and text in now
+        if at is None and len(was[text]) == 1 and text in now:
+            at = now[text][0]
+        return at
 
-    def stood_before(self, line: int) -> bool:
-        """Whether the line of now stood somewhere in base."""
-        if self.alignment.base_of(line) is not None:
-            return True
+    def place_before(self, line: int) -> int | None:
+        """Where the line of now stood in base, if it is known."""
+        at = self.alignment.base_of(line)
+        if at is None:
+            at = next((i for i, j in self._moved if j == line), None)
         was, now = self._places
         text = self.now[line]
-        return len(now[text]) == 1 and text in was
+        if at is None and len(now[text]) == 1 and text in was:
+            at = was[text][0]
+        return at
 
     def twins_in_now(self, line: int, size: int) -> list[int]:
         """Every place in now of base lines [line, line + size), trailing blanks aside."""
@@ -268,11 +274,14 @@ class TextPair:
 
         That is so when the footprint, or its first or last line, has a twin as far
         from where the line is now as it has itself from where the line was, and
-        most lines between the two agree there.
+        most lines between the two agree there; or when the lines between it and
+        the footprint went, and a twin stands next to it now.
         """
         a, b, size, steps = self.base, self.now, foot.size, _STEPS
         parts = {(0, size), (0, 1), (size - 1, 1)}
         for i, j in self._moved:
+            if self._moved_to_twin(foot, i, j):
+                return True
             for skip, count in parts:
                 ours, theirs = foot.base + skip, foot.now + skip
                 lines = a[ours : ours + count]
@@ -287,6 +296,18 @@ class TextPair:
                     if steps < 0 or 2 * agreeing >= high - low:
                         return True
         return False
+
+    def _moved_to_twin(self, foot: Footprint, i: int, j: int) -> bool:
+        """Whether a line beside the footprint, but for lines that went, now stands by a twin."""
+        end, size = foot.base + foot.size, foot.size
+        place, between = (
+            (j + 1, range(i, foot.base)) if i < foot.base else (j - size, range(end, i))
+        )
+        if place < 0 or place == foot.now or foot.base <= i < end:
+            return False
+        if self.now[place : place + size] != self.base[foot.base : end]:
+            return False
+        return all(self.alignment.now_of(k) is None for k in between)
 
     @cached_property
     def _moved(self) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -44,7 +44,10 @@ _OPENING = re.compile(rb"[{(\[]\s*$")
 _DIRECTIVE = re.compile(rb"#[a-z]")
 """A line of the preprocessor, which stands at the margin whatever encloses it."""
 
-_SECTION = re.compile(rb"\[.*\]\s*$")
+_ENDING = re.compile(rb"(?:[\])}]+|end|fi|done|esac)[;,)]*\s*$")
+"""A line that only closes what its owner opened."""
+
+_SECTION = re.compile(rb"\[+[\w\x80-\xff][^<>(){}]*\]\s*$")
 _TITLE = re.compile(rb"#{1,6}\s")
 _UNDERLINE = re.compile(rb"([=\-~^*+#\"'`])\1+\s*$")
 
@@ -59,18 +62,20 @@ class Outline:
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
+        self._depths: dict[int, int | None] = {}
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def depth(self, line: int) -> int | None:
         """The columns before the line's text; None for a blank line."""
-        raw = self._lines[line]
-        text = raw.lstrip(_BLANKS)
-        if not text or text.isspace():
-            return None
-        before = raw[: len(raw) - len(text)]
-        return len(before.expandtabs(_TAB)) if b"\t" in before else len(before)
+        if line not in self._depths:
+            raw = self._lines[line]
+            text = raw.lstrip(_BLANKS)
+            before = raw[: len(raw) - len(text)]
+            blank = not text or text.isspace()
+            self._depths[line] = None if blank else len(before.expandtabs(_TAB))
+        return self._depths[line]
 
     def limit(self, line: int) -> int:
         """How deep a line may stand to enclose this one."""
@@ -90,25 +95,42 @@ class Outline:
             if depth is None or depth > limit or _DIRECTIVE.match(self._lines[above]):
                 continue
             text = bare(self._lines[above])
+            if depth < limit and _ENDING.match(text):
+                limit = depth - 1  # what is closed there does not enclose
+                continue
             belongs = _CLOSING.match(text) is not None
             if _WORD.search(text):
                 yield above
             else:
                 belongs = belongs or _OPENING.match(text) is not None
             limit = depth if belongs else depth - 1
-        if not self._is_heading(line):
-            yield from (k for k in self._upwards(above, last) if self._is_heading(k))
+        if not self._is_heading(line) and not (above < line and self._is_heading(above)):
+            yield from self._upwards(above, last)
 
     def end(self, owner: int, line: int) -> int:
         """The first line from `line` on that the owner does not enclose."""
         depth, heads = self.depth(owner) or 0, self._is_heading(owner)
-        for at in range(line, min(len(self._lines), line + _REACH)):
+        last = min(len(self._lines), line + _REACH)
+        for at in range(line, last):
+            if heads:
+                if self._is_heading(at):
+                    return at
+                continue
             here = self.depth(at)
-            if heads and self._is_heading(at):
+            if here is None or here > depth or _DIRECTIVE.match(self._lines[at]):
+                continue
+            text = bare(self._lines[at])
+            if _ENDING.match(text) or (_WORD.search(text) and not _CLOSING.match(text)):
                 return at
-            if not heads and here is not None and here <= depth and _WORD.search(self._lines[at]):
-                return at
-        return min(len(self._lines), line + _REACH)
+        return last
+
+    def body(self, owner: int) -> range:
+        """The lines below the owner that it encloses."""
+        return range(owner + 1, self.end(owner, owner + 1))
+
+    def has_word(self, line: int) -> bool:
+        """Whether the line is more than brackets and other signs."""
+        return _WORD.search(self._lines[line]) is not None
 
     def is_title(self, line: int) -> bool:
         """Whether the line is the heading of prose, whose sections keep their text when renamed."""
@@ -137,10 +159,14 @@ class Outline:
 
     def _is_heading(self, line: int) -> bool:
         text = self._lines[line]
-        if _SECTION.match(text) or _TITLE.match(text):
+        if _SECTION.match(text):
             return True
         below = self._lines[line + 1] if line + 1 < len(self._lines) else b""
-        return _UNDERLINE.match(below) is not None and _WORD.search(text) is not None
+        if _TITLE.match(text):
+            return text.startswith(b"##") or not below.strip()  # else a comment upon code
+        if not _UNDERLINE.match(below) or not _WORD.search(text):
+            return False
+        return below.startswith(b"===") or 3 * len(below.rstrip()) >= 2 * len(text.rstrip())
 
 
 class Owners:
@@ -165,51 +191,101 @@ class Owners:
         )
 
     def _is_other(self, foot: Footprint, line: int) -> bool:
-        pair, at = self._pair, line - foot.base + foot.now
+        """Whether the owner of this line of the footprint is another one now."""
+        pair = self._pair
+        olds, news = self._lone(line, line - foot.base + foot.now)
+        if not olds or not news:
+            return any(map(pair.alignment.base_of, news)) and not self._is_held(foot, news[0])
+        old, new = olds[0], news[0]
+        above, below, within = self._held(foot, old, new)
+        total, kept, away = self._remains(old, new)
+        title = self._base.is_title(old - 1)
+        stands = next(filter(None, map(pair.place_now, olds)), None)
+        if stands is not None or any(map(pair.place_before, news)):
+            if stands is not None and stands > foot.now:
+                return True  # below the carried lines, which it was above of
+            if not (above and below) and not (title and (above or within)):
+                return True
+            return 4 * (kept + away) < 3 * total or self._is_copied(foot, old, new)
+        if away and 3 * away >= kept:
+            return True  # too many of the lines that are left stand elsewhere
+        if above and below:
+            return False
+        if not {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}:
+            return False
+        if self._base.is_section(old - 1):
+            return True
+        if self._are_alike(old, new) or (title and not away):
+            return False
+        return not (title or above or within) or 3 * kept < total
+
+    def _lone(self, line: int, at: int) -> tuple[list[int], list[int]]:
+        """What encloses base line `line`, and does not enclose now line `at`; and conversely."""
         limit = self._base.limit(line - 1)
         ours = [k + 1 for k in self._base.owners(line - 1, limit)]
         theirs = [k + 1 for k in self._now.owners(at - 1, limit)]
-        pairs = {(k, pair.alignment.now_of(k)) for k in ours}
-        same_base = {k for k, to in pairs if to in theirs}
-        same_now = {to for k, to in pairs if k in same_base}
+        pair = self._pair
         texts = {pair.base[k] for k in ours} & {pair.now[k] for k in theirs}
-        old = [k for k in ours if k not in same_base and pair.base[k] not in texts]
-        new = [k for k in theirs if k not in same_now and pair.now[k] not in texts]
-        if not old:
-            return any(pair.alignment.base_of(k) for k in new) and not self._is_held(foot, 0, new)
-        if not new:
-            return False
-        held = self._held(foot, old[0], new[0])
-        if all(held):
-            return False
-        depths = {self._base.depth(k - 1) for k in old} & {self._now.depth(k - 1) for k in new}
-        if not depths:
-            return False
-        title = self._base.is_title(old[0] - 1)
-        if any(map(pair.still_stands, old)) or any(map(pair.stood_before, new)):
-            return not (title and any(held))
-        if self._base.is_section(old[0] - 1):
-            return True
-        return not (title or any(held) or self._are_alike(old[0], new[0]))
+        same = {(k, to) for k in ours if (to := pair.alignment.now_of(k)) in theirs}
+        return (
+            [k for k in ours if pair.base[k] not in texts and k not in {one for one, _ in same}],
+            [k for k in theirs if pair.now[k] not in texts and k not in {to for _, to in same}],
+        )
 
-    def _is_held(self, foot: Footprint, old: int, new: list[int]) -> bool:
-        return all(self._held(foot, old, new[0]))
+    def _remains(self, old: int, new: int) -> tuple[int, int, int]:
+        """The lines of the old owner; how many stand in the new one now, and how many elsewhere.
 
-    def _held(self, foot: Footprint, old: int, new: int) -> tuple[bool, bool]:
-        """Whether lines unique to both texts hold the footprint within both owners, on each side.
+        Lines without words are not counted.
+        """
+        lines = [k + 1 for k in self._base.body(old - 1) if self._base.has_word(k)]
+        found = [at for at in map(self._pair.alignment.now_of, lines) if at is not None]
+        within = self._now.body(new - 1)
+        kept = sum(at - 1 in within for at in found)
+        return len(lines), kept, len(found) - kept
 
-        0 for `old` stands for the whole of base.
+    def _is_copied(self, foot: Footprint, old: int, new: int) -> bool:
+        """Whether the new owner may be a copy, the old one having been changed.
+
+        The old owner stands, with lines equal to the footprint's, and most of the
+        lines that seem to have come to it are such as it had.
+        """
+        pair = self._pair
+        at = pair.place_now(old)
+        if at is None:
+            return False
+        inside, other = self._now.body(at - 1), self._now.body(new - 1)
+        places = pair.twins_in_now(foot.base, foot.size)
+        if not any(place - 1 in inside and place - 1 not in other for place in places):
+            return False
+        came = Counter(
+            pair.now[k + 1]
+            for k in inside
+            if k not in other and k != new - 1 and self._now.has_word(k)
+            if pair.alignment.base_of(k + 1) is None
+        )
+        had = Counter(pair.base[k + 1] for k in self._base.body(old - 1))
+        return 4 * (came & had).total() >= 3 * came.total()
+
+    def _is_held(self, foot: Footprint, new: int) -> bool:
+        above, below, _ = self._held(foot, 0, new)
+        return above and below
+
+    def _held(self, foot: Footprint, old: int, new: int) -> tuple[bool, bool, bool]:
+        """Whether lines unique to both texts hold the footprint within both owners.
+
+        From above, and from below; last whether from below by lines that belong to
+        the old owner, even where the footprint reaches beyond its end. 0 for `old`
+        stands for the whole of base.
         """
         end, last = foot.base + foot.size, foot.now + foot.size
         stop = self._base.end(old - 1, end - 1) + 1 if old else len(self._base) + 1
         to = self._now.end(new - 1, last - 1) + 1
         unique = self._pair.unique
-        return (
-            self._any_within(unique[bisect_right(unique, old) : bisect_left(unique, foot.base)],
-                             new, foot.now),
-            self._any_within(unique[bisect_left(unique, end) : bisect_left(unique, stop)],
-                             last - 1, to),
-        )  # fmt: skip
+        first, low, high = (bisect_left(unique, k) for k in (foot.base, end, stop))
+        above = self._any_within(unique[bisect_right(unique, old) : first], new, foot.now)
+        below = self._any_within(unique[low:high], last - 1, to)
+        within = below and (not old or self._base.body(old - 1).stop + 1 >= end)
+        return above, below, within
 
     def _any_within(self, lines: list[int], after: int, before: int) -> bool:
         """Whether one of the base lines, but a blank one, stands between two lines of now."""
@@ -358,7 +434,7 @@ class Relocation:
         foot = self._pair.foot(line, at, size)
         if self._is_certain(foot):
             if self._owners.differ(foot):
-                return Changed("owner")
+                return self._indented(line, size) or Changed("owner")
             if not self._holds_unindented(foot):
                 return self._indented(line, size) or Changed("uncertain")
             return Carried(at - 1)

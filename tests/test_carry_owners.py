@@ -1,0 +1,169 @@
+"""Functions that were renamed, gutted or copied: equal lines in another one are not carried to.
+
+The texts are modules of Python's library and of installed packages, which nobody here wrote; what
+was done to them is known, and so is where each line went.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from copydesk.text.relocation import Carried, carry
+from test_carry import Origin, replaced
+
+Lines = list[bytes]
+Block = tuple[int, int]
+"""The line of a `def` or `class`, and the first line behind its body."""
+
+_HEAD = re.compile(rb"\s*(?:async def|def|class) (\w+)")
+_BELONGS = re.compile(rb"\s*(?:[\])}]|(?:else|elif|except|finally|case)\b)")
+_WORD = re.compile(rb"\w")
+
+
+@cache
+def modules() -> tuple[tuple[tuple[bytes, ...], tuple[Block, ...]], ...]:
+    """The lines of modules, and their blocks of some size."""
+    library, package = Path(argparse.__file__).parent, Path(hypothesis.__file__).parent
+    paths = [*sorted(library.glob("*.py"))[::2], *sorted(package.rglob("*.py"))[::3]]
+    texts = [tuple(path.read_bytes().splitlines()) for path in paths]
+    return tuple((text, found) for text in texts if len(found := blocks(text)) > 2)
+
+
+def depth(line: bytes) -> int | None:
+    return len(line) - len(line.lstrip()) if line.strip() else None
+
+
+def blocks(text: tuple[bytes, ...]) -> tuple[Block, ...]:
+    found: list[Block] = []
+    for head, line in enumerate(text):
+        own = depth(line)
+        if own is None or not _HEAD.match(line):
+            continue
+        end = head + 1
+        while end < len(text) and ((at := depth(text[end])) is None or at > own):
+            end += 1
+        while depth(text[end - 1]) is None:
+            end -= 1
+        if 6 <= words(text[head + 1 : end]) <= 60:
+            found.append((head, end))
+    return tuple(found)
+
+
+def words(lines: tuple[bytes, ...] | Lines) -> int:
+    """How many lines have words."""
+    return sum(_WORD.search(line) is not None for line in lines)
+
+
+def statements(text: Lines, head: int, end: int) -> list[range]:
+    """The lines of a block's body, whole statements each."""
+    body = range(head + 1, end)
+    own = min(at for k in body if (at := depth(text[k])) is not None)
+    starts = [k for k in body if depth(text[k]) == own and not _BELONGS.match(text[k])]
+    starts = sorted({head + 1, *starts})
+    return [range(a, b) for a, b in zip(starts, [*starts[1:], end], strict=True)]
+
+
+def renamed(line: bytes, rng: random.Random) -> Origin:
+    match = _HEAD.match(line)
+    assert match is not None
+    name = bytes(rng.choice(b"bdfgklmnprstvz") for _ in range(7))
+    return line[: match.start(1)] + name + line[match.end(1) :], None
+
+
+def foreign(rng: random.Random, like: bytes) -> tuple[Origin, list[list[Origin]]]:
+    """The head and the statements of a block of another module, as deep as the line is."""
+    text, found = rng.choice(modules())
+    head, end = rng.choice(found)
+    by = (depth(like) or 0) - (depth(text[head]) or 0)
+    lines = [b" " * ((depth(line) or 0) + by) + line.lstrip() for line in text[:end]]
+    inner: list[list[Origin]] = [
+        [(lines[k], None) for k in each] for each in statements(lines, head, end)
+    ]
+    return renamed(lines[head], rng), inner
+
+
+Case = tuple[Lines, list[Origin], int, int, bool]
+"""A base, what became of it, the footprint, and whether the truth is beyond doubt."""
+
+
+def case(kind: str, rng: random.Random) -> Case | None:
+    whole, found = rng.choice(modules())
+    head, end = rng.choice(found)
+    low = max(0, head - rng.randrange(50, 200))
+    base = list(whole[low : end + rng.randrange(50, 200)])
+    head, end = head - low, end - low
+    now: list[Origin] = [(line, at) for at, line in enumerate(base)]
+    parts = statements(base, head, end)
+    first = rng.randrange(len(parts))
+    last = min(len(parts), first + rng.choice([1, 1, 2, 3]))
+    taken = range(parts[first].start, parts[last - 1].stop)
+    start = rng.choice(taken)
+    stop = min(start + rng.choice([1, 1, 2, 3, 5]), taken.stop)
+    if len(parts) < 3 or taken == range(head + 1, end) or not words(base[start:stop]):
+        return None
+    name, fill = foreign(rng, base[head])
+    sizes = [words(base[part.start : part.stop]) for part in parts]
+    rest = [k for k in range(len(parts)) if not first <= k < last]
+    if kind == "copied":
+        other = [renamed(base[head], rng), *((line, None) for line in base[head + 1 : end])]
+        own = [now[k] for k in range(head, end)]
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            near = [k for k in range(1, len(own)) if abs(k + head - start) < 9]
+            near = [k for k in near if not start <= (own[k][1] or start) < stop]
+            if near:
+                k = rng.choice(near)
+                own[k : k + 1] = rng.choice([[], [(own[k][0] + b"  # edited", None)]])
+        sure = words([line for line, at in own if at is not None]) * 3 > sum(sizes) * 2
+    else:
+        keep = [k for k in rest if rng.random() < (0.8 if kind == "renamed" else 0.3)]
+        inner = [[now[line] for line in parts[k]] for k in keep]
+        for part in fill[2 : 2 + rng.choice([0, 1, 2, 4])]:
+            inner.insert(rng.randrange(len(inner) + 1), part)
+        first_line = renamed(base[head], rng) if kind == "renamed" else now[head]
+        own = [first_line, *(line for part in inner for line in part)]
+        copy: list[Origin] = [(base[k], None) for k in taken]
+        around = [part if rng.random() < 0.3 else [] for part in fill[:2]]
+        other = [
+            rng.choice([name, renamed(base[head], rng)]),
+            *(around[0] if around else []),
+            *copy,
+        ]
+        other += around[1] if len(around) > 1 else []
+        kept, gone = sum(sizes[k] for k in keep), sum(sizes[first:last])
+        sure = 2 * kept >= 3 * gone if kind == "renamed" else 2 * gone <= sum(sizes)
+    gap: list[Origin] = [(b"", None)] * rng.choice([1, 2])
+    now[head:end] = [*own, *gap, *other] if rng.random() < 0.5 else [*other, *gap, *own]
+    return base, now, start, stop, sure
+
+
+def outcome(base: Lines, now: list[Origin], start: int, stop: int) -> str:
+    texts, size = [line for line, _ in now], stop - start
+    verdict = carry(base, texts, start, stop)
+    if not isinstance(verdict, Carried):
+        return "refused"
+    own = list(range(start, stop))
+    true = [k for k in range(len(now)) if [at for _, at in now[k : k + size]] == own]
+    right = true and replaced(texts, true, size) == replaced(texts, [verdict.at], size)
+    return "carried" if right else "wrong"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["renamed", "gutted", "copied"])
+def test_lines_of_a_function_are_not_those_of_another(kind: str) -> None:
+    """A bound, not none: a body of few lines cut in two halves has two heirs."""
+    count: Counter[str] = Counter()
+    for seed in range(1000):
+        rng = random.Random(f"{kind} {seed}")
+        made = case(kind, rng)
+        if made is not None and made[4]:
+            count[outcome(*made[:4])] += 1
+    assert count.total() > 300
+    assert count["wrong"] <= count.total() // 50, count
