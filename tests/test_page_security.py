@@ -453,3 +453,11 @@ def test_the_agents_own_token_does_not_approve_its_own_plans(tmp_path: Path) -> 
         hunk = prepared(room.desk, path="a.txt", content="three\n")
         agent.send(f"/hunk/{hunk}", f"/hunk/{hunk}/apply")
         assert not (tmp_path / "a.txt").exists()
+
+
+def test_a_diff_that_is_not_there_says_why(room: Room) -> None:
+    reader = room.reader()
+    for place, code in (("/edit/999/diff", "EDIT_NOT_FOUND"), ("/hunk/zz/diff", "INVALID_HUNK_ID")):
+        answer = reader.get(place)
+        assert answer.status_code == 404
+        assert re.fullmatch(f"{code}: [^\n]+\\.\n", answer.text), answer.text

@@ -141,7 +141,7 @@ class ReviewApp:
         try:
             shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
-            return PlainTextResponse(f"{refusal.code}\n", 404)
+            return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
         return _file(shown.diff, f"{shown.plan.id}.diff")
 
     def _together(self, ctx: RequestContext) -> Response:
@@ -201,7 +201,7 @@ class ReviewApp:
         try:
             entry = ctx.reviewer.edit(ctx.edit_id)
         except Refusal as refusal:
-            return PlainTextResponse(f"{refusal.code}\n", 404)
+            return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
         return _file(entry.diff, f"edit-{entry.edit_id}.diff")
 
     def _trends(self, ctx: RequestContext) -> Response:
