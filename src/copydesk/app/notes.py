@@ -45,8 +45,7 @@ class NotesOpener:
         from copydesk.desk.notes.notebook_access import OpenNotes
         from copydesk.edit.notes.draft import split_as
         from copydesk.edit.notes.grammar import is_siyuan_id
-        from copydesk.store.notes.folder import FolderStore
-        from copydesk.store.notes.several import several
+        from copydesk.store.notes.folder import FolderStore, several
 
         settings = self._config.notes
         stores = [

@@ -225,28 +225,25 @@ class Search:
     timeout_s: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What rg is to look for; `flags` are rg's own and safe."""
-
-    pattern: str
-    path: RelPath
-    flags: Sequence[str]
-    include_hidden: bool
-    follow_symlinks: bool
-    blame: Blame
-
-
 Result = TypeVar("Result", bound=SearchResult)
 Item = TypeVar("Item")
 
 
 class SearchSession:
-    """A running search; `searching` makes it."""
+    """A running search; `searching` makes it. `flags` are rg's own and safe."""
 
-    def __init__(self, search: Search, asked: Asked, rg: Rg, clock: Clock, real: RelPath) -> None:
-        self._search, self._asked, self._rg, self._clock = search, asked, rg, clock
-        self._real = real
+    def __init__(
+        self,
+        search: Search,
+        query: Query,
+        flags: Sequence[str],
+        blame: Blame,
+        rg: Rg,
+        real: RelPath,
+    ) -> None:
+        self._search, self._query, self._flags, self._blame = search, query, flags, blame
+        self._rg, self._real = rg, real
+        self._clock = Clock(search.timeout_s, search.cancelled)
         self._warned: list[Warned] = []
         self._complaints: list[Complaint] = []
         self.timed_out = False
@@ -319,13 +316,13 @@ class SearchSession:
         if self._search.files.kind(real) == "file":
             yield tuple(part.encode() for part in real.parts)
             return
-        asked = self._asked
-        own = ["--hidden", "--iglob=!.git"] if asked.include_hidden else ["--iglob=!.*"]
-        if asked.follow_symlinks:
+        query = self._query
+        own = ["--hidden", "--iglob=!.git"] if query.include_hidden else ["--iglob=!.*"]
+        if query.follow_symlinks:
             left_out = links_to_leave_out(
                 self._search.files,
                 real,
-                include_hidden=asked.include_hidden,
+                include_hidden=query.include_hidden,
                 stop=self._clock.check,
             )
             own += ["--follow", *(f"--glob={glob}" for glob in left_out)]
@@ -340,10 +337,9 @@ class SearchSession:
     def _running(
         self, folder: str, path: str, own: Sequence[str], descriptors: Sequence[int] = ()
     ) -> Generator[RgRun]:
-        asked = self._asked
-        flags = [*asked.flags, *own]
+        flags, pattern = [*self._flags, *own], self._query.pattern
         with running(
-            self._rg, folder, flags, asked.pattern, path, self._clock, asked.blame, descriptors
+            self._rg, folder, flags, pattern, path, self._clock, self._blame, descriptors
         ) as run:
             yield run
             self.timed_out |= run.timed_out
@@ -368,7 +364,7 @@ class SearchSession:
 
     def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The names with the links on the way followed, if they are to be; raises a refusal."""
-        if not self._asked.follow_symlinks:
+        if not self._query.follow_symlinks:
             return names
         try:
             path = RelPath(tuple(name.decode() for name in names))
@@ -395,10 +391,10 @@ class SearchSession:
         replaced = tuple(name.decode("utf-8", "replace") for name in below)
         if replaced != shown and not self._may_read(replaced):
             return None
-        return str(RelPath((*self._asked.path.parts, *shown)))
+        return str(RelPath((*self._query.path.parts, *shown)))
 
     def _may_read(self, below: tuple[str, ...]) -> bool:
-        starts = {self._real.parts, self._asked.path.parts}
+        starts = {self._real.parts, self._query.path.parts}
         return all(self._search.readable(RelPath((*start, *below))) for start in starts)
 
     def _is_unreadable(self, names: tuple[bytes, ...]) -> bool:
@@ -444,23 +440,25 @@ def _reserved(size: int) -> Generator[list[int]]:
 
 
 @contextmanager
-def searching(search: Search, asked: Asked) -> Generator[SearchSession]:
-    """A session for the question.
+def searching(
+    search: Search, query: Query, flags: Sequence[str], globs_argument: str = "globs"
+) -> Generator[SearchSession]:
+    """A session for the query.
 
     Raises FileNotFound, NotAFile and InvalidPath for the search path, and Failed when
     there is no rg and for what the system refuses.
     """
     if search.rg is None:
         raise Failed(OPERATION, RG_MISSING)
-    clock = Clock(search.timeout_s, search.cancelled)
+    blame = Blame(query.pattern_argument, globs_argument)
     try:
-        real = search.files.resolve(asked.path)
+        real = search.files.resolve(query.path)
         kind = search.files.kind(real)
         if kind == "symlink":
             raise InvalidPath("symlinks on the way keep changing")
         if kind not in ("file", "directory"):
             raise NotAFile(kind)
-        yield SearchSession(search, asked, search.rg, clock, real)
+        yield SearchSession(search, query, flags, blame, search.rg, real)
     except OSError as refused:
         raise failed(OPERATION, refused) from refused
 
@@ -610,14 +608,14 @@ def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
     so far is returned with `timed_out`.
     """
     _check_limit(max_files, "max_files")
-    with searching(search, _asked(query, "--max-count=1")) as session:
+    with searching(search, query, _flags(query, "--max-count=1")) as session:
         return _files(session, max_files)
 
 
 def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
     """Lines and matches per file; `rows` has the first `max_files` files."""
     _check_limit(max_files, "max_files")
-    with searching(search, _asked(query)) as session:
+    with searching(search, query, _flags(query)) as session:
         return _counts(session, max_files)
 
 
@@ -632,8 +630,8 @@ def search_snippets(
     _check_limit(max_results, "max_results")
     _check_context(before, "context_before")
     _check_context(after, "context_after")
-    asked = _asked(query, f"--before-context={before}", f"--after-context={after}")
-    with searching(search, asked) as session:
+    flags = _flags(query, f"--before-context={before}", f"--after-context={after}")
+    with searching(search, query, flags) as session:
         return _snippets(session, max_results, before, after)
 
 
@@ -647,9 +645,8 @@ def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max
     check_pattern(pattern, "pattern", across_lines=rg_args.multiline)
     is_sorted = any(flag.startswith("--sort") for flag in rg_args.flags)
     flags = rg_args.flags if is_sorted else ("--sort=path", *rg_args.flags)
-    blame = Blame("pattern", "rg_args")
-    asked = Asked(pattern, path, flags, rg_args.hidden, False, blame)
-    with searching(search, asked) as session:
+    query = Query(pattern, path, include_hidden=rg_args.hidden)
+    with searching(search, query, flags, "rg_args") as session:
         match rg_args.mode:
             case "files":
                 return _files(session, max_rows)
@@ -660,18 +657,12 @@ def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max
                 return session.told(Lines(rows=rows, truncated=truncated))
 
 
-def _asked(query: Query, *flags: str) -> Asked:
+def _flags(query: Query, *more: str) -> tuple[str, ...]:
+    """The options of a query; InvalidArgs for its pattern and globs."""
     check_pattern(query.pattern, query.pattern_argument, across_lines=False)
-    globs = checked_globs(query.globs, "globs")
+    globs = (f"--glob={glob}" for glob in checked_globs(query.globs, "globs"))
     fixed = ("--fixed-strings",) if query.fixed_strings else ()
-    return Asked(
-        query.pattern,
-        query.path,
-        ("--sort=path", _CASE[query.case], *fixed, *flags, *(f"--glob={glob}" for glob in globs)),
-        query.include_hidden,
-        query.follow_symlinks,
-        Blame(query.pattern_argument, "globs"),
-    )
+    return ("--sort=path", _CASE[query.case], *fixed, *more, *globs)
 
 
 def _check_limit(value: int, argument: str) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
@@ -127,9 +128,7 @@ class KernelStore:
     def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
         self._check_open(box)
         self._kernel.flush()
-        named = self._kernel.select(documents(box, max(most, 0)))
-        ids = [text("/api/query/sql", of, "id") for of in named]
-        found = self.blocks([one for one in ids if is_id(one)]).values()
+        found = self.blocks(self._kernel.select_ids(documents(box, max(most, 0)))).values()
         return tuple(block for block in found if block.kind == "d" and block.box == box)
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
@@ -201,8 +200,7 @@ class KernelStore:
         words = query.split()
         statement = search(words, max(most, 0) * _SPARE)
         self._kernel.flush()
-        ids = [text("/api/query/sql", of, "id") for of in self._kernel.select(statement)]
-        found = self.blocks([block_id for block_id in ids if is_id(block_id)])
+        found = self.blocks(self._kernel.select_ids(statement))
         folded = [word.casefold() for word in words]
         holding = [block for block in found.values() if _holds(block, folded)]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
@@ -382,21 +380,12 @@ class _DocumentPlaces:
     """The places of documents, each asked for once."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self._homes: dict[str, DocumentPlace] = {}
-        self._hpaths: dict[str, str] = {}
-
-    def home(self, block_id: str) -> DocumentPlace:
-        """The document of a block."""
-        if block_id not in self._homes:
-            self._homes[block_id] = self._kernel.home(block_id)
-        return self._homes[block_id]
+        self.home = cache(kernel.home)
+        self.hpath = cache(kernel.hpath)
 
     def block(self, child: Child, standing: TreeInfo, attributes: Mapping[str, str]) -> NoteBlock:
         """A block made of the answers of several calls."""
         home = self.home(standing.parent_id or child.id)
-        if home.root_id not in self._hpaths:
-            self._hpaths[home.root_id] = self._kernel.hpath(home.root_id)
         return NoteBlock(
             id=child.id,
             kind=child.kind,
@@ -407,7 +396,7 @@ class _DocumentPlaces:
             root_id=home.root_id,
             box=home.box,
             path=home.path,
-            hpath=self._hpaths[home.root_id],
+            hpath=self.hpath(home.root_id),
             attributes=MappingProxyType(shown(dict(attributes))),
             created=child.id[:14],
             updated=attributes.get("updated", ""),

@@ -289,32 +289,19 @@ def text(call: str, of: SqlRow, name: str) -> str:
     return value
 
 
-def standing_of(call: str, of: SqlRow) -> TreeInfo | None:
+def texts(call: str, of: SqlRow, *names: str) -> list[str]:
+    """Several strings."""
+    return [text(call, of, name) for name in names]
+
+
+def tree_info_of(call: str, of: SqlRow) -> TreeInfo | None:
     """A block's position; None for one that is not in its tree. A document has no container."""
     node = text(call, of, "type")
     if not node:
         return None
     kind = KINDS.get(node, "")
-    if kind == "d":
-        return TreeInfo(text(call, of, "id"), kind, "", "", "")
-    return TreeInfo(
-        text(call, of, "id"),
-        kind,
-        text(call, of, "parentID"),
-        text(call, of, "previousID"),
-        text(call, of, "nextID"),
-    )
-
-
-def child(call: str, of: SqlRow) -> Child:
-    """A block of a container."""
-    return Child(
-        text(call, of, "id"),
-        text(call, of, "type"),
-        text(call, of, "subType"),
-        text(call, of, "content"),
-        text(call, of, "markdown"),
-    )
+    around = [""] * 3 if kind == "d" else texts(call, of, "parentID", "previousID", "nextID")
+    return TreeInfo(text(call, of, "id"), kind, *around)
 
 
 MOST_WORDS = 16
@@ -451,7 +438,7 @@ class Kernel:
         for at in range(0, len(wanted), _AT_ONCE):
             told = row(call, self._read(call, {"ids": wanted[at : at + _AT_ONCE]}))
             for block_id, value in told.items():
-                standing = standing_of(call, row(call, value))
+                standing = tree_info_of(call, row(call, value))
                 if standing is not None and standing.id == block_id:
                     found[block_id] = standing
         return found
@@ -460,7 +447,8 @@ class Kernel:
         """What a container holds; of a heading its section; of others and of no block, nothing."""
         call = "/api/block/getChildBlocks"
         told = rows(call, self._read(call, {"id": valid(block_id)}))
-        return [child(call, of) for of in told]
+        names = ("id", "type", "subType", "content", "markdown")
+        return [Child(*texts(call, of, *names)) for of in told]
 
     def kramdown(self, block_id: str) -> str:
         """The block's text with the ids and attributes of all in it; empty when it is not there."""
@@ -480,12 +468,7 @@ class Kernel:
         """The document of a block that is there."""
         call = "/api/block/getBlockInfo"
         told = row(call, self._read(call, {"id": valid(block_id)}))
-        return DocumentPlace(
-            text(call, told, "box"),
-            text(call, told, "path"),
-            text(call, told, "rootID"),
-            text(call, told, "rootTitle"),
-        )
+        return DocumentPlace(*texts(call, told, "box", "path", "rootID", "rootTitle"))
 
     def hpath(self, block_id: str) -> str:
         """The path of titles of a block's document."""
@@ -521,13 +504,14 @@ class Kernel:
         """Wait until all writes are done and in the index."""
         self._read("/api/sqlite/flushTransaction", {})
 
-    def select(self, statement: str) -> list[SqlRow]:
-        """The rows of a SELECT read-only where the kernel has that."""
+    def select_ids(self, statement: str) -> list[str]:
+        """The ids that a SELECT finds; it is sent read-only where the kernel has that."""
         call = "/api/query/sql"
         body: dict[str, object] = {"stmt": statement}
         if self.version() >= _READONLY_SQL:
             body["mode"] = "readonly"
-        return rows(call, self._read(call, body))
+        found = [text(call, of, "id") for of in rows(call, self._read(call, body))]
+        return [one for one in found if is_id(one)]
 
     # Writes. KernelRefused if the kernel refuses.
 
