@@ -29,7 +29,7 @@ from copydesk.desk.desk import Desk
 from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member, Permission
-from copydesk.desk.notes.lazy_notes import Later
+from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
 from copydesk.desk.search import FileSearch
 from copydesk.desk.transaction import Writer
@@ -190,7 +190,7 @@ class OpenWorkspace(Closing):
         approving = Approving(setting.decisions)
         writer = Writer(self.files, turns, self.journal, clock, setting.named, approving)
         self._opener = NotesOpener(config, self.files, backend.state)
-        self._notes = Later(setting, home or self._opener.open)
+        self._notes = LazyNotes(setting, home or self._opener.open)
         self.desk = Desk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
         self.looking = FileSearch(self.files)

@@ -18,7 +18,7 @@ from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting, Shown
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
-from copydesk.desk.notes.lazy_notes import Later
+from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
 from copydesk.desk.transaction import (
     ATTEMPTS,
@@ -76,7 +76,9 @@ NOTHING_AHEAD = Ahead()
 class Applying:
     """Writes the plans of one workspace."""
 
-    def __init__(self, setting: Setting, drafting: Drafting, writer: Writer, notes: Later) -> None:
+    def __init__(
+        self, setting: Setting, drafting: Drafting, writer: Writer, notes: LazyNotes
+    ) -> None:
         self._set, self._drafting, self._writer = setting, drafting, writer
         self._notes = notes
         self._shown = Shown()

@@ -17,7 +17,7 @@ from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import Member
-from copydesk.desk.notes.lazy_notes import Later
+from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -62,7 +62,7 @@ ON_NO_TERMS = Terms()
 class Desk:
     """The desk of one workspace, and of its notes. Safe to use from many threads."""
 
-    def __init__(self, setting: Setting, writer: Writer, notes: Later) -> None:
+    def __init__(self, setting: Setting, writer: Writer, notes: LazyNotes) -> None:
         self._set, self._writer = setting, writer
         self._drafting = Drafting(setting)
         self._notes = notes

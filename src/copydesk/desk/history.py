@@ -14,7 +14,7 @@ from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, State, link
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.member import Member
-from copydesk.desk.notes.lazy_notes import Later
+from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.transaction import Job, Writer
 from copydesk.desk.visibility import authorized, check_look
@@ -173,7 +173,7 @@ class Undoing:
         drafting: Drafting,
         history: History,
         writer: Writer,
-        notes: Later,
+        notes: LazyNotes,
     ) -> None:
         self._set, self._drafting = setting, drafting
         self._history, self._writer = history, writer

@@ -246,18 +246,19 @@ class NotesWriting:
         self,
         job: WriteRequest,
         make: Callable[[], Ready],
-        still: Callable[[], None] = _nothing,
-        then: Callable[[], None] = _nothing,
+        precondition: Callable[[], None] = _nothing,
+        after_commit: Callable[[], None] = _nothing,
     ) -> BlocksWritten:
         """Write what `make` prepares on the current notes; it is called again when they change.
 
-        Both hooks run under the locks: `still` first, and it may refuse; `then` after the write.
+        Both hooks run under the locks: `precondition` first, and it may refuse;
+        `after_commit` after the write.
         """
         changed: ContentChanged | None = None
         for _ in range(ATTEMPTS):
             ready = make()
             try:
-                return self._attempt(job, ready, still, then)
+                return self._attempt(job, ready, precondition, after_commit)
             except TargetMoved:
                 changed = None
             except _Moved as moved:
@@ -265,7 +266,11 @@ class NotesWriting:
         raise changed or Failed("write", "the notes are changed by another program again and again")
 
     def _attempt(
-        self, job: WriteRequest, ready: Ready, still: Callable[[], None], then: Callable[[], None]
+        self,
+        job: WriteRequest,
+        ready: Ready,
+        precondition: Callable[[], None],
+        after_commit: Callable[[], None],
     ) -> BlocksWritten:
         paths = [document.path for document in ready.documents] or [ready.path]
         self._notes.check(job.member, "write", paths)
@@ -275,7 +280,7 @@ class NotesWriting:
             self._set.turns.of_all(dict.fromkeys(reals, job.ticket), job.caller),
             ExitStack() as held,
         ):
-            still()
+            precondition()
             self._notes.check(job.member.now(), "write", paths)
             self._approve(job, ready)
             if ready.documents and self._notes.home(job.member).in_files:
@@ -287,7 +292,7 @@ class NotesWriting:
             else:
                 made = self._in_store(job, ready)
             with suppress(Refusal):  # it is written, and the journal settles the rest
-                then()
+                after_commit()
             return made
 
     def _approve(self, job: WriteRequest, ready: Ready) -> None:

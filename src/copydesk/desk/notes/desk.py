@@ -153,34 +153,44 @@ class NotesDesk:
         return _done(self._writing.write(job, lambda: self._planning.ready(member, request)))
 
     def apply(
-        self, member: Member, plan: Plan, still: Callable[[], None], then: Callable[[], None]
+        self,
+        member: Member,
+        plan: Plan,
+        precondition: Callable[[], None],
+        after_commit: Callable[[], None],
     ) -> BlockDraft:
-        """Apply a plan once; `still` and `then` as in `NotesWriting.write`.
+        """Apply a plan once; `precondition` and `after_commit` as in `NotesWriting.write`.
 
         Raises ContentChanged if a block that it deletes or replaces without SEARCH has changed.
         """
         path = plan.request.path
         job = WriteRequest(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
-        return _done(self._writing.write(job, lambda: self._planned(member, plan), still, then))
+        return _done(
+            self._writing.write(
+                job, lambda: self._planned(member, plan), precondition, after_commit
+            )
+        )
 
     def planned(self, member: Member, plan: Plan) -> BlockDraft:
         """What a plan changes on the current blocks, for a member who may read them; as `apply`."""
         return _draft_of(self._planned(member, plan, "read"))
 
     def undo(
-        self, job: WriteRequest, entry: Entry, still: Callable[[], None]
+        self, job: WriteRequest, entry: Entry, precondition: Callable[[], None]
     ) -> Undone | NotUndone:
         """Take back an edit that no file holds, on the blocks as they are.
 
-        `still` says under the locks that the edit stands. What the store refuses comes back
+        `precondition` says under the locks that the edit stands. What the store refuses comes back
         as NotUndone.
         """
         try:
             if not entry.undo:
-                still()
+                precondition()
                 raise InvalidArgs("edit_id", _NO_WAY_BACK)
             made = self._writing.write(
-                job, lambda: self._planning.prepared(job.member, entry.undo, entry.path), still
+                job,
+                lambda: self._planning.prepared(job.member, entry.undo, entry.path),
+                precondition,
             )
         except Refusal as refusal:
             if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from copydesk.desk.notes.notebook_access import OpenNotes
 
 
-class Later:
+class LazyNotes:
     """Makes the notes desk once. Safe to use from many threads.
 
     `open_home` opens the store that members of a permission see.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from threading import RLock
 
 from copydesk.errors import Refusal
@@ -49,14 +48,6 @@ _STAYED = 0.2
 """The share of equal texts below which a document may have moved to another file."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """The rows that a text of a document will have."""
-
-    digest: str
-    rows: tuple[Fingerprint, ...]
-
-
 class Ids:
     """The ids of the blocks of a folder. Used by one thread at a time.
 
@@ -71,7 +62,7 @@ class Ids:
         self._sidecars = sidecars
         self._index = index
         self._now = now
-        self._planned: dict[str, _Planned] = {}
+        self._planned: dict[str, tuple[str, tuple[Fingerprint, ...]]] = {}  # digest and rows
         self.orphans: set[str] = set()
         self.elsewhere: Callable[[Sidecar], RelPath | None] = _nowhere
 
@@ -80,9 +71,9 @@ class Ids:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with so many blocks; new ones are saved."""
         name = str(path)
-        planned = self._planned.get(name)
-        if planned is not None and planned.digest == digest and len(planned.rows) == count:
-            return planned.rows
+        planned, rows = self._planned.get(name, ("", ()))
+        if planned == digest and len(rows) == count:
+            return rows
         found = self._fitting(name, self._sidecars.load(name), digest, count)
         if found is not None:
             return found
@@ -138,7 +129,7 @@ class Ids:
 
     def _plan(self, name: str, digest: str, rows: tuple[Fingerprint, ...]) -> None:
         self._planned.pop(name, None)
-        self._planned[name] = _Planned(digest, rows)
+        self._planned[name] = (digest, rows)
         if len(self._planned) > _MOST_PLANNED:
             self._planned.pop(next(iter(self._planned)))
 
