@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace
+from copydesk.desk.redis import leases
 from copydesk.desk.redis.leases import Server
 from copydesk.store import _os
 from support.processes import Facts, outcome, workers
@@ -27,6 +28,8 @@ BASE = "one\ntwo\n"
 MINE, THEIRS = "mine", "theirs"
 
 Disturb = Callable[[RedisServer], None]
+Call = Callable[..., Facts]
+"""Makes the call, in the workspace that it was prepared in or in another one."""
 
 
 @pytest.fixture(scope="module")
@@ -77,31 +80,39 @@ def planned(opened: OpenWorkspace, files: tuple[str, ...], line: str) -> list[st
     ]
 
 
-def transact(opened: OpenWorkspace) -> Callable[[], Facts]:
+def prepared(opened: OpenWorkspace) -> Call:
+    """A plan, and nothing written."""
+    return lambda by=opened: outcome(by, "prepare_file_append", path="f", content=f"{MINE}\n")
+
+
+def transact(opened: OpenWorkspace) -> Call:
     """Three files at once."""
     ids = planned(opened, FILES, MINE)
-    return lambda: outcome(opened, "apply_file_modifications", hunk_ids=ids)
+    return lambda by=opened: outcome(by, "apply_file_modifications", hunk_ids=ids)
 
 
-def one(opened: OpenWorkspace) -> Callable[[], Facts]:
+def one(opened: OpenWorkspace) -> Call:
     """One file."""
     (hunk_id,) = planned(opened, FILES[:1], MINE)
-    return lambda: outcome(opened, "apply_file_modification", hunk_id=hunk_id)
+    return lambda by=opened: outcome(by, "apply_file_modification", hunk_id=hunk_id)
 
 
-def in_place(opened: OpenWorkspace) -> Callable[[], Facts]:
+def in_place(opened: OpenWorkspace) -> Call:
     """A file with several names, and another one."""
     root = Path(opened.root)
     _os.link(-100, bytes(root / "f"), bytes(root / "f2"))
     ids = planned(opened, FILES[:2], MINE)
-    return lambda: outcome(opened, "apply_file_modifications", hunk_ids=ids)
+    return lambda by=opened: outcome(by, "apply_file_modifications", hunk_ids=ids)
 
+
+WANTED = {prepared: (), one: FILES[:1], in_place: FILES[:2]}
+"""What is written, where that is not all files."""
 
 EXCHANGE = _os.rename_exchange
 """As it is: what fails for one writer does not fail for another."""
 
 
-def taken_back(opened: OpenWorkspace) -> Callable[[], Facts]:
+def taken_back(opened: OpenWorkspace) -> Call:
     """Three files, of which the last cannot be written, so that the others are put back."""
     ids = planned(opened, FILES, MINE)
 
@@ -110,10 +121,10 @@ def taken_back(opened: OpenWorkspace) -> Callable[[], Facts]:
             raise OSError(5, "Input/output error")
         EXCHANGE(dir_fd, old, new)
 
-    def run() -> Facts:
+    def run(by: OpenWorkspace = opened) -> Facts:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(_os, "rename_exchange", failing)
-            return outcome(opened, "apply_file_modifications", hunk_ids=ids)
+            return outcome(by, "apply_file_modifications", hunk_ids=ids)
 
     return run
 
@@ -148,7 +159,7 @@ SLOW = pytest.mark.slow
 def test_the_server_forgets_before_each_script(
     tmp_path: Path,
     server: RedisServer,
-    write: Callable[[OpenWorkspace], Callable[[], Facts]],
+    write: Callable[[OpenWorkspace], Call],
     disturb: Disturb,
     theirs: bool,
 ) -> None:
@@ -187,7 +198,7 @@ def test_the_server_forgets_before_each_script(
                 before.install(patched)
                 found = run()
             reached = before.left <= 0
-            wanted = {one: FILES[:1], in_place: FILES[:2]}.get(write, FILES)
+            wanted = WANTED.get(write, FILES)
             seen.add(check(root, found, wanted, theirs and reached))
             if not (theirs and write is in_place):  # what others wrote into that stays, as told
                 settled(server, name, root, wanted)
@@ -220,7 +231,7 @@ Kept = dict[bytes, tuple[bytes, int]]
 def test_the_server_forgets_the_last_scripts(
     tmp_path: Path,
     server: RedisServer,
-    write: Callable[[OpenWorkspace], Callable[[], Facts]],
+    write: Callable[[OpenWorkspace], Call],
     lag: int,
 ) -> None:
     """As when a replica takes over that has not heard of them; what it has heard of it keeps.
@@ -246,11 +257,70 @@ def test_the_server_forgets_the_last_scripts(
                 back.install(patched)
                 found = run()
             reached = back.left <= 0
-            wanted = {one: FILES[:1], in_place: FILES[:2]}.get(write, FILES)
+            wanted = WANTED.get(write, FILES)
             check(root, found, wanted, theirs=False)
             server.end_leases(name)
             settled(server, name, root, wanted)
     assert number > 5
+
+
+@pytest.mark.parametrize("goes_on", ["after one script", pytest.param("after all", marks=SLOW)])
+@pytest.mark.parametrize(
+    "write",
+    [prepared, one, *(pytest.param(each, marks=SLOW) for each in (transact, in_place, taken_back))],
+)
+def test_the_server_stands_still_before_each_script(
+    tmp_path: Path,
+    server: RedisServer,
+    write: Callable[[OpenWorkspace], Call],
+    goes_on: str,
+) -> None:
+    """What was sent meanwhile is done when it goes on, though nobody waits for it any more."""
+    seen: set[str] = set()
+    number, reached = 0, True
+    while reached:
+        number += 1
+        root = tmp_path / str(number)
+        root.mkdir()
+        for file in FILES:
+            (root / file).write_text(BASE)
+        name = server.fresh_name()
+        with pytest.MonkeyPatch.context() as impatient:
+            impatient.setattr(leases, "PATIENCE_SECONDS", 0.1)
+            opened = server.open(root, name)
+        with opened, server.open(root, name) as other:
+            run = write(opened)
+            stop = Before(number, server.stop)
+            proceed = Before(number + 1, server.proceed)
+            try:
+                with pytest.MonkeyPatch.context() as patched:
+                    stop.install(patched)
+                    if goes_on == "after one script":
+                        proceed.install(patched)
+                    found = run()
+            finally:
+                server.proceed()
+            reached = stop.left <= 0
+            wanted = WANTED.get(write, FILES)
+            said = check(root, found, wanted, theirs=False)
+            seen.add(said)
+            if said == "unsure":
+                assert "copydesk recover" in found["summary"]
+            if said == "refused" and write is not taken_back:
+                assert (found["error"], found["operation"]) == ("FAILED", "use Redis")
+                assert "No file was changed by this call; call again" in found["summary"]
+            server.end_leases(name)
+            again = run(other)
+            if write is taken_back:
+                assert check(root, again, wanted, theirs=False) == "refused"
+            elif write is not prepared:
+                applied = again.get("reason") == "applied"
+                assert applied or again["status"] == "ok", json.dumps(again)
+                assert said == "unsure" or applied == (said == "ok")
+                assert check(root, {"status": "ok"}, wanted, theirs=False) == "ok"
+            settled(server, name, root, wanted)
+    assert "ok" in seen or write is taken_back
+    assert "refused" in seen
 
 
 @pytest.mark.parametrize(

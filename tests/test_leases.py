@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,21 +194,43 @@ def test_a_fenced_step_does_nothing_for_who_lost_a_lease(connect: Connect) -> No
     assert leases.fenced(step) == 2, "who holds nothing needs nothing"
 
 
-def test_an_answer_that_came_too_late_is_none(request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "asked", "raises"),
+    [
+        ([3, 3], 2, TurnLost),
+        ([3, 0], 2, None),  # a server that stood still: nobody has had the turn since
+        ([0, 4], 1, None),
+        ([-0.1, 0], 2, None),  # a connection to a server that was restarted
+        ([-0.1, -0.1], 2, ServerFailed),
+        ([-4, 0], 1, ServerFailed),  # no time is left to ask again
+    ],
+)
+def test_who_writes_asks_twice_while_there_is_time(
+    request: pytest.FixtureRequest,
+    seconds: list[float],
+    asked: int,
+    raises: type[Exception] | None,
+) -> None:
+    """So long each answer takes; a negative one fails after that time."""
     server, _ = connections(request)()
-    clock = Clock()
+    clock, count = Clock(), 0
     leases = Leases(server, clock)
+    ask = server.fenced
+
+    def slow(*given: object) -> object:
+        nonlocal count
+        took = seconds[count]
+        count += 1
+        clock.now += abs(took)
+        if took < 0:
+            raise ServerFailed("use Redis", "it does not answer")
+        return ask(*given)  # type: ignore[arg-type]
+
     with leases.hold("file"):
-        leases.require()
-        ask = server.fenced
-
-        def slow(*given: object) -> object:
-            clock.now += 3
-            return ask(*given)  # type: ignore[arg-type]
-
         server.fenced = slow  # type: ignore[method-assign, assignment]
-        with pytest.raises(TurnLost):
+        with pytest.raises(raises) if raises else nullcontext():
             leases.require()
+        assert count == asked
     leases.close()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -65,6 +66,17 @@ class RedisServer:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+    def stop(self) -> None:
+        """It stands still, as a machine does that has too much to do; what is sent to it waits."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def proceed(self) -> None:
+        """It goes on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.command("PING")
 
     def command(self, *words: str) -> object:
         """A command as an administrator gives it."""

@@ -361,17 +361,23 @@ class Leases:
         """Raise TurnLost unless all that this thread holds is its own, for some time more.
 
         Right after it one may write. Raises ServerFailed when nobody can tell. It is
-        asked twice, for a connection to a server that was restarted fails once.
+        asked once more, in time: a connection to a server that was restarted fails
+        once, and of one that stood still the answer may have come too late.
         """
-        if self._mine.leases:
+        if not self._mine.leases:
+            return
+        for again in (True, False):
             until = self._until()
             try:
                 self.fenced(_KEEP, self._lease_ms)
             except ServerFailed:
-                until = self._until()
-                self.fenced(_KEEP, self._lease_ms)
+                if again and self._short() is None:
+                    continue
+                raise
             self._extend(self._mine.leases.values(), until)
-            self._require_time()
+            if self._short() is None:
+                return
+        self._require_time()
 
     def require_for_return(self) -> None:
         """The same, for one who takes back what it has just written, though the server be away.
@@ -422,10 +428,14 @@ class Leases:
 
     def _require_time(self) -> None:
         """Raise TurnLost unless half of the time is left of all that this thread holds."""
+        short = self._short()
+        if short is not None:
+            raise TurnLost.of(short)
+
+    def _short(self) -> str | None:
+        """The key of a lease of this thread of which less than half of the time is left."""
         latest = self._monotonic() + self._lease_ms / 2_000
-        for lease in self._mine.leases.values():
-            if lease.until < latest:
-                raise TurnLost.of(lease.key)
+        return next((each.key for each in self._mine.leases.values() if each.until < latest), None)
 
     def _extend(self, leases: Iterable[_Lease], until: float) -> None:
         with self._lock:
