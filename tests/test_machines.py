@@ -132,10 +132,10 @@ def stopping(when: str, ids: list[str], how: str = "SIGSTOP") -> tuple[str, Fact
 
 
 def refused(worker: Worker) -> bool:
-    """Whether one that goes on is refused for the turn that it has lost."""
+    """Whether one that goes on is refused for the lock that it has lost."""
     os.kill(worker.process.pid, signal.SIGCONT)
     (told,) = worker.lines()
-    return told["code"] == "FAILED" and "turn" in told["summary"]
+    return told["code"] == "FAILED" and "the lock of f was lost" in told["summary"]
 
 
 @pytest.mark.parametrize("when", ["recording", "ready"])
