@@ -15,7 +15,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.batch_calls import call, pairs, put, refused
-from support.cost import bounded, tokens
+from support.cost import bounded, spread, tokens
 
 ENCODINGS = (("*.gb", "gb18030"), ("*.sjis", "shift_jis"), ("*.u16", "utf-16-le"))
 MEMBERS = {"guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)})}
@@ -711,7 +711,7 @@ def test_a_lost_character_is_warned_of(
 
 @pytest.mark.parametrize(
     ("text", "old"),
-    [
+    spread([
         ("the same line\n" * 70_000, "the some line"),
         ("ab cd " * 170_000, "ab cd ab xd ab"),
         ("这是一行中文文本,含有标点。\n" * 10_000, "这是一行英文文本,含有标点。\n" * 30),
@@ -719,7 +719,7 @@ def test_a_lost_character_is_warned_of(
         ("".join(f"{i * i}\n" for i in range(100_000)), "".join(f"{i * i}\n" for i in range(10_000)) + "x"),
         ("".join(f"{i * i}\n" for i in range(100_000)), "".join(f"{i * 7 + i * i}" for i in range(80_000))),
         ("a\n\n\nb\n", "\n\n\n\n\n\n"),
-    ],
+    ], of=2),
     ids=["equal lines", "one line", "Chinese", "indentation", "long", "other and long", "blank"],
 )  # fmt: skip
 def test_a_refusal_is_short_and_quick(desk: OpenWorkspace, text: str, old: str) -> None:

@@ -516,29 +516,32 @@ def hostile(shell: Shell, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["pending"],
-        ["show", "{hunk}"],
-        ["apply", "{hunk}"],
-        ["discard", "{hunk}"],
-        ["history", "--diff"],
-        ["call", "read_file", json.dumps({"path": HOSTILE})],
-        ["call", "read_file", json.dumps({"path": f"{HOSTILE}x"})],
-        ["call", "list_dir", '{"path": "."}'],
-        ["call", "ripgrep_snippets", '{"pattern": "x"}'],
-        ["call", "Read", json.dumps({"path": HOSTILE})],
-        ["call", HOSTILE],
-        ["call", "read_file", HOSTILE],
-        [HOSTILE],
-        ["show", HOSTILE],
-        ["apply", HOSTILE, HOSTILE + "2"],
-        ["history", HOSTILE],
-        ["manual", HOSTILE],
-        ["schema", "--toolsets", HOSTILE],
-        ["schema", "--dialect", HOSTILE],
-        ["doctor", "--root", HOSTILE],
-        ["pending", "--root", HOSTILE],
-    ],
+    spread(
+        (
+            ["pending"],
+            ["show", "{hunk}"],
+            ["apply", "{hunk}"],
+            ["discard", "{hunk}"],
+            ["history", "--diff"],
+            ["call", "read_file", json.dumps({"path": HOSTILE})],
+            ["call", "read_file", json.dumps({"path": f"{HOSTILE}x"})],
+            ["call", "list_dir", '{"path": "."}'],
+            ["call", "ripgrep_snippets", '{"pattern": "x"}'],
+            ["call", "Read", json.dumps({"path": HOSTILE})],
+            ["call", HOSTILE],
+            ["call", "read_file", HOSTILE],
+            [HOSTILE],
+            ["show", HOSTILE],
+            ["apply", HOSTILE, HOSTILE + "2"],
+            ["history", HOSTILE],
+            ["manual", HOSTILE],
+            ["schema", "--toolsets", HOSTILE],
+            ["schema", "--dialect", HOSTILE],
+            ["doctor", "--root", HOSTILE],
+            ["pending", "--root", HOSTILE],
+        ),
+        of=2,
+    ),
     ids=lambda words: " ".join(words)[:40].encode("ascii", "backslashreplace").decode(),
 )
 @pytest.mark.parametrize("extra", [[], ["--json"]])
@@ -583,7 +586,10 @@ def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["pending"], ["pending", "--json"], ["call", "list_dir", "--path", "."], ["x", "--json"]],
+    spread(
+        [["pending"], ["pending", "--json"], ["call", "list_dir", "--path", "."], ["x", "--json"]],
+        of=3,
+    ),
 )
 def test_a_full_disk_is_told(shell: Shell, tmp_path: Path, words: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
@@ -596,7 +602,7 @@ def test_a_full_disk_is_told(shell: Shell, tmp_path: Path, words: list[str]) -> 
     assert b"None" not in ran.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", spread(("<&-", ">&-", "2>&-", "<&- >&- 2>&-"), of=3))
 def test_a_closed_stream_is_no_file_of_ours(shell: Shell, tmp_path: Path, closed: str) -> None:
     line = f'"$@" {closed}'
     words = [*COMMAND, "call", "create_new_file", "--path", "b.txt", "--content", "b"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from copydesk.text import diff
 from copydesk.text.diff import Alignment, Common, Run, align, longest, weigh
-from support.cost import bounded
+from support.cost import bounded, spread
 
 FEW = st.lists(st.sampled_from("abc"), max_size=12)
 MANY = st.lists(st.integers(0, 40), max_size=40)
@@ -172,7 +172,7 @@ def test_weighing_agrees_with_the_table(
     assert found.tied == (max(elsewhere, without) >= found.best)
 
 
-@pytest.mark.parametrize("name", ["equal", "few kinds", "no two equal", "nested"])
+@pytest.mark.parametrize("name", spread(("equal", "few kinds", "no two equal", "nested"), of=2))
 def test_large_texts_in_bounded_time(name: str) -> None:
     size = 100_000
     base: list[object]

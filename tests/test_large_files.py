@@ -216,8 +216,10 @@ def test_both_ways_are_one(desks: Desks, kind: str, place: str) -> None:
         desks.check(TEXTS[kind], PLACES[place](new))
 
 
-@pytest.mark.parametrize("window", [30, 200, 1000])
-@pytest.mark.parametrize("kind", ["crlf, no end", "utf-16-le", "long lines"])
+@pytest.mark.parametrize(
+    ("window", "kind"),
+    spread((30, 200, 1000), ("crlf, no end", "utf-16-le", "long lines"), of=4),
+)
 def test_small_windows_fall_back_to_the_whole(desks: Desks, kind: str, window: int) -> None:
     for make in PLACES.values():
         desks.check(TEXTS[kind], make("new"), window=window, block=max(window // 4, 16))
@@ -228,14 +230,18 @@ def test_blank_lines_are_counted_as_far_as_the_window_goes(desks: Desks) -> None
     assert report.fields["blankline_style"]["file_trailing_blank_line_count"] == 50  # type: ignore[index, call-overload]
 
 
-@pytest.mark.parametrize("block", [1, 7, 64, 1 << 20])
-@pytest.mark.parametrize("kind", ["mixed", "utf-16-be, crlf", "utf-8 with mark, broken"])
+@pytest.mark.parametrize(
+    ("block", "kind"),
+    spread((1, 7, 64, 1 << 20), ("mixed", "utf-16-be, crlf", "utf-8 with mark, broken"), of=4),
+)
 def test_the_size_of_blocks_does_not_matter(desks: Desks, kind: str, block: int) -> None:
     for make in PLACES.values():
         desks.check(TEXTS[kind], make("new"), block=block)
 
 
-@pytest.mark.parametrize("encoding", ["gb18030", "shift_jis", "latin-1", "utf-8", "utf-16-le"])
+@pytest.mark.parametrize(
+    "encoding", spread(("gb18030", "shift_jis", "latin-1", "utf-8", "utf-16-le"), of=4)
+)
 def test_named_encodings(tmp_path: Path, encoding: str) -> None:
     text = TWO.replace("🎉", "").replace("é", "é" if encoding == "latin-1" else "e")
     data = f"{text}\n".encode(encoding, "ignore") + b"\x81\n" * (encoding != "utf-16-le")

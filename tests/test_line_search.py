@@ -11,7 +11,7 @@ from copydesk.text.encoding import UTF8
 from copydesk.text.nearest import nearest_lines
 from copydesk.text.search import Sought, found_in, hits_of, matching_lines
 from copydesk.text.snapshot import Snapshot
-from support.cost import bounded
+from support.cost import bounded, spread
 from support.texts import LINES, snapshots
 
 anchors = st.sampled_from([line for line in LINES if line]) | st.sampled_from(
@@ -148,14 +148,17 @@ def test_the_closest_comes_first() -> None:
 
 @pytest.mark.parametrize(
     ("line", "text"),
-    [
-        ("x = value_of(12345)", "x = value_of(12346)!"),
-        ("a" * 800, "a" * 400 + "!"),
-        ("cbaab" * 160, "abcab" * 80 + "!"),
-        ("", "no such line"),
-        ("é" * 5_000_000, "no such line"),
-        ("ab " * 1_000_000, "ab ac ad"),
-    ],
+    spread(
+        [
+            ("x = value_of(12345)", "x = value_of(12346)!"),
+            ("a" * 800, "a" * 400 + "!"),
+            ("cbaab" * 160, "abcab" * 80 + "!"),
+            ("", "no such line"),
+            ("é" * 5_000_000, "no such line"),
+            ("ab " * 1_000_000, "ab ac ad"),
+        ],
+        of=3,
+    ),
 )
 @pytest.mark.parametrize("most", [300, 5_000_000])
 def test_closest_is_bounded(line: str, text: str, most: int) -> None:

@@ -15,6 +15,7 @@ import mcp_types as t
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace
+from support.cost import first
 from support.mcp_calls import FILE, call_each, lay, opened_at
 from support.mcp_transports import (
     BAD_TEXTS,
@@ -46,7 +47,7 @@ def address(opened: OpenWorkspace) -> Iterator[str]:
         yield found
 
 
-@pytest.mark.parametrize("mode", WIRE_MODES)
+@pytest.mark.parametrize("mode", first(*WIRE_MODES))
 async def test_http_each_tool_answers(address: str, tmp_path: Path, mode: str) -> None:
     async with client_of(address, mode) as client:
         assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")

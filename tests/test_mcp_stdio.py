@@ -193,6 +193,7 @@ def test_stdio_ends_at_a_signal(tmp_path: Path, number: int) -> None:
         assert found.end()[0] == b""
 
 
+@pytest.mark.slow
 def test_stdio_ends_when_nobody_reads(tmp_path: Path) -> None:
     with started(tmp_path) as found:
         assert found.process.stdin is not None

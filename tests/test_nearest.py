@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from copydesk.text.nearest import nearest, nearest_lines, nearest_of
 from copydesk.text.snapshot import Snapshot
-from support.cost import bounded
+from support.cost import bounded, spread
 from support.texts import snapshots
 
 MANY = [f"line {i:07d} value = compute({i % 977:05d}, other)  # {i % 7}" for i in range(200_000)]
@@ -22,21 +22,24 @@ def indented(lines: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("start", "lines"),
-    [
-        (AT, [MANY[AT].replace("value", "vlaue")]),
-        (AT, [MANY[AT].replace("compute", "compte")]),
-        (AT, [MANY[AT].upper()]),
-        (AT, [MANY[AT][3:30].replace("value", "valu3")]),
-        (AT, [*MANY[AT : AT + 4], "another line", *MANY[AT + 5 : AT + 9]]),
-        (AT, ["another line", *MANY[AT + 1 : AT + 9]]),
-        (AT, [*MANY[AT : AT + 8], "another line"]),
-        (AT, indented(MANY[AT : AT + 8])),
-        (AT, [line + "  " for line in MANY[AT : AT + 8]]),
-        (AT, [*MANY[AT : AT + 3], *MANY[AT + 4 : AT + 8], "another line"]),
-        (AT, [*MANY[AT : AT + 5_000], "another line", *MANY[AT + 5_001 : AT + 9_000]]),
-        (0, ["x" + MANY[0], *MANY[1:3]]),
-        (199_997, [*MANY[199_997:], "one line more"]),
-    ],
+    spread(
+        [
+            (AT, [MANY[AT].replace("value", "vlaue")]),
+            (AT, [MANY[AT].replace("compute", "compte")]),
+            (AT, [MANY[AT].upper()]),
+            (AT, [MANY[AT][3:30].replace("value", "valu3")]),
+            (AT, [*MANY[AT : AT + 4], "another line", *MANY[AT + 5 : AT + 9]]),
+            (AT, ["another line", *MANY[AT + 1 : AT + 9]]),
+            (AT, [*MANY[AT : AT + 8], "another line"]),
+            (AT, indented(MANY[AT : AT + 8])),
+            (AT, [line + "  " for line in MANY[AT : AT + 8]]),
+            (AT, [*MANY[AT : AT + 3], *MANY[AT + 4 : AT + 8], "another line"]),
+            (AT, [*MANY[AT : AT + 5_000], "another line", *MANY[AT + 5_001 : AT + 9_000]]),
+            (0, ["x" + MANY[0], *MANY[1:3]]),
+            (199_997, [*MANY[199_997:], "one line more"]),
+        ],
+        of=3,
+    ),
     ids=[
         *("typo", "typo at the end", "case", "part of a line", "line within", "first line"),
         *("last line", "indentation", "trailing blanks", "a line less", "long", "start", "end"),
@@ -194,16 +197,19 @@ def test_any_text_in_any_file(base: Snapshot, sought: str) -> None:
 
 @pytest.mark.parametrize(
     ("have", "sought"),
-    [
-        ("the same line\n" * 700_000, "the some line\nx"),
-        ("the same line\n" * 700_000, "the same line\n" * 3_000 + "x"),
-        ("ab cd " * 1_700_000, "ab cd ab xd ab"),
-        ("a" * 10_000_000, "a" * 100_000 + "b"),
-        (("a" * 190 + "\n") * 50_000, "\n".join(["a" * 180 + "b"] * 5_000)),
-        ("ab" * 300 + "\n" + ("ba" * 290 + "\n") * 10_000, "\n".join(["ab" * 280 + "c"] * 50)),
-        ("é" * 3_000_000, "é" * 2_000 + "e"),
-        ("\n" * 5_000_000, "\n\n\n \n"),
-    ],
+    spread(
+        [
+            ("the same line\n" * 700_000, "the some line\nx"),
+            ("the same line\n" * 700_000, "the same line\n" * 3_000 + "x"),
+            ("ab cd " * 1_700_000, "ab cd ab xd ab"),
+            ("a" * 10_000_000, "a" * 100_000 + "b"),
+            (("a" * 190 + "\n") * 50_000, "\n".join(["a" * 180 + "b"] * 5_000)),
+            ("ab" * 300 + "\n" + ("ba" * 290 + "\n") * 10_000, "\n".join(["ab" * 280 + "c"] * 50)),
+            ("é" * 3_000_000, "é" * 2_000 + "e"),
+            ("\n" * 5_000_000, "\n\n\n \n"),
+        ],
+        of=3,
+    ),
     ids=["equal lines", "many", "a line", "letters", "long lines", "repeats", "é", "blank"],
 )
 def test_bounded(have: str, sought: str) -> None:

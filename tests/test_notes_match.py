@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.edit.notes.plan import find_mismatch, matches
-from support.cost import bounded
+from support.cost import bounded, spread
 
 
 def check(search: str, markdown: str, *, strict: bool, folded: bool) -> None:
@@ -143,15 +143,21 @@ def test_any_two_texts(search: str, markdown: str) -> None:
 
 @pytest.mark.parametrize(
     ("search", "markdown"),
-    [
-        ("a\n" * 200_000, "b\n" * 200_000),
-        ("a\n" * 200_000 + "b", "a\n" * 199_999 + "c\nb"),
-        ("word " * 300_000, "other " * 300_000),
-        ("ab" * 1_000_000, "ba" * 999_999),
-        ("字" * 300_000 + "一", "符" + "字" * 299_000),
-        ("a b\n" * 100_000, "b a\n" * 100_000),
-        ("\n".join(f"{i} x" for i in range(100_000)), "\n".join(f"x {i}" for i in range(100_000))),
-    ],
+    spread(
+        [
+            ("a\n" * 200_000, "b\n" * 200_000),
+            ("a\n" * 200_000 + "b", "a\n" * 199_999 + "c\nb"),
+            ("word " * 300_000, "other " * 300_000),
+            ("ab" * 1_000_000, "ba" * 999_999),
+            ("字" * 300_000 + "一", "符" + "字" * 299_000),
+            ("a b\n" * 100_000, "b a\n" * 100_000),
+            (
+                "\n".join(f"{i} x" for i in range(100_000)),
+                "\n".join(f"x {i}" for i in range(100_000)),
+            ),
+        ],
+        of=3,
+    ),
     ids=["lines", "one more", "words", "letters", "ideographs", "swapped", "numbers"],
 )
 def test_bounded(search: str, markdown: str) -> None:

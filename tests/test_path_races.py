@@ -21,6 +21,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store import _os
 from copydesk.store.protocol import Named, OpenText
 from copydesk.text.relpath import RelPath
+from support.cost import first
 from support.mcp_calls import CALLS
 from support.processes import Facts, code, outcome
 
@@ -510,7 +511,7 @@ print(json.dumps(told))
 """
 
 
-@pytest.mark.parametrize("program", ["known", "unknown"])
+@pytest.mark.parametrize("program", first("known", "unknown"))
 def test_with_few_descriptors_a_search_says_so(tmp_path: Path, program: str) -> None:
     for i in range(80):
         (tmp_path / f"f{i:02}").write_text("needle\n")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from copydesk.text import search
 from copydesk.text.search import FEW, SHOWN, find_all, find_apart, overlapping, places
 from copydesk.text.snapshot import Snapshot
-from support.cost import bounded
+from support.cost import bounded, spread
 
 SMALL = st.text(st.sampled_from("ab\n"), max_size=40)
 NEEDLES = st.lists(st.text(st.sampled_from("ab\n"), min_size=1, max_size=7), max_size=40)
@@ -218,13 +218,16 @@ def test_overlapping(given: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [
-        ("a" * 3_000_000, ["a" * size for size in range(1, 60)]),
-        ("a" * 3_000_000, ["a" * size + "b" for size in range(1, 60)]),
-        ("ab" * 1_500_000, [f"{'ab' * size}a" for size in range(1, 40)]),
-        ("the same line\n" * 200_000, [f"the same line\nx{i}" for i in range(100)]),
-        ("x" * 300_000 + "a" * 3_000_000, [f"{'a' * 20}{i}" for i in range(100)]),
-    ],
+    spread(
+        [
+            ("a" * 3_000_000, ["a" * size for size in range(1, 60)]),
+            ("a" * 3_000_000, ["a" * size + "b" for size in range(1, 60)]),
+            ("ab" * 1_500_000, [f"{'ab' * size}a" for size in range(1, 40)]),
+            ("the same line\n" * 200_000, [f"the same line\nx{i}" for i in range(100)]),
+            ("x" * 300_000 + "a" * 3_000_000, [f"{'a' * 20}{i}" for i in range(100)]),
+        ],
+        of=3,
+    ),
     ids=["one letter", "one letter and another", "two letters", "equal lines", "late"],
 )
 def test_bounded(text: str, wanted: list[str]) -> None:

@@ -28,6 +28,7 @@ from copydesk.edit.request import Append
 from copydesk.errors import SchemaMismatch
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Report
+from support.cost import first, spread
 from support.mcp_transports import HELLO, request
 from test_mcp_stdio import Process
 
@@ -129,8 +130,7 @@ SURE = {"header", "text", "folder", "tables"}
 """After these nothing can be read of the file."""
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize(("name", "damage"), spread(NEEDED, DAMAGES, of=2))
 def test_a_damaged_file_stops_only_what_needs_it(
     used: Path, tmp_path: Path, name: str, damage: str
 ) -> None:
@@ -441,7 +441,7 @@ def test_a_file_stands_where_the_state_folder_was(
     assert one.call("create_new_file", path="2.txt", content="2\n")["status"] == "ok"
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("name", first(*NEEDED))
 def test_one_file_is_deleted(served: tuple[Path, Callable[[], Server]], name: str) -> None:
     root, start = served
     one = start()

@@ -31,7 +31,7 @@ from copydesk.text.change import ChangeSet, Collision, Edit
 from copydesk.text.position_map import Followed, follow_through
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
-from support.cost import examples, spread
+from support.cost import examples, first, spread
 from support.texts import changes, files
 
 FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
@@ -365,7 +365,7 @@ class Sheet:
             self.refused += 1
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", spread(range(8), of=4))
 def test_edits_and_undos_in_any_order(room: Room, seed: int) -> None:
     sheet = Sheet(room, seed)
     for count in range(150):
@@ -954,7 +954,7 @@ def test_a_file_that_grew_too_large_to_be_compared(large: Room) -> None:
     assert large.refused(edit)["reason"].endswith("is not kept")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(*range(3)))
 def test_edits_and_undos_of_a_large_file_in_any_order(
     room: Room, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -985,8 +985,14 @@ opened.call("local", "undo_file_modification", {"edit_id": int(edit_id)})
 """
 
 
-@pytest.mark.parametrize("where", ["before the journal", "before the write", "after the write"])
-@pytest.mark.parametrize("step", ["replace", "remove", "create"])
+@pytest.mark.parametrize(
+    ("step", "where"),
+    spread(
+        ("replace", "remove", "create"),
+        ("before the journal", "before the write", "after the write"),
+        of=2,
+    ),
+)
 def test_killed(tmp_path: Path, step: str, where: str) -> None:
     """The next start knows whether the edit was taken back, and it is taken back once."""
     path = tmp_path / "a.txt"
