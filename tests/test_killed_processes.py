@@ -20,7 +20,8 @@ MANY = [
     pytest.param(3, 8, id="few"),
     pytest.param(8, 200, id="many", marks=pytest.mark.slow),
 ]
-WAITED_SECONDS = 1.0
+WAITED_SECONDS = Config().lock_seconds / 2
+"""Who waited for a dead one would wait for twice as long, until it is refused."""
 
 
 def killed(root: Path, *works: tuple[str, Facts]) -> tuple[list[Facts], Facts, float]:

@@ -542,7 +542,7 @@ def test_the_state_folder_is_deleted_during_calls(
     target.write_text("")
     told: list[str] = []
     refusals: list[dict[str, Any]] = []
-    stop = threading.Event()
+    answered = threading.Semaphore(0)
 
     def work(server: Server, mark: str) -> None:
         for number in range(40):
@@ -554,9 +554,14 @@ def test_the_state_folder_is_deleted_during_calls(
                 told.append(line)
             else:
                 refusals.append(found)  # or it was planned only, since it could not be written
+            answered.release()
 
     def wipe() -> None:
-        while not stop.wait(0.05):
+        """After every sixth answer, whatever the two servers do at that moment."""
+        for _ in range(80 // 6):
+            for _ in range(6):
+                if not answered.acquire(timeout=60):
+                    return
             shutil.rmtree(root / ".copydesk", ignore_errors=True)
 
     workers = [threading.Thread(target=work, args=(start(), mark)) for mark in "ab"]
@@ -565,7 +570,6 @@ def test_the_state_folder_is_deleted_during_calls(
         thread.start()
     for thread in workers:
         thread.join()
-    stop.set()
     wiper.join()
     lines = target.read_text().split("\n")[:-1]
     assert sorted(set(told) - set(lines)) == [], "reported, and lost from the file"
