@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.store.files import Files
-from copydesk.store.notes.protocol import Change, Delete, Insert, Update
+from copydesk.store.notes.protocol import Change, Delete, InsertText, Update
 from support.note_stores import folder_store, write_files
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_document_of_five_megabytes(tmp_path: Path) -> None:
             if kind == 0:
                 hunks.append(Update(block.id, f"written {at}"))
             elif kind == 1:
-                hunks.append(Insert(f"new {at}\n\nand more", "after", block.id))
+                hunks.append(InsertText(f"new {at}\n\nand more", "after", block.id))
             else:
                 hunks.append(Delete(block.id))
         with timed("100 hunks: prepare"):

@@ -18,7 +18,7 @@ from copydesk.store.access import Rules
 from copydesk.store.files import Files
 from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder import FolderStore
-from copydesk.store.notes.protocol import Change, Delete, Insert, NoteBlock, Prepared, Update
+from copydesk.store.notes.protocol import Change, Delete, InsertText, NoteBlock, Prepared, Update
 from copydesk.text.relpath import RelPath
 from support.note_stores import (
     Op,
@@ -303,7 +303,7 @@ def test_ids_stay_over_a_restart_and_without_the_cache(place: Place) -> None:
     ids = place.ids()
     place.again()
     assert place.ids() == ids
-    place.apply([Insert("new one", "after", ids["p:alpha one"])])
+    place.apply([InsertText("new one", "after", ids["p:alpha one"])])
     now = place.ids()
     assert {key: now[key] for key in ids} == ids
     for path in place.state.rglob("cache*"):
@@ -401,13 +401,13 @@ def test_ten_hunks_of_which_the_seventh_fails_leave_all_as_it_was(place: Place) 
     changes: list[Change] = [
         Update(ids[0]["p:alpha one"], "x"),
         Delete(ids[0]["p:omega two"]),
-        Insert("n", "after", ids[1]["h:# Head"]),
-        Insert("- n", "last_in", ids[1]["l:- item x\n- item y"]),
+        InsertText("n", "after", ids[1]["h:# Head"]),
+        InsertText("- n", "last_in", ids[1]["l:- item x\n- item y"]),
         Delete(ids[2]["i:- item x"]),
         Update(ids[2]["p:omega two"], "# O"),
         Delete(ids[0]["p:omega two"]),
         Update(ids[2]["p:alpha one"], "x"),
-        Insert("n", "first_in", ids[0]["d:"]),
+        InsertText("n", "first_in", ids[0]["d:"]),
         Delete(ids[1]["p:alpha one"]),
     ]
     with pytest.raises(BlockNotFound):
@@ -445,7 +445,7 @@ def test_two_processes_agree(place: Place) -> None:
         assert [block.id for block in other.children(ids["d:"])] == [
             block.id for block in place.store.children(ids["d:"])
         ]
-        prepared = place.store.prepare([Insert("made here", "after", ids["p:alpha one"])])
+        prepared = place.store.prepare([InsertText("made here", "after", ids["p:alpha one"])])
         write_files(place.files, prepared)
         (seen,) = other.search("made here", 5)  # before the first one knows that it is written
         done = place.store.execute(prepared)
@@ -497,7 +497,7 @@ SPOILT: dict[str, Callable[[bytes], bytes]] = {
 def test_what_is_kept_may_be_spoilt(place: Place, name: str) -> None:
     place.put("Note.md", TEXT)
     ids = place.ids()
-    place.apply([Insert("new words", "after", ids["p:alpha one"])])
+    place.apply([InsertText("new words", "after", ids["p:alpha one"])])
     place.store.close()
     kept = [path for path in place.state.rglob("*") if path.suffix in (".json", ".steps")]
     assert len(kept) == 3

@@ -19,7 +19,7 @@ from copydesk.store.notes.errors import (
 )
 from copydesk.store.notes.kernel_write import HeldBlocks
 from copydesk.store.notes.pieces import BlockText
-from copydesk.store.notes.protocol import Delete, Insert, Prepared, Restore, Update
+from copydesk.store.notes.protocol import Delete, InsertText, Prepared, Restore, Update
 from support.fake_kernel import FakeKernel
 from support.fake_kernel.kramdown import Node, kramdown, parse
 from support.fake_kernel.split import split
@@ -105,7 +105,7 @@ def test_what_a_wrong_split_would_drop_is_no_success(desk: Desk) -> None:
     store = store_of(desk.kernel, split=one)
     a, _ = desk.store.children(document)
     before = desk.kernel.all()
-    for change in (Update(a.id, "new\n\nsecond"), Insert("new\n\nsecond", "after", a.id)):
+    for change in (Update(a.id, "new\n\nsecond"), InsertText("new\n\nsecond", "after", a.id)):
         with pytest.raises(NotesRolledBack):
             store.execute(store.prepare([change]))
         assert desk.kernel.all() == before
@@ -117,7 +117,7 @@ def test_a_block_of_another_kind_is_no_success(desk: Desk) -> None:
     store = store_of(desk.kernel, split=lambda text: (BlockText("h", "h1", text),))
     a, _ = desk.store.children(document)
     before = desk.kernel.all()
-    for change in (Update(a.id, "new"), Insert("new", "after", a.id)):
+    for change in (Update(a.id, "new"), InsertText("new", "after", a.id)):
         with pytest.raises(NotesRolledBack):
             store.execute(store.prepare([change]))
         assert desk.kernel.all() == before
@@ -128,7 +128,7 @@ def test_behind_a_folded_heading_is_not_behind_its_section(each: Desk) -> None:
     document = each.document("# H\n\na\n\n# G")
     heading, _, _ = each.store.children(document)
     each.kernel.node(heading.id).attributes["fold"] = "1"
-    each.apply([Insert("n\n\nm", "after", heading.id)])
+    each.apply([InsertText("n\n\nm", "after", heading.id)])
     assert each.texts(document) == ["# H", "n", "m", "a", "# G"]
 
 
@@ -321,7 +321,7 @@ def test_what_is_bound_to_a_database_is_not_touched(desk: Desk, name: str) -> No
             for op in (("delete", path), ("update", path, "> n" if path == "1" else "n")):
                 with pytest.raises(NotInvertible):
                     desk.store.prepare(changes_of([op], paths))
-    assert desk.store.prepare([Insert("n", "after", paths["0"])])  # beside it is nothing to it
+    assert desk.store.prepare([InsertText("n", "after", paths["0"])])  # beside it is nothing to it
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ ALLOWED = [
 def test_text_that_sets_ids_or_holds_conflicts_is_not_sent(desk: Desk, markdown: str) -> None:
     document = desk.document("a")
     (a,) = desk.store.children(document)
-    for change in (Update(a.id, markdown), Insert(markdown, "after", a.id)):
+    for change in (Update(a.id, markdown), InsertText(markdown, "after", a.id)):
         with pytest.raises(InvalidArgs):
             desk.store.prepare([change])
     with pytest.raises(InvalidArgs):
@@ -378,7 +378,7 @@ def test_text_that_sets_ids_or_holds_conflicts_is_not_sent(desk: Desk, markdown:
 def test_text_that_only_speaks_of_them_is_sent(desk: Desk, markdown: str) -> None:
     document = desk.document("a")
     (a,) = desk.store.children(document)
-    _, done = desk.apply([Insert(markdown, "after", a.id)])
+    _, done = desk.apply([InsertText(markdown, "after", a.id)])
     (made,) = done.ids[0]
     (block,) = desk.store.blocks([made]).values()
     assert block.markdown == markdown
@@ -451,7 +451,7 @@ def test_what_another_store_prepared_is_not_executed(desk: Desk) -> None:
 def test_what_goes_between_preparing_and_executing_is_seen(desk: Desk) -> None:
     document = desk.document("a\n\nb\n\nc")
     a, b, c = desk.store.children(document)
-    prepared = desk.store.prepare([Insert("n", "after", a.id), Update(b.id, "B")])
+    prepared = desk.store.prepare([InsertText("n", "after", a.id), Update(b.id, "B")])
     desk.kernel.node(document).children.pop(0)  # a went
     desk.kernel.calls.flush()
     before = desk.kernel.all()

@@ -19,7 +19,7 @@ from copydesk.store.notes.errors import (
     NotebookNotFound,
     WrongBlockKind,
 )
-from copydesk.store.notes.protocol import Delete, Insert, Update
+from copydesk.store.notes.protocol import Delete, InsertText, Update
 from support.cost import spread
 from support.note_stores import (
     Home,
@@ -283,7 +283,7 @@ def test_what_drifted_is_not_written(home: Home) -> None:
 def test_changes_of_two_documents_are_made_together(home: Home) -> None:
     one, two = home.document("a", "One"), home.document("b", "Two")
     (a,), (b,) = home.store.children(one), home.store.children(two)
-    prepared, done = home.apply([Update(a.id, "A"), Insert("n", "after", b.id)])
+    prepared, done = home.apply([Update(a.id, "A"), InsertText("n", "after", b.id)])
     assert len(prepared.before) == 2
     assert [block.markdown for block in home.store.children(one)] == ["A"]
     assert [block.markdown for block in home.store.children(two)] == ["b", "n"]
@@ -483,7 +483,7 @@ def test_documents_that_cannot_be(home: Home) -> None:
 def test_a_daily_note_is_made_once(home: Home) -> None:
     note = home.daily_note()
     assert (note.kind, note.box) == ("d", home.box)
-    home.apply([Insert("done", "last_in", note.id)])
+    home.apply([InsertText("done", "last_in", note.id)])
     assert home.daily_note().id == note.id
     assert home.store.children(note.id)[-1].markdown == "done"
     prepared = home.store.prepare_daily_note(home.box, "more\n\n# too")
@@ -510,7 +510,7 @@ def test_many_may_write_at_once(home: Home) -> None:
 
     def work(document: str) -> list[str]:
         for number in range(3):
-            home.apply([Insert(f"n{number}", "last_in", document)])
+            home.apply([InsertText(f"n{number}", "last_in", document)])
         return [block.markdown for block in home.store.children(document)]
 
     with ThreadPoolExecutor(4) as pool:

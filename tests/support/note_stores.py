@@ -23,7 +23,7 @@ from copydesk.store.notes.protocol import (
     Change,
     ChangesDone,
     Delete,
-    Insert,
+    InsertText,
     NoteBlock,
     NoteStore,
     Prepared,
@@ -131,7 +131,7 @@ def changes_of(ops: Sequence[Op], paths: Mapping[str, str]) -> list[Change]:
             changes.append(Update(block_id, text[0]))
         else:
             assert name in SIDES
-            changes.append(Insert(text[0], cast(Side, name), block_id))
+            changes.append(InsertText(text[0], cast(Side, name), block_id))
     return changes
 
 

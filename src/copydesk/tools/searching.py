@@ -59,7 +59,7 @@ class _MostFiles(ToolCall):
     max_files: Count = FILES
 
 
-class _Around(ToolCall):
+class _LinesAround(ToolCall):
     max_results: Count = RESULTS
     context_before: Count = 1
     context_after: Count = 1
@@ -88,14 +88,14 @@ class RipgrepCountCall(_PatternCall, _MostFiles):
         return _counts(context, name, self.query(context), self.max_files)
 
 
-class RipgrepSnippetsCall(_PatternCall, _Around):
+class RipgrepSnippetsCall(_PatternCall, _LinesAround):
     """Show matches with the lines around them."""
 
     def run(self, context: Context, name: str) -> Report:
         return _snippets(context, name, self.query(context), self)
 
 
-class RipgrepFixedCall(_Where, _Links, _MostFiles, _Around):
+class RipgrepFixedCall(_Where, _Links, _MostFiles, _LinesAround):
     """Search for a text that is no pattern, in one of three modes."""
 
     literal: str
@@ -192,7 +192,7 @@ def _count_rows(context: Context, name: str, pattern: str, found: MatchCounts) -
     return _report(context, name, pattern, found, fields, len(rows), "files")
 
 
-def _snippets(context: Context, name: str, query: Query, around: _Around) -> Report:
+def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -> Report:
     found = context.searches.snippets(
         query, around.max_results, around.context_before, around.context_after
     )

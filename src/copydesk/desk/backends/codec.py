@@ -70,9 +70,9 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
 
 def _know_notes() -> None:
     """Take in the changes of notes, which few have a use for."""
-    from copydesk.store.notes.protocol import Delete, Insert, Restore, Update
+    from copydesk.store.notes.protocol import Delete, InsertText, Restore, Update
 
-    _know((Insert, Update, Delete, Restore), "notes.")
+    _know((InsertText, Update, Delete, Restore), "notes.")
 
 
 _know(

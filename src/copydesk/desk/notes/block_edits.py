@@ -38,7 +38,7 @@ from copydesk.store.notes.protocol import (
     Change,
     ChangesDone,
     Delete,
-    Insert,
+    InsertText,
     NoteBlock,
     NoteStore,
     Prepared,
@@ -180,7 +180,7 @@ def _change(operation: BlockOperation) -> Change:
     if isinstance(operation, UpdateBlock):
         return Update(operation.before.id, operation.after.markdown)
     if isinstance(operation, InsertBlocks):
-        return Insert(operation.markdown, operation.place.side, operation.place.anchor)
+        return InsertText(operation.markdown, operation.place.side, operation.place.anchor)
     return Delete(operation.images[0].id)
 
 

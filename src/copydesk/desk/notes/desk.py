@@ -26,7 +26,7 @@ from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import ContentChanged, ContentRequired, Failed, InvalidArgs, Refusal
 from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind
-from copydesk.store.notes.protocol import CONTAINERS, Insert, NoteBlock, Notebook, Prepared
+from copydesk.store.notes.protocol import CONTAINERS, InsertText, NoteBlock, Notebook, Prepared
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
@@ -297,7 +297,7 @@ class NotesDesk:
         """Close the stores."""
         self._notes.close()
 
-    def _appending(self, member: Member, target_id: str, markdown: str) -> Insert:
+    def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:
         """The insertion that appends to a block, as the block is now."""
         store = self._notes.store(member)
         target = store.blocks([target_id]).get(target_id)
@@ -306,11 +306,11 @@ class NotesDesk:
             if any(piece.kind != "l" for piece in pieces):
                 markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
         if target is None or target.kind in CONTAINERS:
-            return Insert(markdown, "last_in", target_id)
+            return InsertText(markdown, "last_in", target_id)
         if target.kind == "h":
             section = store.children(target_id)
-            return Insert(markdown, "after", section[-1].id if section else target_id)
-        return Insert(markdown, "after", target_id)
+            return InsertText(markdown, "after", section[-1].id if section else target_id)
+        return InsertText(markdown, "after", target_id)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
         """Prepared changes of a new document, or of a daily note."""

@@ -34,7 +34,7 @@ from copydesk.store.notes.protocol import (
     Crumb,
     FileEdit,
     Heading,
-    Insert,
+    InsertText,
     NoteBlock,
     Notebook,
     NoteStore,
@@ -131,7 +131,7 @@ class FolderStore(FolderReader):
         if not markdown.strip():
             nothing = MappingProxyType[str, str]({})
             return Prepared((), nothing, nothing, held=HeldFiles((), ((note.id,),)))
-        prepared = dry_run(self._documents, [Insert(markdown, "last_in", note.id)], new_id)
+        prepared = dry_run(self._documents, [InsertText(markdown, "last_in", note.id)], new_id)
         assert isinstance(prepared.held, HeldFiles)
         held = HeldFiles(prepared.held.plans, ((note.id, *prepared.held.ids[0]),))
         return Prepared((), prepared.before, prepared.after, prepared.files, held)

@@ -31,7 +31,7 @@ from copydesk.store.notes.protocol import (
     Change,
     Delete,
     FileEdit,
-    Insert,
+    InsertText,
     Prepared,
     Restore,
     Side,
@@ -417,7 +417,7 @@ class _FolderDryRun:
     def take(self, change: Change) -> tuple[str, ...]:
         """Make one change; the ids it leaves."""
         match change:
-            case Insert():
+            case InsertText():
                 return self._insert(change)
             case Update():
                 return self._update(change)
@@ -426,7 +426,7 @@ class _FolderDryRun:
             case Restore():
                 raise InvalidArgs("image", "is not one of this store")
 
-    def _insert(self, change: Insert) -> tuple[str, ...]:
+    def _insert(self, change: InsertText) -> tuple[str, ...]:
         found = pieces(change.markdown, self._documents.profile)
         working = self._working(change.anchor_id)
         region, block = self._anchor(working, change.anchor_id, change.side)

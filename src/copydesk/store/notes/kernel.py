@@ -57,7 +57,7 @@ from copydesk.store.notes.protocol import (
     ChangesDone,
     Crumb,
     Heading,
-    Insert,
+    InsertText,
     NoteBlock,
     Notebook,
     Prepared,
@@ -319,7 +319,7 @@ class KernelStore:
         note = self._daily_note(new.box)
         if not new.markdown.strip():
             return ChangesDone(((note,),))
-        prepared = self.prepare([Insert(new.markdown, "last_in", note)])
+        prepared = self.prepare([InsertText(new.markdown, "last_in", note)])
         assert isinstance(prepared.held, HeldBlocks)
         done = execute(self._kernel, self._split, prepared, prepared.held, self._pause)
         return ChangesDone(((note, *done.ids[0]),), done.undo)

@@ -49,7 +49,7 @@ from copydesk.store.notes.protocol import (
     Change,
     ChangesDone,
     Delete,
-    Insert,
+    InsertText,
     Prepared,
     Restore,
     Side,
@@ -100,7 +100,7 @@ class _KernelDryRun:
         )
         opened = {standing.parent_id for standing in standings.values()}
         for change in changes:
-            if isinstance(change, Insert | Restore) and change.side in ("first_in", "last_in"):
+            if isinstance(change, InsertText | Restore) and change.side in ("first_in", "last_in"):
                 opened.add(change.anchor_id)
         self._paths: dict[str, str] = {}
         for standing in standings.values():
@@ -139,7 +139,7 @@ class _KernelDryRun:
     def take(self, index: int, change: Change) -> None:
         """Apply one change to the tree."""
         match change:
-            case Insert():
+            case InsertText():
                 self._insert(change)
             case Update():
                 self._update(index, change)
@@ -151,7 +151,7 @@ class _KernelDryRun:
                 else:
                     self._bring_back(change, change.side)
 
-    def _insert(self, change: Insert) -> None:
+    def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
         place = self._place(change.anchor_id, change.side)
         if place is None:
@@ -326,7 +326,7 @@ class KernelWriter:
     def make(self, change: Change) -> tuple[str, ...]:
         """Make one change and return the ids it left. Raises StepFailed, NotesUnavailable."""
         match change:
-            case Insert():
+            case InsertText():
                 return self._insert(change)
             case Update():
                 return self._update(change)
@@ -339,7 +339,7 @@ class KernelWriter:
 
     # New blocks.
 
-    def _insert(self, change: Insert) -> tuple[str, ...]:
+    def _insert(self, change: InsertText) -> tuple[str, ...]:
         gap = self._gap(change.side, change.anchor_id)
         pieces = self._pieces(change.markdown, gap.parent_id)
         made: list[str] = []
@@ -614,7 +614,7 @@ class KernelWriter:
         marked: set[str] = set()
         changes: list[Change] = []
         for change in reversed(self.undo):
-            if not isinstance(change, Insert) and getattr(change, "side", None) is None:
+            if not isinstance(change, InsertText) and getattr(change, "side", None) is None:
                 if change.id not in marked:
                     change = replace(change, over=self._mark(change.id))
                 marked.add(change.id)

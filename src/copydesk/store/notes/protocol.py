@@ -93,7 +93,7 @@ Side = Literal["before", "after", "first_in", "last_in"]
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class InsertText:
     """New blocks beside a block or in a container, in the order of their text."""
 
     markdown: str
@@ -142,12 +142,12 @@ class Restore:
     over: str = ""
 
 
-Change = Insert | Update | Delete | Restore
+Change = InsertText | Update | Delete | Restore
 
 
 def named(change: Change) -> tuple[str, ...]:
     """The blocks that a change names: the one that it is for, then its anchor."""
-    if isinstance(change, Insert):
+    if isinstance(change, InsertText):
         return (change.anchor_id,)
     if isinstance(change, Restore) and change.side is not None:
         return (change.id, change.anchor_id)
