@@ -9,12 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product, takewhile
 from pathlib import Path
 
 import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk import foreign
 from copydesk.desk.foreign import TOOL
 from copydesk.store import _os, foreign_writes
 from copydesk.store.protocol import Durability
@@ -330,3 +332,14 @@ def test_real_programs_write_all_the_time(
     print(f"\n{programs}: {count} lines, {len(ids)} saved in the journal, {len(ours)} edits")
     assert count > 500
     assert ours
+
+
+def test_what_a_foreign_write_changed_is_recorded_as_whole_lines() -> None:
+    texts = [bytes(each) for size in range(6) for each in product(b"a\n", repeat=size)]
+    for old, new in product(texts, repeat=2):
+        edit = foreign._difference(old, new)
+        assert old[: edit.start] + edit.new + old[edit.stop :] == new
+        pairs = zip(old.splitlines(True), new.splitlines(True), strict=False)
+        same = takewhile(lambda pair: pair[0] == pair[1] and pair[0].endswith(b"\n"), pairs)
+        assert edit.start == sum(len(line) for line, _ in same)
+        assert edit.stop == len(old) or old[edit.stop - 1 : edit.stop] == b"\n"

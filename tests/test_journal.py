@@ -16,7 +16,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Entry, Journal, State
+from copydesk.desk.backends.api import Entry, Journal, State, linked
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
@@ -198,6 +198,38 @@ def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
     on_disk.close_entry(edit_id, "done")
     check(on_disk, (edit_id, "done"))
     assert whole(tmp_path, edit_id) is None
+
+
+@pytest.mark.parametrize("opener", ["memory", "sqlite"], indirect=True)
+def test_how_a_write_ended_is_not_held_once_it_is_recorded(opener: Open) -> None:
+    journal = opener()
+    assert isinstance(journal, SqliteJournal)
+    for _ in range(3):
+        journal.close_entry(journal.open(entry()), "done")
+    assert len(journal._ended) == 1  # it is recorded with the next entry
+    check(journal, (3, "done"), (2, "done"), (1, "done"))
+    assert not journal._ended
+
+
+@pytest.mark.parametrize(
+    ("links", "found"),
+    [
+        ("abD", "1"),
+        ("abD bcD", "12"),
+        ("abD xyD bcD", ""),
+        ("abD xyF bcD", "13"),
+        ("abD xyO bcD", "13"),
+        ("abD bcO", "12"),
+        ("abD bcF", ""),
+        ("abD bcD xyD", "12"),
+        ("xyD abD bcD", "23"),
+    ],
+)
+def test_entries_are_linked_by_the_texts_between_them(links: str, found: str) -> None:
+    """`abD`: a write that is done made the text b of the text a; F: failed, O: open."""
+    states = {"D": "done", "F": "failed", "O": "open"}
+    made = [(a, b, states[how], str(at)) for at, (a, b, how) in enumerate(links.split(), 1)]
+    assert linked(reversed(made), "a", "c" if "c" in links else "b") == (tuple(found) or None)
 
 
 @KEPT

@@ -75,6 +75,21 @@ def test_plans_on_other_lines_apply_in_any_order(desk: OpenWorkspace, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("more", "reason"), [(100, None), (5000, "that version is not remembered")]
+)
+def test_a_version_from_before_the_file_became_too_large_to_be_compared(
+    desk: OpenWorkspace, tmp_path: Path, more: int, reason: str | None
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(numbered(100))
+    version = desk.call("local", "read_file", {"path": "a.txt"}).fields["version"]
+    path.write_bytes(numbered(100) + b"end\n" * more)
+    edit = {"path": "a.txt", "range": "5", "content": "x", "version": version}
+    found = desk.call("local", "prepare_file_range_edit", edit).fields
+    assert found.get("reason") == reason
+
+
+@pytest.mark.parametrize(
     ("first", "code"),
     [
         (RangeEdit(PATH, "500", "other"), "CONTENT_CHANGED"),

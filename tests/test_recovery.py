@@ -120,6 +120,31 @@ def test_another_live_process_settles_it_too(tmp_path: Path) -> None:
     assert (tmp_path / "f.txt").read_text() == AFTER
 
 
+@pytest.mark.parametrize(
+    ("where", "theirs", "state"),
+    [
+        ("before the rename", "", "failed"),
+        ("after the rename", "", "done"),
+        ("after the rename", "x\n", "unsure"),
+    ],
+)
+def test_what_was_written_next_tells_how_a_write_ended(
+    tmp_path: Path, where: str, theirs: str, state: str
+) -> None:
+    """By another process, on top of what the killed one left, or of what another program made."""
+    (tmp_path / "f.txt").write_text(BEFORE)
+    hunk = plan(tmp_path)
+    with open_workspace(str(tmp_path)) as opened:
+        kill_at(tmp_path, where, hunk)
+        with (tmp_path / "f.txt").open("a") as file:
+            file.write(theirs)
+        arguments = {"path": "f.txt", "content": "end\n", "apply": "auto"}
+        assert opened.call("local", "prepare_file_append", arguments).fields["changed"] is True
+    with open_workspace(str(tmp_path)) as opened:
+        (settled,) = opened.recovered
+        assert (settled.entry.hunk_id, settled.state) == (hunk, state)
+
+
 def test_a_start_does_not_wait_for_one_who_is_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

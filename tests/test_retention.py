@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.app.backends import in_process
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import open_workspace
@@ -143,6 +144,22 @@ def test_what_is_too_large_goes_a_share_at_a_time_the_oldest_first(journal: Jour
     assert 12 <= there <= 20
 
 
+def test_days_of_use_count_without_a_start(journal: Journal) -> None:
+    """As of a server that runs on."""
+    for day in range(TODAY, TODAY + DAYS + 5):
+        edited(journal, day)
+    assert started(journal, TODAY + DAYS + 5) > 0
+
+
+def test_the_journal_of_a_process_alone_is_bounded_too() -> None:
+    backend = in_process(Config(journal_bytes=1_000_000))
+    for _ in range(60):
+        made = backend.journal.open(entry(size=50_000, time=TODAY * DAY_MS))
+        backend.journal.close_entry(made, "done")
+    assert 10 < len(ids(backend.journal)) < 25
+    backend.close()
+
+
 def test_a_server_that_runs_on_keeps_its_journal_within_the_size(tmp_path: Path) -> None:
     journal = SqliteJournal(Database(StateFile(str(tmp_path / "journal.sqlite"))))
     started(journal, TODAY, most_bytes=1_000_000)
@@ -162,6 +179,7 @@ def test_due_by_the_days_of_use_alone() -> None:
     assert due([], 90) is None
     assert due([*daily, Day(300, 99)], 90) is None
     assert [days_left(daily, 90, edit) for edit in (7, 8, 99)] == [0, 1, 92]
+    assert [days_left(daily[:2], 90, edit) for edit in (0, 1, 2)] == [90, 91, 92]
 
 
 def test_the_doctor_says_what_will_go_and_when(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Decision
+from copydesk.desk.drafts import MOST
+from copydesk.desk.drafts import Shown as Drafts
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.review import Seen, Shown
+from copydesk.edit.draft import Draft
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -23,6 +26,8 @@ from copydesk.errors import (
     HunkRejected,
     InvalidArgs,
 )
+from copydesk.text.snapshot import whole
+from copydesk.text.source import Whole
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 MEMBERS = {
@@ -353,6 +358,37 @@ def test_what_was_decided_on_is_not_amended(opener: Open) -> None:
     assert apply(desk, one)["status"] == "ok"
 
 
+BATCH = [{"old_string": f"line {n}\n", "new_string": f"{n}{n}\n"} for n in (3, 4, 12)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_another_text_is_for_a_batch_of_one_edit(opener: Open, tmp_path: Path, count: int) -> None:
+    desk = opener()
+    arguments = {"path": "a.txt", "edits": BATCH[:count]}
+    hunk = str(desk.call("ann", "prepare_batch_edit", arguments).fields["hunk_id"])
+    if count > 1:
+        with pytest.raises(InvalidArgs):
+            desk.desk.review.amend(desk.member("eve"), hunk, "x\n")
+        return
+    desk.desk.review.amend(desk.member("eve"), hunk, "x\n")
+    desk.desk.review.apply(desk.member("eve"), seen(desk, hunk))
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 3\n", "x\n")
+
+
+def test_only_the_drafts_that_were_shown_last_are_kept(opener: Open) -> None:
+    desk = opener()
+    drafts = [
+        (one.plan, one.draft)
+        for one in (show(desk, plan(desk, 5, str(n))) for n in range(MOST + 2))
+    ]
+    kept = Drafts()
+    for one, draft in drafts:
+        assert isinstance(draft, Draft)
+        kept.keep(one, draft)
+    found = [kept.of(one, Whole(whole(draft.base))) for one, draft in drafts]
+    assert found == [None, None, *[draft for _, draft in drafts[2:]]]
+
+
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
 def test_text_that_no_edit_may_have(opener: Open, text: str) -> None:
     desk = opener()
@@ -360,9 +396,6 @@ def test_text_that_no_edit_may_have(opener: Open, text: str) -> None:
     with pytest.raises(InvalidArgs):
         desk.desk.review.amend(desk.member("eve"), hunk, text)
     assert show(desk, hunk).plan.edited_by == ""
-
-
-BATCH = [{"old_string": f"line {n}\n", "new_string": f"{n}{n}\n"} for n in (3, 4, 12)]
 
 
 @pytest.mark.parametrize(

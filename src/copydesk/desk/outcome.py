@@ -158,7 +158,7 @@ class Reading:
     def shown(self) -> ShownLines:
         """Which lines were shown whole."""
         if self.version is None or self.first_line is None or self.total_lines is None:
-            return ShownLines("", self.total_lines or 1, ())
+            return ShownLines("", 1, ())
         first = self.first_line - 1
         last = first + len(self.lines) - self.cut_in_line
         runs = ((first, last),) if first < last else ()

@@ -712,10 +712,8 @@ def _last_id(db: sqlite3.Connection) -> int:
 
 
 def _set_last_id(db: sqlite3.Connection, last: int) -> None:
-    changed = db.execute(
-        "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'edits' AND seq <> ?1", (last,)
-    ).rowcount
-    if not changed and _last_id(db) != last:
+    known = db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'edits'", (last,))
+    if not known.rowcount:
         db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('edits', ?)", (last,))
 
 
