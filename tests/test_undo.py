@@ -28,7 +28,7 @@ from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Collision, Edit
-from copydesk.text.position_map import Followed, follow_through
+from copydesk.text.position_map import Followed, follow
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from support.cost import examples, first, spread
@@ -669,7 +669,7 @@ def test_a_way_through_changes(name: str) -> None:
         change = ChangeSet.of(len(text), step)
         inverses.append(change.invert(text))
         text = change.apply(text)
-    found = follow_through(*way.span, inverses, way.taken_back)
+    found = follow(*way.span, inverses, way.taken_back)
     assert (found.start if isinstance(found, Followed) else None) == way.start
 
 
@@ -711,7 +711,7 @@ def test_what_is_followed_are_the_same_bytes(data: st.DataObject) -> None:
         text = change.apply(text)
     start = data.draw(st.integers(-1, size))
     stop = data.draw(st.integers(start + 1, size + 1))
-    found = follow_through(start, stop, inverses, taken_back)
+    found = follow(start, stop, inverses, taken_back)
     ours = [-1, *range(size), size][start + 1 : stop + 1]
     theirs = [-1, *numbers, size]
     first = theirs.index(ours[0]) if ours[0] in theirs else len(theirs)

@@ -20,7 +20,7 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
-from copydesk.text.position_map import Met, follow, follow_through, smallest_span
+from copydesk.text.position_map import Met, follow, smallest_span
 from copydesk.text.relocation import Ambiguous, Carried, LineKeys, Reason, Relocation
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
@@ -249,11 +249,7 @@ class Drift:
         """
         base, now = self.base, self.now
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
-        span, taken_back = self._span(foot), self._taken_back
-        if taken_back is None:
-            found = follow(*span, known)
-        else:
-            found = follow_through(*span, known, taken_back)
+        found = follow(*self._span(foot), known, self._taken_back)
         if isinstance(found, Met):
             self.met = found.step
             reason = _reason(found, base.start(high) - base.start(low), foot)

@@ -36,7 +36,12 @@ _DEEPEST = 50
 """So many changes that were taken back are followed within one another."""
 
 
-def follow(start: int, stop: int, inverses: Sequence[ChangeSet]) -> Followed | Met:
+def follow(
+    start: int,
+    stop: int,
+    inverses: Sequence[ChangeSet],
+    taken_back: Mapping[int, int] | None = None,
+) -> Followed | Met:
     """Follow the bytes [start, stop), at least one, through changes that are known.
 
     `inverses` are those of the changes, the first change first; each takes the
@@ -47,23 +52,10 @@ def follow(start: int, stop: int, inverses: Sequence[ChangeSet]) -> Followed | M
     Laws: a span is followed exactly when no change replaces a byte of it or
     inserts strictly within it; then the newer text has there what the older had;
     two spans that share no byte keep their order.
-    """
-    for step, inverse in enumerate(inverses):
-        met = _around(start, stop, inverse)
-        if not met.is_whole:
-            return Met(met.replaced, met.inserted, step)
-        start, stop = met.new_start, met.new_stop
-    return Followed(start)
 
-
-def follow_through(
-    start: int, stop: int, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int]
-) -> Followed | Met:
-    """Follow the bytes as `follow` does, also through changes that were taken back.
-
-    `taken_back` says of a change, by its index, which later one took it back.
-    Other bytes may have stood between the span's bytes meanwhile. Laws: a span is
-    followed only when its bytes stand together in the newest text, what was put
+    `taken_back` says of a change, by its index, which later one took it back, and
+    then other bytes may have stood between the span's bytes meanwhile. Laws: a span
+    is followed only when its bytes stand together in the newest text, what was put
     back by the taking back of what replaced it being the same bytes; where nothing
     was taken back, always then. What was put back counts only if nothing was
     changed in its place, or next to it where it was gone, until it came back.
@@ -80,18 +72,12 @@ def smallest_span(start: int, stop: int, inverses: Sequence[ChangeSet]) -> tuple
 
 
 class _Around(NamedTuple):
-    """The least span of both texts that holds a span and all edits that meet it.
-
-    `replaced` and `inserted` are the bytes of the first of these edits.
-    """
+    """The least span of both texts that holds a span and all edits that meet it."""
 
     old_start: int
     old_stop: int
     new_start: int
     new_stop: int
-    replaced: int
-    inserted: int
-    is_whole: bool
 
 
 def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False) -> _Around:
@@ -100,7 +86,7 @@ def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False
     `touching`: an edit that only touches the span meets it too.
     """
     low, high = start, stop
-    before = shift = replaced = inserted = 0
+    before = shift = 0
     is_whole = True
     for edit in inverse.edits:
         first = edit.start - shift
@@ -108,22 +94,21 @@ def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False
         if first - touching >= stop:
             break
         if last + touching > start:
-            if is_whole:
-                before, replaced, inserted = shift, last - first, edit.stop - edit.start
             low, high, is_whole = min(low, first), max(high, last), False
         shift += edit.stop - edit.start - len(edit.new)
         if is_whole:
             before = shift
-    return _Around(low, high, low + before, high + shift, replaced, inserted, is_whole)
+    return _Around(low, high, low + before, high + shift)
 
 
 class _Way:
     """Known changes, some of which were taken back by later ones."""
 
     def __init__(
-        self, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int], depth: int = 0
+        self, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int] | None, depth: int = 0
     ) -> None:
-        self._inverses, self._taken_back, self._depth = inverses, taken_back, depth
+        self._inverses, self._depth = inverses, depth
+        self._taken_back, self._together = taken_back or {}, taken_back is None
 
     def follow(self, start: int, stop: int) -> Followed | Met:
         """Follow the bytes [start, stop) piece by piece; the pieces must end up together."""
@@ -137,6 +122,8 @@ class _Way:
                 if edit is None:
                     low, high, step = low + shift, high + shift, step + 1
                     continue
+                if self._together:
+                    return Met(old_stop - old, edit.stop - edit.start, step)
                 for cut in (old_stop, old):
                     if low < cut < high:
                         todo.append((cut, high, step))

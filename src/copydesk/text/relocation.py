@@ -62,20 +62,17 @@ class Outline:
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
-        self._depths: dict[int, int | None] = {}
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def depth(self, line: int) -> int | None:
         """The columns before the line's text; None for a blank line."""
-        if line not in self._depths:
-            raw = self._lines[line]
-            text = raw.lstrip(_BLANKS)
-            before = raw[: len(raw) - len(text)]
-            blank = not text or text.isspace()
-            self._depths[line] = None if blank else len(before.expandtabs(_TAB))
-        return self._depths[line]
+        raw = self._lines[line]
+        text = raw.lstrip(_BLANKS)
+        if not text or text.isspace():
+            return None
+        return len(raw[: len(raw) - len(text)].expandtabs(_TAB))
 
     def limit(self, line: int) -> int:
         """How deep a line may stand to enclose this one."""
@@ -91,10 +88,13 @@ class Outline:
         above, last = line, max(0, line - _REACH)
         while limit >= 0 and above > last:
             above -= 1
+            raw = self._lines[above]
+            if not raw[: limit + 1].strip(_BLANKS):
+                continue  # a blank line, or a deeper one
             depth = self.depth(above)
-            if depth is None or depth > limit or _DIRECTIVE.match(self._lines[above]):
+            if depth is None or depth > limit or _DIRECTIVE.match(raw):
                 continue
-            text = bare(self._lines[above])
+            text = bare(raw)
             if depth < limit and _ENDING.match(text):
                 limit = depth - 1  # what is closed there does not enclose
                 continue
@@ -116,10 +116,13 @@ class Outline:
                 if self._is_heading(at):
                     return at
                 continue
+            raw = self._lines[at]
+            if not raw[: depth + 1].strip(_BLANKS):
+                continue  # a blank line, or a deeper one
             here = self.depth(at)
-            if here is None or here > depth or _DIRECTIVE.match(self._lines[at]):
+            if here is None or here > depth or _DIRECTIVE.match(raw):
                 continue
-            text = bare(self._lines[at])
+            text = bare(raw)
             if _ENDING.match(text) or (_WORD.search(text) and not _CLOSING.match(text)):
                 return at
         return last
@@ -159,12 +162,12 @@ class Outline:
 
     def _is_heading(self, line: int) -> bool:
         text = self._lines[line]
-        if _SECTION.match(text):
+        if text.startswith(b"[") and _SECTION.match(text):
             return True
         below = self._lines[line + 1] if line + 1 < len(self._lines) else b""
-        if _TITLE.match(text):
+        if text.startswith(b"#") and _TITLE.match(text):
             return text.startswith(b"##") or not below.strip()  # else a comment upon code
-        if not _UNDERLINE.match(below) or not _WORD.search(text):
+        if below[:1].isalnum() or not _UNDERLINE.match(below) or not _WORD.search(text):
             return False
         return below.startswith(b"===") or 3 * len(below.rstrip()) >= 2 * len(text.rstrip())
 
