@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from itertools import product, takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from copydesk import Desk
+from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk import foreign
 from copydesk.desk.foreign import TOOL
+from copydesk.desk.outcome import Applied
+from copydesk.edit.request import Anchor, Insert
 from copydesk.store import _os, foreign_writes
 from copydesk.store.protocol import Durability
 from copydesk.store.staging import is_temp
 from support.faults import WRITE_PATH
 from support.processes import Facts, code, outcome, results
+from support.review_page import prepared, room_at
 from test_faults import DEEDS, Deed, make
 
 TARGETS = {
@@ -207,6 +215,228 @@ def test_another_program_writes_before_each_call(
                     break
             else:
                 raise AssertionError("there is no end of calls")
+
+
+# Who is told
+
+
+@pytest.fixture
+def overwrite_in_the_exchange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], None]]:
+    """Call it with a name: the next write of that file loses bytes of a program that has it open."""
+    with ExitStack() as held:
+
+        def start(name: str) -> None:
+            file = held.enter_context((tmp_path / name).open("r+b"))
+            real = _os.is_written_by_others
+
+            def asked(fd: int) -> bool | None:
+                monkeypatch.setattr(_os, "is_written_by_others", real)
+                real(fd)
+                file.write(b"FOREIGN WAS HERE")
+                file.close()
+                return False
+
+            monkeypatch.setattr(_os, "is_written_by_others", asked)
+
+        yield start
+
+
+TEXT = "a long enough line\nb\n"
+SAVED = {"en": "another program wrote a.txt", "zh": "另一个程序写入了它"}
+Start = Callable[[str], None]
+
+
+def lasting(root: Path) -> list[str]:
+    """What is found by the next process: each saved write brought back alone."""
+    found: list[str] = []
+    with open_workspace(str(root), Config(durability="fast")) as opened:
+        for entry in opened.journal.entries(most=100):
+            if entry.tool == TOOL:
+                found += [edit.new.decode() for edit in entry.inverse.edits]
+    return found
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("command", ["apply", "apply several", "undo", "call", "review"])
+def test_every_command_says_what_another_program_wrote(
+    tmp_path: Path,
+    command: str,
+    lang: str,
+    overwrite_in_the_exchange: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "b.txt").write_text(TEXT)
+    (tmp_path / "copydesk.toml").write_text('durability = "fast"\n')
+
+    def run(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(["--root", str(tmp_path), "--lang", lang, *words])
+        return status, *capsys.readouterr()
+
+    def plan(name: str) -> str:
+        insert = ["--path", name, "--anchor", "b", "--content", "N", "--json"]
+        return str(json.loads(run("call", "prepare_file_insert_after", *insert)[1])["hunk_id"])
+
+    hunk = plan("a.txt")
+    words = {
+        "apply": ["apply", hunk],
+        "apply several": ["apply", hunk, plan("b.txt")],
+        "undo": ["undo", "1"],
+        "review": ["review"],
+        "call": ["call", "apply_file_modification", "--hunk-id", hunk],
+    }[command]
+    if command == "undo":
+        assert run("apply", hunk)[0] == 0
+    overwrite_in_the_exchange("a.txt")
+    monkeypatch.setattr("sys.stdin", io.StringIO("w\n"))
+    status, out, _ = run(*words)
+    assert status == 0
+    assert SAVED[lang] in out
+    edit_id = max(entry["edit_id"] for entry in json.loads(run("history", "--json")[1]))
+    assert f"copydesk undo {edit_id}" in out
+    assert any("FOREIGN WAS HERE" in text for text in lasting(tmp_path))
+    assert run("undo", str(edit_id))[0] == 0
+    assert "FOREIGN WAS HERE" in (tmp_path / "a.txt").read_text()
+
+
+KILLED = """
+import os, sys
+from copydesk import Desk
+from copydesk.edit.request import Anchor, Insert
+from copydesk.store import _os
+root, shared = sys.argv[1:]
+exchange = _os.rename_exchange
+def saved_and_killed(fd, one, other):
+    with open(root + "/saved", "w") as file:
+        file.write("FOREIGN WAS HERE")
+    os.rename(root + "/saved", root + "/a.txt")
+    exchange(fd, one, other)
+    os._exit(9)
+_os.rename_exchange = saved_and_killed
+with Desk(root, shared=shared == "shared") as desk:
+    desk.edit(Insert(desk.path("a.txt"), Anchor("b"), "N"))
+"""
+
+
+def killed(root: Path, shared: str) -> None:
+    """A desk is killed when its file has just taken the name from one that was saved at that moment."""
+    (root / "a.txt").write_text(TEXT)
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(root), shared], check=False)
+    assert ran.returncode == 9
+    assert (root / "a.txt").read_text() == f"{TEXT}N\n"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("words", [["recover"], ["recover", "--json"], ["history"]])
+def test_after_a_kill_the_next_command_says_what_another_program_wrote(
+    tmp_path: Path,
+    words: list[str],
+    lang: str,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    killed(tmp_path, "shared")
+    assert main(["--root", str(tmp_path), "--lang", lang, *words]) == 0
+    out = capsys.readouterr().out
+    if "--json" in words:
+        assert json.loads(out)["foreign_writes"] == [
+            {"code": "FOREIGN_WRITE_SAVED", "path": "a.txt", "edit_id": 2}
+        ]
+        return
+    if words == ["history"]:  # it has its own output
+        (out,) = caplog.messages
+    assert SAVED[lang] in out
+    assert "copydesk undo 2" in out
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("how", ["apply", "apply_all", "edit", "batch", "overwrite", "undo"])
+def test_a_result_of_the_library_has_what_another_program_wrote(
+    tmp_path: Path,
+    how: str,
+    shared: bool,
+    overwrite_in_the_exchange: Start,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It can be undone by the desk at hand, and is on the disk when that is closed."""
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT)
+    with Desk(tmp_path, shared=shared) as desk:
+        request = Insert(desk.path("a.txt"), Anchor("b"), "N")
+        first = desk.apply(desk.prepare(request).id)
+        assert first.foreign_writes == ()
+        plan = desk.prepare(request)
+        deeds: dict[str, Callable[[], Any]] = {
+            "apply": lambda: desk.apply(plan.id),
+            "apply_all": lambda: desk.apply_all(plan.id),
+            "edit": lambda: desk.edit(request),
+            "batch": lambda: desk.batch("a.txt", [("b\n", "c\n")]),
+            "overwrite": lambda: desk.overwrite("a.txt", "c\n", known_lines=3, known_bytes=23),
+            "undo": lambda: desk.undo(first.edit_id),
+        }
+        overwrite_in_the_exchange("a.txt")
+        done = deeds[how]()
+        (saved,) = done.foreign_writes
+        assert str(saved.path) == "a.txt"
+        assert desk.foreign_writes() == (), "it is said once"
+        assert any("FOREIGN WAS HERE" in text for text in lasting(tmp_path))
+        desk.undo(saved.edit_id)
+        assert "FOREIGN WAS HERE" in path.read_text()
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_written_after_the_last_result_is_on_the_disk_and_logged(
+    tmp_path: Path,
+    shared: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The old file is looked at once more when the desk is closed, before its journal is."""
+    monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 3600.0)
+    (tmp_path / "a.txt").write_text(TEXT)
+    with (tmp_path / "a.txt").open("r+b") as late:
+        with Desk(tmp_path, shared=shared) as desk:
+            done = desk.edit(Insert(desk.path("a.txt"), Anchor("b"), "N"))
+            assert isinstance(done, Applied)
+            late.write(b"FOREIGN WAS HERE")
+            late.flush()
+        assert lasting(tmp_path) == ["FOREIGN WAS HEREne\nb\n"]
+    with open_workspace(str(tmp_path)) as opened:
+        (found,) = (entry for entry in opened.journal.entries() if entry.tool == TOOL)
+    (message,) = caplog.messages
+    assert "FOREIGN_WRITE_SAVED" in message
+    assert f"copydesk undo {found.edit_id}" in message
+
+
+def test_without_a_foreign_write_the_library_keeps_nothing_on_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    with Desk(tmp_path) as desk:
+        desk.edit(Insert(desk.path("a.txt"), Anchor("b"), "N"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("action", ["apply", "undo"])
+def test_the_page_says_what_another_program_wrote(
+    tmp_path: Path, action: str, overwrite_in_the_exchange: Start
+) -> None:
+    with room_at(tmp_path) as room:
+        (room.root / "a.txt").write_text(TEXT)
+        reader = room.reader()
+        hunk = prepared(room.desk, path="a.txt", content="N\n")
+        if action == "undo":
+            reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/apply")
+            overwrite_in_the_exchange(str(room.root / "a.txt"))
+            page = reader.send("/edit/1", "/edit/1/undo")
+        else:
+            overwrite_in_the_exchange(str(room.root / "a.txt"))
+            page = reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/apply")
+        assert "another program wrote a.txt" in page
+        assert "undo edit" in page
 
 
 # Real programs

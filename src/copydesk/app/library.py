@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from copydesk.app.config import load
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.batch import Rewrite
+from copydesk.desk.foreign import Saved
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -43,14 +45,19 @@ from copydesk.store.contents import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.tools.history import UNDO
 
+_Written = TypeVar("_Written", Applied, Transacted, Created, Overwritten, Undone, Rewrite)
+
 
 class Desk(Closing):
     """The copy desk of the workspace at `root`, for one member.
 
     Plans are kept in the memory of the process, or with `shared` in the state
-    folder, where the command line and the servers see them. Every method may
-    raise a `copydesk.errors.Refusal`, and then nothing was written; making a desk
-    may raise `copydesk.app.config.ConfigError` too. Use it in a `with`, or close it.
+    folder, where the command line and the servers see them. What another program wrote
+    at the moment that a file was replaced, and could not stay in it, is saved as an edit,
+    in the state folder too: `foreign_writes` of the next result, or of the desk, and a log
+    entry if nobody asked. Every method may raise a `copydesk.errors.Refusal`, and then
+    nothing was written; making a desk may raise `copydesk.app.config.ConfigError` too. Use
+    it in a `with`, or close it.
 
     >>> import tempfile, pathlib
     >>> from copydesk import Desk
@@ -130,7 +137,8 @@ class Desk(Closing):
         """
         check_request(request)
         terms = Terms(version, expected_old, auto=True)
-        return self._opened.desk.prepare(self._member, _tool(request), request, terms)
+        outcome = self._opened.desk.prepare(self._member, _tool(request), request, terms)
+        return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
 
     def batch(
         self,
@@ -176,16 +184,17 @@ class Desk(Closing):
         expected = Preconditions(expected_mtime_ms, expected_size_bytes, expected_sha256)
         batches = self._opened.batches
         try:
-            return batches.edit(self._member, "BatchEdit", request, expected, dry=dry_run)
+            made = batches.edit(self._member, "BatchEdit", request, expected, dry=dry_run)
         except FileNotFound:
             raise self._opened.desk.missing(self._member, request.path) from None
+        return self._reporting(made)
 
     def apply(self, hunk_id: str) -> Applied:
         """Write a plan; raises ContentChanged and others when the file refuses it."""
         outcome = self._opened.desk.apply(self._member, "apply_file_modification", hunk_id)
         if isinstance(outcome, Rejected):
             raise outcome.refusal
-        return outcome
+        return self._reporting(outcome)
 
     def apply_all(self, *hunk_ids: str) -> Transacted:
         """Write several plans, all or none; raises what the first that is refused would raise.
@@ -203,7 +212,7 @@ class Desk(Closing):
         outcome = self._opened.desk.apply_all(self._member, "apply_file_modifications", hunk_ids)
         if isinstance(outcome, Withheld):
             raise outcome.refusal
-        return outcome
+        return self._reporting(outcome)
 
     def discard(self, hunk_id: str) -> Plan:
         """Discard a plan."""
@@ -216,9 +225,10 @@ class Desk(Closing):
         """
         parsed = RelPath.parse(path)
         check_text("content", content)
-        return self._opened.desk.create(
+        created = self._opened.desk.create(
             self._member, "create_new_file", parsed, content, may_be_diff=may_be_diff
         )
+        return self._reporting(created)
 
     def overwrite(
         self,
@@ -234,7 +244,7 @@ class Desk(Closing):
         Content that looks like a patch is refused unless it `may_be_diff`.
         """
         check_text("content", content)
-        return self._opened.desk.overwrite(
+        overwritten = self._opened.desk.overwrite(
             self._member,
             "overwrite_entire_file",
             RelPath.parse(path),
@@ -242,6 +252,7 @@ class Desk(Closing):
             content,
             may_be_diff=may_be_diff,
         )
+        return self._reporting(overwritten)
 
     def pending(self) -> tuple[Plan, ...]:
         """The pending plans, the oldest first."""
@@ -257,6 +268,19 @@ class Desk(Closing):
         if most < 1:
             raise InvalidArgs("most", "must be a number from 1")
         return self._opened.history(self._member.name, path, most, before)
+
+    def foreign_writes(self) -> tuple[Saved, ...]:
+        """What other programs wrote that was saved as an edit, and no result has said yet.
+
+        A program that keeps a replaced file open may write to it later than the result.
+        """
+        return self._opened.desk.foreign.told(self._member)
+
+    def _reporting(self, outcome: _Written) -> _Written:
+        """The result with the writes of other programs that were saved."""
+        if not self._opened.desk.foreign.any_untold:
+            return outcome
+        return replace(outcome, foreign_writes=self.foreign_writes())
 
     def undo(self, edit_id: int) -> Undone:
         """Undo an edit, also after later edits of other lines; that is an edit itself.
@@ -282,7 +306,7 @@ class Desk(Closing):
         outcome = self._opened.desk.undo(self._member, UNDO, edit_id)
         if isinstance(outcome, NotUndone):
             raise outcome.refusal
-        return outcome
+        return self._reporting(outcome)
 
 
 def _tool(request: Request) -> str:

@@ -14,7 +14,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final, TextIO, cast
 
+from copydesk.desk.foreign import Saved
+from copydesk.tools.approvals import saved_words
 from copydesk.tools.catalog import Answer
+from copydesk.tools.report import Lang, Report
 
 HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
@@ -191,11 +194,23 @@ def is_refused(report: Answer) -> bool:
 
 
 def short(report: Answer) -> None:
-    """Print the summary, the warnings and the diff of a report."""
+    """Print the summary, the warnings, the notices and the diff of a report."""
     data = report.data
     warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
-    for words in (data["summary"], *warnings):
+    for words in (data["summary"], *warnings, *notices(report)):
         if words:
             out(line(str(words)) + "\n")
     if report.diff:
         out("\n" + diff(report.diff, colours(sys.stdout)))
+
+
+def notices(answer: Answer) -> tuple[str, ...]:
+    """What a report says besides, of other things than the call."""
+    return answer.notices if isinstance(answer, Report) else ()
+
+
+def saved(found: Sequence[Saved], lang: Lang) -> None:
+    """Print what other programs wrote that was saved as an edit."""
+    for one in found:
+        words = saved_words(one.path, one.edit_id, f"copydesk undo {one.edit_id}", lang)
+        out(line(words) + "\n")

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from copydesk.app.backends import (
+    Backend,
     NotifyingDecisions,
     NotifyingRegistry,
     in_process,
@@ -23,6 +24,7 @@ from copydesk.app.backends import (
 from copydesk.app.config import TOOLSETS, Config, LiveConfig, load
 from copydesk.app.notes import NotesOpener
 from copydesk.desk.approval import Approving
+from copydesk.desk.backends.api import Journal
 from copydesk.desk.batch import Batching
 from copydesk.desk.context import Setting
 from copydesk.desk.desk import Desk
@@ -140,6 +142,8 @@ class OpenWorkspace(Closing):
         backend = shared_backend(self.root, config) if shared else in_process(config)
         self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat()))
         self.kept = LongTexts()
+        self.in_shell = False
+        """Whether answers name commands of the shell as next steps."""
         self.page: str | None = None
         """Where the review page is served by this process, as the start of its addresses."""
         self._listeners: list[Callable[[], None]] = []
@@ -158,7 +162,18 @@ class OpenWorkspace(Closing):
         def encoding_of(path: RelPath) -> str | None:
             return config.encoding_of(str(path)) or styles.charset(path)
 
-        foreign = ForeignWrites(self.files, self.journal, clock, encoding_of)
+        self._lasting: Backend | None = None
+
+        def lasting() -> Journal:
+            """A journal of the state folder, for what must outlive this process."""
+            with self._lock:
+                if self._lasting is None:
+                    self._lasting = shared_backend(self.root, config)
+                return self._lasting.journal
+
+        foreign = ForeignWrites(
+            self.files, self.journal, clock, encoding_of, None if shared else lasting
+        )
         registry = NotifyingRegistry(self.registry, self._notify)
         self.recovery = Recovery(
             self.files,
@@ -228,10 +243,25 @@ class OpenWorkspace(Closing):
         return self._live.last
 
     def close(self) -> None:
-        """Close the notes, the backend and the files."""
+        """Close the notes, the files, which are looked at for the last time, and the backend.
+
+        What other programs wrote that was saved, and that nobody was told of, is logged.
+        """
         with ExitStack() as closing:
-            for each in (self.files, self._backend, self._opener, self._notes):
+            closing.callback(self._log_untold)
+            closing.callback(self._close_lasting)
+            for each in (self._backend, self.files, self._opener, self._notes):
                 closing.callback(each.close)
+
+    def _close_lasting(self) -> None:
+        if self._lasting is not None:
+            self._lasting.close()
+
+    def _log_untold(self) -> None:
+        for saved in self.desk.foreign.take_untold():
+            undo = f"copydesk undo {saved.lasting_id}"
+            words = approvals.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
+            _log.warning("%s", words)
 
     def call(
         self,
@@ -263,6 +293,7 @@ class OpenWorkspace(Closing):
             cancelled,
             self.kept,
             self._roots,
+            self.in_shell,
         )
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from copydesk.desk.backends.snapshots import LARGEST
 from copydesk.desk.context import Setting
+from copydesk.desk.foreign import Saved
 from copydesk.desk.member import Member
 from copydesk.desk.transaction import Job, NewFile, Writer
 from copydesk.desk.visibility import authorized, check_shown, note_whole
@@ -45,6 +46,7 @@ class Rewrite:
     edit_id: int = 0
     digest: str = ""
     escapes: Escapes = NO_ESCAPES
+    foreign_writes: tuple[Saved, ...] = ()
 
     @staticmethod
     def of(path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False) -> Rewrite:

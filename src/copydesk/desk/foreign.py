@@ -1,8 +1,9 @@
 """What another program wrote to a file at the moment that it was replaced: kept as an edit.
 
 What lives here: the journal's entry of such a write, and who has yet to be told of it.
-What must not: how it was noticed (the store does that). Invariant: the entry is that of an
-edit that took the other program's text away, so that to undo it brings that text back.
+What must not: how it was noticed (the store does that). Invariants: the entry is that of an
+edit that took the other program's text away, so that to undo it brings that text back; it is
+on the disk, also where the journal at hand ends with the process.
 """
 
 from __future__ import annotations
@@ -30,19 +31,32 @@ MEMBER = "another program"
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A write of another program that is not in the file; `edit_id` is the edit to undo."""
+    """A write of another program that is not in the file; `edit_id` is the edit to undo.
+
+    `lasting_id` is its id in the journal of the state folder: the same, unless the journal
+    at hand is one in memory.
+    """
 
     path: RelPath
     edit_id: int
+    lasting_id: int
 
 
 class ForeignWrites:
-    """The saved writes of other programs in one workspace. Safe to use from many threads."""
+    """The saved writes of other programs in one workspace. Safe to use from many threads.
+
+    `lasting` opens a journal on the disk, where `journal` ends with the process.
+    """
 
     def __init__(
-        self, files: Files, journal: Journal, clock: Callable[[], int], named: Named
+        self,
+        files: Files,
+        journal: Journal,
+        clock: Callable[[], int],
+        named: Named,
+        lasting: Callable[[], Journal] | None = None,
     ) -> None:
-        self._files, self._journal = files, journal
+        self._files, self._journal, self._lasting = files, journal, lasting
         self._clock, self._named = clock, named
         self._untold: list[Saved] = []
         self._lock = Lock()
@@ -74,10 +88,10 @@ class ForeignWrites:
             diff=unified(before, change, str(real)),
             state="done",
         )
-        saved = Saved(real, self._journal.open(entry))
-        self._journal.close_entry(saved.edit_id, "done")
+        lasting_id = 0 if self._lasting is None else _recorded(self._lasting(), entry)
+        edit_id = _recorded(self._journal, entry)
         with self._lock:
-            self._untold.append(saved)
+            self._untold.append(Saved(real, edit_id, lasting_id or edit_id))
 
     def told(self, member: Member) -> tuple[Saved, ...]:
         """Those that nobody was told of yet, of files that the member may read."""
@@ -87,6 +101,23 @@ class ForeignWrites:
             found = [one for one in self._untold if member.permission.allows_read(one.path)]
             self._untold = [one for one in self._untold if one not in found]
         return tuple(found)
+
+    @property
+    def any_untold(self) -> bool:
+        """Whether there are some that nobody was told of yet."""
+        return bool(self._untold)
+
+    def take_untold(self) -> tuple[Saved, ...]:
+        """Those that nobody was told of yet, whoever may read them."""
+        with self._lock:
+            found, self._untold = self._untold, []
+        return tuple(found)
+
+
+def _recorded(journal: Journal, entry: Entry) -> int:
+    edit_id = journal.open(entry)
+    journal.close_entry(edit_id, "done")
+    return edit_id
 
 
 def _difference(old: bytes, new: bytes) -> Edit:

@@ -1,7 +1,8 @@
 """What the desk answers with: typed results, from which the reports are made.
 
 What lives here: one frozen type for each kind of answer. What must not: words,
-field names of reports.
+field names of reports. `foreign_writes` of an answer are writes of other programs that were
+saved in the journal; the library fills them in.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Protocol
 
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.backends.snapshots import ShownLines
+from copydesk.desk.foreign import Saved
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import ContextMatch, Plan
 from copydesk.errors import Refusal
@@ -51,6 +53,7 @@ class Applied:
     draft: Draft
     context: ContextMatch
     edit_id: int
+    foreign_writes: tuple[Saved, ...] = ()
 
     @property
     def drifted(self) -> bool:
@@ -81,6 +84,7 @@ class Transacted:
     applied: tuple[Applied, ...]
     versions: Mapping[str, str]
     diffs: tuple[tuple[bytes, Encoding], ...]
+    foreign_writes: tuple[Saved, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class Created:
     newline_added: bool
     edit_id: int
     diff: bytes
+    foreign_writes: tuple[Saved, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ class Overwritten:
     newline_added: bool
     edit_id: int
     diff: bytes
+    foreign_writes: tuple[Saved, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +220,7 @@ class Undone:
     diff: bytes
     context: ContextMatch
     edit_id: int
+    foreign_writes: tuple[Saved, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ answer carries. What must not: who has to ask, decisions themselves (the desk).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from copydesk.desk.backends.api import Decision
@@ -14,11 +14,15 @@ from copydesk.desk.foreign import Saved
 from copydesk.edit.locate import cut
 from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
+from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import say
 from copydesk.tools.notes_answer import NoteAnswer
 from copydesk.tools.report import Fields, Lang, Report, Value
+
+FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
+"""The code of a write of another program that was saved as an edit."""
 
 MOST_NEWS = 20
 """So many decisions are told with one answer; the others with the next ones."""
@@ -45,11 +49,12 @@ def with_news(
     answer: Report | Envelope | NoteAnswer,
     news: Sequence[tuple[Decision, bool]],
     lang: Lang,
-    apply: str,
+    apply: Callable[[str], str],
 ) -> Report | Envelope | NoteAnswer:
     """The answer, and what was decided meanwhile; True: the plan was written already.
 
-    A report has `decisions` as its last field, an envelope among its data.
+    A report has `decisions` as its last field, an envelope among its data. `apply` is how a
+    plan is written, in words.
     """
     told = [one for one in news if not _says(answer.fields, one[0])]
     if not told:
@@ -69,24 +74,33 @@ def with_notices(
     fields: Fields = {**answer.fields, name: value}
     if isinstance(answer, NoteAnswer):
         return replace(answer, fields=fields, text="\n\n".join((answer.text, *words)))
-    return replace(answer, fields=fields, next_steps=(*words, *answer.next_steps))
+    return replace(answer, fields=fields, notices=(*answer.notices, *words))
 
 
 def with_saved(
-    answer: Report | Envelope | NoteAnswer, saved: Sequence[Saved], lang: Lang, undo: str
+    answer: Report | Envelope | NoteAnswer,
+    saved: Sequence[Saved],
+    lang: Lang,
+    undo: Callable[[int], str],
 ) -> Report | Envelope | NoteAnswer:
     """The answer, and what other programs wrote that is in the journal and not in its file.
 
-    A report has `foreign_writes` as its last field, an envelope among its data.
+    A report has `foreign_writes` as its last field, an envelope among its data. `undo` is how
+    an edit is undone, in words.
     """
-    code = "FOREIGN_WRITE_SAVED"
-    rows: list[Value] = [
-        {"code": code, "path": str(one.path), "edit_id": one.edit_id} for one in saved
-    ]
-    words = [
-        say(code, lang, {"path": one.path, "edit_id": one.edit_id, "undo": undo}) for one in saved
-    ]
+    rows: list[Value] = [saved_data(one) for one in saved]
+    words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in saved]
     return with_notices(answer, "foreign_writes", rows, words)
+
+
+def saved_data(saved: Saved) -> Fields:
+    """A write of another program that was saved, for a program."""
+    return {"code": FOREIGN_WRITE, "path": str(saved.path), "edit_id": saved.edit_id}
+
+
+def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
+    """The same for a person or a model; `undo` is how the edit is undone."""
+    return say(FOREIGN_WRITE, lang, {"path": path, "edit_id": edit_id, "undo": undo})
 
 
 def with_decision(report: Report, decision: Decision | None) -> Report:
@@ -121,12 +135,12 @@ def _row(decision: Decision, written: bool) -> Fields:
     return row
 
 
-def _words(decision: Decision, written: bool, lang: Lang, apply: str) -> str:
+def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str], str]) -> str:
     facts = {
         "by": decision.by,
         "id": decision.plan[0],
         "path": decision.path,
         "why": cut(decision.reason, reports.LONGEST),
-        "apply": apply,
+        "apply": apply(decision.plan[0]),
     }
     return say(f"decision.{'written' if written else decision.verdict}", lang, facts)

@@ -86,6 +86,7 @@ class Context:
     `member` has the permission of the tool's own toolset. `progress` is told
     how many files a long search has seen; `cancelled` whether to stop. `kept`
     are the long results of the session. `roots` are the paths of the root on its machine.
+    `in_shell`: next steps name commands of the shell, not tools.
     """
 
     desk: Desk
@@ -97,6 +98,7 @@ class Context:
     cancelled: Callable[[], bool] = field(default=lambda: False)
     kept: LongTexts = field(default_factory=LongTexts)
     roots: tuple[RelPath, ...] = ()
+    in_shell: bool = False
 
     @property
     def searches(self) -> Searches:
@@ -154,6 +156,18 @@ class Context:
     def tool(self, name: str) -> str:
         """The name that a tool of the ws_mod vocabulary has in the member's toolset."""
         return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
+
+    def apply_call(self, hunk_id: str) -> str:
+        """How the caller writes a plan."""
+        if self.in_shell:
+            return f"copydesk apply {hunk_id}"
+        return f'{self.tool("apply_file_modification")}({{"hunk_id": "{hunk_id}"}})'
+
+    def undo_call(self, edit_id: int) -> str:
+        """How the caller takes an edit back."""
+        if self.in_shell:
+            return f"copydesk undo {edit_id}"
+        return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
 
 
 class ToolCall(Arguments):
@@ -265,8 +279,7 @@ def _told(context: Context, answer: Answer) -> Answer:
         return answer  # nobody hears what a cancelled call says
     saved = context.desk.foreign.told(context.member)
     if saved:
-        undo = context.tool("undo_file_modification")
-        answer = approvals.with_saved(answer, saved, context.lang, undo)
+        answer = approvals.with_saved(answer, saved, context.lang, context.undo_call)
     try:
         news = context.desk.review.news(context.member, approvals.MOST_NEWS)
         if not news:
@@ -274,8 +287,7 @@ def _told(context: Context, answer: Answer) -> Answer:
         context.desk.review.tell([decision for decision, _ in news])
     except Refusal:  # the answer stands; it is told with another one
         return answer
-    apply = context.tool("apply_file_modification")
-    return approvals.with_news(answer, news, context.lang, apply)
+    return approvals.with_news(answer, news, context.lang, context.apply_call)
 
 
 def crashed(mode: str, crash: str, lang: Lang) -> Report:

@@ -106,7 +106,8 @@ MOST_NEXT = 3
 class Report:
     """What a tool answers. `body` is shown in a fence of `language` after the fields.
 
-    `content` are fields of the data that the text shows as its body.
+    `content` are fields of the data that the text shows as its body. `notices` say what
+    happened besides: what was decided, lost, or written by another program.
     """
 
     fields: Fields
@@ -114,6 +115,7 @@ class Report:
     body: str | None = None
     language: str = "text"
     next_steps: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     content: Fields = field(default_factory=dict[str, Value])
 
     @property
@@ -129,7 +131,8 @@ class Report:
             parts.append(fenced(self.diff, "diff"))
         if self.body is not None:
             parts.append(fenced(self.body, self.language))
-        parts.append("".join(f"{line}\n" for line in self.next_steps[:MOST_NEXT]))
+        lines = (*self.notices, *self.next_steps[:MOST_NEXT])
+        parts.append("".join(f"{line}\n" for line in lines))
         return "\n".join(part for part in parts if part)
 
     @property

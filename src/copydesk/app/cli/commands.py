@@ -23,6 +23,7 @@ from copydesk.edit.plan import Plan
 from copydesk.errors import Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
+from copydesk.tools.approvals import saved_data
 from copydesk.tools.catalog import Answer, Catalog
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say, say_reason
@@ -73,7 +74,9 @@ def _open(options: argparse.Namespace, *, looks: bool = False) -> OpenWorkspace:
     config = _config(options, root)
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
     shared = there or not looks
-    return open_workspace(root, config, shared=shared)
+    opened = open_workspace(root, config, shared=shared)
+    opened.in_shell = True
+    return opened
 
 
 def _call(options: argparse.Namespace) -> int:
@@ -259,9 +262,14 @@ def _recover(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         found, lang = opened.recovered, opened.config.lang
         swept = opened.recovery.sweep(time.time_ns() // 1_000_000)
+        saved = opened.desk.foreign.told(opened.member(opened.config.member))
     if options.json:
         dump(
-            {"settled": [_recovered_data(each, lang) for each in found], "leftovers_removed": swept}
+            {
+                "settled": [_recovered_data(each, lang) for each in found],
+                "leftovers_removed": swept,
+                "foreign_writes": [saved_data(one) for one in saved],
+            }
         )
     else:
         if found:
@@ -271,6 +279,7 @@ def _recover(options: argparse.Namespace) -> int:
             out(say("cli.nothing_to_settle", lang) + "\n")
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
+        terminal.saved(saved, lang)
     return 1 if any(each.state in ("open", "unsure") for each in found) else 0
 
 

@@ -60,6 +60,8 @@ def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
     """Print a tool's refusal for a person."""
     words = _with_next(str(answer.fields["error"]), str(answer.fields["summary"]), lang)
     terminal.complain(f"{hunk_id}: {words}" if hunk_id else words)
+    for notice in terminal.notices(answer):
+        terminal.complain(notice)
 
 
 def _with_next(code: str, words: str, lang: Lang) -> str:

@@ -183,6 +183,7 @@ class _Review:
             self._queue[self._at : self._at + 1] = [plan.id for plan in made]
         elif key == "u":
             self._undo_last()
+        terminal.saved(self._opened.desk.foreign.told(self._reviewer), self._lang)
         return True
 
     def _write(self, shown: Shown) -> None:

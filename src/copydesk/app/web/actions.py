@@ -17,6 +17,7 @@ from copydesk.app.web.sessions import Session
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
 from copydesk.desk.review import Seen
 from copydesk.errors import ContentChanged, Refusal
+from copydesk.tools.approvals import saved_words
 
 _MOST_DIGITS = 18
 
@@ -163,15 +164,31 @@ def undo(ctx: RequestContext) -> Location:
     return address("edit", str(outcome.edit_id))
 
 
+def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
+    """The action; the next page also says what another program wrote meanwhile."""
+
+    def act(ctx: RequestContext) -> Location:
+        location = action(ctx)
+        words = [
+            saved_words(one.path, one.edit_id, f"undo edit {one.edit_id} under History", "en")
+            for one in ctx.reviewer.saved()
+        ]
+        if words:
+            ctx.session.notify("bad", " ".join(words))
+        return location
+
+    return act
+
+
 ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
     "/hunk/{hunk_id}/approve": approve,
-    "/hunk/{hunk_id}/apply": apply,
+    "/hunk/{hunk_id}/apply": _writing(apply),
     "/hunk/{hunk_id}/reject": reject,
     "/hunk/{hunk_id}/withdraw": withdraw,
     "/hunk/{hunk_id}/amend": amend,
     "/hunk/{hunk_id}/split": split,
-    "/apply": apply_all,
-    "/edit/{edit_id}/undo": undo,
+    "/apply": _writing(apply_all),
+    "/edit/{edit_id}/undo": _writing(undo),
 }
 """The forms by address."""
 

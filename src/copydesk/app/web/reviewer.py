@@ -11,6 +11,7 @@ from typing import Final
 
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
+from copydesk.desk.foreign import Saved
 from copydesk.desk.history import Page
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
@@ -203,6 +204,10 @@ class Reviewer:
     def undo(self, edit_id: int) -> Undone | NotUndone:
         """Undo an edit; raises Refusal."""
         return self._opened.desk.undo(self._as, UNDO, edit_id)
+
+    def saved(self) -> tuple[Saved, ...]:
+        """What other programs wrote that was saved as an edit, and nobody was told of yet."""
+        return self._opened.desk.foreign.told(self._as)
 
     def _count(self, plan: Plan) -> Counts | None:
         try:
