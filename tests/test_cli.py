@@ -428,7 +428,7 @@ def test_recover_with_nothing_to_do(
     assert shell("recover", "--json").data == {"settled": [], "leftovers_removed": 0}
     assert os.listdir(tmp_path) == ["a.txt"]
     shell("apply", plan(shell))
-    (tmp_path / ".copydesk-0123456789ab.tmp").write_text("left over")
+    (tmp_path / ".copydesk-0123456789ab-new.tmp").write_text("left over")
     now_ns = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + 120 * 10**9)  # it is two minutes old
     ran = shell("recover")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -25,9 +26,11 @@ from copydesk.desk import foreign
 from copydesk.desk.foreign import TOOL
 from copydesk.desk.outcome import Applied
 from copydesk.edit.request import Anchor, Insert
+from copydesk.errors import Failed
 from copydesk.store import _os, foreign_writes
 from copydesk.store.protocol import Durability
-from copydesk.store.staging import is_temp
+from copydesk.store.staging import is_temp, is_temp_of
+from copydesk.text.relpath import RelPath
 from support.faults import WRITE_PATH
 from support.processes import Facts, code, outcome, results
 from support.review_page import prepared, room_at
@@ -232,6 +235,8 @@ def overwrite_in_the_exchange(
             real = _os.is_written_by_others
 
             def asked(fd: int) -> bool | None:
+                if not os.path.sameopenfile(fd, file.fileno()):
+                    return real(fd)  # a late look at a file that was replaced before
                 monkeypatch.setattr(_os, "is_written_by_others", real)
                 real(fd)
                 file.write(b"FOREIGN WAS HERE")
@@ -351,6 +356,82 @@ def test_after_a_kill_the_next_command_says_what_another_program_wrote(
         (out,) = caplog.messages
     assert SAVED[lang] in out
     assert "copydesk undo 2" in out
+
+
+@pytest.mark.parametrize("file", ["is there", "is removed", "has another name"])
+def test_recover_removes_no_only_copy_of_what_another_program_saved(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A process that is killed and has no journal on the disk leaves it in a temporary file."""
+
+    def run(*words: str) -> Any:
+        capsys.readouterr()
+        assert main(["--root", str(tmp_path), *words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    name = "b.txt" if file == "has another name" else "a.txt"
+    append = ["--path", name, "--content", "x", "--apply", "auto"]
+    run("call", "prepare_file_append", *append)
+    killed(tmp_path, "alone")
+    if file == "is removed":
+        (tmp_path / "a.txt").unlink()
+    elif file == "has another name":
+        (tmp_path / "a.txt").rename(tmp_path / "c.txt")
+    (left,) = tmp_path.glob(".copydesk-*.tmp")
+    assert left.read_text() == "FOREIGN WAS HERE"
+    now_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + 120 * 10**9)  # it is two minutes old
+    found = run("recover")
+    if file == "has another name":
+        assert found["leftovers_kept"] == [left.name]
+        assert left.read_text() == "FOREIGN WAS HERE"
+        assert main(["--root", str(tmp_path), "recover"]) == 0
+        assert f"Kept {left.name}" in capsys.readouterr().out
+        return
+    (saved,) = found["foreign_writes"]
+    assert (saved["code"], saved["path"]) == ("FOREIGN_WRITE_SAVED", "a.txt")
+    assert "leftovers_kept" not in found
+    assert not left.exists()
+    run("undo", str(saved["edit_id"]))
+    assert (tmp_path / "a.txt").read_text() == "FOREIGN WAS HERE"
+    assert "foreign_writes" not in run("recover"), "it is said once"
+
+
+def test_recover_keeps_what_cannot_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a file that a write had to leave under its temporary name (`NotPutBack`)."""
+    killed(tmp_path, "alone")
+    (left,) = tmp_path.glob(".copydesk-*.tmp")
+    (tmp_path / left.name.replace(".tmp", "-new.tmp")).write_text("half of a new fi")
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        assert outcome(opened, "create_new_file", path="b.txt", content="x")["status"] == "ok"
+        later = opened.clock() + 120_000
+
+        def full(*_: object) -> int:
+            raise Failed("use the state folder", "database or disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(opened.journal, "open", full)
+            assert opened.recovery.sweep(later) == (1, (RelPath.parse(left.name),))
+        assert left.read_text() == "FOREIGN WAS HERE"
+        assert opened.recovery.sweep(later) == (1, ())
+    assert any("FOREIGN WAS HERE" in text for text in lasting(tmp_path))
+
+
+def test_what_copydesk_has_recorded_is_swept_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        append = {"path": "a.txt", "content": "N", "apply": "auto"}
+        assert outcome(opened, "prepare_file_append", **append)["changed"]
+        digest = hashlib.sha256(b"a.txt").hexdigest()[:6]
+        for i, old in enumerate((TEXT, f"{TEXT}N\n")):
+            left = tmp_path / f".copydesk-{digest}00000{i}.tmp"
+            left.write_text(old)
+            assert is_temp_of(left.name.encode(), b"a.txt")
+        assert opened.recovery.sweep(opened.clock() + 120_000) == (2, ())
+        assert opened.desk.foreign.take_untold() == ()
+        assert len(opened.journal.entries()) == 1
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -20,6 +20,7 @@ from copydesk.app.workspace import open_workspace
 from copydesk.desk.recovery import Settled
 from copydesk.errors import Busy
 from copydesk.store.files import Files
+from copydesk.text.relpath import RelPath
 
 BEFORE = "a\nb\nc\n"
 AFTER = "a\nb\nNEW\nc\n"
@@ -274,11 +275,11 @@ def test_what_the_database_refuses_is_a_refusal(
 
 
 def test_the_sweep_is_of_our_own_leftovers(tmp_path: Path) -> None:
-    (tmp_path / ".copydesk-0123456789ab.tmp").write_text("left over")
-    os.utime(tmp_path / ".copydesk-0123456789ab.tmp", (1, 1))
+    left = tmp_path / ".copydesk-0123456789ab-new.tmp"
+    left.write_text("left over")
+    os.utime(left, (1, 1))
     with Files(str(tmp_path)) as files:
-        from copydesk.text.relpath import RelPath
-
-        assert files.sweep(RelPath(()), time.time_ns() - 60 * 10**9) == 0  # somebody may need it
-        assert files.sweep(RelPath(()), time.time_ns() + 60 * 10**9) == 1
+        early, late = time.time_ns() - 60 * 10**9, time.time_ns() + 60 * 10**9
+        assert files.sweep(RelPath(()), early, {}) == (0, ())  # somebody may need it
+        assert files.sweep(RelPath(()), late, {}) == (1, ())
     assert not list(tmp_path.iterdir())

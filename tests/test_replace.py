@@ -760,11 +760,11 @@ def test_killed_at_any_instant(here: Path, durability: Durability, kills: int) -
         for name in set(os.listdir(here / "d")) - {"f"}:
             created = (here / "d" / name).read_bytes()
             assert is_temp(name.encode()) or (name.startswith("new-") and created == NEW), name
-    (here / "d" / ".copydesk-0123456789ab.tmp").write_bytes(b"")
-    left = len(temps(here))
+    (here / "d" / ".copydesk-0123456789ab-new.tmp").write_bytes(b"")
+    left, later = len(temps(here)), time.time_ns() + 10**9
     with open_at(here) as workspace:
-        assert workspace.sweep(RelPath.parse("d"), 0) == 0
-        assert workspace.sweep(RelPath.parse("d"), time.time_ns() + 10**9) == left
+        assert workspace.sweep(RelPath.parse("d"), 0, {}) == (0, ())
+        assert workspace.sweep(RelPath.parse("d"), later, {}) == (left, ())
     assert temps(here) == []
 
 

@@ -154,7 +154,7 @@ def test_the_old_file_is_not_swept_away_while_its_writer_lives(here: Path) -> No
     before = tree(here)
     with Files(here, durability="fast") as workspace, change(workspace) as staged:
         staged.commit()
-        assert workspace.sweep(F.parent, 1 << 62) == 0
+        assert workspace.sweep(F.parent, 1 << 62, {}) == (0, ())
         staged.put_back(SHA)
     assert tree(here) == before
 
@@ -263,7 +263,7 @@ def test_what_was_left_of_one_file_is_swept(here: Path, monkeypatch: pytest.Monk
     prepare(here, 1, ("open_unnamed",), monkeypatch)
     (here / "d" / "other").write_bytes(OLD)
     with Files(here, durability="fast") as workspace, change(workspace):
-        assert workspace.sweep_for(RelPath.parse("d/other")) == 0
-        assert workspace.sweep_for(RelPath.parse("none/other")) == 0
-        assert workspace.sweep_for(F) == 1
-        assert workspace.sweep_for(F) == 0
+        assert workspace.sweep_for(RelPath.parse("d/other"), ()) == 0
+        assert workspace.sweep_for(RelPath.parse("none/other"), ()) == 0
+        assert workspace.sweep_for(F, ()) == 1
+        assert workspace.sweep_for(F, ()) == 0

@@ -66,12 +66,13 @@ class ForeignWrites:
 
         Raises Refusal when it cannot be recorded.
         """
+        is_gone = False
         if ours is None:
             try:
                 ours = self._files.read(real).data
             except FileNotFound:
-                ours = b""
-        if ours == theirs:
+                ours, is_gone = b"", True
+        if ours == theirs and not is_gone:
             return
         named = self._named(real)
         before = Snapshot.of(theirs, named)
@@ -81,9 +82,9 @@ class ForeignWrites:
             member=MEMBER,
             tool=TOOL,
             path=real,
-            kind="edit",
+            kind="remove" if is_gone else "edit",
             before=hashlib.sha256(theirs).hexdigest(),
-            after=hashlib.sha256(ours).hexdigest(),
+            after="" if is_gone else hashlib.sha256(ours).hexdigest(),
             inverse=change.invert(theirs),
             diff=unified(before, change, str(real)),
             state="done",

@@ -270,14 +270,21 @@ class Recovery:
                     found.append(entry)
         return tuple(found)
 
-    def sweep(self, now_ms: int, most: int = 1_000) -> int:
-        """Remove what killed processes left beside the files that were last written; how many."""
-        folders = {entry.path.parent for entry in self._journal.entries(most=most)}
-        count = 0
-        for folder in sorted(folders, key=str):
+    def sweep(self, now_ms: int, most: int = 1_000) -> tuple[int, tuple[RelPath, ...]]:
+        """Remove what killed processes left beside the files that were last written; how many.
+
+        What another program wrote is recorded first. What cannot be recorded stays; given too.
+        """
+        known: dict[RelPath, set[str]] = {}
+        for entry in self._journal.entries(most=most):
+            known.setdefault(entry.path, set()).update((entry.before, entry.after))
+        removed, kept = 0, list[RelPath]()
+        for folder in sorted({path.parent for path in known}, key=str):
             with suppress(Refusal):
-                count += self._files.sweep(folder, 1_000_000 * (now_ms - LEFT_OVER_MS))
-        return count
+                found = self._files.sweep(folder, 1_000_000 * (now_ms - LEFT_OVER_MS), known)
+                removed += found[0]
+                kept += found[1]
+        return removed, tuple(kept)
 
     def settle(self, entry: Entry, now_ms: int) -> State:
         """How the write of an entry ended, recorded; call it in the file's turn.
@@ -292,7 +299,7 @@ class Recovery:
                 self._rollback.put_back(found)
             except (Refusal, TargetMoved, NotPutBack):
                 return "open"  # the journal keeps the old bytes until it is closed
-        self._sweep([entry], how)
+        self._sweep([entry])
         self._journal.close_entry(entry.edit_id, state)
         self._end([entry], state, now_ms)
         return state
@@ -345,12 +352,12 @@ class Recovery:
         known = _known(found)
         if not begun_back and all(how in _IN for how in known):
             for each in found:
-                self._sweep(each.entries, each.how)
+                self._sweep(each.entries)
             self._close(entries, "done", now_ms)
             return tuple(Settled(entry, "done") for entry in entries)
         for each in reversed(found):
             self._rollback.put_back(each, inodes)
-            self._sweep(each.entries, each.how)
+            self._sweep(each.entries)
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
         self._close(unsure, "unsure", now_ms)
         self._close([entry for entry in entries if entry not in unsure], "failed", now_ms)
@@ -361,17 +368,11 @@ class Recovery:
             self._journal.close_all([entry.edit_id for entry in entries], state)
             self._end(entries, state, now_ms)
 
-    def _sweep(self, entries: Sequence[Entry], how: How) -> None:
-        """Remove what the write of a file left beside it; of another program's nothing is lost.
-
-        What was taken from the name stands there; only where nothing was written, or the
-        file was new, it is what was to be written, which may be half done.
-        """
-        first = entries[0]
+    def _sweep(self, entries: Sequence[Entry]) -> None:
+        """Remove what the write of a file left beside it; of another program's nothing is lost."""
         known = {digest for entry in entries for digest in (entry.before, entry.after)}
-        ours = how == "not written" or first.kind == "create"
         with suppress(Refusal):
-            self._files.sweep_for(first.path, None if ours else known)
+            self._files.sweep_for(entries[0].path, known)
 
     def _settle_alone(self, entry: Entry, now_ms: int, until: Deadline) -> tuple[Settled, ...]:
         try:

@@ -10,10 +10,10 @@ import difflib
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile
+from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import (
     Closing,
@@ -43,7 +43,14 @@ from copydesk.store.refused import failed, kind_of
 from copydesk.store.replace import Hooks, refuse_existing, remove, staged_in_place, staged_new
 from copydesk.store.replace import staged_replacement as staged
 from copydesk.store.source_large import LargeFile, Surveyed, from_line, last_lines
-from copydesk.store.staging import discard, is_temp, sweep, temps_of
+from copydesk.store.staging import (
+    discard,
+    is_temp,
+    is_temp_of,
+    is_unfinished,
+    stale_temps,
+    temps_of,
+)
 from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
 from copydesk.text.relpath import PATH_BYTES, RelPath
@@ -520,29 +527,54 @@ class Files(Closing):
                 hooks=self._hooks,
             )
 
-    def sweep(self, path: RelPath, before_ns: int) -> int:
+    def sweep(
+        self, path: RelPath, before_ns: int, known: Mapping[RelPath, Collection[str]]
+    ) -> tuple[int, tuple[RelPath, ...]]:
         """Remove temporary files of copydesk in a directory that a killed process left.
 
-        Those last written before `before_ns` (since the epoch); how many.
+        Those last written before `before_ns` (since the epoch); how many. `known` are the
+        digests in hex of what copydesk has recorded of files; what has another one is
+        recorded first, as another program's. Those that cannot be recorded stay; given too.
         """
+        removed, kept = 0, list[RelPath]()
         with _refusing("sweep"), self._root.open_dir(path) as place:
-            return sweep(place.dir_fd, before_ns)
+            here = [name.encode() for name in {p.name for p in known if p.parent == place.real}]
+            for name in stale_temps(place.dir_fd, before_ns):
+                of = (n for n in (*here, *names(place.dir_fd)) if is_temp_of(name, n))
+                if self._swept(place.real, name, next(of, b""), known):
+                    removed += 1
+                else:
+                    kept.append(RelPath((*place.real.parts, name.decode())))
+        return removed, tuple(kept)
 
-    def sweep_for(self, path: RelPath, known: Collection[str] | None = None) -> int:
+    def _swept(
+        self,
+        folder: RelPath,
+        name: bytes,
+        target: bytes,
+        known: Mapping[RelPath, Collection[str]],
+    ) -> bool:
+        """Whether a temporary file that was made for `target`, if that is known, is removed."""
+        try:
+            of = RelPath((*folder.parts, (target or name).decode()))
+            with self._root.place(of, follow=False) as place:
+                if target or is_unfinished(name):
+                    return self._removed(place, name, known.get(of, ()))
+        except (UnicodeDecodeError, OSError, Refusal):
+            pass  # it stays
+        return False
+
+    def sweep_for(self, path: RelPath, known: Collection[str]) -> int:
         """Remove what writes of a file that were broken off have left beside it; how many.
 
-        Nobody may be writing it. With `known`, the digests in hex of what copydesk has
-        recorded, any other content is recorded first, as another program's.
+        Nobody may be writing it. `known` are the digests in hex of what copydesk has
+        recorded; any other content is recorded first, as another program's.
         """
         with _refusing("sweep"), self._root.place(path, follow=False) as place:
             if place.missing or place.blocked or not place.name:
                 return 0
             left = temps_of(place.dir_fd, place.name)
-            for name in left:
-                if known is not None:
-                    self._keep_unless(place, name, known)
-                discard(place.dir_fd, name)
-            return len(left)
+            return sum(self._removed(place, name, known) for name in left)
 
     def _large(self, file: OpenFile, named: str | None, sought: Sequence[Sought] = ()) -> LargeFile:
         key = (file.stamp, named)
@@ -577,13 +609,22 @@ class Files(Closing):
             raise failed("read", refused) from refused
         return data if len(data) == size and file.stamp.stands_in(found) else None
 
-    def _keep_unless(self, place: Place, name: bytes, known: Collection[str]) -> None:
-        """Record the content of a temporary file, unless its digest is known."""
-        with ExitStack() as held:
-            fd = opened(place, name, held)
-            size = _os.fstat(fd).st_size if fd >= 0 else 0
-            if size and sha256_of(fd, size) not in known:
-                self._hooks.keep(place.real, read_at(fd, size, 0), None)
+    def _removed(self, place: Place, name: bytes, known: Collection[str]) -> bool:
+        """Remove a temporary file of the file at the place; False for what is no file.
+
+        Its content is recorded first, unless copydesk wrote it or its digest is known.
+        Raises OSError, and Refusal where it cannot be recorded.
+        """
+        if not is_unfinished(name):
+            with ExitStack() as held:
+                fd = opened(place, name, held)
+                if fd < 0:
+                    return False
+                size = _os.fstat(fd).st_size
+                if size and sha256_of(fd, size) not in known:
+                    self._hooks.keep(place.real, read_at(fd, size, 0), None)
+        discard(place.dir_fd, name)
+        return True
 
     def _asking_after(self, before_in_place: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """The callback, and after it whether one may write."""

@@ -47,6 +47,7 @@ from copydesk.store.staging import (
     FileFlush,
     copy_attributes,
     discard,
+    finished,
     move_away,
     name_temp,
     open_temp,
@@ -142,6 +143,7 @@ class NewFile:
                 self.name = name_temp(self.fd, place.dir_fd, place.name)
             fd, self.fd = self.fd, -1
             _os.close(fd)
+        self.name = finished(place.dir_fd, self.name, place.name)
         return self.name
 
     def gone(self, place: Place) -> None:

@@ -1,7 +1,9 @@
 """Beside a file that is replaced: temporary names, the attributes of the old file, flushes.
 
-Invariants: a temporary name is copydesk's alone and never anybody's document; a new file
-never grants more than the old one did, also when not everything can be copied.
+Invariants: a temporary name is copydesk's alone and never anybody's document; what has the
+name of a file under construction holds bytes of copydesk alone, any other may be what another
+program saved; a new file never grants more than the old one did, also when not everything can
+be copied.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import Self, TypeVarTuple
 from copydesk.store import _os
 from copydesk.store.contents import Closing, in_thread
 
-_NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}\.tmp")
+_NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}(-new)?\.tmp")
+_NEW = b"-new.tmp"
 _NO_UNNAMED = (
     errno.ENOSYS,
     errno.ENOTSUP,
@@ -29,13 +32,16 @@ _NO_UNNAMED = (
     errno.ENOENT,
     errno.EINVAL,
 )
-GLOB = ".copydesk-????????????.tmp"
+GLOB = ".copydesk-????????????*.tmp"
 
 
 def open_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
-    """A new file to take the place of `target`, open for writing, and its name; raises OSError."""
+    """A new file to take the place of `target`, open for writing, and its name; raises OSError.
+
+    `finished` gives it another name before it is exchanged with a file.
+    """
     while True:
-        name = _new_name(target)
+        name = _new_name(target, _NEW)
         try:
             return _os.open_new(dir_fd, name, mode), name
         except FileExistsError:
@@ -66,6 +72,15 @@ def name_temp(fd: int, dir_fd: int, target: bytes) -> bytes:
         return name
 
 
+def finished(dir_fd: int, name: bytes, target: bytes) -> bytes:
+    """The name of a complete file from now on, which another file may have next; raises OSError."""
+    if not is_unfinished(name):
+        return name
+    done = _new_name(target)
+    _os.rename(dir_fd, name, done)
+    return done
+
+
 def move_away(dir_fd: int, target: bytes) -> bytes:
     """Take the file of this name out of the way; its new name. Raises OSError."""
     name = _new_name(target)
@@ -76,6 +91,11 @@ def move_away(dir_fd: int, target: bytes) -> bytes:
 def is_temp(name: bytes) -> bool:
     """Whether the name is one of ours."""
     return _NAME.fullmatch(name) is not None
+
+
+def is_unfinished(name: bytes) -> bool:
+    """Whether it is the name of a file under construction: nobody else has written to it."""
+    return name.endswith(_NEW)
 
 
 def discard(dir_fd: int, name: bytes) -> None:
@@ -90,36 +110,38 @@ def discard(dir_fd: int, name: bytes) -> None:
         return
 
 
-def sweep(dir_fd: int, before_ns: int) -> int:
-    """Remove temporary files that were last touched before `before_ns`; how many.
+def stale_temps(dir_fd: int, before_ns: int) -> list[bytes]:
+    """The names of temporary files that were last touched before `before_ns`; raises OSError.
 
-    What a process that is alive has open stays. Raises OSError.
+    Those that a process has open are left out.
     """
     stale = [name for name in _temps(dir_fd) if _touched(dir_fd, name) < before_ns]
-    return sum(_discarded_if_left(dir_fd, name) for name in stale)
+    return [name for name in stale if not _is_in_use(dir_fd, name)]
 
 
 def temps_of(dir_fd: int, target: bytes) -> list[bytes]:
     """The names of the temporary files that were made for `target`; raises OSError."""
-    return [name for name in _temps(dir_fd) if name.startswith(_start(target))]
+    return [name for name in _temps(dir_fd) if is_temp_of(name, target)]
 
 
-def _discarded_if_left(dir_fd: int, name: bytes) -> bool:
+def is_temp_of(name: bytes, target: bytes) -> bool:
+    """Whether a temporary name was made for `target`, as far as the name tells."""
+    return name.startswith(_start(target))
+
+
+def _is_in_use(dir_fd: int, name: bytes) -> bool:
     try:
         fd = _os.open_read(dir_fd, name)
-    except FileNotFoundError:
+    except OSError:  # it is gone, or no file that anybody writes
         return False
     try:
-        if _os.is_open_elsewhere(fd):
-            return False
+        return bool(_os.is_open_elsewhere(fd))
     finally:
         _os.close_quietly(fd)
-    discard(dir_fd, name)
-    return True
 
 
-def _new_name(target: bytes) -> bytes:
-    return b"%s%s.tmp" % (_start(target), os.urandom(3).hex().encode())
+def _new_name(target: bytes, end: bytes = b".tmp") -> bytes:
+    return b"%s%s%s" % (_start(target), os.urandom(3).hex().encode(), end)
 
 
 def _start(target: bytes) -> bytes:
@@ -137,7 +159,10 @@ def _temps(dir_fd: int) -> list[bytes]:
 
 def _touched(dir_fd: int, name: bytes) -> int:
     """When it was last written, or renamed: what was taken out of the way is as old as it was."""
-    found = _os.lstat(dir_fd, name)
+    try:
+        found = _os.lstat(dir_fd, name)
+    except FileNotFoundError:
+        return 1 << 63
     return max(found.st_mtime_ns, found.st_ctime_ns)
 
 

@@ -261,14 +261,18 @@ def _review(options: argparse.Namespace) -> int:
 def _recover(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         found, lang = opened.recovered, opened.config.lang
-        swept = opened.recovery.sweep(time.time_ns() // 1_000_000)
+        swept, kept = opened.recovery.sweep(time.time_ns() // 1_000_000)
         saved = opened.desk.foreign.told(opened.member(opened.config.member))
     if options.json:
+        besides: dict[str, list[object]] = {
+            "foreign_writes": [saved_data(one) for one in saved],
+            "leftovers_kept": [str(path) for path in kept],
+        }
         dump(
             {
                 "settled": [_recovered_data(each, lang) for each in found],
                 "leftovers_removed": swept,
-                "foreign_writes": [saved_data(one) for one in saved],
+                **{name: rows for name, rows in besides.items() if rows},
             }
         )
     else:
@@ -280,6 +284,8 @@ def _recover(options: argparse.Namespace) -> int:
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
         terminal.saved(saved, lang)
+        for path in kept:
+            out(terminal.line(say("cli.leftover_kept", lang, {"path": path})) + "\n")
     return 1 if any(each.state in ("open", "unsure") for each in found) else 0
 
 
