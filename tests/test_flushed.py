@@ -275,10 +275,14 @@ def test_the_server_stands_still_before_each_script(
     write: Callable[[OpenWorkspace], Call],
     goes_on: str,
 ) -> None:
-    """What was sent meanwhile is done when it goes on, though nobody waits for it any more."""
+    """What was sent meanwhile is done when it goes on, though nobody waits for it any more.
+
+    One that is impatient applies what another prepared. That it gives up too soon on a busy
+    machine is no fault, so this goes on until a call was not stopped and came to its end.
+    """
     seen: set[str] = set()
-    number, reached = 0, True
-    while reached:
+    number, ended = 0, False
+    while not ended:
         number += 1
         root = tmp_path / str(number)
         root.mkdir()
@@ -287,9 +291,9 @@ def test_the_server_stands_still_before_each_script(
         name = server.fresh_name()
         with pytest.MonkeyPatch.context() as impatient:
             impatient.setattr(leases, "PATIENCE_SECONDS", 0.1)
-            opened = server.open(root, name)
+            opened = server.open(root, name, recover=False)
         with opened, server.open(root, name) as other:
-            run = write(opened)
+            run = write(other)
             stop = Before(number, server.stop)
             proceed = Before(number + 1, server.proceed)
             try:
@@ -297,20 +301,21 @@ def test_the_server_stands_still_before_each_script(
                     stop.install(patched)
                     if goes_on == "after one script":
                         proceed.install(patched)
-                    found = run()
+                    found = run(opened)
             finally:
                 server.proceed()
-            reached = stop.left <= 0
+            last = "write" if write is taken_back else None
+            ended = stop.left > 0 and found.get("operation") == last
             wanted = WANTED.get(write, FILES)
             said = check(root, found, wanted, theirs=False)
             seen.add(said)
             if said == "unsure":
                 assert "copydesk recover" in found["summary"]
             if said == "refused" and write is not taken_back:
-                assert (found["error"], found["operation"]) == ("FAILED", "use Redis")
-                assert "No file was changed by this call; call again" in found["summary"]
+                assert found["error"] == "FAILED"
+                assert "call again" in found["summary"].lower()
             server.end_leases(name)
-            again = run(other)
+            again = run()
             if write is taken_back:
                 assert check(root, again, wanted, theirs=False) == "refused"
             elif write is not prepared:
