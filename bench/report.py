@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import apsw
 
 from bench.arena import Cell
 from bench.installing import Installed
@@ -78,7 +79,7 @@ def _machine() -> str:
     system = f"{platform.system()} {platform.release().split('-')[0]}, {platform.machine()}"
     return (
         f"Machine: {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory, {system}, "
-        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}.\n"
+        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}.\n"
     )
 
 

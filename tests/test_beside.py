@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import sqlite3
 import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import apsw
 import pytest
 
 from copydesk.desk.backends import database as database_module
@@ -121,10 +121,14 @@ class Counting:
             self.held.remove(key)
 
 
-def test_each_use_of_a_database_is_one_turn(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bounded", [False, True])
+def test_each_use_of_a_database_is_one_lock_and_who_reads_the_log_needs_none(
+    tmp_path: Path, bounded: bool
+) -> None:
     turns = Counting()
     path = str(tmp_path / "x.sqlite")
-    database = Database(StateFile(path), exclusion=turns)
+    most = 1 << 20 if bounded else None
+    database = Database(StateFile(path), exclusion=turns, most_bytes=most)
     database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
     turns.times = 0
     with database.writing() as db:
@@ -136,7 +140,7 @@ def test_each_use_of_a_database_is_one_turn(tmp_path: Path) -> None:
         raise ZeroDivisionError
     with database.reading() as db:
         assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
-    assert (turns.times, turns.most, turns.held) == (3, 1, [])
+    assert (turns.times, turns.most, turns.held) == (2 + bounded, 1, [])
     database.close()
 
 
@@ -158,7 +162,7 @@ def test_two_that_open_a_new_file_at_once_both_find_it_ready(
 
     thread = threading.Thread(target=open_other)
 
-    def look(connection: sqlite3.Connection) -> object:
+    def look(connection: apsw.Connection) -> object:
         if threading.current_thread() is not thread and not thread.ident:
             thread.start()
             thread.join(0.3)  # it is done, or waits until this one has looked
@@ -176,17 +180,24 @@ def test_two_that_open_a_new_file_at_once_both_find_it_ready(
 
 
 @pytest.mark.parametrize("synchronous", ["FULL", "OFF"])
-def test_the_rollback_journal_stays_and_is_no_wal(tmp_path: Path, synchronous: str) -> None:
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_file_has_a_log_and_a_bounded_one_a_rollback_journal_that_stays(
+    tmp_path: Path, synchronous: str, bounded: bool
+) -> None:
     path = str(tmp_path / "x.sqlite")
-    database = Database(StateFile(path), synchronous)  # type: ignore[arg-type]
+    most = 1 << 20 if bounded else None
+    database = Database(StateFile(path), synchronous, most_bytes=most)  # type: ignore[arg-type]
     database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
     with database.writing() as db:
         db.execute("INSERT INTO t VALUES (1)")
         mode = db.execute("PRAGMA journal_mode").fetchone()[0]
         assert db.execute("PRAGMA synchronous").fetchone()[0] == (2 if synchronous == "FULL" else 0)
-    assert mode == "persist"
-    assert sorted(os.listdir(tmp_path)) == ["x.sqlite", "x.sqlite-journal"]
+    assert mode == ("persist" if bounded else "wal")
+    ends = ("", "-journal") if bounded else ("", "-shm", "-wal")
+    assert sorted(os.listdir(tmp_path)) == [f"x.sqlite{end}" for end in ends]
     database.close()
+    assert os.path.exists(f"{path}-journal") is bounded
+    assert not os.path.exists(f"{path}-wal"), "all of it is in the file"
 
 
 # Texts that are kept in a thread

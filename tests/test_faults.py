@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 import traceback
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from copydesk.app.config import Config
@@ -296,10 +296,10 @@ def test_each_transaction_of_the_database_fails_in_turn(
         nonlocal failed
         if count == fail_at and now == moment:
             failed = "database"
-            raise sqlite3.OperationalError("database or disk is full")
+            raise apsw.FullError("database or disk is full")
 
     @contextmanager
-    def failing(self: Database) -> Generator[sqlite3.Connection]:
+    def failing(self: Database) -> Generator[apsw.Connection]:
         nonlocal count
         if self.path.endswith("snapshots.sqlite"):  # written beside the work, by another thread
             with writing(self) as connection:
@@ -559,25 +559,20 @@ class Steps:
         self.failed = ""
         steps = self
 
-        class Failing(sqlite3.Connection):
-            def execute(self, sql: str, /, *values: Any) -> sqlite3.Cursor:
+        class Failing(apsw.Connection):
+            def execute(self, sql: str, /, *values: Any) -> apsw.Cursor:
                 return steps.step(sql, lambda: super(Failing, self).execute(sql, *values))
 
-            def executemany(self, sql: str, /, *values: Any) -> sqlite3.Cursor:
+            def executemany(self, sql: str, /, *values: Any) -> apsw.Cursor:
                 return steps.step(sql, lambda: super(Failing, self).executemany(sql, *values))
 
-        connect = sqlite3.connect
-
-        def connected(*arguments: Any, **named: Any) -> sqlite3.Connection:
-            return connect(*arguments, **{**named, "factory": Failing})
-
-        monkeypatch.setattr(sqlite3, "connect", connected)
+        monkeypatch.setattr(apsw, "Connection", Failing)
 
     def start(self, fail_at: int, *, after: bool) -> None:
         """Count from now on."""
         self.count, self.fail_at, self.after, self.failed = 0, fail_at, after, ""
 
-    def step(self, sql: str, do: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
+    def step(self, sql: str, do: Callable[[], apsw.Cursor]) -> apsw.Cursor:
         """One statement; what takes a transaction back never fails."""
         if sql == "ROLLBACK":
             return do()
@@ -587,7 +582,7 @@ class Steps:
         self.failed = sql
         if self.after:
             do()
-        raise sqlite3.OperationalError("database or disk is full")
+        raise apsw.FullError("database or disk is full")
 
 
 MORE = {

@@ -44,7 +44,7 @@ FORBIDDEN = {
     "edit": PURE,
     "store": ("asyncio",),
     "desk": (*CLOCK, *DISK, "json", "asyncio"),
-    "tools": (*DISK, "asyncio", "sqlite3"),
+    "tools": (*DISK, "asyncio", "sqlite3", "apsw"),
     "app": (),
 }
 """Modules of the standard library that a room has no use for."""
@@ -179,7 +179,7 @@ def test_nothing_is_left_to_do() -> None:
 def test_the_command_line_starts_without_what_it_may_not_need() -> None:
     if importlib.util.find_spec("copydesk.app.cli") is None:
         pytest.skip("there is no command line yet")
-    heavy = ("mcp", "pydantic", "jsonschema", "rich", "sqlite3")
+    heavy = ("mcp", "pydantic", "jsonschema", "rich", "sqlite3", "apsw")
     program = (
         "import sys, copydesk.app.cli\n"
         f"print(*sorted({set(heavy)!r} & {{name.split('.')[0] for name in sys.modules}}))"

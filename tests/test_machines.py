@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 import test_group_recovery
-from copydesk.app.web.events import ChangeEvents
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.redis.leases import Leases
 from copydesk.store import _os
@@ -79,10 +78,10 @@ def test_a_plan_is_applied_by_another_machine(
     (tmp_path / "f").write_text(f"top\n{BASE}")
     with redis_server.open(tmp_path, name) as opened, redis_server.open(tmp_path, name) as other:
         assert [each.id for each in other.pending("local")] == [plan["hunk_id"]]
-        before = other.changes(), ChangeEvents(other, tuple)._records()
+        before = other.changes(), other.seen()
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert done["context_match"] == "fuzz"
-        now = other.changes(), ChangeEvents(other, tuple)._records()
+        now = other.changes(), other.seen()
         assert now[0] != before[0]
         assert now[1] != before[1]
         assert (tmp_path / "f").read_text() == f"top\n{BEFORE}new\n{AFTER}"

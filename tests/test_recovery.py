@@ -259,11 +259,11 @@ def test_a_member_may_write_so_many_lines_unseen(tmp_path: Path) -> None:
 def test_what_the_database_refuses_is_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sqlite3
+    import apsw
 
     monkeypatch.setattr("copydesk.desk.backends.database.BUSY_SECONDS", 0.1)
     with open_workspace(str(tmp_path)) as opened:
-        other = sqlite3.connect(tmp_path / ".copydesk" / "journal.sqlite", isolation_level=None)
+        other = apsw.Connection(str(tmp_path / ".copydesk" / "journal.sqlite"))
         other.execute("BEGIN EXCLUSIVE")
         report = opened.call("local", "create_new_file", {"path": "n.txt", "content": "x"})
         other.execute("ROLLBACK")

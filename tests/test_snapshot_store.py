@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from copydesk.desk.backends.database import Database
@@ -180,20 +181,25 @@ def test_the_time_to_find_a_text_does_not_grow_with_their_number(tmp_path: Path)
     """By what SQLite does: each table is searched by an index, none is scanned."""
     bases = state(tmp_path)
     bases.keep(text("a"), HERE)
-    asked: list[str] = []
+    asked: dict[str, apsw.Bindings | None] = {}
+
+    def asks(_: object, statement: str, values: apsw.Bindings | None) -> bool:
+        asked[statement] = values
+        return True
+
     connection = bases._db._connection  # what it asks
     assert connection is not None
-    connection.set_trace_callback(asked.append)
+    connection.exec_trace = asks
     for number in range(20):
         each = text(str(number))
         bases.keep(each, HERE)
         assert bases.find(each.version, None, HERE) == each
         assert bases.find(text("none").version, None, None) is None
-    connection.set_trace_callback(None)
+    connection.exec_trace = None
     statements = {one for one in asked if one.startswith(("SELECT", "UPDATE", "INSERT", "DELETE"))}
     assert len(statements) > 5
     for statement in statements:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", asked[statement]).fetchall()
         assert not [row[3] for row in plan if row[3].startswith("SCAN") and "LIMIT" not in row[3]]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HEAVY = (
-    *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "asyncio", "anyio", "rich"),
+    *("mcp", "mcp_types", "pydantic", "jsonschema", "sqlite3", "apsw", "asyncio", "anyio", "rich"),
     *("msgpack", "starlette", "uvicorn", "httpx", "difflib", "hypothesis", "copydesk.desk"),
 )
 SERVERS = ("mcp", "mcp_types", "pydantic", "jsonschema", "anyio", "starlette", "uvicorn", "asyncio")

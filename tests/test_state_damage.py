@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from copydesk import Desk
@@ -174,7 +175,7 @@ def check(found: dict[str, dict[str, Any]], root: Path, name: str, *, sure: bool
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+    with closing(apsw.Connection(str(file))) as db:
         db.execute("BEGIN EXCLUSIVE")
         yield
 
@@ -236,7 +237,11 @@ def test_a_file_that_cannot_be_used_for_now_is_left_alone(
         with hindrance(file), open_workspace(str(root), FAST) as opened:
             found = done(opened, root)
             if hindrance is not read_only:
-                check(found, root, name, sure=True)
+                check(found, root, name, sure=hindrance is denied)
+            if hindrance is locked and name != "snapshots.sqlite":  # who only reads goes on
+                assert refused(found["plan" if name == "plans.sqlite" else "write"])
+                again = call(opened, "apply_file_modification", hunk_id=(root / "hunk").read_text())
+                assert refused(again), "written once, or not at all"
             assert not refused(found["read"])
             assert all("log_id" not in fields for fields in found.values())
             if hindrance is locked:
@@ -311,7 +316,8 @@ def test_without_decisions_nothing_passes_that_a_person_has_to_see(
     plan = {"path": "a.txt", "content": "x"}
     with open_workspace(str(root), people) as opened:
         hunk = call(opened, "prepare_file_append", by="agent", **plan)["hunk_id"]
-        DAMAGES["header"](file)
+    DAMAGES["header"](file)
+    with open_workspace(str(root), people) as opened:
         found = call(opened, "apply_file_modification", by="agent", hunk_id=hunk)
         assert (found["error"], found["file"]) == ("FAILED", str(file))
         found = call(opened, "prepare_file_append", by="agent", apply="auto", **plan)
@@ -340,7 +346,7 @@ def test_a_newer_build_is_refused_and_one_that_only_adds_is_not(
         db.execute("CREATE TABLE later (one INTEGER)")
     with open_workspace(str(root), FAST) as opened:
         assert not any(refused(fields) for fields in done(opened, root).values())
-        with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        with closing(apsw.Connection(str(file))) as db:
             db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
     with pytest.raises(SchemaMismatch) as mismatch:
         open_workspace(str(root), FAST)

@@ -96,8 +96,8 @@ class Backend:
     they hold, and `losses` is what they lost while they were in use. `decided` is a stamp that
     differs after each decision of any process, None where nothing is known. `changes` is a
     value that differs once plans were changed or decided on; `seen` one that differs once
-    anything was recorded, None where the files of the state folder show that. `may_write` and
-    `may_return` raise Failed when the calling thread has lost its lock. `on_close` is called last.
+    anything was recorded. `may_write` and `may_return` raise Failed when the calling thread has
+    lost its lock. `on_close` is called last.
     """
 
     registry: Registry
@@ -109,7 +109,7 @@ class Backend:
     state: StateFolder | None = None
     decided: Callable[[], tuple[int, int] | None] = _unknown
     changes: Callable[[], object] = _unchanged
-    seen: Callable[[], object] | None = None
+    seen: Callable[[], object] = _unchanged
     may_write: Callable[[], None] = _nothing
     may_return: Callable[[], None] = _nothing
     on_close: Callable[[], None] = _nothing
@@ -135,14 +135,15 @@ def in_process(config: Config) -> Backend:
         SqliteRegistry,
     )
 
-    plans = Database()
+    plans, journal = Database(), Database()
     return Backend(
         SqliteRegistry(plans),
         SqliteDecisions(plans),
         SqlitePlanStats(plans),
-        SqliteJournal(Database(), most_bytes=min(config.journal_bytes, _JOURNAL_BYTES)),
+        SqliteJournal(journal, most_bytes=min(config.journal_bytes, _JOURNAL_BYTES)),
         BackgroundSnapshots(SqliteSnapshots(Database(), config.bases_bytes)),
         Lanes(seconds=config.lock_seconds),
+        seen=lambda: (plans.version(), journal.version()),
     )
 
 
@@ -203,6 +204,7 @@ def _in_folder(root: str, config: Config) -> Backend:
         state,
         decided.stamp,
         changes=plans.changes,
+        seen=lambda: (in_plans.version(), in_journal.version()),
         may_write=may_write,
         on_close=locks.close,
         databases={

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+
+import apsw
 
 from copydesk.app.config import VARIABLES, Config, ConfigError, load, perhaps
 from copydesk.desk.backends.database import Database
@@ -90,7 +91,7 @@ def _python(root: str) -> Iterator[Finding]:
         "installed" if found else "not installed: copydesk mcp and serve cannot run",
         "" if found else "pip install 'copydesk[mcp]'",
     )
-    yield Finding("SQLite", True, f"{sqlite3.sqlite_version}, rollback journal")
+    yield Finding("SQLite", True, f"{apsw.sqlite_lib_version()}, write-ahead log")
 
 
 def _ripgrep(root: str) -> Iterator[Finding]:
@@ -170,7 +171,7 @@ def _state(root: str) -> Iterator[Finding]:
             doubts = opened.recovery.doubts()
     except ServerFailed:
         return  # reported above
-    except (Refusal, sqlite3.Error, OSError) as error:
+    except (Refusal, apsw.Error, OSError) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
         yield Finding("state folder", False, reason, f"look at {path}")
         return

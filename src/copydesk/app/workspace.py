@@ -153,7 +153,7 @@ class OpenWorkspace(Closing):
         self.changes = backend.changes
         """A pair that differs once another process has changed plans or decided."""
         self.seen = backend.seen
-        """A value that differs once any process has recorded something; None: look at the files."""
+        """A value that differs once any process has recorded something."""
         self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
         self._lock = threading.Lock()
         self.lanes, bases = backend.lanes, backend.bases

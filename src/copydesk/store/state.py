@@ -67,7 +67,7 @@ class StateFile:
     """A file that holds a database; `make_folder` makes its folder and raises StateFailed."""
 
     def __init__(self, path: str, make_folder: Callable[[], object] = lambda: None) -> None:
-        self.path = path
+        self.path, self._log = path, f"{path}-wal"
         self._make_folder = make_folder
 
     def prepare(self) -> None:
@@ -84,11 +84,11 @@ class StateFile:
 
     def identity(self) -> tuple[int, int] | None:
         """Device and inode of what has the path; None when nothing has."""
-        try:
-            found = os.lstat(self.path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+        return _identity(self.path)
+
+    def log_identity(self) -> tuple[int, int] | None:
+        """The same of its write-ahead log."""
+        return _identity(self._log)
 
     def is_empty(self) -> bool:
         """Whether it is a file of no bytes."""
@@ -109,25 +109,40 @@ class StateFile:
             return False
         return True
 
-    def discard(self) -> None:
-        """Remove it and its rollback journal; they may be gone."""
-        for path in (f"{self.path}-journal", self.path):
+    def discard_log(self) -> None:
+        """Remove its write-ahead log, and the index of that; they may be gone."""
+        for path in (self._log, f"{self.path}-shm", f"{self.path}-journal"):
             with suppress(OSError):
                 os.unlink(path)
 
+    def discard(self) -> None:
+        """Remove it and its log; they may be gone."""
+        self.discard_log()
+        with suppress(OSError):
+            os.unlink(self.path)
+
     def set_aside(self) -> str:
-        """Rename it, and its rollback journal with it, to a name that is free; the new path."""
+        """Rename it, and its log with it, to a name that is free; the new path."""
         stem, count = f"{self.path}.damaged", 1
         while os.path.lexists(f"{stem}-{count}"):
             count += 1
         aside = f"{stem}-{count}"
         try:
-            with suppress(FileNotFoundError):
-                os.rename(f"{self.path}-journal", f"{aside}-journal")
+            for end in ("-journal", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.rename(f"{self.path}{end}", f"{aside}{end}")
             os.rename(self.path, aside)
         except OSError as error:
             raise _failed(self.path, error) from None
         return aside
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _make(path: Path) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -25,9 +23,6 @@ PERIOD_SECONDS: Final = 0.25
 _FILES_EVERY: Final = 3
 """The files of pending plans are checked once in so many periods."""
 
-_COUNTER: Final = struct.Struct(">24xI")
-"""Where a SQLite file (no WAL) counts the transactions that wrote to it."""
-
 _log = logging.getLogger("copydesk")
 
 
@@ -36,7 +31,6 @@ class ChangeEvents:
 
     def __init__(self, opened: OpenWorkspace, paths: Callable[[], tuple[RelPath, ...]]) -> None:
         self._opened, self._paths = opened, paths
-        self._state = os.path.join(opened.root, opened.config.state)
         self._listeners: set[asyncio.Event] = set()
         self._rung = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -99,7 +93,7 @@ class ChangeEvents:
                 continue
             turn += 1
             try:
-                found = await anyio.to_thread.run_sync(self._records)
+                found = await anyio.to_thread.run_sync(self._opened.seen)
                 changed, records = changed or found != records, found
                 if changed or turn % _FILES_EVERY == 0:
                     seen = await anyio.to_thread.run_sync(self._files)
@@ -109,24 +103,6 @@ class ChangeEvents:
             if changed:
                 for event in self._listeners:
                     event.set()
-
-    def _records(self) -> object:
-        """A token that changes whenever any process writes to the state."""
-        if self._opened.seen is not None:
-            return self._opened.seen()
-        found: dict[str, tuple[int, int]] = {}
-        try:
-            with os.scandir(self._state) as entries:
-                names = [entry.name for entry in entries if entry.name.endswith(".sqlite")]
-        except FileNotFoundError:
-            newest = self._opened.journal.entries(most=1)
-            return newest[0].edit_id if newest else 0
-        for name in names:
-            with suppress(OSError), open(os.path.join(self._state, name), "rb") as file:
-                head = file.read(_COUNTER.size)
-                count = _COUNTER.unpack(head)[0] if len(head) == _COUNTER.size else 0
-                found[name] = (count, os.fstat(file.fileno()).st_mtime_ns)
-        return found
 
     def _files(self) -> object:
         """A token that changes whenever the file of a pending plan changes."""

@@ -1,24 +1,24 @@
 """A SQLite file that several processes and threads share.
 
-Invariants: rollback journal, never WAL (SQLite up to 3.51.2 may corrupt a WAL in a rare
-race); a transaction is whole or not at all; what cannot be used is refused with the name of
-its file, and is looked at anew by the next call, so a repair needs no restart; what was
+Invariants: a transaction is whole or not at all; what cannot be used is refused with the name
+of its file, and is looked at anew by the next call, so a repair needs no restart; what was
 deleted or replaced while it was open is noticed, reported and begun anew.
 
-SQLite itself waits for another process by sleeping, up to a tenth of a second at
-a time; so who uses the file holds a lock of ours, and who waits for it is woken.
-The rollback journal is kept and overwritten: making and removing a file costs
-more than the rest of a small transaction.
+The SQLite is the one that apsw brings, since its write-ahead log is used: a commit is one flush
+instead of four, and who reads waits for nobody. SQLite up to 3.51.2 may corrupt such a log in a
+rare race. SQLite itself waits for another writer by sleeping, up to a tenth of a second at a
+time; so who writes holds a lock of ours, and who waits for it is woken.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from threading import RLock, local
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, cast
+
+import apsw
 
 from copydesk.desk.backends.codec import SCHEMA, RecordError, UnknownRecord
 from copydesk.desk.locks import Exclusion, NoExclusion
@@ -32,17 +32,16 @@ _IN_MEMORY = ":memory:"
 Loss = Literal["deleted", "replaced", "emptied"]
 """What happened to a file while it was in use; what it held is lost to who used it."""
 
-_NOTHING = nullcontext()
-_JOURNAL_BYTES = 1 << 20
-"""A larger rollback journal is cut when its transaction has ended."""
+_LOG_BYTES = 1 << 20
+"""A larger log is cut when all of it is in the file."""
 
 _OPERATION = "use the state folder"
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
-_DAMAGED_WORDS = ("no such table", "no such column", "Could not decode to UTF-8")
+_DAMAGED_WORDS = ("no such table", "no such column", "'utf-8' codec can't decode")
 _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT")
 """Refusals after which the connection is as good as before."""
 
-_MOVED = "SQLITE_READONLY_DBMOVED"
+_MOVED = "it was deleted or replaced during this call"
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -72,12 +71,79 @@ class File(Protocol):
         """Give its owner, who has lost it, the right to read and write it; whether that helped."""
         ...
 
+    def log_identity(self) -> Identity | None:
+        """What has the path of its write-ahead log now; None when nothing has."""
+        ...
+
+    def discard_log(self) -> None:
+        """Remove its write-ahead log, which is of another file; it may be gone."""
+        ...
+
     def discard(self) -> None:
-        """Remove it and its rollback journal; they may be gone."""
+        """Remove it and its log; they may be gone."""
         ...
 
     def set_aside(self) -> str:
-        """Give it and its rollback journal other names; its new path. Raises StateFailed."""
+        """Give it and its log other names; its new path. Raises StateFailed."""
+        ...
+
+
+Value = str | int | float | bytes | None
+
+
+class Cursor(Protocol):
+    """What a statement gives, row by row."""
+
+    def fetchone(self) -> Any:
+        """The next row; None when there is none."""
+        ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """The rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+
+    @property
+    def get(self) -> Any:
+        """The only row, its value where it has one; None when there is none."""
+        ...
+
+    def close(self) -> None:
+        """End the statement."""
+        ...
+
+
+class Connection(Protocol):
+    """What is used of `apsw.Connection`, whose own types need Python 3.12."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open."""
+        ...
+
+    def execute(self, statement: str, values: Sequence[Value] = (), /) -> Cursor:
+        """Run a statement, up to its first row."""
+        ...
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Value]], /) -> Cursor:
+        """Run a statement once for each row of values."""
+        ...
+
+    def changes(self) -> int:
+        """How many rows the last statement that writes has changed."""
+        ...
+
+    def total_changes(self) -> int:
+        """How many all statements of this connection have."""
+        ...
+
+    def last_insert_rowid(self) -> int:
+        """The id of the row that was inserted last."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
         ...
 
 
@@ -94,8 +160,9 @@ class Database:
     flushes each transaction to the disk before it is reported, OFF leaves that to the
     operating system. `exclusion` is what all processes that use the file hold in their
     turn. `on_loss` is called when what was in use is gone. `patience` bounds, in seconds,
-    the waiting for a program that holds no lock of ours. `most_bytes`: the file is to be
-    bounded, and can give pages that are not used back. All methods raise StateFailed.
+    the waiting for a program that holds no lock of ours. `most_bytes`: the file is bounded; it
+    can give pages that are not used back, and has a rollback journal instead of a log, which
+    would hold most of it a second time. All methods raise StateFailed.
     """
 
     def __init__(
@@ -111,14 +178,14 @@ class Database:
         self._file = file
         self.path = file.path if file else _IN_MEMORY
         self._synchronous, self._patience = synchronous, patience
-        self._on_loss, self._shrinks = on_loss, most_bytes is not None
-        self._journal_bytes = min((most_bytes or 1 << 62) // 8, _JOURNAL_BYTES)
+        self._on_loss, self._most_bytes = on_loss, most_bytes
         self._lock = RLock()
         self._exclusion = exclusion or NoExclusion()
         self._key = f"\0database {self.path}"  # no path of a document holds a NUL
-        self._inside = False
-        self._connection: sqlite3.Connection | None = None
+        self._inside = self._is_locked = False
+        self._connection: Connection | None = None
         self._identity: Identity | None = None
+        self._log: Identity | None = None
         self._count = 0
         self._used = _Used()
         self._schema = ""
@@ -134,43 +201,59 @@ class Database:
             self._on_new.append(on_new)
 
     @contextmanager
-    def writing(self) -> Generator[sqlite3.Connection, None, None]:
+    def locked(self) -> Generator[None]:
+        """Nobody else writes within it; a lock within a lock is the same one."""
+        with self._lock:
+            if self._is_locked:
+                yield
+                return
+            with self._exclusion.hold(self._key):
+                self._is_locked = True
+                try:
+                    yield
+                finally:
+                    self._is_locked = False
+
+    @contextmanager
+    def writing(self) -> Generator[Connection]:
         """A transaction that writes; committed at the end, rolled back by an exception."""
-        with self.reading() as connection:
+        with self.locked(), self.reading() as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 self._used.file = self._count
                 yield connection
+                if not self._is_in_place():  # the log would be of a file that nobody opens
+                    raise StateFailed(_OPERATION, _MOVED, self.path)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:  # SQLite may have rolled back by itself
                     connection.execute("ROLLBACK")
                 raise
 
-    def change(self, statement: str, values: Sequence[str | int | bytes | None]) -> int:
+    def change(self, statement: str, values: Sequence[Value]) -> int:
         """A transaction of one statement; how many rows it changed."""
-        with self.reading() as connection:
-            return connection.execute(statement, values).rowcount
+        with self.locked(), self.reading() as connection:
+            connection.execute(statement, values)
+            return connection.changes()
 
     @contextmanager
-    def reading(self) -> Generator[sqlite3.Connection, None, None]:
+    def reading(self) -> Generator[Connection]:
         """The connection, for statements that read.
 
-        Within it the file is this thread's; a turn within a turn is the same one.
+        Other processes may write meanwhile, unless the file has no log.
         """
-        with self._lock:
+        with self._lock if self._most_bytes is None else self.locked():
             outer = self._inside
-            with _NOTHING if outer else self._exclusion.hold(self._key):
-                try:
-                    connection = self._connected()
-                    self._inside = True
-                    yield connection
-                except sqlite3.Error as error:
-                    if not outer and not _name_of(error).startswith(_TRANSIENT):
-                        self._let_go()
-                    raise self._refused(error) from error
-                finally:
-                    self._inside = outer
+            try:
+                connection = self._connected()
+                self._inside = True
+                yield connection
+            except (apsw.Error, UnicodeDecodeError) as error:
+                if not outer and not _name_of(error).startswith(_TRANSIENT):
+                    self._let_go()
+                raise self._refused(error) from error
+            finally:
+                self._inside = outer
 
     @contextmanager
     def decoding(self) -> Generator[None, None, None]:
@@ -186,7 +269,16 @@ class Database:
         """Whether what this thread last wrote is in the file that all processes use now."""
         if self._file is None or self._used.file is None:
             return True
-        return self._used.file == self._count and self._file.identity() == self._identity
+        return self._used.file == self._count and self._is_in_place()
+
+    def version(self) -> object:
+        """A value that differs once any process has written; None where that cannot be told."""
+        if not self.is_there():
+            return None
+        with suppress(StateFailed), self.reading() as connection:
+            others = connection.execute("PRAGMA data_version").get
+            return self._identity, self._count, connection.total_changes(), others
+        return None
 
     def check_schema(self) -> None:
         """Raise SchemaMismatch if another build wrote the file; nothing else is told."""
@@ -206,9 +298,9 @@ class Database:
         if self._file.is_empty():
             raise StateDamaged(_OPERATION, "it is empty", self.path)
         with self.reading() as connection:
-            found = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if found != ("ok",):
-                raise StateDamaged(_OPERATION, f"SQLite: {found[0]}", self.path)
+            found = connection.execute("PRAGMA quick_check(1)").get
+            if found != "ok":
+                raise StateDamaged(_OPERATION, f"SQLite: {found}", self.path)
 
     def allow(self) -> bool:
         """Restore the right to read and write the file; False when it was there, or cannot be."""
@@ -216,13 +308,13 @@ class Database:
 
     def set_aside(self) -> str:
         """Rename the file, while no process uses it; its new path."""
-        with self._lock, self._exclusion.hold(self._key):
+        with self.locked():
             self._let_go()
             return self._file.set_aside() if self._file else self.path
 
     def discard(self) -> None:
         """Remove the file, which only held what can be lost."""
-        with self._lock, self._exclusion.hold(self._key):
+        with self.locked():
             self._let_go()
             if self._file is not None:
                 self._file.discard()
@@ -239,37 +331,54 @@ class Database:
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(sqlite3.Error):
+            with suppress(apsw.Error):
                 connection.close()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _is_in_place(self) -> bool:
+        """Whether file and log still have their paths."""
+        file = self._file
+        return file is None or (
+            file.identity() == self._identity and file.log_identity() == self._log
+        )
+
+    def _connected(self) -> Connection:
         """The connection to the file that is there now."""
-        if self._connection is not None:
-            if self._inside or self._file is None or self._file.identity() == self._identity:
-                return self._connection
-            self._let_go()
-        if self._file is None:
+        if self._connection is not None and (self._inside or self._is_in_place()):
+            return self._connection
+        with self.locked():
+            return self._opened()
+
+    def _opened(self) -> Connection:
+        file = self._file
+        if file is None:
             self._connection = self._open(was_there=False)
             return self._connection
-        self._file.prepare()
-        before = self._file.identity()
+        file.prepare()
+        before, known = file.identity(), self._identity
+        if self._connection is not None:  # while it is open nobody else's log has the same inode
+            if known != before and file.log_identity() == self._log:
+                file.discard_log()
+            self._let_go()
         connection = self._open(was_there=before is not None)
-        after = self._file.identity()
         self._connection = connection
-        known, self._identity = self._identity, after
+        self._identity, self._log = file.identity(), file.log_identity()
         if known is not None and known != before:  # the new one may have the same inode
             self._begin_anew("deleted" if before is None else "replaced")
         return connection
 
-    def _open(self, *, was_there: bool) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
-        )
+    def _open(self, *, was_there: bool) -> Connection:
+        opened = apsw.Connection(self.path)
+        connection = cast(Connection, opened)
         try:
-            connection.execute("PRAGMA journal_mode = PERSIST")
-            if self._shrinks:
+            opened.set_busy_timeout(round(1_000 * self._patience))
+            most = _LOG_BYTES
+            if self._most_bytes is None:
+                connection.execute("PRAGMA journal_mode = WAL")
+            else:
+                most = min(self._most_bytes // 8, most)
+                connection.execute("PRAGMA journal_mode = PERSIST")
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute(f"PRAGMA journal_size_limit = {self._journal_bytes}")
+            connection.execute(f"PRAGMA journal_size_limit = {most}")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("BEGIN")  # tables and their number are of one moment
             is_ready = self._is_ready(connection)
@@ -284,8 +393,8 @@ class Database:
             raise
         return connection
 
-    def _make(self, connection: sqlite3.Connection, *, was_there: bool) -> None:
-        is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    def _make(self, connection: Connection, *, was_there: bool) -> None:
+        is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").get
         for statement in _statements(self._schema):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -298,9 +407,9 @@ class Database:
             on_new()
         self._on_loss(loss)
 
-    def _is_ready(self, connection: sqlite3.Connection) -> bool:
+    def _is_ready(self, connection: Connection) -> bool:
         """Whether the file has all that it needs; False when that is to be made."""
-        schema = connection.execute("PRAGMA user_version").fetchone()[0]
+        schema = connection.execute("PRAGMA user_version").get
         tables, others = _shape_of(connection)
         if not schema and not tables:
             return False
@@ -314,18 +423,19 @@ class Database:
                 raise StateDamaged(_OPERATION, f"{what}table {table} is missing", self.path)
         return own_others <= others
 
-    def _refused(self, error: sqlite3.Error) -> StateFailed:
+    def _refused(self, error: Exception) -> StateFailed:
         """What SQLite, or the disk below it, refused."""
         name, words = _name_of(error), f"SQLite: {error}"
         if name.startswith(_DAMAGE) or str(error).startswith(_DAMAGED_WORDS):
             return StateDamaged(_OPERATION, words, self.path)
-        if name == _MOVED:
-            words = "it was deleted or replaced during this call"
         return StateFailed(_OPERATION, words, self.path)
 
 
-def _name_of(error: sqlite3.Error) -> str:
-    return getattr(error, "sqlite_errorname", "")
+def _name_of(error: Exception) -> str:
+    """The name of SQLite's code, the extended one where there is one."""
+    code = getattr(error, "extendedresult", -1)
+    found = apsw.mapping_extended_result_codes.get(code)
+    return str(found or apsw.mapping_result_codes.get(code & 0xFF, ""))
 
 
 def _statements(schema: str) -> list[str]:
@@ -336,7 +446,7 @@ def _statements(schema: str) -> list[str]:
 _Shape = tuple[Mapping[str, frozenset[str]], frozenset[str]]
 
 
-def _shape_of(connection: sqlite3.Connection) -> _Shape:
+def _shape_of(connection: Connection) -> _Shape:
     """The tables with their columns, and the names of indexes and triggers."""
     tables: dict[str, set[str]] = {}
     for table, column in connection.execute(
@@ -354,7 +464,7 @@ def _shape_of(connection: sqlite3.Connection) -> _Shape:
 @lru_cache
 def _shape(schema: str) -> _Shape:
     """The same of a file that a schema makes."""
-    with closing(sqlite3.connect(_IN_MEMORY)) as connection:
+    with closing(cast(Connection, apsw.Connection(_IN_MEMORY))) as connection:
         for statement in _statements(schema):
             connection.execute(statement)
         return _shape_of(connection)

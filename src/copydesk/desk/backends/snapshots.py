@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sqlite3
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from threading import Event, Lock
 from typing import Protocol, cast
 
-from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.database import Connection, Database
 from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.protocol import Content
 from copydesk.text import sizes
@@ -360,7 +359,7 @@ class SqliteSnapshots:
             self._recover(failure)
 
     def _found(
-        self, db: sqlite3.Connection, digest: str, at: RelPath | None
+        self, db: Connection, digest: str, at: RelPath | None
     ) -> tuple[int, bytes, bytes] | None:
         """Id, digest and content of the text, which counts as used."""
         between = (bytes.fromhex(digest.ljust(64, "0")), bytes.fromhex(digest.ljust(64, "f")))
@@ -380,7 +379,7 @@ class SqliteSnapshots:
                     self._note(writing, row[0], path)
         return cast("tuple[int, bytes, bytes]", row[:3])
 
-    def _note(self, db: sqlite3.Connection, text: int, path: bytes) -> None:
+    def _note(self, db: Connection, text: int, path: bytes) -> None:
         """Note where the text was seen, as the place used last; the oldest beyond the bound go."""
         db.execute("INSERT OR REPLACE INTO seen (text, path) VALUES (?, ?)", (text, path))
         self._noted += 1
@@ -392,11 +391,11 @@ class SqliteSnapshots:
                 (MOST_SEEN * 3 // 4,),
             )
 
-    def _most_pages(self, db: sqlite3.Connection) -> int:
+    def _most_pages(self, db: Connection) -> int:
         """How many pages the file may have; the rest of the bound is for SQLite's own journal."""
         return self._most * 7 // 8 // _pragma(db, "page_size")
 
-    def _evict(self, db: sqlite3.Connection) -> None:
+    def _evict(self, db: Connection) -> None:
         """Drop the texts used longest ago until the pages in use are within the bound."""
         most = self._most_pages(db)
         excess = _pragma(db, "page_count") - _pragma(db, "freelist_count") - most
@@ -415,8 +414,8 @@ class SqliteSnapshots:
         """Give back the pages that are beyond the bound; none of them is in use."""
         with self._db.reading() as db:
             unused = _pragma(db, "page_count") - self._most_pages(db)
-            if unused > 0:  # a script, since `execute` would stop after one page
-                db.executescript(f"PRAGMA incremental_vacuum({unused})")
+            if unused > 0:
+                db.execute(f"PRAGMA incremental_vacuum({unused})").fetchall()  # a row for each
 
     def _recover(self, failure: Failed) -> None:
         """Begin a new file when this one is damaged; else the next text is tried again."""
@@ -436,7 +435,7 @@ def _reader(member: str, at: RelPath) -> bytes:
     return hashlib.sha256(name).digest()[:16]
 
 
-def _shown(db: sqlite3.Connection, reader: bytes, version: str | None) -> ShownLines | None:
+def _shown(db: Connection, reader: bytes, version: str | None) -> ShownLines | None:
     row = db.execute(
         "SELECT version, total, runs FROM shown WHERE reader = ?1 AND (?2 IS NULL OR version = ?2)"
         " ORDER BY id DESC LIMIT 1",
@@ -448,14 +447,15 @@ def _shown(db: sqlite3.Connection, reader: bytes, version: str | None) -> ShownL
     return ShownLines(row[0], row[1], tuple((int(start), int(stop)) for start, stop in pairs))
 
 
-def _insert(db: sqlite3.Connection, digest: bytes, packed: bytes) -> None:
+def _insert(db: Connection, digest: bytes, packed: bytes) -> None:
     row = (digest, len(packed))
-    made = db.execute("INSERT OR IGNORE INTO texts (digest, used, size) VALUES (?, 0, ?)", row)
-    if made.rowcount:
-        db.execute("INSERT INTO content (id, packed) VALUES (?, ?)", (made.lastrowid, packed))
+    db.execute("INSERT OR IGNORE INTO texts (digest, used, size) VALUES (?, 0, ?)", row)
+    if db.changes():
+        id_ = db.last_insert_rowid()
+        db.execute("INSERT INTO content (id, packed) VALUES (?, ?)", (id_, packed))
 
 
-def _touch(db: sqlite3.Connection, digest: bytes) -> int | None:
+def _touch(db: Connection, digest: bytes) -> int | None:
     """Note the text as the one used last; its id, None when it is not there."""
     found = db.execute(
         f"UPDATE texts SET used = ({_NEWEST}) + 1 WHERE digest = ? RETURNING id", (digest,)
@@ -463,11 +463,11 @@ def _touch(db: sqlite3.Connection, digest: bytes) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _drop(db: sqlite3.Connection, ids: list[int]) -> None:
+def _drop(db: Connection, ids: list[int]) -> None:
     """Drop some texts, and where they were seen."""
     for table, name in (("content", "id"), ("seen", "text"), ("texts", "id")):
         db.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(id_,) for id_ in ids])
 
 
-def _pragma(db: sqlite3.Connection, name: str) -> int:
-    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
+def _pragma(db: Connection, name: str) -> int:
+    return int(db.execute(f"PRAGMA {name}").get)

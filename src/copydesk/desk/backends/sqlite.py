@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -29,7 +28,7 @@ from copydesk.desk.backends.api import (
     linked,
 )
 from copydesk.desk.backends.codec import UnknownRecord, compress, decode, decompress, encode
-from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateFailed
@@ -39,7 +38,6 @@ from copydesk.text.relpath import RelPath
 
 if TYPE_CHECKING:
     from copydesk.store.notes.protocol import Change
-
 
 REMEMBERED_MS = 24 * 3_600_000
 """How long it is known how a plan ended."""
@@ -141,7 +139,7 @@ class SqliteRegistry:
     def changes(self) -> int:
         """A number that grows with each change of plans and decisions, whichever process did it."""
         with self._db.reading() as db:
-            return int(db.execute("SELECT count FROM changes").fetchone()[0])
+            return int(db.execute("SELECT count FROM changes").get)
 
     def close(self) -> None:
         """Close the file."""
@@ -219,8 +217,8 @@ class SqliteDecisions:
             db.execute(
                 f"INSERT OR IGNORE INTO decisions ({_DECISION_COLUMNS}) VALUES ({places})", row
             )
-            found = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", decision.plan)
-            return _decision(found.fetchone())
+            find = f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}"
+            return _decision(db.execute(find, decision.plan).get)
 
     def of(self, plan: Version) -> Decision | None:
         """The decision on a plan, if it was decided on."""
@@ -297,11 +295,11 @@ class SqlitePlanStats:
     def note(self, fared: PlanOutcome) -> None:
         """Remember it, if the file can be used."""
         with suppress(StateFailed), self._db.writing() as db:
-            last = db.execute(
+            db.execute(
                 "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
                 (fared.time_ms, fared.member, fared.path, fared.how),
-            ).lastrowid
-            db.execute("DELETE FROM fared WHERE id <= ?", ((last or 0) - MOST,))
+            )
+            db.execute("DELETE FROM fared WHERE id <= ?", (db.last_insert_rowid() - MOST,))
 
     def noted(self) -> tuple[PlanOutcome, ...]:
         """The last ones, the newest first."""
@@ -381,7 +379,7 @@ class SqliteJournal:
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record, durably, all of what is about to be written, or nothing; the new ids."""
         rows = [_row(entry) for entry in entries]
-        with self._db.reading():  # the ids are kept apart before anybody else gives some
+        with self._db.locked():  # the ids are kept apart before anybody else gives some
             with self._flushing() as db:
                 first = self._identify(db) + 1
                 db.executemany(_INSERT, [(first + at, *row) for at, row in enumerate(rows)])
@@ -402,7 +400,8 @@ class SqliteJournal:
         """Record, durably, all old bytes of a file that is about to be written in place."""
         with self._db.writing() as db:
             kept = "UPDATE edits SET whole = ? WHERE edit_id = ?"
-            if not db.execute(kept, (compress(old), edit_id)).rowcount:
+            db.execute(kept, (compress(old), edit_id))
+            if not db.changes():
                 raise TargetMoved
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
@@ -600,8 +599,8 @@ class SqliteJournal:
             old = due(days, keep_days)
             aged = db.execute(
                 "SELECT count(*) FROM edits WHERE edit_id <= ?", (old.newest if old else 0,)
-            ).fetchone()[0]
-            oldest = db.execute("SELECT min(edit_id) FROM edits").fetchone()[0]
+            ).get
+            oldest = db.execute("SELECT min(edit_id) FROM edits").get
         beyond = count * (size - most_bytes) // size if size > most_bytes else 0
         left = None if oldest is None else days_left(days, keep_days, oldest)
         return Outlook(count, size, max(aged, beyond), share(count), left)
@@ -638,7 +637,7 @@ class SqliteJournal:
             found = [_entry(row) for row in rows]
         return tuple(replace(e, state=ended.get(e.edit_id, e.state)) for e in found)
 
-    def _identify(self, db: sqlite3.Connection) -> int:
+    def _identify(self, db: Connection) -> int:
         """See that no id is given twice, whatever became of the file; the highest that was given.
 
         Ids above those of this file were given by one that was lost. A file of another
@@ -686,7 +685,7 @@ class SqliteJournal:
                 pass
 
     @contextmanager
-    def _flushing(self) -> Generator[sqlite3.Connection, None, None]:
+    def _flushing(self) -> Generator[Connection, None, None]:
         """A transaction that also records how entries have ended."""
         with self._db.writing() as db:
             ended = dict(self._ended)
@@ -705,28 +704,28 @@ _INSERT = (
 )
 
 
-def _last_id(db: sqlite3.Connection) -> int:
+def _last_id(db: Connection) -> int:
     """The highest id that this journal has given."""
     found = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'edits'").fetchone()
     return 0 if found is None else int(found[0])
 
 
-def _set_last_id(db: sqlite3.Connection, last: int) -> None:
-    known = db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'edits'", (last,))
-    if not known.rowcount:
+def _set_last_id(db: Connection, last: int) -> None:
+    db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'edits'", (last,))
+    if not db.changes():
         db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('edits', ?)", (last,))
 
 
-def _fact(db: sqlite3.Connection, name: str) -> int | str | None:
+def _fact(db: Connection, name: str) -> int | str | None:
     found = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
     return None if found is None else cast("int | str", found[0])
 
 
-def _set_fact(db: sqlite3.Connection, name: str, value: int | str) -> None:
+def _set_fact(db: Connection, name: str, value: int | str) -> None:
     db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
 
-def _note_day(db: sqlite3.Connection, now_ms: int) -> int:
+def _note_day(db: Connection, now_ms: int) -> int:
     """Record a day of use, and strike those that a wrong clock saw ahead of it; the day."""
     today = now_ms // DAY_MS
     db.execute("DELETE FROM days WHERE day > ?", (today + 1,))
@@ -734,31 +733,32 @@ def _note_day(db: sqlite3.Connection, now_ms: int) -> int:
     return today
 
 
-def _days(db: sqlite3.Connection) -> list[Day]:
+def _days(db: Connection) -> list[Day]:
     return [Day(*row) for row in db.execute("SELECT day, newest FROM days ORDER BY day")]
 
 
-def _count(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM edits").fetchone()[0])
+def _count(db: Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM edits").get)
 
 
-def _size(db: sqlite3.Connection) -> int:
+def _size(db: Connection) -> int:
     """The bytes that are in use; a file keeps what it has once taken, and uses it again."""
     names = ("page_count", "freelist_count", "page_size")
-    pages, free, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
+    pages, free, size = (int(db.execute(f"PRAGMA {name}").get) for name in names)
     return (pages - free) * size
 
 
-def _drop(db: sqlite3.Connection, last: int, most: int) -> int:
+def _drop(db: Connection, last: int, most: int) -> int:
     """Drop the oldest entries up to an id, at most so many; how many. What is open stays."""
-    return db.execute(
+    db.execute(
         "DELETE FROM edits WHERE edit_id IN (SELECT edit_id FROM edits"
         " WHERE edit_id <= ? AND state <> 'open' ORDER BY edit_id LIMIT ?)",
         (last, most),
-    ).rowcount
+    )
+    return db.changes()
 
 
-def _row(entry: Entry) -> tuple[object, ...]:
+def _row(entry: Entry) -> tuple[Value, ...]:
     return (
         entry.time_ms,
         entry.member,
