@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -648,7 +648,7 @@ def test_what_was_written_though_it_was_refused_is_reported_as_written(
         make(tmp_path)
         tool, arguments = deed.ready(opened)
         before = tree(tmp_path)
-        for step in ("replace", "create", "remove"):
+        for step in ("stage", "stage_new", "stage_removal"):
             monkeypatch.setattr(opened.files, step, refused_after(getattr(opened.files, step)))
         report = outcome(opened, tool, **arguments)
         assert report["status"] in ("ok", "success"), report
@@ -658,11 +658,15 @@ def test_what_was_written_though_it_was_refused_is_reported_as_written(
         assert (newest.state, newest.edit_id) == ("done", report.get("data", report)["edit_id"])
 
 
-def refused_after(call: Callable[..., object]) -> Callable[..., object]:
+def refused_after(
+    call: Callable[..., AbstractContextManager[object]],
+) -> Callable[..., AbstractContextManager[object]]:
     """The call, and then a refusal."""
 
-    def refused(*arguments: Any, **named: Any) -> object:
-        call(*arguments, **named)
+    @contextmanager
+    def refused(*arguments: Any, **named: Any) -> Iterator[object]:
+        with call(*arguments, **named) as staged:
+            yield staged
         raise Failed("write", "ENOSPC: No space left on device")
 
     return refused

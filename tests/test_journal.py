@@ -305,7 +305,7 @@ def test_an_entry_is_open_before_the_file_is_touched(
 ) -> None:
     """The seam is the store's own method: at that moment the entry is there and open."""
     seen: list[tuple[str, str, str]] = []
-    replace_file = desk.files.replace
+    replace_file = desk.files.stage
 
     def watched(path: RelPath, *args: object, **named: object) -> object:
         latest = desk.journal.entries()[0]
@@ -313,7 +313,7 @@ def test_an_entry_is_open_before_the_file_is_touched(
         seen.append((str(latest.path), latest.state, text))
         return replace_file(path, *args, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(desk.files, "replace", watched)
+    monkeypatch.setattr(desk.files, "stage", watched)
     for name in ("a.txt", "linked"):
         arguments = {"path": name, "content": "three", "apply": "auto"}
         assert not desk.call("local", "prepare_file_append", arguments).is_error

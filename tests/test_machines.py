@@ -242,14 +242,14 @@ def dies_when_recorded(
     opened: OpenWorkspace, server: RedisServer, patched: pytest.MonkeyPatch
 ) -> None:
     """The server dies when the plan is recorded, before anything is written."""
-    recorded = opened.journal.open
+    recorded = opened.journal.open_all
 
-    def record(entry: object) -> int:
-        edit_id = recorded(entry)  # type: ignore[arg-type]
+    def record(entries: object) -> tuple[int, ...]:
+        edit_ids = recorded(entries)  # type: ignore[arg-type]
         server.kill()
-        return edit_id
+        return edit_ids
 
-    patched.setattr(opened.journal, "open", record)
+    patched.setattr(opened.journal, "open_all", record)
 
 
 def dies_when_written(

@@ -116,14 +116,14 @@ async def test_a_call_that_is_cancelled_while_it_writes_is_finished_and_recorded
     opened: OpenWorkspace, root: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    replace = opened.files.replace
+    replace = opened.files.stage
 
     def slow(*args: Any, **named: Any) -> Any:
         begun.set()
         assert go_on.wait(SECONDS)
         return replace(*args, **named)
 
-    monkeypatch.setattr(opened.files, "replace", slow)
+    monkeypatch.setattr(opened.files, "stage", slow)
     given = {"path": "a.txt", "old_string": "line 1\n", "new_string": "X\n"}
     async with Client(server_of(opened), mode=mode) as client:
         async with anyio.create_task_group() as group:

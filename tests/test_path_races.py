@@ -332,7 +332,7 @@ def test_what_is_written_between_our_read_and_our_write_stays(
     file.write_text("anchor\n")
     left = times
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        replace = opened.files.replace
+        replace = opened.files.stage
 
         def meanwhile(*arguments: Any, **named: Any) -> object:
             nonlocal left
@@ -343,7 +343,7 @@ def test_what_is_written_between_our_read_and_our_write_stays(
                 target.replace(file)
             return replace(*arguments, **named)
 
-        monkeypatch.setattr(opened.files, "replace", meanwhile)
+        monkeypatch.setattr(opened.files, "stage", meanwhile)
         plan = outcome(opened, "prepare_file_insert_after", path="f", anchor="anchor", content="x")
         fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         if times < 1000:

@@ -27,21 +27,24 @@ AFTER = "a\nb\nNEW\nc\n"
 
 CHILD = """
 import os, signal, sys
+from contextlib import contextmanager
 from copydesk.app.workspace import open_workspace
 root, where, hunk = sys.argv[1:]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 opened = open_workspace(root)
 if where == "before the journal":
-    opened.journal.open = die
+    opened.journal.open_all = die
 if where == "before the rename":
-    opened.files.replace = die
+    opened.files.stage = die
 if where == "after the rename":
-    real = opened.files.replace
-    def replace(*args, **named):
-        real(*args, **named)
+    real = opened.files.stage
+    @contextmanager
+    def stage(*args, **named):
+        with real(*args, **named) as staged:
+            yield staged
         die()
-    opened.files.replace = replace
+    opened.files.stage = stage
 if where == "before the plan ends":
     opened.registry.end = die
 if where == "in the middle of a write in place":
@@ -154,14 +157,14 @@ def test_a_start_does_not_wait_for_one_who_is_writing(
     monkeypatch.setattr("copydesk.desk.recovery.LIVING_SECONDS", 0)
     found: list[Settled] = []
 
-    def start(*args: object, **named: object) -> None:
+    def start(*args: object, **named: object) -> object:
         with open_workspace(str(tmp_path), Config(lock_seconds=5)) as other:
             found.extend(other.recovered)
-        real(*args, **named)  # type: ignore[arg-type]  # as it was called
+        return real(*args, **named)  # type: ignore[arg-type]  # as it was called
 
     with open_workspace(str(tmp_path)) as opened:
-        real = opened.files.replace
-        monkeypatch.setattr(opened.files, "replace", start)
+        real = opened.files.stage
+        monkeypatch.setattr(opened.files, "stage", start)
         report = opened.call("local", "apply_file_modification", {"hunk_id": hunk})
     assert report.fields["status"] == "ok"
     assert [each.state for each in found] == ["open"]

@@ -13,8 +13,8 @@ import pytest
 
 from copydesk.errors import FileExists, FileNotFound, NotAFile
 from copydesk.store import _os
-from copydesk.store.files import Files
-from copydesk.store.protocol import Durability, Staged, TargetMoved
+from copydesk.store.files import Files, StagedWrite
+from copydesk.store.protocol import Durability, TargetMoved
 from copydesk.store.staging import is_temp
 from copydesk.text.relpath import RelPath
 
@@ -40,10 +40,10 @@ def tree(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-Stage = Callable[[Files], AbstractContextManager[Staged]]
+Stage = Callable[[Files], AbstractContextManager[StagedWrite]]
 
 
-def change(workspace: Files, *, digested: bool = False) -> AbstractContextManager[Staged]:
+def change(workspace: Files, *, digested: bool = False) -> AbstractContextManager[StagedWrite]:
     document = workspace.read(F)
     digest = hashlib.sha256(document.data).hexdigest()
     return workspace.stage(
@@ -51,7 +51,7 @@ def change(workspace: Files, *, digested: bool = False) -> AbstractContextManage
     )
 
 
-def new(workspace: Files) -> AbstractContextManager[Staged]:
+def new(workspace: Files) -> AbstractContextManager[StagedWrite]:
     return workspace.stage_new(DEEP, NEW)
 
 

@@ -968,19 +968,23 @@ def test_edits_and_undos_of_a_large_file_in_any_order(
 
 CHILD = """
 import os, signal, sys
+from contextlib import contextmanager
 from copydesk.app.workspace import open_workspace
 root, where, step, edit_id = sys.argv[1:]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 opened = open_workspace(root)
 if where == "before the journal":
-    opened.journal.open = die
+    opened.journal.open_all = die
 else:
     real = getattr(opened.files, step)
-    def write(*args, **named):
-        done = real(*args, **named) if where == "after the write" else None
+    @contextmanager
+    def stage(*args, **named):
+        if where == "after the write":
+            with real(*args, **named) as staged:
+                yield staged
         die()
-    setattr(opened.files, step, write)
+    setattr(opened.files, step, stage)
 opened.call("local", "undo_file_modification", {"edit_id": int(edit_id)})
 """
 
@@ -988,7 +992,7 @@ opened.call("local", "undo_file_modification", {"edit_id": int(edit_id)})
 @pytest.mark.parametrize(
     ("step", "where"),
     spread(
-        ("replace", "remove", "create"),
+        ("stage", "stage_removal", "stage_new"),
         ("before the journal", "before the write", "after the write"),
         of=2,
     ),
@@ -998,17 +1002,17 @@ def test_killed(tmp_path: Path, step: str, where: str) -> None:
     path = tmp_path / "a.txt"
     room = Room(tmp_path, shared=True)
     with room.opened:
-        if step == "replace":
+        if step == "stage":
             room.write(numbered(3))
             edit = room.edit(2, "new\n")
         else:
             edit = int(room.call("create_new_file", path="a.txt", content="x\n")["edit_id"])
-        if step == "create":
+        if step == "stage_new":
             edit = room.done(edit)
     before = path.read_bytes() if path.exists() else None
     child = [sys.executable, "-c", CHILD, str(tmp_path), where, step, str(edit)]
     assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
-    after = {"replace": numbered(3), "remove": None, "create": b"x\n"}[step]
+    after = {"stage": numbered(3), "stage_removal": None, "stage_new": b"x\n"}[step]
     written = where == "after the write"
     assert (path.read_bytes() if path.exists() else None) == (after if written else before)
     again = Room(tmp_path, shared=True)

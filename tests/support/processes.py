@@ -250,7 +250,7 @@ def stop(opened: OpenWorkspace, facts: Facts) -> None:
     the old one; `exchanged`: when the first of several has its new bytes.
     """
     owner, name = {
-        "recording": (opened.journal, "open"),
+        "recording": (opened.journal, "open_all"),
         "ready": (store_replace, "copy_beside"),
         "exchanged": (_os, "rename_exchange"),
     }[facts["when"]]

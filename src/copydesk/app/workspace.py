@@ -203,9 +203,12 @@ class OpenWorkspace(Closing):
             ttl_ms=config.ttl_seconds * 1000,
         )
         approving = Approving(setting.decisions)
-        writer = Writer(self.files, turns, self.journal, clock, setting.named, approving)
+        writer = Writer(
+            *(self.files, turns, self.journal, self.recovery, clock),
+            *(setting.named, approving),
+        )
         self._opener = NotesOpener(config, self.files, backend.state)
-        self._notes = LazyNotes(setting, home or self._opener.open)
+        self._notes = LazyNotes(setting, writer, home or self._opener.open)
         self.desk = Desk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
         self.looking = FileSearch(self.files)

@@ -22,7 +22,6 @@ from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
 from copydesk.desk.transaction import (
     ATTEMPTS,
-    Committing,
     Job,
     Rewriting,
     Stopped,
@@ -314,13 +313,15 @@ class Transactions:
     """Writes several plans of one workspace at once."""
 
     def __init__(
-        self, setting: Setting, drafting: Drafting, applying: Applying, approving: Approving
+        self,
+        setting: Setting,
+        drafting: Drafting,
+        applying: Applying,
+        writer: Writer,
+        approving: Approving,
     ) -> None:
         self._set, self._drafting, self._applying = setting, drafting, applying
-        self._approving = approving
-        self._committing = Committing(
-            setting.files, setting.journal, setting.recovery, setting.clock
-        )
+        self._writer, self._approving = writer, approving
 
     def apply(self, member: Member, tool: str, hunk_ids: Sequence[str]) -> Transacted | Withheld:
         """Write all plans, on the files as they are now, or none.
@@ -533,7 +534,7 @@ class Transactions:
         for each in rewritings:  # with the texts after them recovery can tell what others did
             self._drafting.remember(each.steps[-1][1].after, each.real)
         group = self._set.ids() + self._set.ids()
-        return group, self._committing.write(group, rewritings)
+        return group, self._writer.write_all(group, rewritings)
 
 
 def _age(plan: Plan) -> Ticket:

@@ -232,7 +232,7 @@ class Batching:
         nothing = Snapshot(b"", encoding)
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
         job = NewFile(member, tool, path, (self._set.clock(), tool), revision=made)
-        written = self._writer.create(job)
+        written = self._writer.write(job)
         done = made.written(written.edit_id, written.digest)
         self._keep(done, real)
         note_whole(self._set.bases, member, real, done.after)

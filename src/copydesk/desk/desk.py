@@ -68,7 +68,9 @@ class Desk:
         self._notes = notes
         self._applying = Applying(setting, self._drafting, writer, notes)
         approving = Approving(setting.decisions)
-        self._transactions = Transactions(setting, self._drafting, self._applying, approving)
+        self._transactions = Transactions(
+            setting, self._drafting, self._applying, writer, approving
+        )
         self.history = History(setting)
         self.foreign = setting.foreign
         self._undoing = Undoing(setting, self._drafting, self.history, writer, notes)
@@ -252,7 +254,7 @@ class Desk:
         diff = unified(nothing, change, str(path), created=True)
         made = WholeRevision(nothing, change, after, diff)
         job = NewFile(member, tool, path, (self._set.clock(), tool), revision=made)
-        written = self._writer.create(job)
+        written = self._writer.write(job)
         real = self._drafting.real(path)
         self._set.bases.keep(after, real)
         note_whole(self._set.bases, member, real, after)

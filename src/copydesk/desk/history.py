@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 
-from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, State, linked
+from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, Kind, State, linked
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.member import Member
@@ -201,12 +201,7 @@ class Undoing:
         if entry.kind == "notes":
             return self._notes.desk.undo(job, entry, job.precondition)
         try:
-            if entry.kind == "remove":
-                written = self._writer.create(job)
-            elif entry.kind == "create":
-                written = self._writer.remove(job)
-            else:
-                written = self._writer.write(job)
+            written = self._writer.write(job)
         except FileNotFound:
             return NotUndone(entry, self._drafting.missing(member, entry.path))
         except Refusal as refusal:
@@ -332,6 +327,9 @@ class Undoing:
         return _Back(base, change, Snapshot(b"", base.encoding), diff, "exact")
 
 
+_BACK: dict[Kind, Kind] = {"create": "remove", "remove": "create"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class _UndoJob(Job["_Back"]):
     """The write that takes an edit back.
@@ -343,6 +341,11 @@ class _UndoJob(Job["_Back"]):
     entry: Entry
     seen: list[Text]
     lines: list[tuple[int, int]]
+
+    @property
+    def kind(self) -> Kind:
+        """The opposite of what was done."""
+        return _BACK.get(self.entry.kind, "edit")
 
     def precondition(self) -> None:
         self.undoing.check_stands(self.member, self.entry)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
 
 from copydesk.desk.approval import Approving
-from copydesk.desk.backends.api import Entry, Journal, State, Version
+from copydesk.desk.backends.api import Entry, Journal, Kind, State, Version
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Revision
@@ -30,10 +30,9 @@ from copydesk.errors import (
     Unsettled,
     check_cancelled,
 )
-from copydesk.store.files import Files
+from copydesk.store.files import Files, StagedWrite
 from copydesk.store.holder import Caller
-from copydesk.store.protocol import Named, NotPutBack, OpenText, Piece, Staged, TargetMoved
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Named, NotPutBack, OpenText, Piece, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -88,6 +87,11 @@ class WriteRequest:
 class Job(WriteRequest, ABC, Generic[R]):
     """A write of one file, and how its content is made; its methods are called under the lock."""
 
+    @property
+    def kind(self) -> Kind:
+        """What is done: an `edit` writes a new file where there is none, if the job can."""
+        return "edit"
+
     def precondition(self) -> None:
         """Raise a refusal where nothing may be written any more; called before anything else."""
 
@@ -109,6 +113,10 @@ class NewFile(Job[R]):
 
     revision: R
 
+    @property
+    def kind(self) -> Kind:
+        return "create"
+
     def revise(self, now: Source) -> R:
         raise FileExists(now.size)
 
@@ -117,61 +125,80 @@ class NewFile(Job[R]):
 
 
 class Writer:
-    """Writes files one at a time each, through the journal."""
+    """Writes files through the journal: one, or several all or none."""
 
     def __init__(
         self,
         files: Files,
         turns: Turns,
         journal: Journal,
+        recovery: Recovery,
         clock: Callable[[], int],
         named: Named,
         approving: Approving,
     ) -> None:
         self._files, self._turns, self._journal = files, turns, journal
-        self._clock, self._named, self._approving = clock, named, approving
+        self._recovery, self._clock = recovery, clock
+        self._named, self._approving = named, approving
 
     def write(self, job: Job[R]) -> Written[R]:
-        """Write the job's revision of the file, or its new file where there is none."""
-        return self._locked(job, "write", "file", self._revise)
+        """Write what the job makes of its file, which is a transaction of one file.
 
-    def create(self, job: Job[R]) -> Written[R]:
-        """Write a file that does not exist; raises FileExists and NotAFile."""
-        return self._locked(job, "create", "directory", self._create)
-
-    def remove(self, job: Job[R]) -> Written[R]:
-        """Remove the file; the job's revision is the one that takes all of it away."""
-        return self._locked(job, "remove", "file", self._remove)
-
-    def _locked(
-        self,
-        job: Job[R],
-        operation: str,
-        what: str,
-        attempt: Callable[[Job[R], RelPath], Written[R]],
-    ) -> Written[R]:
-        """The attempt under the lock of the file, again while other programs write to it."""
+        Raises the refusals of the job and of the gate, and Failed; Unsettled when the file
+        may be half written. A new file raises FileExists and NotAFile.
+        """
         for _ in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
             with self._turns.of(real, job.ticket, job.caller):
                 job.precondition()
                 try:
-                    written = attempt(job, real)
+                    with ExitStack() as held:
+                        written = self._attempt(job, real, held)
                 except TargetMoved:
                     continue
                 with suppress(Refusal):  # it is written, and the journal settles the rest
                     job.committed()
                 return written
-        raise Failed(operation, f"the {what} is changed by another program again and again")
+        what = "directory" if job.kind == "create" else "file"
+        raise Failed(_OPERATIONS[job.kind], f"the {what} is changed by another program each time")
 
-    def _revise(self, job: Job[R], real: RelPath) -> Written[R]:
-        with ExitStack() as held:
+    def write_all(self, group: str, files: Sequence[Rewriting]) -> tuple[Entry, ...]:
+        """Write all files or none, under the locks of all; the entries, as files and steps.
+
+        Raises TargetMoved when another program wrote meanwhile, Stopped when the system
+        refused, with all files as before; Unsettled when it refused the way back too, which
+        is left to recovery.
+        """
+        work = _Transaction(self._files, self._journal, group, files)
+        try:
+            work.run(self._clock())
+        except BaseException as error:
+            work.close_failed()
+            if not isinstance(error, Refusal | TargetMoved | NotPutBack):
+                raise
+            if not (work.left and self._is_written(group, error, files, work)):
+                raise work.stopped(error) from None
+        else:
+            work.close_done()
+        return work.entries
+
+    def _attempt(self, job: Job[R], real: RelPath, held: ExitStack) -> Written[R]:
+        """Once through; raises TargetMoved when another program wrote meanwhile."""
+        opened: OpenText | None = None
+        if job.kind != "create":
             try:
                 opened = self._opened(job, real, held)
             except FileNotFound:
-                return self._create(job, real)
-            return self._replace(job, opened, job.revise(opened.source))
+                if job.kind == "remove":
+                    raise
+        made = job.create() if opened is None else job.revise(opened.source)
+        if opened and job.kind == "edit" and made.base.unchanged_by(made.change):
+            return Written(made, 0, made.base.digest)
+        self._approving.check(job.member, job.plan, real, made, created=opened is None)
+        file = Rewriting(real, opened, ((job, made),), removes=job.kind == "remove")
+        entry = self._write_one(file)
+        return Written(made, entry.edit_id, entry.after)
 
     def _opened(self, job: WriteRequest, real: RelPath, held: ExitStack) -> OpenText:
         """The file that was locked, open; raises TargetMoved when it is another one now."""
@@ -183,7 +210,7 @@ class Writer:
 
     @contextmanager
     def _linked(self, job: WriteRequest, named: OpenText) -> Generator[OpenText]:
-        """A file with several names has a lane of its own besides that of the name."""
+        """A file with several names has a lock of its own besides that of the name."""
         lane = named.stamp
         with (
             self._turns.of_inode((lane.dev, lane.ino), job.ticket, job.caller),
@@ -193,125 +220,61 @@ class Writer:
             _require((opened.stamp.dev, opened.stamp.ino) == (lane.dev, lane.ino))
             yield opened
 
-    def _replace(self, job: WriteRequest, opened: OpenText, made: R) -> Written[R]:
-        if made.base.unchanged_by(made.change):
-            return Written(made, 0, made.base.digest)
-        self._approving.check(job.member, job.plan, opened.real, made, created=False)
-        ids: list[int] = []
-        digests: list[str] = []
-
-        def record(after: Callable[[], str]) -> None:
-            entry = self._entry(job, opened.real, made, "", created=False)
-            if opened.stamp.nlink > 1:  # it may be torn: a group of one is settled by whoever comes
-                entry = replace(entry, group=f"{entry.time_ms} {entry.path}")
-            digests.append(after())  # the last thing that is ready
-            check_cancelled()
-            ids.append(self._journal.open(replace(entry, after=digests[0])))
-
-        def replaced(
-            pieces: Iterable[Piece],
-            before_rename: Callable[[Callable[[], str]], None] | None,
-        ) -> Stamp:
-            return self._files.replace(
-                job.path,
-                opened.stamp,
-                made.base.digest,
-                pieces,
-                before_in_place=lambda old: self._journal.keep_whole(ids[0], old),
-                before_rename=before_rename,
-                expected_real=opened.real,
-                digest=digests[0] if digests else "",
-            )
-
+    def _write_one(self, file: Rewriting) -> Entry:
+        """Write one file; its entry."""
+        work = _Transaction(self._files, self._journal, "", (file,))
         try:
-            if not isinstance(made.base, Snapshot):
-                replaced(kept_and_new(made.change), record)
-            elif made.base.size < sizes.BESIDE or opened.stamp.nlink > 1:
-                record(lambda: made.after.digest)
-                replaced(made.change.pieces(made.base.data), None)
-            else:
-                replaced(made.change.pieces(memoryview(made.base.data)), record)
-        except NotPutBack as left:
-            raise Unsettled("write", str(left), (str(opened.real),)) from None
-        except (Refusal, TargetMoved) as error:
-            if not self._is_written(error, ids, opened.real, digests[-1] if digests else ""):
+            work.run(self._clock())
+        except (Refusal, TargetMoved, NotPutBack) as error:
+            if not work.entries or not self._is_one_written(error, file, work.entries[0]):
                 raise
-        self._journal.close_entry(ids[0], "done")
-        return Written(made, ids[0], digests[0])
+        work.close_done()
+        return work.entries[0]
 
-    def _create(self, job: Job[R], real: RelPath) -> Written[R]:
-        made = job.create()
-        after = whole(made.after)
-        self._approving.check(job.member, job.plan, real, made, created=True)
-        entry = self._entry(job, real, made, after.digest, created=True)
-        check_cancelled()
-        edit_id = self._journal.open(entry)
-        try:
-            self._files.create(job.path, after.data, expected_real=real)
-        except NotPutBack as left:
-            raise Unsettled("create", str(left), (str(real),)) from None
-        except (Refusal, TargetMoved) as error:
-            if not self._is_written(error, [edit_id], real, after.digest):
-                raise
-        self._journal.close_entry(edit_id, "done")
-        return Written(made, edit_id, after.digest)
-
-    def _remove(self, job: Job[R], real: RelPath) -> Written[R]:
-        with ExitStack() as held:
-            opened = self._opened(job, real, held)
-            made = job.revise(opened.source)
-            self._approving.check(job.member, job.plan, real, made, created=False)
-            entry = replace(self._entry(job, real, made, "", created=False), kind="remove")
-            check_cancelled()
-            edit_id = self._journal.open(entry)
-            try:
-                self._files.remove(job.path, opened.stamp, made.base.digest, expected_real=real)
-            except NotPutBack as left:
-                raise Unsettled("remove", str(left), (str(real),)) from None
-            except (Refusal, TargetMoved) as error:
-                if not self._is_written(error, [edit_id], real, ""):
-                    raise
-        self._journal.close_entry(edit_id, "done")
-        return Written(made, edit_id, "")
-
-    def _is_written(self, error: Exception, edit_ids: list[int], real: RelPath, after: str) -> bool:
+    def _is_one_written(self, error: Exception, file: Rewriting, entry: Entry) -> bool:
         """Whether the file is as it was to be, though the system refused something.
 
         A refusal says that nothing was changed, so that is looked up. It is recorded at
         once, while the file is still ours: who comes next could not tell it from a content
         that has changed. Raises Unsettled when it cannot be looked up.
         """
-        if not edit_ids:
-            return False
-        if may_be_written(error) and digest_at(self._files, real, error) == after:
+        if isinstance(error, NotPutBack):
+            raise Unsettled(_OPERATIONS[file.kind], str(error), (str(file.real),)) from None
+        if may_be_written(error) and digest_at(self._files, file.real, error) == entry.after:
             return True
         with suppress(Refusal):  # it is recorded with the next entry then
-            self._journal.close_all(edit_ids, "failed")
+            self._journal.close_all([entry.edit_id], "failed")
         return False
 
-    def _entry(
-        self, job: WriteRequest, real: RelPath, made: Revision, after: str, *, created: bool
-    ) -> Entry:
-        return entry_of(job, real, made, after, self._clock(), created=created)
+    def _is_written(
+        self, group: str, error: Exception, files: Sequence[Rewriting], work: _Transaction
+    ) -> bool:
+        """Have recovery settle what was left; whether all was written after all.
+
+        Raises Unsettled when it cannot bring all files back. Who has lost its locks may
+        find that somebody else has settled the group since, or that the journal has lost
+        the group: it is recorded anew then, for whoever comes next.
+        """
+        stamps = [each.opened.stamp for each in files if each.opened is not None]
+        inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
+        left, done = tuple(str(each.real) for each in work.left), False
+        with suppress(Refusal):  # of the journal
+            known = {entry.edit_id for entry in self._journal.of_group(group)}
+            if known.issuperset(entry.edit_id for entry in work.entries):
+                settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
+                found = self._journal.of_group(group)
+                done = all(entry.state == "done" for entry in found)
+                left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
+            else:
+                work.record_again(known)
+        if left:
+            reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
+            raise Unsettled("write several files", str(reason), tuple(dict.fromkeys(left)))
+        return done
 
 
-def entry_of(
-    job: WriteRequest, real: RelPath, made: Revision, after: str, time_ms: int, *, created: bool
-) -> Entry:
-    """The entry of what is about to be written; `after` is the SHA-256 of the text after."""
-    return Entry(
-        time_ms=time_ms,
-        member=job.member.name,
-        tool=job.tool,
-        path=real,
-        kind="create" if created else "edit",
-        before="" if created else made.base.digest,
-        after=after,
-        inverse=made.change.inverse(made.base.slice),
-        diff=made.diff,
-        hunk_id=job.hunk_id,
-        undoes=job.undoes,
-    )
+_OPERATIONS: dict[Kind, str] = {"edit": "write", "create": "create", "remove": "remove"}
+"""What is said of a write that failed."""
 
 
 def may_be_written(error: BaseException) -> TypeGuard[Failed]:
@@ -346,12 +309,21 @@ Step = tuple[WriteRequest, Revision]
 class Rewriting:
     """What is written to one file: at least one step, each on the text after the one before.
 
-    `opened` is the file as it was read, None for one that is to be created.
+    `opened` is the file as it was read, None for one that is to be created. One that
+    `removes` it takes away what its only step leaves empty.
     """
 
     real: RelPath
     opened: OpenText | None
     steps: tuple[Step, ...]
+    removes: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """What is done to the file."""
+        if self.removes:
+            return "remove"
+        return "create" if self.opened is None else "edit"
 
     @property
     def change(self) -> ChangeSet:
@@ -360,6 +332,14 @@ class Rewriting:
         for _, made in self.steps[1:]:
             change = change.then(made.change)
         return change
+
+    @property
+    def pieces(self) -> Iterable[Piece]:
+        """The new content; of what is not at hand what is kept is left to the store to copy."""
+        base = self.steps[0][1].base
+        if self.in_parts or not isinstance(base, Snapshot):
+            return kept_and_new(self.change)
+        return self.change.pieces(memoryview(base.data))
 
     @property
     def in_parts(self) -> bool:
@@ -380,65 +360,12 @@ class Stopped(Exception):
         self.refusal, self.real = refusal, real
 
 
-class Committing:
-    """Writes groups of files of one workspace."""
+class _Transaction:
+    """The writing of some files: entries, new files beside the old ones, exchange of names.
 
-    def __init__(
-        self, files: Files, journal: Journal, recovery: Recovery, clock: Callable[[], int]
-    ) -> None:
-        self._files, self._journal, self._recovery = files, journal, recovery
-        self._clock = clock
-
-    def write(self, group: str, files: Sequence[Rewriting]) -> tuple[Entry, ...]:
-        """Write all files or none, in the turns of all of them; the entries, as files and steps.
-
-        Raises TargetMoved when another program wrote meanwhile, Stopped when the
-        system refused, with all files as before; Unsettled when it refused the way
-        back too, which is left to recovery.
-        """
-        work = _Work(self._files, self._journal, group, files)
-        try:
-            with ExitStack() as held:  # what is left beside the files goes before they are closed
-                work.run(held, self._clock())
-        except BaseException as error:
-            work.close_failed()
-            if not isinstance(error, Refusal | TargetMoved | NotPutBack):
-                raise
-            if not (work.left and self._is_written(group, error, files, work)):
-                raise work.stopped(error) from None
-        else:
-            work.close_done()
-        return work.entries
-
-    def _is_written(
-        self, group: str, error: Exception, files: Sequence[Rewriting], work: _Work
-    ) -> bool:
-        """Have recovery settle what was left; whether all was written after all.
-
-        Raises Unsettled when it cannot bring all files back. Who has lost its turns may
-        find that somebody else has settled the group since, or that the journal has lost
-        the group: it is recorded anew then, for whoever comes next.
-        """
-        stamps = [each.opened.stamp for each in files if each.opened is not None]
-        inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
-        left, done = tuple(str(each.real) for each in work.left), False
-        with suppress(Refusal):  # of the journal
-            known = {entry.edit_id for entry in self._journal.of_group(group)}
-            if known.issuperset(entry.edit_id for entry in work.entries):
-                settled = self._recovery.settle_in_turn(group, self._clock(), inodes)
-                found = self._journal.of_group(group)
-                done = all(entry.state == "done" for entry in found)
-                left = tuple(str(s.entry.path) for s in settled if s.state in ("open", "unsure"))
-            else:
-                work.record_again(known)
-        if left:
-            reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
-            raise Unsettled("write several files", str(reason), tuple(dict.fromkeys(left)))
-        return done
-
-
-class _Work:
-    """The writing of one group. `left` are the files that could not be put back."""
+    `left` are the files that could not be put back. A transaction without a `group` is of one
+    file, whose digest alone tells what became of it.
+    """
 
     def __init__(
         self, files: Files, journal: Journal, group: str, rewritings: Sequence[Rewriting]
@@ -448,34 +375,37 @@ class _Work:
         self._order = sorted(rewritings, key=lambda each: not each.in_place)
         self._wanted = rewritings
         self._entries: dict[RelPath, list[Entry]] = {}
-        self._ready: dict[RelPath, Staged] = {}
+        self._ready: dict[RelPath, StagedWrite] = {}
         self._committed: list[Rewriting] = []
         self._at: Rewriting | None = None
         self.left: list[Rewriting] = []
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries with their ids, as files and steps were given."""
-        return tuple(entry for each in self._wanted for entry in self._entries[each.real])
+        """All entries with their ids, as files and steps were given; none before they are made."""
+        entries = self._entries
+        return tuple(entry for each in self._wanted for entry in entries.get(each.real, ()))
 
-    def run(self, held: ExitStack, now_ms: int) -> None:
+    def run(self, now_ms: int) -> None:
         """Write all; when it raises, all is put back but what is `left`."""
-        for each in self._order:
-            if each.in_parts:
-                self._stage(each, held)
-        self._at = None
-        self._open(now_ms)
-        try:
+        with ExitStack() as held:  # what is left beside the files goes before they are closed
             for each in self._order:
-                if not each.in_parts:
+                if self._is_digested(each):
                     self._stage(each, held)
-            for each in self._order:
-                self._at = each
-                self._ready[each.real].commit()
-                self._committed.append(each)
-        except BaseException as error:
-            self._take_back(known=self._is_not_written(error))
-            raise
+            self._at = None
+            self._open(now_ms)
+            try:
+                for each in self._order:
+                    if each.real not in self._ready:
+                        self._stage(each, held)
+                for each in self._order:
+                    self._at = each
+                    self._ready[each.real].commit()
+                    self._committed.append(each)
+            except BaseException as error:
+                if self._group:
+                    self._take_back(known=self._is_not_written(error))
+                raise
 
     def close_done(self) -> None:
         """Record that all was written; where that is refused recovery finds it out too."""
@@ -503,29 +433,38 @@ class _Work:
         refusal = error if isinstance(error, Refusal) else Failed("write", str(error))
         return Stopped(refusal, self._at.real if self._at else None)
 
+    def _is_digested(self, each: Rewriting) -> bool:
+        """Whether the digest after is made while the new file is, before there is an entry."""
+        if self._group or each.kind != "edit" or each.in_place:
+            return each.in_parts
+        return each.in_parts or each.steps[0][1].base.size >= sizes.BESIDE
+
     def _stage(self, each: Rewriting, held: ExitStack) -> None:
         self._at = each
-        first, last = each.steps[0][1], each.steps[-1][1]
+        (request, first), last = each.steps[0], each.steps[-1][1]
+        path = each.real if self._group else request.path
+        base, real = first.base, each.real
         if each.opened is None:
-            staged = self._files.stage_new(
-                each.real, whole(last.after).data, expected_real=each.real
-            )
+            staged = self._files.stage_new(path, whole(last.after).data, expected_real=real)
+        elif each.removes:
+            stamp = each.opened.stamp
+            staged = self._files.stage_removal(path, stamp, base.digest, expected_real=real)
         else:
-            base = first.base
-            pieces = each.change.pieces(base.data) if isinstance(base, Snapshot) else None
+            digested = self._is_digested(each)
             staged = self._files.stage(
-                each.real,
+                path,
                 each.opened.stamp,
                 base.digest,
-                kept_and_new(each.change) if each.in_parts or pieces is None else pieces,
+                each.pieces,
                 before_in_place=lambda old: self._journal.keep_whole(
-                    self._entries[each.real][0].edit_id, old
+                    self._entries[real][0].edit_id, old
                 ),
-                digested=each.in_parts,
-                expected_real=each.real,
-                digest="" if each.in_parts else last.after.digest,
+                digested=digested,
+                expected_real=real,
+                digest="" if digested else last.after.digest,
+                revocable=bool(self._group),
             )
-        self._ready[each.real] = held.enter_context(staged)
+        self._ready[real] = held.enter_context(staged)
 
     def _open(self, now_ms: int) -> None:
         """Record all that is about to be written; the order tells recovery what came first."""
@@ -541,10 +480,28 @@ class _Work:
 
     def _entry(self, each: Rewriting, index: int, now_ms: int) -> Entry:
         job, made = each.steps[index]
-        after = self._ready[each.real].digest if each.in_parts else made.after.digest
-        created = each.opened is None and index == 0
-        entry = entry_of(job, each.real, made, after, now_ms, created=created)
-        return replace(entry, group=self._group)
+        kind = each.kind if index == 0 else "edit"
+        after = ""
+        if not each.removes:
+            ready = self._ready.get(each.real)
+            after = ready.digest if ready is not None else made.after.digest
+        group = self._group
+        if each.in_place and not group:  # it may be torn: whoever comes next recovers a group
+            group = f"{now_ms} {each.real}"
+        return Entry(
+            time_ms=now_ms,
+            member=job.member.name,
+            tool=job.tool,
+            path=each.real,
+            kind=kind,
+            before="" if kind == "create" else made.base.digest,
+            after=after,
+            inverse=made.change.inverse(made.base.slice),
+            diff=made.diff,
+            hunk_id=job.hunk_id,
+            undoes=job.undoes,
+            group=group,
+        )
 
     def _is_not_written(self, error: BaseException) -> bool:
         """Whether the file at hand is surely without what was to be written to it."""
@@ -569,5 +526,8 @@ class _Work:
     def _close(self, rewritings: Sequence[Rewriting], state: State) -> None:
         entries = self._entries
         ids = [one.edit_id for each in rewritings for one in entries.get(each.real, ())]
+        if not self._group:
+            self._journal.close_entry(ids[0], state)
+            return
         with suppress(Refusal):
             self._journal.close_all(ids, state)

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Protocol
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile, Refusal
 from copydesk.store import _os
@@ -35,13 +36,18 @@ from copydesk.store.protocol import (
     OpenFile,
     OpenText,
     Piece,
-    Staged,
     TargetMoved,
     Window,
 )
-from copydesk.store.refused import failed, kind_of
-from copydesk.store.replace import Hooks, refuse_existing, remove, staged_in_place, staged_new
-from copydesk.store.replace import staged_replacement as staged
+from copydesk.store.refused import failed, kind_of, refusing
+from copydesk.store.replace import (
+    Hooks,
+    Removal,
+    refuse_existing,
+    staged_in_place,
+    staged_new,
+    staged_replacement,
+)
 from copydesk.store.source_large import LargeFile, Surveyed, from_line, last_lines
 from copydesk.store.staging import (
     discard,
@@ -62,46 +68,67 @@ MOST_NEW_PARENTS = 100
 """So many directories are made for one new file; each is flushed to the disk."""
 
 
-class _Ready:
-    """A staged write whose OSError is a refusal; it keeps the parents that were made for it."""
+class Way(Protocol):
+    """How a staged write is done: by another file in its place, in place, a new one, none."""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
+        ...
+
+    def commit(self) -> Stamp:
+        """Do it; raises TargetMoved, FileExists, NotAFile, OSError, NotPutBack."""
+        ...
+
+    def put_back(self, sha256: str) -> None:
+        """Take the commit back; raises TargetMoved, OSError, NotPutBack."""
+        ...
+
+
+class StagedWrite:
+    """A write of the file at `real` that is ready; nothing is changed until `commit`.
+
+    It keeps the parents that were made for it.
+    """
 
     def __init__(
         self,
         operation: str,
-        inner: Staged,
-        may_return: Callable[[], None],
+        way: Way,
+        real: RelPath,
+        hooks: Hooks,
         parents: MadeParents | None = None,
     ) -> None:
-        self._operation, self._inner, self._parents = operation, inner, parents
-        self._may_return = may_return
+        self._operation, self._way, self._hooks = operation, way, hooks
+        self.real, self._parents = real, parents
 
     @property
     def digest(self) -> str:
-        with _refusing(self._operation):
-            return self._inner.digest
+        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
+        with refusing(self._operation):
+            return self._way.digest
 
     def commit(self) -> Stamp:
-        with _refusing(self._operation):
-            stamp = self._inner.commit()
+        """Write it; the new stamp.
+
+        Raises TargetMoved, FileExists, NotAFile, Failed, with the target as it was; NotPutBack.
+        """
+        with refusing(self._operation):
+            stamp = self._way.commit()
         if self._parents is not None:
             self._parents.keep()
         return stamp
 
     def put_back(self, sha256: str) -> None:
-        self._may_return()
-        with _refusing("put back"):
-            self._inner.put_back(sha256)
+        """Take the commit back, if what was written, of this digest, still stands there.
+
+        TargetMoved when it does not; Failed; NotPutBack.
+        """
+        self._hooks.may_return()
+        with refusing("put back"):
+            self._way.put_back(sha256)
         if self._parents is not None:
             self._parents.let_go()
-
-
-@contextmanager
-def _refusing(operation: str) -> Generator[None]:
-    """What the operating system refuses within is a refusal."""
-    try:
-        yield
-    except OSError as refused:
-        raise failed(operation, refused) from refused
 
 
 def _require_real(place: Place, expected: RelPath | None) -> None:
@@ -321,10 +348,7 @@ class Files(Closing):
             size = stamp.size
             yield OpenFile(real, stamp, fd)
         finally:
-            if size < sizes.BESIDE:
-                _os.close_quietly(fd)
-            else:
-                close_soon(fd)
+            _close(fd, size)
 
     def content(self, path: RelPath) -> OpenContent:
         """The bytes of a file of any size, to be read later; whoever asks closes it."""
@@ -420,7 +444,7 @@ class Files(Closing):
         expected_real: RelPath | None = None,
         digest: str = "",
         revocable: bool = True,
-    ) -> Generator[Staged]:
+    ) -> Generator[StagedWrite]:
         """The same as `replace`, ready and not yet done; what was not committed is gone after.
 
         `before_in_place` is called by `commit`. `digested`: with the digest of the new content.
@@ -428,11 +452,11 @@ class Files(Closing):
         durability = self._durability
         is_alone = expected.nlink == 1
         with (
-            _refusing("write"),
-            self._target(path, expected_real, held=is_alone) as (place, old_fd),
+            refusing("write"),
+            self._target(path, expected_real, expected.size, held=is_alone) as (place, old_fd),
         ):
             if is_alone:
-                made = staged(
+                made = staged_replacement(
                     place,
                     old_fd,
                     expected,
@@ -446,7 +470,7 @@ class Files(Closing):
                     states=self._states_of(expected, expected_sha256),
                 )
                 with made as replacement:
-                    yield _Ready("write", replacement, self._hooks.may_return)
+                    yield StagedWrite("write", replacement, place.real, self._hooks)
                 return
             in_place = staged_in_place(
                 place,
@@ -457,7 +481,7 @@ class Files(Closing):
                 durability=durability,
             )
             with in_place as overwriting:
-                yield _Ready("write", overwriting, self._hooks.may_return)
+                yield StagedWrite("write", overwriting, place.real, self._hooks)
 
     def create(
         self,
@@ -473,37 +497,38 @@ class Files(Closing):
         the name (a dangling symlink too) and for a parent that is a file;
         FileNotFound for a missing parent unless `make_parents`.
         """
-        with _refusing("create"), self._new(path, expected_real) as place:
-            if not make_parents:
-                place.require_parent()
-            with MadeParents(place, flush=self._durability == "full") as parents:
-                new = staged_new(place, data, durability=self._durability, hooks=self._hooks)
-                with new as creation:
-                    stamp = creation.commit()
-                parents.keep()
-            return place.real, stamp
+        with self.stage_new(
+            path, data, make_parents=make_parents, expected_real=expected_real
+        ) as staged:
+            return staged.real, staged.commit()
 
     def check_new(self, path: RelPath) -> None:
         """Raise what `create` would for what stands there now; nothing is made."""
-        with _refusing("create"), self._new(path, None) as place:
+        with refusing("create"), self._new(path, None) as place:
             place.require_way()
 
     @contextmanager
     def stage_new(
-        self, path: RelPath, data: bytes, *, expected_real: RelPath | None = None
-    ) -> Generator[Staged]:
+        self,
+        path: RelPath,
+        data: bytes,
+        *,
+        make_parents: bool = True,
+        expected_real: RelPath | None = None,
+    ) -> Generator[StagedWrite]:
         """The same as `create`, ready and not yet done; what was not committed is gone after.
 
         The missing parents are there meanwhile.
         """
-        flush = self._durability == "full"
-        with (
-            _refusing("create"),
-            self._new(path, expected_real) as place,
-            MadeParents(place, flush=flush) as parents,
-            staged_new(place, data, durability=self._durability, hooks=self._hooks) as creation,
-        ):
-            yield _Ready("create", creation, self._hooks.may_return, parents)
+        durability, hooks = self._durability, self._hooks
+        with refusing("create"), self._new(path, expected_real) as place:
+            if not make_parents:
+                place.require_parent()
+            with (
+                MadeParents(place, flush=durability == "full") as parents,
+                staged_new(place, data, durability=durability, hooks=hooks) as creation,
+            ):
+                yield StagedWrite("create", creation, place.real, self._hooks, parents)
 
     def remove(
         self,
@@ -514,18 +539,29 @@ class Files(Closing):
         expected_real: RelPath | None = None,
     ) -> None:
         """Remove a file that is still what was read; else TargetMoved."""
+        with self.stage_removal(path, expected, expected_sha256, expected_real=expected_real) as s:
+            s.commit()
+
+    @contextmanager
+    def stage_removal(
+        self,
+        path: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+    ) -> Generator[StagedWrite]:
+        """The same as `remove`, ready and not yet done."""
         with (
-            _refusing("remove"),
-            self._target(path, expected_real) as (place, old_fd),
+            refusing("remove"),
+            self._target(path, expected_real, expected.size) as (place, old_fd),
         ):
-            remove(
-                place,
-                old_fd,
-                expected,
-                expected_sha256,
+            removal = Removal(
+                *(place, old_fd, expected, expected_sha256),
                 durability=self._durability,
                 hooks=self._hooks,
             )
+            yield StagedWrite("remove", removal, place.real, self._hooks)
 
     def sweep(
         self, path: RelPath, before_ns: int, known: Mapping[RelPath, Collection[str]]
@@ -537,7 +573,7 @@ class Files(Closing):
         recorded first, as another program's. Those that cannot be recorded stay; given too.
         """
         removed, kept = 0, list[RelPath]()
-        with _refusing("sweep"), self._root.open_dir(path) as place:
+        with refusing("sweep"), self._root.open_dir(path) as place:
             here = [name.encode() for name in {p.name for p in known if p.parent == place.real}]
             for name in stale_temps(place.dir_fd, before_ns):
                 of = (n for n in (*here, *names(place.dir_fd)) if is_temp_of(name, n))
@@ -570,7 +606,7 @@ class Files(Closing):
         Nobody may be writing it. `known` are the digests in hex of what copydesk has
         recorded; any other content is recorded first, as another program's.
         """
-        with _refusing("sweep"), self._root.place(path, follow=False) as place:
+        with refusing("sweep"), self._root.place(path, follow=False) as place:
             if place.missing or place.blocked or not place.name:
                 return 0
             left = temps_of(place.dir_fd, place.name)
@@ -637,9 +673,12 @@ class Files(Closing):
 
     @contextmanager
     def _target(
-        self, path: RelPath, expected_real: RelPath | None, *, held: bool = True
+        self, path: RelPath, expected_real: RelPath | None, size: int, *, held: bool = True
     ) -> Generator[tuple[Place, int]]:
-        """The place of a file and the file, open for reading; -1 unless it is to be `held` open."""
+        """The place of a file of this size and the file, open for reading.
+
+        -1 unless it is to be `held` open.
+        """
         place, fd = self._root.open_target(path)
         try:
             if not held:  # a lease is given to who alone has the file open
@@ -649,7 +688,7 @@ class Files(Closing):
             yield place, fd
         finally:
             if fd >= 0:
-                close_soon(fd)
+                _close(fd, size)
             place.close()
 
     @contextmanager
@@ -672,6 +711,14 @@ class Files(Closing):
         most = _os.name_bytes(place.dir_fd)
         if any(len(name) > most for name in (*place.missing, place.name)):
             raise InvalidPath(f"a name has more than {most} bytes")
+
+
+def _close(fd: int, size: int) -> None:
+    """Close a file, in a thread where its last handle may free many blocks."""
+    if size < sizes.BESIDE:
+        _os.close_quietly(fd)
+    else:
+        close_soon(fd)
 
 
 def _stamp_of_open(fd: int) -> Stamp:

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from threading import Lock, local
 from typing import Any
 from weakref import WeakSet
@@ -343,6 +344,7 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+@lru_cache
 def _name(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:24]
 

@@ -97,29 +97,6 @@ class Kept:
 Piece = bytes | memoryview | Kept
 
 
-class Staged(Protocol):
-    """A write that is ready beside its target; nothing is changed until `commit`."""
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
-        ...
-
-    def commit(self) -> Stamp:
-        """Write it; the new stamp.
-
-        Raises TargetMoved, FileExists, NotAFile, Failed, with the target as it was; NotPutBack.
-        """
-        ...
-
-    def put_back(self, sha256: str) -> None:
-        """Take the commit back, if what was written, of this digest, still stands there.
-
-        TargetMoved when it does not; Failed; NotPutBack.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """Whole lines of a file, from a place on, and what the pass over the file told.

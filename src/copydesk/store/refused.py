@@ -23,6 +23,15 @@ def failed(operation: str, refused: OSError) -> Failed:
 
 
 @contextmanager
+def refusing(operation: str) -> Generator[None]:
+    """What the operating system refuses within is a refusal."""
+    try:
+        yield
+    except OSError as refused:
+        raise failed(operation, refused) from refused
+
+
+@contextmanager
 def putting_back(may_return: Callable[[], None] = lambda: None) -> Generator[None]:
     """The way back of a write that failed: what is refused within is NotPutBack.
 

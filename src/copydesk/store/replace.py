@@ -45,13 +45,11 @@ from copydesk.store.refused import kind_of, putting_back
 from copydesk.store.staging import (
     DirFlush,
     FileFlush,
-    copy_attributes,
+    NewFile,
+    copy_beside,
     discard,
-    finished,
     move_away,
-    name_temp,
     open_temp,
-    open_unnamed_temp,
 )
 from copydesk.store.stamp import Stamp
 
@@ -116,7 +114,9 @@ def staged_replacement(
             pieces = tuple(pieces)
             beside = held.enter_context(DigestOfPieces(pieces, old_fd, states))
         own_flush = file_flush if digested and not revocable else None
-        made = copy_beside(place, old_fd, old, pieces, durability=durability, flush=own_flush)
+        made = copy_beside(
+            place.dir_fd, place.name, old_fd, old, pieces, durability=durability, flush=own_flush
+        )
         told = (lambda: digest) if beside is None else beside.result
         ready = Replacement(
             place, old_fd, expected, expected_sha256, flush, file_flush, made, told, hooks
@@ -126,33 +126,6 @@ def staged_replacement(
         finally:
             file_flush.close()
             ready.leave()
-
-
-@dataclass(slots=True)
-class NewFile:
-    """A finished new file beside its target; it may have no name yet, and `fd` then."""
-
-    name: bytes
-    fd: int
-    stat: os.stat_result
-
-    def named(self, place: Place) -> bytes:
-        """Its name from now on; raises OSError."""
-        if self.fd >= 0:
-            if not self.name:
-                self.name = name_temp(self.fd, place.dir_fd, place.name)
-            fd, self.fd = self.fd, -1
-            _os.close(fd)
-        self.name = finished(place.dir_fd, self.name, place.name)
-        return self.name
-
-    def gone(self, place: Place) -> None:
-        """Remove it; never raises OSError."""
-        fd, self.fd, name, self.name = self.fd, -1, self.name, b""
-        if fd >= 0:
-            _os.close_quietly(fd)
-        if name:
-            discard(place.dir_fd, name)
 
 
 @dataclass
@@ -186,7 +159,7 @@ class Replacement:
         """
         place = self._place
         self._file_flush.wait()
-        temp = self._made.named(place)
+        temp = self._made.named(place.dir_fd, place.name)
         if not self._exchange():
             self._hooks.may_write()
             check_target(place, self._old_fd, self._expected, self._expected_sha256)
@@ -225,7 +198,7 @@ class Replacement:
                 self._written = False
                 break
         if not self._written:
-            self._made.gone(self._place)
+            self._made.gone(self._place.dir_fd)
 
     def _exchange(self) -> bool:
         """Let the two files change names; False where the system cannot do that.
@@ -348,8 +321,10 @@ class Replacement:
             if not self._has_old():
                 old = _os.fstat(self._old_fd)
                 whole = [Kept(0, old.st_size)]
-                self._made = copy_beside(place, self._old_fd, old, whole, durability="fast")
-            temp = self._made.named(place)
+                self._made = copy_beside(
+                    place.dir_fd, place.name, self._old_fd, old, whole, durability="fast"
+                )
+            temp = self._made.named(place.dir_fd, place.name)
             exchanged = self._exchanged()
             if not exchanged:
                 _os.rename(place.dir_fd, temp, place.name)
@@ -381,34 +356,6 @@ class Replacement:
         is_open = _os.is_written_by_others(self._old_fd)
         if late is not None and (is_open is not False or self._expected.size <= _LATE_BYTES):
             late.take(_os.duplicate(self._old_fd), self._place.real, self._old)
-
-
-def copy_beside(
-    place: Place,
-    old_fd: int,
-    old: os.stat_result,
-    pieces: Iterable[Piece],
-    *,
-    durability: Durability,
-    flush: FileFlush | None = None,
-) -> NewFile:
-    """A finished new file with the pieces and the old file's attributes, without a name if it can.
-
-    When it is to be durable, `flush` brings it to the disk, where one is given.
-    Raises OSError with nothing left behind.
-    """
-    fd, name = open_unnamed_temp(place.dir_fd, 0o600, place.name)
-    with ExitStack() as failing:
-        failing.callback(NewFile(name, fd, old).gone, place)
-        write_pieces(fd, pieces, old_fd, start=durability == "full")
-        ours = _os.fstat(fd)
-        copy_attributes(old_fd, old, fd, ours)
-        if durability == "full" and flush is not None:
-            flush.take(fd)
-        elif durability == "full":
-            _os.sync(fd)
-        failing.pop_all()
-    return NewFile(name, fd, ours)
 
 
 def check_target(place: Place, old_fd: int, expected: Stamp, expected_sha256: str) -> None:
@@ -676,31 +623,51 @@ class Creation:
         self._ours = _filled(self._place, fd, self._place.name, self._data, self._durability)
 
 
-def remove(
-    place: Place,
-    old_fd: int,
-    expected: Stamp,
-    expected_sha256: str,
-    *,
-    durability: Durability,
-    hooks: Hooks,
-) -> None:
-    """Remove the name of the file open as `old_fd`; raises TargetMoved, OSError, NotPutBack."""
-    old = _os.fstat(old_fd)
-    if not expected.stands_in(old):
-        raise TargetMoved()
-    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
-        hooks.may_write()
-        check_target(place, old_fd, expected, expected_sha256)
-        if not taken_away(place, Known.as_read(expected, expected_sha256), hooks):
+class Removal:
+    """The removal of the name of the file that is open as `old_fd`."""
+
+    digest = ""
+
+    def __init__(
+        self,
+        place: Place,
+        old_fd: int,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        durability: Durability,
+        hooks: Hooks,
+    ) -> None:
+        self._place, self._old_fd, self._expected = place, old_fd, expected
+        self._expected_sha256, self._durability = expected_sha256, durability
+        self._hooks = hooks
+
+    def commit(self) -> Stamp:
+        """Remove it; the stamp that it had. Raises TargetMoved, OSError, NotPutBack."""
+        place, expected, sha256 = self._place, self._expected, self._expected_sha256
+        if not expected.stands_in(_os.fstat(self._old_fd)):
             raise TargetMoved()
-        try:
-            flush.now(b".")
-        except OSError:
-            with putting_back():
-                made = copy_beside(place, old_fd, old, [Kept(0, old.st_size)], durability="fast")
-                _give_name(place, made.named(place))
-            raise
+        with DirFlush(place.dir_fd, wanted=self._durability == "full") as flush:
+            self._hooks.may_write()
+            check_target(place, self._old_fd, expected, sha256)
+            if not taken_away(place, Known.as_read(expected, sha256), self._hooks):
+                raise TargetMoved()
+            try:
+                flush.now(b".")
+            except OSError:
+                with putting_back():
+                    self.put_back("")
+                raise
+        return expected
+
+    def put_back(self, sha256: str) -> None:
+        """Make it again from the open file, unless something has its name; raises OSError."""
+        old = _os.fstat(self._old_fd)
+        whole = [Kept(0, old.st_size)]
+        made = copy_beside(
+            self._place.dir_fd, self._place.name, self._old_fd, old, whole, durability="fast"
+        )
+        _give_name(self._place, made.named(self._place.dir_fd, self._place.name))
 
 
 def taken_away(place: Place, known: Known, hooks: Hooks) -> bool:

@@ -13,14 +13,16 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVarTuple
 
 from copydesk.store import _os
-from copydesk.store.contents import Closing, in_thread
+from copydesk.store.contents import Closing, in_thread, write_pieces
+from copydesk.store.protocol import Durability, Piece
 
 _NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}(-new)?\.tmp")
 _NEW = b"-new.tmp"
@@ -289,3 +291,59 @@ def _sync_if_possible(fd: int) -> None:
     except OSError as refused:
         if refused.errno not in (errno.EINVAL, errno.ENOTSUP):  # some systems flush no directory
             raise
+
+
+@dataclass(slots=True)
+class NewFile:
+    """A finished new file beside its target; it may have no name yet, and `fd` then."""
+
+    name: bytes
+    fd: int
+    stat: os.stat_result
+
+    def named(self, dir_fd: int, target: bytes) -> bytes:
+        """Its name from now on; raises OSError."""
+        if self.fd >= 0:
+            if not self.name:
+                self.name = name_temp(self.fd, dir_fd, target)
+            fd, self.fd = self.fd, -1
+            _os.close(fd)
+        self.name = finished(dir_fd, self.name, target)
+        return self.name
+
+    def gone(self, dir_fd: int) -> None:
+        """Remove it; never raises OSError."""
+        fd, self.fd, name, self.name = self.fd, -1, self.name, b""
+        if fd >= 0:
+            _os.close_quietly(fd)
+        if name:
+            discard(dir_fd, name)
+
+
+def copy_beside(
+    dir_fd: int,
+    target: bytes,
+    old_fd: int,
+    old: os.stat_result,
+    pieces: Iterable[Piece],
+    *,
+    durability: Durability,
+    flush: FileFlush | None = None,
+) -> NewFile:
+    """A finished new file with the pieces and the old file's attributes, without a name if it can.
+
+    When it is to be durable, `flush` brings it to the disk, where one is given.
+    Raises OSError with nothing left behind.
+    """
+    fd, name = open_unnamed_temp(dir_fd, 0o600, target)
+    with ExitStack() as failing:
+        failing.callback(NewFile(name, fd, old).gone, dir_fd)
+        write_pieces(fd, pieces, old_fd, start=durability == "full")
+        ours = _os.fstat(fd)
+        copy_attributes(old_fd, old, fd, ours)
+        if durability == "full" and flush is not None:
+            flush.take(fd)
+        elif durability == "full":
+            _os.sync(fd)
+        failing.pop_all()
+    return NewFile(name, fd, ours)

@@ -35,6 +35,9 @@ Loss = Literal["deleted", "replaced", "emptied"]
 _LOG_BYTES = 1 << 20
 """A larger log is cut when all of it is in the file."""
 
+_OPENINGS = 2
+"""So often is opened once more what somebody deletes at that moment."""
+
 _OPERATION = "use the state folder"
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
 _DAMAGED_WORDS = ("no such table", "no such column", "'utf-8' codec can't decode")
@@ -222,7 +225,7 @@ class Database:
                 connection.execute("BEGIN IMMEDIATE")
                 self._used.file = self._count
                 yield connection
-                if not self._is_in_place():  # the log would be of a file that nobody opens
+                if self._file and self._file.identity() != self._identity:
                     raise StateFailed(_OPERATION, _MOVED, self.path)
                 connection.execute("COMMIT")
             except BaseException:
@@ -346,6 +349,9 @@ class Database:
         if self._connection is not None and (self._inside or self._is_in_place()):
             return self._connection
         with self.locked():
+            for _ in range(_OPENINGS):
+                with suppress(apsw.IOError, apsw.CantOpenError):  # its folder has just gone
+                    return self._opened()
             return self._opened()
 
     def _opened(self) -> Connection:

@@ -226,6 +226,9 @@ CREATE TABLE IF NOT EXISTS shown (
 # The content stands apart: an update writes its whole row again.
 
 _DIGEST = re.compile(f"[0-9a-f]{{{VERSION_LENGTH},64}}")
+_SMALL = 1 << 16
+"""Bytes; a text of no more is compressed before it is known whether it is kept already."""
+
 _LATELY = 8
 """A text among the last so many is not noted as used again."""
 
@@ -258,7 +261,8 @@ class SqliteSnapshots:
         A full disk only means that it is not remembered.
         """
         if base.size <= self._largest:
-            self._keep(base.digest, at, lambda: zlib.compress(base.data, 1))
+            small = zlib.compress(base.data, 1) if base.size <= _SMALL else None
+            self._keep(base.digest, at, lambda: zlib.compress(base.data, 1), small)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text from its file, and where it was seen."""
@@ -331,32 +335,45 @@ class SqliteSnapshots:
         """Close the file."""
         self._db.close()
 
-    def _keep(self, digest: str, at: RelPath, packed: Callable[[], bytes | None]) -> None:
+    def _keep(
+        self,
+        digest: str,
+        at: RelPath,
+        packed: Callable[[], bytes | None],
+        content: bytes | None = None,
+    ) -> None:
+        """Keep `content`, or what `packed` gives where the text is not known yet."""
         whole, path = bytes.fromhex(digest), _key(at)
         try:
-            with self._db.reading() as db:
-                known = db.execute(
-                    f"SELECT t.id, t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
-                    " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
-                    (path, whole),
-                ).fetchone()
-                if known is not None and known[1] and known[2] is not None:
-                    return
-            content = packed() if known is None else None
-            if known is None and content is None:
+            if self._is_kept(whole, path, content):
                 return
-            with self._db.writing() as db:
-                if content is not None:
-                    _insert(db, whole, content)
-                id_ = _touch(db, whole)
-                if id_ is not None:  # another process may have dropped it meanwhile
-                    self._note(db, id_, path)
-                if content is not None:
-                    self._evict(db)
+            content = packed()  # while nobody waits for the file
             if content is not None:
-                self._cut()
+                self._is_kept(whole, path, content)
         except Failed as failure:
             self._recover(failure)
+
+    def _is_kept(self, whole: bytes, path: bytes, content: bytes | None) -> bool:
+        """Note where the text was seen; False when it is not known, and there is no content."""
+        with self._db.writing() as db:
+            known = db.execute(
+                f"SELECT t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
+                " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
+                (path, whole),
+            ).fetchone()
+            if known is not None and known[0] and known[1] is not None:
+                return True
+            if known is None:
+                if content is None:
+                    return False
+                _insert(db, whole, content)
+            id_ = _touch(db, whole)
+            if id_ is not None:
+                self._note(db, id_, path)
+            if known is None:
+                self._evict(db)
+                self._cut(db)
+        return True
 
     def _found(
         self, db: Connection, digest: str, at: RelPath | None
@@ -410,12 +427,11 @@ class SqliteSnapshots:
                 break
         _drop(db, gone)
 
-    def _cut(self) -> None:
+    def _cut(self, db: Connection) -> None:
         """Give back the pages that are beyond the bound; none of them is in use."""
-        with self._db.reading() as db:
-            unused = _pragma(db, "page_count") - self._most_pages(db)
-            if unused > 0:
-                db.execute(f"PRAGMA incremental_vacuum({unused})").fetchall()  # a row for each
+        unused = _pragma(db, "page_count") - self._most_pages(db)
+        if unused > 0:
+            db.execute(f"PRAGMA incremental_vacuum({unused})").fetchall()  # a row for each
 
     def _recover(self, failure: Failed) -> None:
         """Begin a new file when this one is damaged; else the next text is tried again."""

@@ -12,7 +12,7 @@ from copydesk.desk.context import Setting
 from copydesk.desk.member import Member, Operation
 from copydesk.desk.notes.notebook_access import Notes
 from copydesk.desk.outcome import WholeRevision
-from copydesk.desk.transaction import ATTEMPTS, Committing, Rewriting, Stopped, WriteRequest
+from copydesk.desk.transaction import ATTEMPTS, Rewriting, Stopped, Writer, WriteRequest
 from copydesk.edit.notes.draft import (
     BlockDraft,
     DocumentText,
@@ -235,12 +235,9 @@ def _nothing() -> None:
 class NotesWriting:
     """Writes the notes of one workspace."""
 
-    def __init__(self, setting: Setting, notes: Notes) -> None:
-        self._set, self._notes = setting, notes
+    def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
+        self._set, self._writer, self._notes = setting, writer, notes
         self._approving = Approving(setting.decisions)
-        self._committing = Committing(
-            setting.files, setting.journal, setting.recovery, setting.clock
-        )
 
     def write(
         self,
@@ -323,7 +320,7 @@ class NotesWriting:
             if isinstance(after, Snapshot):
                 self._set.bases.keep(after, each.real)
         try:
-            entries = self._committing.write(self._set.ids() + self._set.ids(), rewritings)
+            entries = self._writer.write_all(self._set.ids() + self._set.ids(), rewritings)
         except Stopped as stopped:
             raise stopped.refusal from None
         edit_ids = tuple(entry.edit_id for entry in entries)

@@ -18,7 +18,7 @@ from copydesk.desk.notes.block_edits import (
 )
 from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.transaction import WriteRequest
+from copydesk.desk.transaction import Writer, WriteRequest
 from copydesk.edit.notes.draft import BlockDraft, DocumentText, digest_of_texts, joined, rewritten
 from copydesk.edit.notes.plan import as_item
 from copydesk.edit.notes.slices import select
@@ -133,11 +133,11 @@ Location = Literal["siblings", "children", "parent"]
 class NotesDesk:
     """The notes of one workspace. Safe to use from many threads."""
 
-    def __init__(self, setting: Setting, notes: Notes) -> None:
+    def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
         self._set, self._notes = setting, notes
         self.reading = NoteReader(notes)
         self._planning = Planning(notes)
-        self._writing = NotesWriting(setting, notes)
+        self._writing = NotesWriting(setting, writer, notes)
 
     def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
         """What a block diff would change; nothing is written.

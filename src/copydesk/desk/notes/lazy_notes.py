@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from copydesk.desk.context import Setting
 from copydesk.desk.member import Permission
+from copydesk.desk.transaction import Writer
 
 if TYPE_CHECKING:
     from copydesk.desk.notes.desk import NotesDesk
@@ -20,8 +21,10 @@ class LazyNotes:
     `open_home` opens the store that members of a permission see.
     """
 
-    def __init__(self, setting: Setting, open_home: Callable[[Permission], OpenNotes]) -> None:
-        self._setting, self._open = setting, open_home
+    def __init__(
+        self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]
+    ) -> None:
+        self._setting, self._writer, self._open = setting, writer, open_home
         self._made: NotesDesk | None = None
         self._lock = RLock()
 
@@ -34,7 +37,7 @@ class LazyNotes:
                 from copydesk.desk.notes.notebook_access import Notes
 
                 notes = Notes(self._open, self._setting.files)
-                self._made = NotesDesk(self._setting, notes)
+                self._made = NotesDesk(self._setting, self._writer, notes)
             return self._made
 
     def close(self) -> None:
