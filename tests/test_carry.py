@@ -82,6 +82,11 @@ def check(base: str, now: str, footprint: str, expected: str) -> None:
         ("a b c d", "a_ b c_ d", "1:2", "1"),
         ("a b c d", "a b_ c d", "1:2", "blanks"),
         ("a . . d", "a . . d_", "1:3", "1"),
+        # one of several equal lines, between which another one came
+        ("u . . . v", "u . x . . v", "1:2", "?1,3,4"),
+        ("u t t t v", "u t x t t v", "2:3", "?1,3,4"),
+        ("u . . . v", "u . x . . v", "1:4", "parted"),
+        ("u . . . v", "u x . . . v", "1:2", "2"),
         # twins of the target
         ("a t b", "a t t b", "1:2", "?1,2"),
         ("a t t b", "a t b", "1:2", "uncertain"),

@@ -57,6 +57,8 @@ class TextPair:
         region = self._region(foot)
         if self._is_untouched(foot, region):
             return True
+        if self._is_of_parted_run(foot):
+            return False
         if (region.base_stop - region.base_start) * (region.now_stop - region.now_start) > _CELLS:
             return False
         end = foot.base + foot.size
@@ -176,6 +178,21 @@ class TextPair:
             return False
         ours = self.base[region.base_start : region.base_stop]
         return ours == self.now[region.now_start : region.now_stop]
+
+    def _is_of_parted_run(self, foot: Footprint) -> bool:
+        """Whether the footprint is of equal lines, and others like it were parted from it.
+
+        To delete one of these lines was to delete any of them.
+        """
+        text, end = self.base[foot.base], foot.base + foot.size
+        if any(line != text for line in self.base[foot.base : end]):
+            return False
+        start = foot.base
+        while self.base[start - 1] == text:
+            start -= 1
+        while end < len(self.base) and self.base[end] == text:
+            end += 1
+        return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in range(start, end))
 
     def _is_spacing(self, foot: Footprint) -> bool:
         """Whether the footprint is several blank lines that follow or precede a unique line.
