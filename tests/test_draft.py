@@ -241,6 +241,7 @@ def test_the_last_line_ends_with_a_newline(draft: Draft) -> None:
 
 @given(drafts())
 def test_the_lines_are_those_before_with_the_new_ones_in_their_place(draft: Draft) -> None:
+    assert draft.old_count == len(range(draft.place.start, draft.place.stop))
     base, place, after = draft.base, draft.place, draft.after
     old = base.texts(0, base.line_count)
     wanted = (*old[: place.start], *draft.new_lines, *old[place.stop :])

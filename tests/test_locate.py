@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.locate import Place, cut, end_of, locate
+from copydesk.edit.locate import Place, cut, end_of, locate, span_of
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, Match, Occurrence, RangeEdit
 from copydesk.errors import (
     AnchorAmbiguous,
@@ -18,6 +18,7 @@ from copydesk.errors import (
     OccurrenceOutOfRange,
     Refusal,
 )
+from copydesk.text import search
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded
 from support.texts import PATH, LineEdit, requests, snapshots
@@ -290,3 +291,44 @@ def test_a_missing_anchor_in_a_large_file_is_refused_soon() -> None:
     assert len(base.data) > 5_000_000
     with bounded():
         check(insert("value_77777 = compute(544439, another=12)"), base, AnchorNotFound)
+
+
+def test_a_place_moves_with_what_it_relies_on() -> None:
+    assert Place(3, 4, (2, 5), 2, 1).moved(2) == Place(5, 6, (4, 7), 2, 1)
+    assert Place(3, 3, None).moved(-1) == Place(2, 2, None)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "named"), [(2, 5, "3~5"), (2, 3, "3~3"), (2, 2, "2~3"), (0, 0, "1~1")]
+)
+def test_lines_are_named_from_one(start: int, stop: int, named: str) -> None:
+    assert Place(start, stop, None).named == named
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "span"),
+    [
+        (0, 1, (0, 1)),
+        (0, 2, (0, 4)),
+        (1, 2, (3, 4)),
+        (2, 3, (5, 6)),
+        (1, 3, (3, 6)),
+        (3, 4, (6, 7)),
+    ],
+)
+def test_lines_are_relied_on_without_their_last_end(
+    first: int, last: int, span: tuple[int, int]
+) -> None:
+    """But that of a blank line, which is all that there is of it."""
+    assert span_of(Snapshot.of(b"a\r\nb\n\nc"), first, last) == span
+
+
+@pytest.mark.parametrize(
+    ("occurrence", "expected"),
+    [(1, "1:1 in 0:1 1/4"), (2, "2:2 in 1:2 2/4"), (3, AnchorAmbiguous), (4, "4:4 in 3:4 4/4")],
+)
+def test_of_more_candidates_than_are_kept_the_last_can_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, occurrence: Occurrence, expected: str | type[Refusal]
+) -> None:
+    monkeypatch.setattr(search, "KEPT", 2)
+    check(insert("a", occurrence=occurrence), b"a\na\na\na\n", expected)

@@ -333,6 +333,13 @@ def test_the_journal_alone_knows_the_ids_too(room: Room, content: bytes | None) 
     assert room.edit() == [6]
 
 
+def test_the_journal_that_was_begun_anew_knows_the_ids_too(room: Room) -> None:
+    removed(room)
+    room.check_refused(1)
+    (room.state / "edit-ids").unlink()
+    assert room.edit() == [4]
+
+
 def test_when_nobody_knows_which_were_given_new_ids_are_far_above(room: Room) -> None:
     removed(room)
     (room.state / "edit-ids").write_bytes(b"no number\n")

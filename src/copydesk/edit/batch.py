@@ -275,13 +275,8 @@ def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:
     That of the line before, if the edit keeps its end and goes on after it; else
     of the line that they are put in, else of its neighbourhood.
     """
-    count = base.line_count
-    if count == 0:
-        return base.dominant_newline
-    line = min(base.line_at(start), count - 1)
-    if after_line and base.start(line) == start and line > 0:
-        line -= 1
-    return base.terminator(line) or base.newline_near(line, line + 1)
+    line = base.line_at(start) - after_line
+    return base.terminator(line) or base.newline_near(line, base.line_count)
 
 
 def _check_arguments(replacements: Sequence[_Replacement]) -> None:

@@ -82,12 +82,11 @@ SHOWN_LENGTH = 200
 class Place:
     """Lines [start, stop), 0-based, to be replaced (none when they are equal).
 
-    `foot` is the run of lines that the edit relies on, as [start, stop); -1 and
-    one more than there are lines stand for the two ends of the text. None: the
-    edit relies on nothing and goes to the end of the text. `candidates` and
-    `occurrence` (1-based) say how an anchor was chosen, `first_taken` that it
-    was the first one only because the caller allowed it. `parts` are the lines of
-    each edit of a batch; it relies on these alone, and `foot` spans them.
+    `foot` is the run of lines that the edit relies on, as [start, stop); -1 and 1 stand
+    for the two ends of an empty text. None: the edit relies on nothing and goes to the end
+    of the text. `candidates` and `occurrence` (1-based) say how an anchor was chosen,
+    `first_taken` that it was the first one only because the caller allowed it. `parts` are
+    the lines of each edit of a batch; it relies on these alone, and `foot` spans them.
     """
 
     start: int
@@ -173,7 +172,7 @@ def span_of(base: Text, first: int, last: int) -> tuple[int, int]:
 def foot_span(base: Text, place: Place) -> tuple[int, int] | None:
     """The bytes that the edit relies on; None for a batch, and for an end of the text."""
     foot = place.foot
-    if foot is None or place.parts or foot[0] < 0 or foot[1] > base.line_count:
+    if foot is None or place.parts or foot[0] < 0:
         return None
     return span_of(base, *foot)
 
