@@ -8,13 +8,17 @@ is settled by comparing digests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
+from copydesk.desk.backends.codec import compress
 from copydesk.desk.backends.retention import Outlook
 from copydesk.edit.plan import Ended, Plan
-from copydesk.errors import Cancelled, Refusal
+from copydesk.errors import Cancelled, Failed, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -211,6 +215,40 @@ CHAIN_LENGTH = 1_000
 """How many entries of a path are looked through for a chain."""
 
 T = TypeVar("T")
+
+
+class LateDiffs:
+    """Diffs of entries that are made and recorded in a thread of their own, in order."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._recorded: list[Future[None]] = []
+        self._lock = Lock()
+
+    def record(self, make: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
+        """Make a diff and record it, soon; where that is refused its start is recorded."""
+
+        def work() -> None:
+            made = compress(make())
+            with suppress(Failed):
+                write(made)
+
+        with self._lock:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "copydesk-journal")
+            self._recorded.append(self._thread.submit(work))
+
+    def wait(self) -> None:
+        """Wait until all of them are recorded."""
+        with self._lock:
+            recorded, self._recorded = self._recorded, []
+        for each in recorded:
+            each.result()
+
+    def close(self) -> None:
+        """End the thread, once all are recorded."""
+        if self._thread is not None:
+            self._thread.shutdown()
 
 
 def linked(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from secrets import randbits, token_hex
-from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.desk.backends.api import (
@@ -18,6 +16,7 @@ from copydesk.desk.backends.api import (
     Entry,
     HighWater,
     Kind,
+    LateDiffs,
     MemoryHighWater,
     Missing,
     OutcomeKind,
@@ -363,9 +362,7 @@ class SqliteJournal:
         self._history, self._identified = "", False
         self._day, self._written, self._most_bytes = -1, 0, most_bytes
         db.define(_JOURNAL_SCHEMA, on_new=self._begin_anew)
-        self._beside: ThreadPoolExecutor | None = None
-        self._amended: list[Future[None]] = []
-        self._lock = Lock()
+        self._late = LateDiffs()
 
     def _begin_anew(self) -> None:
         """What is known here is not of the new file."""
@@ -412,15 +409,8 @@ class SqliteJournal:
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record the diff of an entry that was opened with the start of it only."""
-        with self._lock:
-            if self._beside is None:
-                self._beside = ThreadPoolExecutor(1, "copydesk-journal")
-            self._amended.append(self._beside.submit(self._amend, edit_id, diff))
-
-    def _amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        made = compress(diff())
-        with suppress(Failed):  # the start of it is recorded
-            self._db.change("UPDATE edits SET diff = ? WHERE edit_id = ?", (made, edit_id))
+        change = "UPDATE edits SET diff = ? WHERE edit_id = ?"
+        self._late.record(diff, lambda made: self._db.change(change, (made, edit_id)))
 
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended; it reaches the disk with the next entry."""
@@ -622,8 +612,7 @@ class SqliteJournal:
         """Record what has ended, if the file can be written; else its digests tell."""
         with suppress(StateFailed):  # the writes were reported
             self._flush()
-        if self._beside is not None:
-            self._beside.shutdown()
+        self._late.close()
         self._db.close()
 
     def _select(self, where: str, *values: str | int) -> tuple[Entry, ...]:
@@ -676,10 +665,7 @@ class SqliteJournal:
                 self._identify(db)
 
     def _flush(self) -> None:
-        with self._lock:
-            amended, self._amended = self._amended, []
-        for each in amended:
-            each.result()
+        self._late.wait()
         if self._ended:
             with self._flushing():
                 pass

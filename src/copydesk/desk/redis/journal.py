@@ -1,16 +1,13 @@
 """The journal that all machines of a workspace share, on a server.
 
-What lives here: entries in and out. What must not: documents; the layout on the
-server (`journal_scripts`). Invariants: an entry is there when `open` returns, as
-durable as the server makes it, and only if the writer held all its leases at
-that moment; how it ended is recorded at once, or with what is recorded next, and
-never of another entry that a server which forgot has given the same id.
+Invariants: an entry is there when `open` returns, as durable as the server makes it, and only if
+the writer held all its leases at that moment; how it ended is recorded at once, or with what is
+recorded next, and never of another entry that a server which forgot has given the same id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from secrets import token_hex
 from threading import Lock
@@ -20,6 +17,7 @@ from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     Entry,
     HighWater,
+    LateDiffs,
     MemoryHighWater,
     Missing,
     State,
@@ -67,8 +65,7 @@ class RedisJournal:
         self._highest = 0
         self._ended: dict[Named, State] = {}
         self._undo: dict[Named, bytes] = {}
-        self._beside: ThreadPoolExecutor | None = None
-        self._amended: list[Future[None]] = []
+        self._late = LateDiffs()
         self._lock = Lock()
 
     def open(self, entry: Entry) -> int:
@@ -124,16 +121,10 @@ class RedisJournal:
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record the diff of an entry that was opened with the start of it only."""
-        with self._lock:
-            if self._beside is None:
-                self._beside = ThreadPoolExecutor(1, "copydesk-journal")
-            named = edit_id, self._marks.get(edit_id, "")
-            self._amended.append(self._beside.submit(self._amend, named, diff))
-
-    def _amend(self, named: Named, diff: Callable[[], bytes]) -> None:
-        made = compress(diff())
-        with suppress(ServerFailed):  # the start of it is recorded
-            self._server.call(scripts.REPLACE, *named, "diff", made)
+        named = self._named(edit_id)
+        self._late.record(
+            diff, lambda made: self._server.call(scripts.REPLACE, *named, "diff", made)
+        )
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record the way back of what was written; that it was is no less true without it."""
@@ -276,8 +267,7 @@ class RedisJournal:
         """Record what has ended, if the server is there; else its digests tell."""
         with suppress(ServerFailed):
             self._settle()
-        if self._beside is not None:
-            self._beside.shutdown()
+        self._late.close()
 
     def _entries(
         self,
@@ -335,10 +325,7 @@ class RedisJournal:
             return self._ended.get(_name(edit_id, mark), cast(State, recorded.decode()))
 
     def _settle(self) -> None:
-        with self._lock:
-            amended, self._amended = self._amended, []
-        for each in amended:
-            each.result()
+        self._late.wait()
         self._send()
 
     def _send(self) -> None:

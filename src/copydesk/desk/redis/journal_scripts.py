@@ -1,9 +1,8 @@
-"""The steps of the journal on the server, in Lua.
+"""The steps of the journal on the server, in Lua: how entries are laid out there.
 
-What lives here: how entries are laid out there, and each change of them as one
-step. What must not: what an entry means (`journal`). Invariants: the indexes, and the sum
-of the bytes, are those of the entries that there are; an entry is changed only by
-its id and its mark, for a server that forgot gives an id again.
+Invariants: each change is one step; the indexes, and the sum of the bytes, are those of the
+entries that there are; an entry is changed only by its id and its mark, for a server that
+forgot gives an id again.
 
 An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, `mark`, and
 while there is use for them `whole` and `undo`; beside it what steps look at. Sets
