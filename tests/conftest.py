@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.large_files import Desks
 from support.redis_servers import RedisServer, running
 
 settings.register_profile(
@@ -29,6 +31,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("drawn")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """What asynchronous tests run on."""
+    return "asyncio"
+
+
+@pytest.fixture
+def desks(tmp_path: Path) -> Iterator[Desks]:
+    """Two workspaces for one file, a small one and a large one."""
+    with Desks(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

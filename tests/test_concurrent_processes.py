@@ -13,7 +13,7 @@ import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import open_workspace
-from support.processes import Facts, code, outcome, results, workers
+from support.processes import Facts, code, gather, outcome, results, workers
 
 BASE = "".join(f"line {i}\n" for i in range(1, 31)) + "the anchor\n" + "tail\n"
 
@@ -175,14 +175,6 @@ def killed(root: Path, after: int, count: int) -> tuple[list[Facts], str, float]
     later = [killed_at, *(t for t in at if t > killed_at)]
     gaps = [b - a for a, b in itertools.pairwise(later)]
     return told, unsure, max(gaps, default=0.0)
-
-
-def gather(worker: object, told: list[Facts], at: list[float]) -> None:
-    """All that a worker tells, and when it did."""
-    for fact in worker.lines():  # type: ignore[attr-defined]
-        if "line" in fact:
-            told.append(fact)
-            at.append(time.monotonic())
 
 
 def test_two_names_of_one_file_lose_nothing(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from copydesk.text.relpath import RelPath
 from support.faults import WRITE_PATH
 from support.processes import Facts, code, outcome, results
 from support.review_page import prepared, room_at
-from test_faults import DEEDS, Deed, make
+from support.writes import DEEDS, Deed, make
 
 TARGETS = {
     "create": "n.txt",

@@ -24,11 +24,6 @@ TOKENS = {"right": "ann", "other": "bob"}
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 
-@pytest.fixture(autouse=True)
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     (tmp_path / "a.txt").write_text("one\n")

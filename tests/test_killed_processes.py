@@ -13,7 +13,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import open_workspace
 from support.cost import first
-from support.processes import Facts, Worker, workers
+from support.processes import Facts, gather, workers
 
 BASE = "above\nanchor\nbelow\n"
 MANY = [
@@ -69,14 +69,6 @@ def took(fact: Facts, told: list[Facts]) -> Facts:
         told.append(fact)
         return {}
     return fact
-
-
-def gather(worker: Worker, told: list[Facts], at: list[float]) -> None:
-    """All that a worker tells, and when it did."""
-    for fact in worker.lines():
-        if "line" in fact:
-            told.append(fact)
-            at.append(time.monotonic())
 
 
 def check(root: Path, told: list[Facts], begun: Facts, paths: list[str]) -> None:

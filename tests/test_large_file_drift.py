@@ -22,10 +22,8 @@ from copydesk.text.relocation import LineKeys, Relocation
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from support.cost import examples
+from support.large_files import PATH, TOOL, Desks, numbered
 from support.texts import LineEdit, files, requests
-from test_large_files import PATH, TOOL, Desks, desks, numbered
-
-__all__ = ["desks"]
 
 
 def prepared(desk: OpenWorkspace, request: Request) -> Planned:

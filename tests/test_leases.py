@@ -14,9 +14,9 @@ from copydesk.desk.locks import Lanes, Ticket, inode_key
 from copydesk.desk.redis import leases as redis_leases
 from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed, TurnLost
+from support.locking import SOON, order_of, until
 from support.redis_calls import connections
 from support.redis_servers import LONG_MS, running
-from test_lock_order import SOON, check, until
 
 _END = Script("return redis.call('PEXPIRE', p .. 'lease:' .. ARGV[1], ARGV[2])")
 _LEFT = Script("return redis.call('PTTL', p .. 'lease:' .. ARGV[1])")
@@ -257,7 +257,7 @@ def test_without_the_server_one_may_go_back_for_a_while_but_not_on() -> None:
 
 def test_tickets_decide_the_order_within_a_process(connect: Connect) -> None:
     tickets: list[Ticket] = [(3, "a"), (1, "b"), (2, "a"), (1, "a")]
-    assert check(Lanes(connect()[1]), tickets) == sorted(tickets)
+    assert order_of(Lanes(connect()[1]), tickets) == sorted(tickets)
 
 
 @pytest.mark.usefixtures("patient")

@@ -22,18 +22,12 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import AccessDenied, ApprovalRequired, ConfigInvalid
 from support.cost import spread
-from support.mcp_transports import SECONDS, Raw, client_of, served
+from support.mcp_transports import SECONDS, Raw, client_of, served, stdio_client
 from support.review_page import Reader
-from test_mcp_stdio import stdio_client
 
 ALL = "[members.local]\nwrite_dirs = []\n"
 NONE = '[members.local]\nwrite_dirs = ["no"]\n'
 TOKENS = '[members.ann]\ntoken = "aaa"\n[members.bob]\ntoken = "bbb"\n'
-
-
-@pytest.fixture(autouse=True)
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import signal
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,9 +18,7 @@ from copydesk.errors import Failed
 from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
 from support.cost import examples
-
-SOON = 10.0
-"""Seconds after which a test that waits for an event has failed."""
+from support.locking import SOON, holder, order_of, until, waiting
 
 TICKETS = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", "d", "e"])),
@@ -32,47 +27,10 @@ TICKETS = st.lists(
 )
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait for something that other threads do and that nobody tells of."""
-    deadline = time.monotonic() + SOON
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.0005)
-
-
-def waiting(lanes: Lanes, key: str) -> int:
-    """How many wait in the lane."""
-    lane = lanes._lanes.get(key)
-    return len(lane.waiting) if lane else 0
-
-
-def check(lanes: Lanes, tickets: list[Ticket]) -> list[Ticket]:
-    """The order in which the tickets, which all wait, get their turns; never two at once."""
-    order: list[Ticket] = []
-    inside: list[int] = []
-
-    def work(ticket: Ticket) -> None:
-        with lanes.turn("file", ticket):
-            inside.append(1)
-            assert len(inside) == 1
-            order.append(ticket)
-            inside.pop()
-
-    threads = [threading.Thread(target=work, args=(ticket,), daemon=True) for ticket in tickets]
-    with lanes.turn("file", (0, "")):
-        for count, thread in enumerate(threads, 1):
-            thread.start()
-            until(lambda count=count: waiting(lanes, "file") == count)  # type: ignore[misc]
-    for thread in threads:
-        thread.join(SOON)
-        assert not thread.is_alive()
-    return order
-
-
 @settings(max_examples=examples(60))
 @given(TICKETS)
 def test_tickets_decide_the_order(tickets: list[Ticket]) -> None:
-    assert check(Lanes(), tickets) == sorted(tickets)
+    assert order_of(Lanes(), tickets) == sorted(tickets)
 
 
 @settings(max_examples=examples(15))
@@ -81,7 +39,7 @@ def test_tickets_decide_the_order_with_locks_across_processes(
     tmp_path_factory: pytest.TempPathFactory, tickets: list[Ticket]
 ) -> None:
     folder = str(tmp_path_factory.getbasetemp())
-    assert check(Lanes(FileLocks(folder)), tickets) == sorted(tickets)
+    assert order_of(Lanes(FileLocks(folder)), tickets) == sorted(tickets)
 
 
 def test_equal_tickets_come_as_they_came() -> None:
@@ -211,31 +169,6 @@ def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
         assert not thread.is_alive()
     assert passed == ["patient"]
     assert not lanes._lanes
-
-
-HOLDER = """
-import sys, time
-from copydesk.store.holder import NOBODY, Caller
-from copydesk.store.locks import FileLocks
-with FileLocks(sys.argv[1]).hold("file"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the lock of `file`."""
-    command = [sys.executable, "-c", HOLDER, str(folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.mark.parametrize("how", ["end", "kill -9"])

@@ -23,9 +23,9 @@ from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import Busy
 from copydesk.store.locks import FileLocks, Stalled
+from support.locking import SOON, holder, until
 from support.processes import outcome
 from support.redis_servers import RedisServer
-from test_lock_order import SOON, holder, until
 
 APPEND = {"path": "f", "content": "new\n", "apply": "auto"}
 

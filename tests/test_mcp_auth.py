@@ -27,11 +27,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     members = {
         "local": MemberConfig(team_mgmt=True),

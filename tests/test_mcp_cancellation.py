@@ -26,19 +26,13 @@ from copydesk.errors import Cancelled, cancelled_by
 from copydesk.store.locks import FileLocks
 from support.cost import first
 from support.mcp_calls import server_of
-from support.mcp_transports import client_of, served
-from test_mcp_stdio import stdio_client
+from support.mcp_transports import client_of, served, stdio_client
 
 CALLS = 45
 SECONDS = 60.0
 LINES = "".join(f"line {i}\n" for i in range(CALLS))
 
 Serving = Callable[[str], AbstractAsyncContextManager[Client]]
-
-
-@pytest.fixture(autouse=True)
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with opened_at(tmp_path) as found:
         yield found

@@ -37,11 +37,6 @@ pytestmark = [
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
     with opened_at(tmp_path) as found:
         yield found

@@ -2,97 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import (
     closing,
     contextmanager,
-    suppress,
 )
 from pathlib import Path
-from typing import Any
 
 import mcp_types as t
 import pytest
-from mcp import Client, StdioServerParameters
 
-from copydesk.app.config import TOOLSETS
 from support.cost import first
-from support.mcp_calls import FILE, call_each, lay
+from support.mcp_calls import FILE, call_each
 from support.mcp_transports import (
     BAD_TEXTS,
     HELLO,
-    SECONDS,
     WIRE_MODES,
+    Process,
     call,
     request,
+    stdio_client,
     takes_20_megabytes,
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-def command(root: Path) -> list[str]:
-    lay(root)
-    (root / "copydesk.toml").write_text(
-        f'durability = "fast"\ntoolsets = {json.dumps(list(TOOLSETS))}\n'
-        "[members.local]\nteam_mgmt = true\n",
-        "utf-8",
-    )
-    return [sys.executable, "-m", "copydesk.app.cli", "mcp", "--root", str(root)]
-
-
-def stdio_client(root: Path, mode: str) -> Client:
-    program, *args = command(root)
-    parameters = StdioServerParameters(command=program, args=args, env=dict(os.environ))
-    return Client(parameters, mode=mode, read_timeout_seconds=SECONDS)
-
-
-class Process:
-    """A server on stdio, spoken to line by line."""
-
-    def __init__(self, root: Path, *program: str) -> None:
-        self.process = subprocess.Popen(
-            program or command(root),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self.late = threading.Timer(5 * SECONDS, self.process.kill)
-        self.late.start()
-
-    def send(self, *lines: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"".join(line + b"\n" for line in lines))
-        self.process.stdin.flush()
-
-    def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
-
-    def end(self) -> tuple[bytes, int]:
-        """What else it prints once its input has ended, and its status."""
-        out, _ = self.process.communicate()
-        return out, self.process.returncode
-
-    def close(self) -> None:
-        self.late.cancel()
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            assert pipe is not None
-            with suppress(BrokenPipeError):
-                pipe.close()
 
 
 @contextmanager

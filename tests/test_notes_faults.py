@@ -16,8 +16,7 @@ from copydesk.store.notes.protocol import ChangesDone, Prepared, Update
 from copydesk.tools import messages
 from support.cost import spread
 from support.fake_kernel.habits import FAULTS, Fault
-from support.note_workspaces import Stage, stage_at
-from test_notes_tools import TEN, edit
+from support.note_workspaces import TEN, Stage, edit, stage_at
 
 SLOW = ("silent", "silent_after", "flooded_after")
 """Faults for which one has to wait; the tests of the store have them."""

@@ -14,10 +14,9 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.store.notes.protocol import Update
-from support.note_workspaces import NOWHERE, STORES, Stage, stage_at
+from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at
 
 NOTE = "# H\n\na\n\n- x\n- y\n\n> q\n>\n> r\n\n## G\n\nz"
-TEN = "\n\n".join(f"p{i}" for i in range(10))
 
 
 @pytest.fixture(params=STORES)
@@ -25,12 +24,6 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     """A workspace with an empty notebook, in each of the stores."""
     with stage_at(tmp_path, request.param) as opened:
         yield opened
-
-
-def edit(block_id: str, search: str, text: str) -> str:
-    """A hunk that replaces one text by another."""
-    body = f"{text}\n" if text else ""
-    return f"@@{block_id}@@\n<<<<<<< SEARCH\n{search}\n=======\n{body}>>>>>>> REPLACE\n"
 
 
 # getBlockInfo

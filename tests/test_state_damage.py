@@ -30,8 +30,7 @@ from copydesk.errors import SchemaMismatch
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Report
 from support.cost import first, spread
-from support.mcp_transports import HELLO, request
-from test_mcp_stdio import Process
+from support.mcp_transports import HELLO, Process, request
 
 FAST = Config(durability="fast")
 TEXT = "one\ntwo\nthree\n"

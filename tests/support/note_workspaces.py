@@ -105,3 +105,12 @@ def stage_at(root: Path, store: str, **settings: Any) -> Iterator[Stage]:
 
         with open_workspace(str(root), config, shared=False, home=home) as opened:
             yield Stage(opened, root, kernel, kernel.box())
+
+
+TEN = "\n\n".join(f"p{i}" for i in range(10))
+
+
+def edit(block_id: str, search: str, text: str) -> str:
+    """A hunk that replaces one text by another."""
+    body = f"{text}\n" if text else ""
+    return f"@@{block_id}@@\n<<<<<<< SEARCH\n{search}\n=======\n{body}>>>>>>> REPLACE\n"

@@ -92,6 +92,14 @@ def results(
     return told
 
 
+def gather(worker: Worker, told: list[Facts], at: list[float]) -> None:
+    """All that a worker tells, and when it did."""
+    for fact in worker.lines():
+        if "line" in fact:
+            told.append(fact)
+            at.append(time.monotonic())
+
+
 def tell(**facts: object) -> None:
     """A line to whoever started this process, at once."""
     sys.stdout.write(json.dumps(facts) + "\n")
