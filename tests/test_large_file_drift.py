@@ -118,6 +118,20 @@ def test_what_an_edit_before_it_does_to_a_plan(
         assert path.read_bytes() == before[:at] + b"\nnew\n" + before[at + len(old) :]
 
 
+@pytest.mark.parametrize("text", ["\n\n\na", "\n\n\na\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_lines_that_stood_there_are_not_taken_for_the_edit(
+    desks: Desks, monkeypatch: pytest.MonkeyPatch, text: str, encoding: str
+) -> None:
+    """The append ends the last line, which stood there before as well."""
+    edits: list[LineEdit] = [Append(PATH, "x"), RangeEdit(PATH, "2~2", "\n\na\n")]
+    desks.write(text.encode(encoding))
+    assert _outcomes(desks.opened[0], edits, [0, 1]) == ["exact", "fuzz"]
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    assert _outcomes(desks.opened[1], edits, [0, 1]) == ["exact", "fuzz"]
+    assert len({(root / "a.txt").read_bytes() for root in desks.roots}) == 1
+
+
 @settings(max_examples=examples(60))
 @given(st.data(), files, st.sampled_from([8, 40, 1 << 20]))
 def test_both_ways_carry_through_edits_of_copydesk(

@@ -115,8 +115,23 @@ def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[Change
     for region, at in there:
         if at is not None:
             start, stop = will.base.start(at), will.base.start(at + len(region.new))
-            if any(edit.start < stop and start < edit.stop for edit in back.edits):
+            last = at + len(region.new) - 1
+            if any(
+                edit.start < stop and start < edit.stop and not _ends_text(edit, will.base, last)
+                for edit in back.edits
+            ):
                 raise ContentChanged("what it writes stands there already", plan.place.named)
+
+
+def _ends_text(edit: Edit, text: Text, line: int) -> bool:
+    """Whether an inverse takes back all that follows a line, its line break included.
+
+    Then the line stood there before, as the last one and without a line break.
+    """
+    raw = text.slice(text.start(line), text.start(line + 1))
+    lf, cr = text.encoding.encode("\n"), text.encoding.encode("\r")
+    end = text.start(line) + len(raw.removesuffix(lf).removesuffix(cr))
+    return not edit.new and (edit.start, edit.stop) == (end, text.size)
 
 
 def _stands(region: Region, text: Text) -> bool:
