@@ -23,7 +23,7 @@ from copydesk.store.notes.folder_blocks import (
 )
 from copydesk.store.notes.folder_edit import WorkingDocument
 from copydesk.store.notes.folder_sidecar import Step, know
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Stamp
 from copydesk.text.markdown import Block, Profile, parse
 from copydesk.text.relpath import RelPath
 from support.markdown_texts import anything, documents

@@ -22,9 +22,16 @@ import pytest
 from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.files import Files
-from copydesk.store.protocol import Document, Durability, Kept, NotPutBack, Piece, TargetMoved
+from copydesk.store.protocol import (
+    Document,
+    Durability,
+    Kept,
+    NotPutBack,
+    Piece,
+    Stamp,
+    TargetMoved,
+)
 from copydesk.store.staging import is_temp
-from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
 from support.cost import first, spread
 from support.faults import NUMBERS, Faults

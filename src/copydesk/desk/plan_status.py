@@ -16,7 +16,7 @@ from copydesk.desk.drafts import Drafting
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import FileNotFound, Refusal, StateFailed
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Stamp
 from copydesk.text.relpath import RelPath
 
 State = Literal["exact", "drifted", "conflict"]

@@ -11,7 +11,7 @@ from copydesk.desk.outcome import Reading
 from copydesk.edit.locate import first_line_of, resolve_range, tail_count
 from copydesk.errors import Failed, RangeOutOfBounds
 from copydesk.store.files import Files
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style

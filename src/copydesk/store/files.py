@@ -36,10 +36,13 @@ from copydesk.store.protocol import (
     OpenFile,
     OpenText,
     Piece,
+    Stamp,
     TargetMoved,
     Window,
+    failed,
+    kind_of,
+    refusing,
 )
-from copydesk.store.refused import failed, kind_of, refusing
 from copydesk.store.replace import (
     Hooks,
     Removal,
@@ -57,7 +60,6 @@ from copydesk.store.staging import (
     stale_temps,
     temps_of,
 )
-from copydesk.store.stamp import Stamp
 from copydesk.text import sizes
 from copydesk.text.relpath import PATH_BYTES, RelPath
 from copydesk.text.search import Sought

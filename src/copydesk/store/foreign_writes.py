@@ -21,9 +21,8 @@ from copydesk.errors import FileNotFound, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import Closing, read_at, sha256_of
 from copydesk.store.paths import Place
-from copydesk.store.protocol import NotPutBack
+from copydesk.store.protocol import NotPutBack, Stamp
 from copydesk.store.staging import discard
-from copydesk.store.stamp import Stamp
 from copydesk.text.relpath import RelPath
 
 Keep = Callable[[RelPath, bytes, bytes | None], None]

@@ -19,7 +19,7 @@ from typing import Self
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
 from copydesk.store.contents import Closing
-from copydesk.store.refused import failed, kind_of
+from copydesk.store.protocol import failed, kind_of
 from copydesk.store.staging import DirFlush
 from copydesk.text.relpath import RelPath
 

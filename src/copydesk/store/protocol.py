@@ -1,20 +1,84 @@
-"""What the layers above see of files: values, and what a write that failed raises.
+"""What the layers above see of files: values, stamps, and what a write that failed raises.
 
 Paths are `RelPath`; `real` is the path with every symlink resolved, which is what access
 is checked against and what locks are keyed by. Refusals (from `copydesk.errors`) are for
-callers; `TargetMoved` is for the layer above, which reads again and tries again.
+callers; `TargetMoved` is for the layer above, which reads again and tries again. The reason
+of a refusal of the system begins with the symbolic name of the error number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import errno
+import os
+import stat
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from copydesk.store.stamp import Stamp
+from copydesk.errors import Failed
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.source import Facts, Source
+
+_FINE_CLOCK_NS = 20_000_000
+_COARSE_CLOCK_NS = 2_000_000_000
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """One state of one regular file; equality leaves `settled` out.
+
+    Sizes in bytes, times in nanoseconds since the epoch, `mode` with the type
+    bits. `settled` is False when the stamp was taken so soon after the last
+    write that a further write could have left the same times: then only the
+    content can tell, and who relies on the stamp compares it as well.
+    Two equal stamps of which the older is settled mean that nobody wrote to the file in
+    between (network clocks and mmap aside).
+    """
+
+    dev: int
+    ino: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    mode: int
+    nlink: int
+    settled: bool = field(default=True, compare=False)
+
+    @staticmethod
+    def of(found: os.stat_result, now_ns: int) -> Stamp:
+        """The stamp of a `stat` made no earlier than `now_ns`."""
+        return Stamp(
+            found.st_dev,
+            found.st_ino,
+            found.st_size,
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+            found.st_mode,
+            found.st_nlink,
+            _settled(found.st_ctime_ns, now_ns),
+        )
+
+    def stands_in(self, found: os.stat_result) -> bool:
+        """Whether `found` is the same file in the same state, as far as `stat` can tell."""
+        return (
+            self.ino == found.st_ino
+            and self.ctime_ns == found.st_ctime_ns
+            and self.mtime_ns == found.st_mtime_ns
+            and self.size == found.st_size
+            and self.mode == found.st_mode
+            and self.nlink == found.st_nlink
+            and self.dev == found.st_dev
+        )
+
+
+def _settled(ctime_ns: int, now_ns: int) -> bool:
+    # A whole second is the mark of a file system that keeps no finer times (FAT, HFS+).
+    tick = _FINE_CLOCK_NS if ctime_ns % _SECOND_NS else _COARSE_CLOCK_NS
+    return now_ns - ctime_ns > tick
+
 
 Named = Callable[[RelPath], str | None]
 """The encoding that configuration names for a real path, if any."""
@@ -124,3 +188,51 @@ class DirEntry:
     kind: EntryKind
     size_bytes: int | None = None
     link_target: str | None = None
+
+
+def failed(operation: str, refused: OSError) -> Failed:
+    """The refusal for an OSError, such as `ENOSPC: No space left on device`."""
+    number = refused.errno or 0
+    name = errno.errorcode.get(number, "OSError")
+    return Failed(operation, f"{name}: {os.strerror(number) if number else refused}")
+
+
+@contextmanager
+def refusing(operation: str) -> Generator[None]:
+    """What the operating system refuses within is a refusal."""
+    try:
+        yield
+    except OSError as refused:
+        raise failed(operation, refused) from refused
+
+
+@contextmanager
+def putting_back(may_return: Callable[[], None] = lambda: None) -> Generator[None]:
+    """The way back of a write that failed: what is refused within is NotPutBack.
+
+    `may_return` is asked first, and refuses with Failed.
+    """
+    try:
+        may_return()
+    except Failed as refused:
+        raise NotPutBack(refused.reason) from refused
+    try:
+        yield
+    except OSError as refused:
+        raise NotPutBack(failed("put back", refused).reason) from refused
+
+
+def kind_of(mode: int) -> str:
+    """The kind of a file in the words of NotAFile."""
+    return _KINDS.get(stat.S_IFMT(mode), "special file")
+
+
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "character device",
+    stat.S_IFBLK: "block device",
+}

@@ -40,8 +40,16 @@ from copydesk.store.foreign_writes import (
     rescued,
 )
 from copydesk.store.paths import Place
-from copydesk.store.protocol import Durability, Kept, NotPutBack, Piece, TargetMoved
-from copydesk.store.refused import kind_of, putting_back
+from copydesk.store.protocol import (
+    Durability,
+    Kept,
+    NotPutBack,
+    Piece,
+    Stamp,
+    TargetMoved,
+    kind_of,
+    putting_back,
+)
 from copydesk.store.staging import (
     DirFlush,
     FileFlush,
@@ -51,7 +59,6 @@ from copydesk.store.staging import (
     move_away,
     open_temp,
 )
-from copydesk.store.stamp import Stamp
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 _TRIES = 8

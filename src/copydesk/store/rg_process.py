@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from copydesk.errors import Failed, InvalidArgs, Refusal
-from copydesk.store.refused import failed
+from copydesk.store.protocol import failed
 from copydesk.store.rg_results import Packet, packets
 
 RG_VARIABLE = "COPYDESK_RG"

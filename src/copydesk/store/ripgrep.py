@@ -43,7 +43,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.store.files import Files
-from copydesk.store.refused import failed
+from copydesk.store.protocol import failed
 from copydesk.store.rg_args import (
     MAX_CONTEXT,
     RgArgs,

@@ -21,9 +21,7 @@ from copydesk.store.contents import (
     digest_in_thread,
     read_at,
 )
-from copydesk.store.protocol import TargetMoved, Window
-from copydesk.store.refused import failed
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Stamp, TargetMoved, Window, failed
 from copydesk.text import sizes
 from copydesk.text.encoding import UNKNOWN, Encoding, detect_head
 from copydesk.text.line_index import LineIndex, lines_of

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.pieces import BlockText, check_characters, raw_markdown, split_tree
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
 from copydesk.text.markdown.source import line_start

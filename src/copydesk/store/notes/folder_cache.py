@@ -32,7 +32,7 @@ from copydesk.store.notes.folder_sidecar import (
     rows_beside,
     with_past,
 )
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Stamp
 from copydesk.text.markdown import Profile, Tree
 from copydesk.text.relpath import RelPath
 

@@ -15,7 +15,7 @@ from copydesk.errors import FileNotFound, Refusal
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
 from copydesk.store.notes.folder_sidecar import SidecarFile
-from copydesk.store.stamp import Stamp
+from copydesk.store.protocol import Stamp
 from copydesk.text.relpath import RelPath
 
 ENDINGS = (".md", ".markdown")
