@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
+from copydesk.desk.backends.snapshots import ShownLines, Snapshots, SqliteSnapshots
 from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
@@ -259,6 +259,25 @@ def test_a_corrupt_file_is_begun_anew(tmp_path: Path, at: int, again: bool) -> N
         for each in texts:
             bases.keep(each, HERE)
     check(bases, (texts[-1], True))
+
+
+USES: dict[str, Callable[[Snapshots, Snapshot], object]] = {
+    "find": lambda bases, a: bases.find(a.digest, None, None),
+    "keep": lambda bases, a: bases.keep(a, HERE),
+    "shown": lambda bases, a: bases.shown("ann", HERE),
+    "note shown": lambda bases, a: bases.note_shown("ann", HERE, ShownLines("0" * 12, 1, ())),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_whatever_finds_a_file_corrupt_removes_it(tmp_path: Path, use: str) -> None:
+    bases, a = state(tmp_path), text("a")
+    bases.keep(a, HERE)
+    bases.close()
+    file = tmp_path / "state" / "snapshots.sqlite"
+    file.write_bytes(b"no database" * 1_000)
+    assert USES[use](state(tmp_path), a) is None
+    assert not file.exists()
 
 
 def test_two_processes_share_the_file(tmp_path: Path) -> None:
