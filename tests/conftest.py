@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.large_files import Desks
-from support.redis_servers import RedisServer, running
+if TYPE_CHECKING:  # a test that needs none of them starts without them
+    from support.large_files import Desks
+    from support.redis_servers import RedisServer
+
 
 settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -42,6 +45,8 @@ def anyio_backend() -> str:
 @pytest.fixture
 def desks(tmp_path: Path) -> Iterator[Desks]:
     """Two workspaces for one file, a small one and a large one."""
+    from support.large_files import Desks
+
     with Desks(tmp_path) as made:
         yield made
 
@@ -49,6 +54,8 @@ def desks(tmp_path: Path) -> Iterator[Desks]:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """A server that many tests share, each under names of its own; nobody ends it."""
+    from support.redis_servers import running
+
     with running() as server:
         yield server
 
