@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
-from copydesk.app.cli import help, main
+from copydesk.app.cli import main
+from copydesk.tools.catalog import Tool
+from copydesk.tools.reference import all_tools
 from support.cost import spread
 
 HOSTILE = "a\x1b[31mred\n\u202egpj\t.txt"
@@ -105,12 +107,12 @@ def test_version(shell: Shell) -> None:
 def test_call_lists_the_tools(shell: Shell) -> None:
     ran = shell("call")
     named = [line.split()[0] for line in ran.out.splitlines()[1:]]
-    assert named == [tool.name for tool in help.catalog()]
+    assert named == [tool.name for tool in all_tools()]
     assert [row["name"] for row in shell("call", "--json").data] == named
 
 
-@pytest.mark.parametrize("tool", spread(help.catalog(), of=4), ids=lambda tool: tool.name)
-def test_every_tool_has_help(shell: Shell, tool: help.Tool) -> None:
+@pytest.mark.parametrize("tool", spread(all_tools(), of=4), ids=lambda tool: tool.name)
+def test_every_tool_has_help(shell: Shell, tool: Tool) -> None:
     ran = shell("call", tool.name, "--help")
     assert ran.status == 0
     for name in tool.schema["properties"]:

@@ -19,20 +19,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from copydesk.app.cli import help
 from copydesk.app.cli.parser import DIALECTS as CLI_DIALECTS
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.arguments import listed, with_null
 from copydesk.tools.catalog import Tool
 from copydesk.tools.dialects import DIALECTS, definitions
+from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang
 from support.cost import spread
 from test_tool_descriptions import PLAIN
 
 Schema = Mapping[str, Any]
 
-TOOLS = help.catalog()
+TOOLS = all_tools()
 NAMES = [tool.name for tool in TOOLS]
 EVERY = pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
 BOTH = pytest.mark.parametrize("lang", ["en", "zh"])

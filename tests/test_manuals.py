@@ -338,6 +338,29 @@ def test_every_call_signature_has_the_arguments_of_the_tool(toolset: str, lang: 
         assert f"`{name}({{ {', '.join(arguments)} }})`" in chapter
 
 
+@pytest.mark.parametrize(
+    ("lang", "signature", "parameters", "added"),
+    [
+        (
+            "en",
+            "**Call signature**: ",
+            "**Parameters**: none.",
+            " `path`: Directory; . is the root.",
+        ),
+        ("zh", "**调用签名**：", "**参数**：无。", " `path`：目录；. 为根。"),
+    ],
+)
+def test_a_chapter_has_the_arguments_that_it_does_not_name(
+    lang: Lang, signature: str, parameters: str, added: str
+) -> None:
+    """A new argument needs no other page of the manual."""
+    chapter = f"\n### list_dir\n\n{signature}`list_dir({{ … }})`\n\n{parameters}\n\n`more`\n"
+    made = chapter.replace("{ … }", "{ path }").replace(parameters, parameters + added)
+    assert manuals.with_arguments(f"# Page{chapter}", lang) == f"# Page{made}"
+    named = f"# Page\n\n`path` is shared.{chapter}"
+    assert manuals.with_arguments(named, lang) == named.replace("{ … }", "{ path }")
+
+
 def test_the_pages_are_where_they_are_said_to_be() -> None:
     folder = Path(str(manuals.__file__)).parent
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.md")}

@@ -50,14 +50,11 @@ from copydesk.store.editorconfig import EditorConfig
 from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
-from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
-from copydesk.tools.compat import compat
 from copydesk.tools.envelope import Envelope
-from copydesk.tools.notes import notes
 from copydesk.tools.notes_answer import LongTexts, NoteAnswer
+from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang, Report, diff_text
-from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 if TYPE_CHECKING:
     from copydesk.desk.notes.notebook_access import OpenNotes
@@ -140,8 +137,8 @@ class OpenWorkspace(Closing):
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
         backend = shared_backend(self.root, config) if shared else in_process(config)
-        self.catalog = Catalog((*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat()))
         self.kept = LongTexts()
+        self.catalog = Catalog(all_tools())
         self.in_shell = False
         """Whether answers name commands of the shell as next steps."""
         self.page: str | None = None

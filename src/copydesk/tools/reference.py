@@ -37,6 +37,11 @@ relative to that folder.
 """
 
 
+def all_tools() -> tuple[Tool, ...]:
+    """All tools, in the order of the catalog."""
+    return (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat())
+
+
 def page() -> str:
     """The page."""
     parts = [_HEAD, _toolset("ws_mod", ws_mod()), _toolset("batch", batch())]

@@ -28,6 +28,7 @@ from copydesk.tools.catalog import Answer, Catalog
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.notes_answer import LongTexts
+from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL
 
@@ -407,7 +408,7 @@ def _schema(options: argparse.Namespace) -> int:
     from copydesk.tools import dialects
 
     config = _config(options, _root(options))
-    chosen = Catalog(help.catalog()).of(config.toolsets)
+    chosen = Catalog(all_tools()).of(config.toolsets)
     dump(dialects.definitions(chosen, options.dialect, config.lang))
     return 0
 

@@ -9,22 +9,14 @@ from typing import Any, cast
 from copydesk.app import terminal
 from copydesk.app.cli.parser import unknown
 from copydesk.tools import dialects
-from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool
-from copydesk.tools.compat import compat
-from copydesk.tools.notes import notes
+from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang
-from copydesk.tools.ws_mod import team_mgmt, ws_mod
-
-
-def catalog() -> tuple[Tool, ...]:
-    """All tools, in the order of the catalog."""
-    return (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat())
 
 
 def find(name: str) -> Tool:
     """A tool by its name; raises UsageError with the close ones."""
-    known = {tool.name: tool for tool in catalog()}
+    known = {tool.name: tool for tool in all_tools()}
     if name not in known:
         raise unknown("tool", name, known, "copydesk call, without a tool, lists them all.")
     return known[name]
@@ -32,7 +24,7 @@ def find(name: str) -> Tool:
 
 def tools(lang: Lang, *, as_json: bool) -> int:
     """List all tools; the exit status."""
-    rows = [(tool.name, tool.toolset, tool.title(lang)) for tool in catalog()]
+    rows = [(tool.name, tool.toolset, tool.title(lang)) for tool in all_tools()]
     if as_json:
         data = [{"name": name, "toolset": kept, "title": title} for name, kept, title in rows]
         sys.stdout.write(terminal.as_json(data))

@@ -1,16 +1,17 @@
 """The manuals: Markdown pages by toolset, topic and language, and the server's instructions.
 
-What lives here: the pages and how they are found. What must not: the contract
-of one tool (`copydesk.tools.messages`). Invariants: every toolset has the same
-topics in both languages; a page is read when it is asked for, never kept.
+Invariants: every toolset has the same topics in both languages; a page is read when it is asked
+for, never kept. What a tool takes stands in its class and not in its chapter.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from importlib.resources import files
 
 from copydesk.errors import InvalidArgs
+from copydesk.tools.arguments import Schema
 from copydesk.tools.report import Lang
 
 _TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
@@ -38,7 +39,8 @@ def read(toolset: str, topic: str, lang: Lang) -> str:
     known = topics(toolset)
     if topic not in known:
         raise InvalidArgs("topic", _none_of(topic, known))
-    return _page(toolset, topic, lang)
+    page = _page(toolset, topic, lang)
+    return with_arguments(page, lang) if topic == "tools" else page
 
 
 def instructions(toolsets: Iterable[str], lang: Lang) -> str:
@@ -50,6 +52,36 @@ def instructions(toolsets: Iterable[str], lang: Lang) -> str:
 
 def _page(toolset: str, topic: str, lang: Lang) -> str:
     return (files(__name__) / toolset / lang / f"{topic}.md").read_text("utf-8")
+
+
+_SIGNATURE = "`{name}({{ … }})`"
+_PARAMETERS = re.compile(r"^\*\*(?:Parameters|参数)\*\*.*", re.MULTILINE)
+
+
+def with_arguments(page: str, lang: Lang) -> str:
+    """The page with each tool's call signature, and the arguments that are not named in it."""
+    from copydesk.tools.reference import all_tools  # few have a use for it
+
+    tools = {tool.name: tool for tool in all_tools()}
+    common, *chapters = page.split("\n### ")
+    for i, chapter in enumerate(chapters):
+        name = chapter.split("\n", 1)[0]
+        if name in tools:
+            chapters[i] = _chapter(chapter, name, tools[name].described_schema(lang), common, lang)
+    return "\n### ".join((common, *chapters))
+
+
+def _chapter(text: str, name: str, schema: Schema, common: str, lang: Lang) -> str:
+    forms, required = schema["properties"], schema["required"]
+    taken = ", ".join(one if one in required else f"{one}?" for one in forms)
+    whole = text.replace(_SIGNATURE.format(name=name), f"`{name}({{ {taken} }})`")
+    colon = "：" if lang == "zh" else ": "
+    others = "".join(
+        f" `{one}`{colon}{form.get('description', '')}"
+        for one, form in forms.items()
+        if f"`{one}`" not in whole and f"`{one}`" not in common
+    )
+    return _PARAMETERS.sub(lambda line: line[0] + others, whole, count=1)
 
 
 def _none_of(name: str, known: Iterable[str]) -> str:
