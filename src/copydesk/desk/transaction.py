@@ -161,7 +161,9 @@ class Writer:
                     job.committed()
                 return written
         what = "directory" if job.kind == "create" else "file"
-        raise Failed(_OPERATIONS[job.kind], f"the {what} is changed by another program each time")
+        raise Failed(
+            _OPERATIONS[job.kind], f"the {what} is changed by another program again and again"
+        )
 
     def write_all(self, group: str, files: Sequence[Rewriting]) -> tuple[Entry, ...]:
         """Write all files or none, under the locks of all; the entries, as files and steps.
