@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,12 +200,10 @@ def test_an_id_is_taken_once_among_many_threads(opener: Open) -> None:
             if registry.add(each):
                 taken.append(each.id)
 
-    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
     first = opener()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work, i) for i in range(4)]:
+            done.result()
     assert sorted(taken) == [each.id for each in plans]
     assert first.waiting(NOW) == tuple(plans)
 

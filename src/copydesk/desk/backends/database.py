@@ -12,6 +12,7 @@ time; so who writes holds a lock of ours, and who waits for it is woken.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
@@ -34,6 +35,8 @@ Loss = Literal["deleted", "replaced", "emptied"]
 
 _LOG_BYTES = 1 << 20
 """A larger log is cut when all of it is in the file."""
+
+_LOG_WAIT_SECONDS = 0.005
 
 _OPENINGS = 2
 """So often is opened once more what somebody deletes at that moment."""
@@ -379,7 +382,7 @@ class Database:
             opened.set_busy_timeout(round(1_000 * self._patience))
             most = _LOG_BYTES
             if self._most_bytes is None:
-                connection.execute("PRAGMA journal_mode = WAL")
+                self._use_log(connection)
             else:
                 most = min(self._most_bytes // 8, most)
                 connection.execute("PRAGMA journal_mode = PERSIST")
@@ -398,6 +401,18 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def _use_log(self, connection: Connection) -> None:
+        """Switch to a write-ahead log; SQLite itself waits for nobody who does so as well."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except apsw.BusyError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_LOG_WAIT_SECONDS)
 
     def _make(self, connection: Connection, *, was_there: bool) -> None:
         is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").get
