@@ -695,6 +695,8 @@ def test_what_is_followed_are_the_same_bytes(data: st.DataObject) -> None:
                 change = change.rebase(later) if isinstance(change, ChangeSet) else change
         if isinstance(change, Collision):
             break
+        if back is not None and len(change.edits) != len(lost[back]):
+            break  # two of its edits touch now and are one: whose bytes come back is not told apart
         if back is not None:
             stands.remove(back)
             taken_back[back] = step
