@@ -142,6 +142,11 @@ def test_a_damaged_file_stops_only_what_needs_it(
         found = done(opened, root)
         check(found, root, name, sure=damage in SURE)
         opened._backend.bases.shown("local", RelPath.parse("a.txt"))  # which waits for the texts
+        if damage in SURE - {"folder", "tables"} and name == "snapshots.sqlite":
+            told = [*found.values(), call(opened, "list_dir", path="")]
+            lost = [words for fields in told for words in fields.get("state_lost", [])]
+            assert len(lost) == 1, "once"
+            assert f"{file} was damaged" in lost[0]
         bad = {one.what for one in examine(str(root)) if not one.ok}
         if damage in SURE:  # remembered texts are begun anew by themselves
             assert len(bad) == (name != "snapshots.sqlite" or damage == "folder")

@@ -30,7 +30,7 @@ BUSY_SECONDS = 5.0
 
 _IN_MEMORY = ":memory:"
 
-Loss = Literal["deleted", "replaced", "emptied"]
+Loss = Literal["deleted", "replaced", "emptied", "damaged"]
 """What happened to a file while it was in use; what it held is lost to who used it."""
 
 _LOG_BYTES = 1 << 20
@@ -319,11 +319,13 @@ class Database:
             return self._file.set_aside() if self._file else self.path
 
     def discard(self) -> None:
-        """Remove the file, which only held what can be lost."""
+        """Remove the damaged file, which only held what can be lost, and report it."""
         with self.locked():
             self._let_go()
             if self._file is not None:
                 self._file.discard()
+                self._identity = None
+                self._begin_anew("damaged")
 
     def close(self) -> None:
         """Close the connection."""
