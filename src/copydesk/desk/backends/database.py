@@ -12,11 +12,10 @@ time; so who writes holds a lock of ours, and who waits for it is woken.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
-from threading import RLock, local
+from threading import Event, RLock, local
 from typing import Any, Literal, Protocol, cast
 
 import apsw
@@ -406,15 +405,13 @@ class Database:
 
     def _use_log(self, connection: Connection) -> None:
         """Switch to a write-ahead log; SQLite itself waits for nobody who does so as well."""
-        deadline = time.monotonic() + self._patience
-        while True:
+        for _ in range(round(self._patience / _LOG_WAIT_SECONDS)):
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 return
             except apsw.BusyError:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(_LOG_WAIT_SECONDS)
+                Event().wait(_LOG_WAIT_SECONDS)
+        connection.execute("PRAGMA journal_mode = WAL")
 
     def _make(self, connection: Connection, *, was_there: bool) -> None:
         is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").get
