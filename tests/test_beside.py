@@ -16,7 +16,7 @@ import pytest
 from copydesk.desk.backends import database as database_module
 from copydesk.desk.backends.database import Database, _shape_of
 from copydesk.desk.backends.snapshots import MOST_WAITING, BackgroundSnapshots, SqliteSnapshots
-from copydesk.desk.drafts import LARGEST, MOST, Shown
+from copydesk.desk.drafts import LARGEST, MOST, DraftCache
 from copydesk.desk.gc_pause import put_off
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import locate
@@ -327,7 +327,7 @@ def planned(number: int, text: bytes) -> tuple[Plan, Snapshot]:
 
 
 def test_a_draft_is_given_for_its_plan_on_its_content_alone() -> None:
-    shown = Shown()
+    shown = DraftCache()
     plan, base = planned(1, b"one\ntwo\n")
     draft = compose(plan.request, base, plan.place)
     shown.keep(plan, draft)
@@ -340,7 +340,7 @@ def test_a_draft_is_given_for_its_plan_on_its_content_alone() -> None:
 
 
 def test_few_drafts_are_kept_and_none_of_a_large_text() -> None:
-    shown = Shown()
+    shown = DraftCache()
     made = [planned(number, b"%d\n" % number) for number in range(MOST + 1)]
     large = planned(99, b"x" * LARGEST + b"\n")
     for plan, base in (*made, large):

@@ -14,7 +14,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.drafts import MOST
-from copydesk.desk.drafts import Shown as Drafts
+from copydesk.desk.drafts import DraftCache as Drafts
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.review import Seen, Shown
 from copydesk.edit.draft import Draft

@@ -27,7 +27,7 @@ from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Journal
 from copydesk.desk.batch import Batching
 from copydesk.desk.context import Setting
-from copydesk.desk.desk import Desk
+from copydesk.desk.desk import FileDesk
 from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member, Permission
@@ -206,7 +206,7 @@ class OpenWorkspace(Closing):
         )
         self._opener = NotesOpener(config, self.files, backend.state)
         self._notes = LazyNotes(setting, writer, home or self._opener.open)
-        self.desk = Desk(setting, writer, self._notes)
+        self.desk = FileDesk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
         self.looking = FileSearch(self.files)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Entry, OutcomeKind, PlanOutcome, State, counts, version_of
 from copydesk.desk.context import Setting
-from copydesk.desk.drafts import Drafting, Shown
+from copydesk.desk.drafts import DraftCache, Drafting
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
@@ -80,7 +80,7 @@ class Applying:
     ) -> None:
         self._set, self._drafting, self._writer = setting, drafting, writer
         self._notes = notes
-        self._shown = Shown()
+        self._shown = DraftCache()
 
     def show(self, plan: Plan, draft: Draft) -> None:
         """Remember what was shown of the plan: it is written so if the file stays as it is."""

@@ -10,7 +10,7 @@ from copydesk.desk.backends.snapshots import LARGEST
 from copydesk.desk.context import Setting
 from copydesk.desk.foreign import Saved
 from copydesk.desk.member import Member
-from copydesk.desk.transaction import Job, NewFile, Writer
+from copydesk.desk.transaction import CreateJob, Job, Writer
 from copydesk.desk.visibility import authorized, check_shown, note_whole
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.draft import compose, whole_text
@@ -231,7 +231,7 @@ class Batching:
         encoding = of_new_file(self._set.named(real))
         nothing = Snapshot(b"", encoding)
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
-        job = NewFile(member, tool, path, (self._set.clock(), tool), revision=made)
+        job = CreateJob(member, tool, path, (self._set.clock(), tool), revision=made)
         written = self._writer.write(job)
         done = made.written(written.edit_id, written.digest)
         self._keep(done, real)

@@ -33,7 +33,7 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
-from copydesk.desk.transaction import Job, NewFile, Writer
+from copydesk.desk.transaction import CreateJob, Job, Writer
 from copydesk.desk.visibility import authorized, check_look, check_shown, may_read, note_whole
 from copydesk.edit.draft import Draft, compose, whole_text
 from copydesk.edit.locate import foot_span
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 ON_NO_TERMS = Terms()
 
 
-class Desk:
+class FileDesk:
     """The desk of one workspace, and of its notes. Safe to use from many threads."""
 
     def __init__(self, setting: Setting, writer: Writer, notes: LazyNotes) -> None:
@@ -253,7 +253,7 @@ class Desk:
         after = Snapshot(new, nothing.encoding)
         diff = unified(nothing, change, str(path), created=True)
         made = WholeRevision(nothing, change, after, diff)
-        job = NewFile(member, tool, path, (self._set.clock(), tool), revision=made)
+        job = CreateJob(member, tool, path, (self._set.clock(), tool), revision=made)
         written = self._writer.write(job)
         real = self._drafting.real(path)
         self._set.bases.keep(after, real)

@@ -165,7 +165,7 @@ LARGEST = 256 << 10
 """Bytes; a draft of a larger text is not kept."""
 
 
-class Shown:
+class DraftCache:
     """Drafts by the id of their plan, the ones shown last. Safe to use from many threads."""
 
     def __init__(self) -> None:

@@ -108,7 +108,7 @@ class Job(WriteRequest, ABC, Generic[R]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewFile(Job[R]):
+class CreateJob(Job[R]):
     """The write of a file that is not there; one that is there is refused."""
 
     revision: R

@@ -27,7 +27,7 @@ from copydesk.store.contents import (
     wait_all_closed,
 )
 from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
-from copydesk.store.paths import MadeParents, Place, Root
+from copydesk.store.paths import MadeParents, ResolvedPath, Root
 from copydesk.store.protocol import (
     DirEntry,
     Document,
@@ -133,7 +133,7 @@ class StagedWrite:
             self._parents.let_go()
 
 
-def _require_real(place: Place, expected: RelPath | None) -> None:
+def _require_real(place: ResolvedPath, expected: RelPath | None) -> None:
     if expected is not None and place.real != expected:
         raise TargetMoved()
 
@@ -647,7 +647,7 @@ class Files(Closing):
             raise failed("read", refused) from refused
         return data if len(data) == size and file.stamp.stands_in(found) else None
 
-    def _removed(self, place: Place, name: bytes, known: Collection[str]) -> bool:
+    def _removed(self, place: ResolvedPath, name: bytes, known: Collection[str]) -> bool:
         """Remove a temporary file of the file at the place; False for what is no file.
 
         Its content is recorded first, unless copydesk wrote it or its digest is known.
@@ -676,7 +676,7 @@ class Files(Closing):
     @contextmanager
     def _target(
         self, path: RelPath, expected_real: RelPath | None, size: int, *, held: bool = True
-    ) -> Generator[tuple[Place, int]]:
+    ) -> Generator[tuple[ResolvedPath, int]]:
         """The place of a file of this size and the file, open for reading.
 
         -1 unless it is to be `held` open.
@@ -694,7 +694,7 @@ class Files(Closing):
             place.close()
 
     @contextmanager
-    def _new(self, path: RelPath, expected_real: RelPath | None) -> Generator[Place]:
+    def _new(self, path: RelPath, expected_real: RelPath | None) -> Generator[ResolvedPath]:
         """The place of a file that does not exist."""
         with self._root.place(path, follow=False) as place:
             self._check_name(place)
@@ -703,7 +703,7 @@ class Files(Closing):
             _require_real(place, expected_real)
             yield place
 
-    def _check_name(self, place: Place) -> None:
+    def _check_name(self, place: ResolvedPath) -> None:
         """Raise InvalidPath for a file that no program could name, or with too many new parents."""
         if len(place.missing) > MOST_NEW_PARENTS:
             raise InvalidPath(f"more than {MOST_NEW_PARENTS} directories would have to be made")

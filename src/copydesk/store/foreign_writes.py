@@ -20,7 +20,7 @@ from threading import Condition, Thread
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import Closing, read_at, sha256_of
-from copydesk.store.paths import Place
+from copydesk.store.paths import ResolvedPath
 from copydesk.store.protocol import NotPutBack, Stamp
 from copydesk.store.staging import discard
 from copydesk.text.relpath import RelPath
@@ -87,7 +87,7 @@ def awaited(fd: int) -> bool:
     return False
 
 
-def rescue(place: Place, fd: int, known: Known, keep: Keep) -> None:
+def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> None:
     """Keep what another program wrote to the open file, which has lost its name to another.
 
     What was only appended to a `known` state is appended to the file that has the name.
@@ -101,7 +101,7 @@ def rescue(place: Place, fd: int, known: Known, keep: Keep) -> None:
     keep(place.real, read_at(fd, found.st_size, 0), None)
 
 
-def rescued(place: Place, temp: bytes, fd: int, known: Known, keep: Keep) -> None:
+def rescued(place: ResolvedPath, temp: bytes, fd: int, known: Known, keep: Keep) -> None:
     """Remove the temporary name of the open file, when nothing of it is lost any more.
 
     Raises OSError, and NotPutBack where `keep` refuses; the name stays then.
@@ -114,7 +114,7 @@ def rescued(place: Place, temp: bytes, fd: int, known: Known, keep: Keep) -> Non
     discard(place.dir_fd, temp)
 
 
-def opened(place: Place, name: bytes, held: ExitStack) -> int:
+def opened(place: ResolvedPath, name: bytes, held: ExitStack) -> int:
     """The regular file of this name, open for reading; -1 for anything else. Raises OSError."""
     try:
         fd = _os.open_read(place.dir_fd, name)
@@ -129,7 +129,7 @@ def opened(place: Place, name: bytes, held: ExitStack) -> int:
 _NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
 
 
-def _appended(place: Place, tail: bytes) -> bool:
+def _appended(place: ResolvedPath, tail: bytes) -> bool:
     """Whether the bytes are now at the end of the file that has the name."""
     try:
         fd = _os.open_append(place.dir_fd, place.name)
@@ -159,7 +159,7 @@ class LateLooks(Closing):
     """
 
     def __init__(
-        self, find: Callable[[RelPath], AbstractContextManager[Place]], keep: Keep
+        self, find: Callable[[RelPath], AbstractContextManager[ResolvedPath]], keep: Keep
     ) -> None:
         self._find, self._keep = find, keep
         self._waiting: deque[_Late] = deque()

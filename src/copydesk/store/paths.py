@@ -25,7 +25,7 @@ from copydesk.text.relpath import RelPath
 
 
 @dataclass(slots=True)
-class Place(Closing):
+class ResolvedPath(Closing):
     """An open directory and a name in it that may be missing; closes the directory on exit.
 
     `name` is empty when the path leads to the directory itself (the root, or a
@@ -65,7 +65,7 @@ class MadeParents:
     them inside. Raises NotAFile when a file blocks the way, OSError.
     """
 
-    def __init__(self, place: Place, *, flush: bool) -> None:
+    def __init__(self, place: ResolvedPath, *, flush: bool) -> None:
         self._place = place
         self._flush = flush
         self._made: list[tuple[int, bool, bytes]] = []
@@ -159,7 +159,7 @@ class Walk(Closing):
         """Close the directories but for the root."""
         self._to_root()
 
-    def go(self, names: list[bytes], *, follow: bool) -> Place:
+    def go(self, names: list[bytes], *, follow: bool) -> ResolvedPath:
         """The place that `names` lead to; with `follow` also through a link at the end.
 
         Raises InvalidPath for a way out or more than MAX_LINKS links, Failed,
@@ -183,7 +183,7 @@ class Walk(Closing):
                     return stop
         return self._place([], blocked=False)
 
-    def _enter(self, name: bytes, pending: list[bytes]) -> Place | None:
+    def _enter(self, name: bytes, pending: list[bytes]) -> ResolvedPath | None:
         try:
             fd = _os.open_dir(self._fds[-1], name)
         except OSError as refused:
@@ -252,7 +252,7 @@ class Walk(Closing):
         while self._names:
             self._up()
 
-    def _place(self, rest: list[bytes], *, blocked: bool) -> Place:
+    def _place(self, rest: list[bytes], *, blocked: bool) -> ResolvedPath:
         rest = [name for name in rest if name != b"."]
         if b".." in rest:
             raise FileNotFound()
@@ -262,7 +262,7 @@ class Walk(Closing):
         if owned:
             self._names.pop()
         fd = self._fds.pop() if owned else self._fds[0]
-        return Place(fd, name, real, tuple(missing), blocked, owned)
+        return ResolvedPath(fd, name, real, tuple(missing), blocked, owned)
 
 
 def _path_of(names: list[bytes]) -> RelPath:
@@ -311,7 +311,7 @@ class Root:
 
     def place(
         self, path: RelPath, *, follow: bool = True, via: Callable[[RelPath], None] = _freely
-    ) -> Place:
+    ) -> ResolvedPath:
         """Where `path` leads; with `follow` a symlink at its end is followed too.
 
         `via` is told of every link before it is followed, and may refuse.
@@ -362,7 +362,7 @@ class Root:
             if fd != self._fd:
                 _os.close_quietly(fd)
 
-    def open_target(self, path: RelPath) -> tuple[Place, int]:
+    def open_target(self, path: RelPath) -> tuple[ResolvedPath, int]:
         """The same with its place, which the caller closes; raises the same."""
         place = self._straight(path)
         for _ in range(_SWAPS_TOLERATED):
@@ -378,7 +378,7 @@ class Root:
             place = None  # a symlink has the name
         raise InvalidPath("symlinks on the way keep changing")
 
-    def open_dir(self, path: RelPath) -> Place:
+    def open_dir(self, path: RelPath) -> ResolvedPath:
         """The directory at `path`, as a place without a name.
 
         Raises FileNotFound, InvalidPath when it is no directory, Failed.
@@ -396,28 +396,28 @@ class Root:
                 if refused.errno in (errno.ENOTDIR, errno.ELOOP):
                     raise InvalidPath("not a directory") from None
                 raise failed("open directory", refused) from refused
-            return Place(fd, b"", place.real)
+            return ResolvedPath(fd, b"", place.real)
 
     def _walk(
         self, path: RelPath, *, follow: bool, via: Callable[[RelPath], None] = _freely
-    ) -> Place:
+    ) -> ResolvedPath:
         with Walk(self._fd, self._spellings, via) as walk:
             return walk.go([part.encode() for part in path.parts], follow=follow)
 
-    def _straight(self, path: RelPath) -> Place | None:
+    def _straight(self, path: RelPath) -> ResolvedPath | None:
         if not path.parts or not _os.has_openat2():
             return None
         name = path.parts[-1].encode()
         if len(path.parts) == 1:
-            return Place(self._fd, name, path, owned=False)
+            return ResolvedPath(self._fd, name, path, owned=False)
         try:
             fd = _os.open_dir_beneath(self._fd, _joined(path.parent))
         except OSError:
             return None  # the walk finds out why, or a way along a symlink
-        return Place(fd, name, path)
+        return ResolvedPath(fd, name, path)
 
 
-def _open(place: Place) -> int:
+def _open(place: ResolvedPath) -> int:
     """The file at the place, or -1 when a symlink has the name."""
     place.require_parent()
     if not place.name:
@@ -434,7 +434,7 @@ def _open(place: Place) -> int:
         raise failed("open", refused) from refused
 
 
-def _may_be_link(place: Place) -> bool:
+def _may_be_link(place: ResolvedPath) -> bool:
     """Whether a symlink may have the name; False when surely none has."""
     try:
         _os.readlink(place.dir_fd, place.name)
@@ -443,7 +443,7 @@ def _may_be_link(place: Place) -> bool:
     return True
 
 
-def _kind(place: Place) -> str:
+def _kind(place: ResolvedPath) -> str:
     try:
         return kind_of(_os.lstat(place.dir_fd, place.name).st_mode)
     except OSError:

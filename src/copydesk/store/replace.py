@@ -39,7 +39,7 @@ from copydesk.store.foreign_writes import (
     rescue,
     rescued,
 )
-from copydesk.store.paths import Place
+from copydesk.store.paths import ResolvedPath
 from copydesk.store.protocol import (
     Durability,
     Kept,
@@ -87,7 +87,7 @@ class Hooks:
 
 @contextmanager
 def staged_replacement(
-    place: Place,
+    place: ResolvedPath,
     old_fd: int,
     expected: Stamp,
     expected_sha256: str,
@@ -139,7 +139,7 @@ def staged_replacement(
 class Replacement:
     """A new file beside the one that it shall replace; `staged_replacement` makes it."""
 
-    _place: Place
+    _place: ResolvedPath
     _old_fd: int
     _expected: Stamp
     _expected_sha256: str
@@ -365,7 +365,7 @@ class Replacement:
             late.take(_os.duplicate(self._old_fd), self._place.real, self._old)
 
 
-def check_target(place: Place, old_fd: int, expected: Stamp, expected_sha256: str) -> None:
+def check_target(place: ResolvedPath, old_fd: int, expected: Stamp, expected_sha256: str) -> None:
     """Raise TargetMoved unless the name still holds the file `old_fd` as it was read.
 
     Where the clock cannot tell, the content does.
@@ -380,7 +380,7 @@ def check_target(place: Place, old_fd: int, expected: Stamp, expected_sha256: st
         raise TargetMoved()
 
 
-def holds(place: Place, ours: os.stat_result) -> bool:
+def holds(place: ResolvedPath, ours: os.stat_result) -> bool:
     """Whether the file that we wrote has the name."""
     try:
         return _os.lstat(place.dir_fd, place.name).st_ino == ours.st_ino
@@ -388,7 +388,7 @@ def holds(place: Place, ours: os.stat_result) -> bool:
         return False
 
 
-def require_ours(place: Place, ours: os.stat_result, sha256: str) -> None:
+def require_ours(place: ResolvedPath, ours: os.stat_result, sha256: str) -> None:
     """Raise TargetMoved unless the place holds the file that we wrote, as we wrote it."""
     try:
         fd = _os.open_read(place.dir_fd, place.name)
@@ -405,7 +405,7 @@ def require_ours(place: Place, ours: os.stat_result, sha256: str) -> None:
         _os.close_quietly(fd)
 
 
-def stamp_of_ours(place: Place, ours: os.stat_result) -> Stamp:
+def stamp_of_ours(place: ResolvedPath, ours: os.stat_result) -> Stamp:
     """The stamp of what was just put at the place; the write is done, so nothing is raised.
 
     A rename changes the ctime, hence the second look. When it finds another
@@ -421,7 +421,7 @@ def stamp_of_ours(place: Place, ours: os.stat_result) -> Stamp:
 
 @contextmanager
 def staged_in_place(
-    place: Place,
+    place: ResolvedPath,
     expected: Stamp,
     expected_sha256: str,
     pieces: Iterable[Piece],
@@ -550,7 +550,7 @@ _DEFAULT_MODE = 0o666
 
 @contextmanager
 def staged_new(
-    place: Place, data: bytes, *, durability: Durability, hooks: Hooks
+    place: ResolvedPath, data: bytes, *, durability: Durability, hooks: Hooks
 ) -> Generator[Creation]:
     """The new file with the default mode, complete without its name; it is gone after
     unless it was committed. Raises FileExists, NotAFile, OSError, with nothing left behind.
@@ -570,7 +570,7 @@ def staged_new(
 class Creation:
     """A new file that has no name yet; `staged_new` makes it."""
 
-    _place: Place
+    _place: ResolvedPath
     _data: bytes
     _durability: Durability
     _flush: DirFlush
@@ -637,7 +637,7 @@ class Removal:
 
     def __init__(
         self,
-        place: Place,
+        place: ResolvedPath,
         old_fd: int,
         expected: Stamp,
         expected_sha256: str,
@@ -677,7 +677,7 @@ class Removal:
         _give_name(self._place, made.named(self._place.dir_fd, self._place.name))
 
 
-def taken_away(place: Place, known: Known, hooks: Hooks) -> bool:
+def taken_away(place: ResolvedPath, known: Known, hooks: Hooks) -> bool:
     """Whether the file at the place is gone, as it is known; else it has its name again.
 
     It gets a temporary name first, so that what is removed can be looked at; what was
@@ -718,7 +718,7 @@ def _is(known: Known, fd: int) -> bool:
     return known.stands_in(_os.fstat(fd)) and digest in ("", sha256_of(fd, known.size))
 
 
-def _give_back(place: Place, temp: bytes) -> None:
+def _give_back(place: ResolvedPath, temp: bytes) -> None:
     """Give the name back unless something has it; raises OSError with the temporary one kept."""
     try:
         _os.rename_no_replace(place.dir_fd, temp, place.name)
@@ -729,7 +729,7 @@ def _give_back(place: Place, temp: bytes) -> None:
         discard(place.dir_fd, temp)
 
 
-def refuse_existing(place: Place) -> None:
+def refuse_existing(place: ResolvedPath) -> None:
     """Raise FileExists or NotAFile when anything has the name."""
     if not place.name:
         raise NotAFile("directory")
@@ -743,7 +743,7 @@ def refuse_existing(place: Place) -> None:
 
 
 def _filled(
-    place: Place, fd: int, name: bytes, data: bytes, durability: Durability
+    place: ResolvedPath, fd: int, name: bytes, data: bytes, durability: Durability
 ) -> os.stat_result:
     with ExitStack() as failing:
         failing.callback(discard, place.dir_fd, name)
@@ -758,7 +758,7 @@ def _filled(
     return ours
 
 
-def _give_name(place: Place, temp: bytes) -> None:
+def _give_name(place: ResolvedPath, temp: bytes) -> None:
     """Move the temporary file to the name unless something has it; it is gone in any case."""
     with ExitStack() as leaving:
         leaving.callback(discard, place.dir_fd, temp)

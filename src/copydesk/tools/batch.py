@@ -224,7 +224,7 @@ class WriteCall(_ExpectedCall):
         return written(context, self, done, bad=bad, dry=False, saying=saying)
 
 
-class Replacement(TypedDict):
+class EditPair(TypedDict):
     """One edit of a batch."""
 
     old_string: str
@@ -233,7 +233,7 @@ class Replacement(TypedDict):
 
 class _BatchCall(_ExpectedCall, _DryRunCall):
     path: str
-    edits: tuple[Replacement, ...]
+    edits: tuple[EditPair, ...]
 
     def request(self, context: Context) -> BatchEdit:
         """The batch, each edit checked with its index named."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from copydesk.desk.batch import Batching
-from copydesk.desk.desk import Desk
+from copydesk.desk.desk import FileDesk
 from copydesk.desk.member import Member
 from copydesk.desk.search import FileSearch, Progress, Searches
 from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
@@ -89,7 +89,7 @@ class Context:
     `in_shell`: next steps name commands of the shell, not tools.
     """
 
-    desk: Desk
+    desk: FileDesk
     batches: Batching
     looking: FileSearch
     member: Member

@@ -369,7 +369,7 @@ def can_hold(parent: Node, kind: str) -> bool:
     return kind != ITEM and holder in HOLDS
 
 
-class Cursor:
+class LineCursor:
     """A place in a line: `line` without its terminator, `offset` in bytes, `column` in columns.
 
     `nonspace` is where the next character stands that is no space, `indent` how

@@ -29,8 +29,8 @@ from copydesk.text.markdown.parser import (
     LEAF,
     NO,
     STAYS,
+    BlockRules,
     Parser,
-    Rules,
     add_item,
     at_start,
     blank_ends,
@@ -326,7 +326,7 @@ _STARTS = {
     b"{": (attributes_start,),
 }
 
-RULES = Rules(
+RULES = BlockRules(
     starts={byte: tried for signs, tried in _STARTS.items() for byte in signs},
     indented=(code_start,),
     resume={

@@ -38,8 +38,8 @@ from copydesk.text.markdown.parser import (
     SPACE,
     STAYS,
     TAKEN,
+    BlockRules,
     Parser,
-    Rules,
     add_item,
     at_start,
     bare_attributes,
@@ -63,13 +63,13 @@ _COLUMN = re.compile(rb"[-:]-*[-:]?\Z").match
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TableStart:
     """A table: how many lines before it stay a paragraph."""
 
     before: int
 
 
-def find_table(lines: Sequence[bytes]) -> Found | None:
+def find_table(lines: Sequence[bytes]) -> TableStart | None:
     """The table in a paragraph of these lines; None for none.
 
     As many lines as have no `|` count as text before it, wherever they stand.
@@ -85,7 +85,7 @@ def find_table(lines: Sequence[bytes]) -> Found | None:
         return None
     if any(not line.strip(SPACE) for line in rest[rule + 1 :]):
         before = 0  # a row of form feeds ends the reading, and the text before is lost
-    return Found(before)
+    return TableStart(before)
 
 
 def _columns(line: bytes) -> int:
@@ -674,7 +674,7 @@ STARTS = {
     b"{": (attributes_start, embed_start, super_start),
 }
 
-RULES = Rules(
+RULES = BlockRules(
     starts={byte: tried for signs, tried in STARTS.items() for byte in signs},
     resume={
         PARAGRAPH: blank_ends,

@@ -22,8 +22,8 @@ from copydesk.text.markdown.block import (
     SUPER,
     TABLE,
     TEXT,
-    Cursor,
     Fence,
+    LineCursor,
     Marker,
     Node,
     can_hold,
@@ -50,7 +50,7 @@ Finish = Callable[["Parser", Node], None]
 
 
 @dataclass(frozen=True)
-class Rules:
+class BlockRules:
     """A profile: how blocks start, go on and end.
 
     `starts`: by the first byte after indentation, in the order they are tried.
@@ -75,13 +75,13 @@ class Rules:
         object.__setattr__(self, "plain", plain)
 
 
-class Parser(Cursor):
+class Parser(LineCursor):
     """One run over one text, or over the lines of a paragraph that is parsed again.
 
     `at` is the byte where the line starts, `tip` the deepest open node.
     """
 
-    def __init__(self, data: bytes, rules: Rules, root: Node, depth: int = 0) -> None:
+    def __init__(self, data: bytes, rules: BlockRules, root: Node, depth: int = 0) -> None:
         super().__init__()
         self.data = data
         self.rules = rules

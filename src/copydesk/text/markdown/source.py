@@ -23,7 +23,7 @@ from copydesk.text.markdown.block import (
     QUOTE,
     TAB,
     Block,
-    Cursor,
+    LineCursor,
     Tree,
     cut,
     decode,
@@ -70,7 +70,7 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
     indented = block.kind == CODE and data[start] in BLANK
     stop = start + len(texts[0])
     lazy = False
-    cursor = Cursor()
+    cursor = LineCursor()
     if block.parent is not None and block.parent.kind == CALLOUT and not block.index:
         cursor.load(data[line_start(data, start) : stop])
         lazy = not all(_cut(cursor, each) for each in cuts)
@@ -227,7 +227,7 @@ def _own(tree: Tree, block: Block) -> int:
     return block.indent
 
 
-def _cut(cursor: Cursor, columns: int) -> bool:
+def _cut(cursor: LineCursor, columns: int) -> bool:
     """Consume the prefix of one container; whether all of it was there."""
     cursor.peek()
     if columns == _QUOTED:
