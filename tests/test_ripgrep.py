@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotAFile, Refusal
-from copydesk.store import _os
+from copydesk.store import _os, ripgrep
 from copydesk.store import rg_args as args_module
 from copydesk.store.files import Files
 from copydesk.store.rg_args import glob_roots, parse_rg_args
+from copydesk.store.rg_ignore import links_to_leave_out
 from copydesk.store.rg_process import find_rg
 from copydesk.store.rg_results import (
     PACKET_BYTES,
@@ -33,7 +34,6 @@ from copydesk.store.ripgrep import (
     MAX_ROWS,
     Search,
     count_matches,
-    links_to_leave_out,
     search_files,
     search_raw,
     search_snippets,
@@ -273,7 +273,7 @@ LONG = 40_000
         (b"x" * LONG, "x+", 1, 1, False),
         (b"x" * LONG, "x", 1, 1, True),
         (b"1\n2\nneedle" + b'\\"' * PACKET_BYTES, "needle", 3, 1, True),
-        (b"1\n2\n" + b"\xff" * PACKET_BYTES + b"needle", "needle", 3, None, False),
+        (b"1\n2\n" + b"\xff" * PACKET_BYTES + b"needle", "needle", 3, 4 * PACKET_BYTES + 1, True),
         (b"1\n2\n" + b"x" * PACKET_BYTES + b"\n4\nneedle", "needle", 5, 1, True),
     ],
 )
@@ -291,6 +291,20 @@ def test_long_lines_are_cut(
         shown_at = column - found.from_column
         assert found.text[shown_at:].startswith(found.match[:9])
     assert all(len(near.text) <= 500 for near in (*found.before, *found.after))
+
+
+@needs_rg
+def test_the_far_match_of_a_line_too_large_to_read_again_has_no_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ripgrep, "VERSION_BYTES", PACKET_BYTES)
+    write(tmp_path, {"long": b"1\n2\n" + b"\xff" * PACKET_BYTES + b"needle"})
+    found = search_snippets(at(tmp_path), ask("needle"), 5, 2, 2)
+    assert found.searched == ()
+    (line,) = found.results
+    assert (line.line, line.column, line.match, line.from_column) == (3, None, "", 1)
+    assert line.text == "\\xff" * 125
+    assert line.cut
 
 
 @pytest.mark.parametrize("size", [1000, 1 << 16, 3 << 20, None])

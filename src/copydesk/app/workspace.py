@@ -208,7 +208,7 @@ class OpenWorkspace(Closing):
         self._notes = LazyNotes(setting, writer, home or self._opener.open)
         self.desk = FileDesk(setting, writer, self._notes)
         self.batches = Batching(setting, writer)
-        self.looking = FileSearch(self.files)
+        self.looking = FileSearch(self.files, encoding_of, bases)
 
     def _begin(self, *, recover: bool) -> None:
         """Recover unfinished writes of crashed processes, and prune the journal.

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member
 from copydesk.desk.visibility import check_look, is_dir
 from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
-from copydesk.store.protocol import DirEntry
+from copydesk.store.protocol import DirEntry, Named
 from copydesk.store.rg_args import parse_rg_args
 from copydesk.store.rg_process import Rg, find_rg
-from copydesk.store.rg_results import FoundFiles, Lines, MatchCounts, Query, Raw, Snippets
+from copydesk.store.rg_results import (
+    FoundFiles,
+    FoundLine,
+    Lines,
+    MatchCounts,
+    Query,
+    Raw,
+    SearchedFile,
+    SearchResult,
+    Snippets,
+)
 from copydesk.store.ripgrep import Search
 from copydesk.text.relpath import RelPath
 
@@ -27,10 +38,13 @@ __all__ = [
     "DirEntry",
     "FileSearch",
     "FoundFiles",
+    "FoundLine",
     "Lines",
     "MatchCounts",
     "Progress",
     "Query",
+    "SearchResult",
+    "SearchedFile",
     "Snippets",
 ]
 
@@ -38,8 +52,10 @@ __all__ = [
 class FileSearch:
     """Lists and searches for members; raises AccessDenied for a place that may not be read."""
 
-    def __init__(self, files: Files) -> None:
-        self.files = files
+    def __init__(
+        self, files: Files, named: Named = lambda path: None, bases: Snapshots | None = None
+    ) -> None:
+        self.files, self.named, self.bases = files, named, bases
         self._found: Rg | None = None
 
     @property
@@ -117,13 +133,50 @@ class Searches:
         search = self._allowed(path, args.globs, fold=args.folds)
         return ripgrep.search_raw(search, pattern, path, args, MOST_ROWS)
 
+    def note_shown(self, found: SearchResult, lines: Iterable[FoundLine]) -> None:
+        """Remember what the member was shown, as bases of edits by these line numbers."""
+        bases = self.looking.bases
+        if bases is None:
+            return
+        for file, _ in lines_shown(found, lines):
+            bases.keep(file.text, file.real)
+
     def _allowed(self, path: RelPath, globs: Iterable[str], *, fold: bool = False) -> Search:
         permission = self.member.permission
         check_look(self.looking.files, self.member, path)
         for glob in globs:
             permission.check_glob(glob, fold=fold)
-        rg, readable = self.looking.rg, permission.allows_read
-        return Search(rg, self.looking.files, readable, self.progress, self.cancelled)
+        looking, readable = self.looking, permission.allows_read
+        return Search(
+            looking.rg,
+            looking.files,
+            readable,
+            self.progress,
+            self.cancelled,
+            named=looking.named,
+        )
+
+
+def lines_shown(
+    found: SearchResult, lines: Iterable[FoundLine]
+) -> Iterator[tuple[SearchedFile, tuple[tuple[int, int], ...]]]:
+    """Of each file with a known text the lines that were shown whole: runs [start, stop), from 0.
+
+    `lines` are those results, and lines around them, that an answer shows.
+    """
+    numbers: dict[str, set[int]] = {}
+    for line in lines:
+        whole = {line.line - 1} if not (line.cut or line.is_part) else set[int]()
+        numbers.setdefault(line.path, set()).update(whole)
+    for file in found.searched:
+        if file.path not in numbers:
+            continue
+        runs: list[tuple[int, int]] = []
+        for number in sorted(numbers[file.path]):
+            joins = runs and runs[-1][1] == number
+            start = runs.pop()[0] if joins else number
+            runs.append((start, number + 1))
+        yield file, tuple(runs)
 
 
 def _check_link(member: Member, link: RelPath) -> None:

@@ -132,7 +132,8 @@ class RgArgs:
     """Options that were checked.
 
     `globs` are those of --glob and --iglob, for access checks; they stand in
-    `flags` too. `folds`: some of them ignore case. `flags` has nothing about hidden files.
+    `flags` too. `folds`: some of them ignore case. `context`: lines
+    around those found are asked for. `flags` has nothing about hidden files.
     """
 
     flags: tuple[str, ...] = ()
@@ -144,6 +145,7 @@ class RgArgs:
     hidden: bool = False
     max_columns: int | None = None
     folds: bool = False
+    context: bool = False
 
 
 def parse_rg_args(rg_args: Sequence[str], meant: Callable[[str], str] = str) -> RgArgs:
@@ -194,6 +196,7 @@ def _fold(options: list[tuple[str, str | None]], meant: Callable[[str], str]) ->
         hidden=hidden,
         max_columns=max_columns,
         folds="iglob" in names or "glob-case-insensitive" in names,
+        context=any(name.endswith("context") and value != "0" for name, value in options),
     )
 
 

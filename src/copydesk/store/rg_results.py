@@ -14,11 +14,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NotRequired, TypedDict, cast
 
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 
 PACKET_BYTES = 1 << 20
 PIECE_BYTES = 1 << 16
@@ -103,6 +104,10 @@ def read_end(packet: Packet) -> End:
 def shown(data: bytes) -> str:
     """Bytes as text: what is not UTF-8, and NUL, as `\\xNN`; never a lone surrogate."""
     return data.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+Decode = Callable[[bytes], str]
+"""How the bytes of a line are shown as text."""
 
 
 class _RgText(TypedDict):
@@ -247,17 +252,31 @@ class Warned:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class SearchedFile:
+    """A file with lines that were found, and the text that every one of them stands in.
+
+    `path` is as in the lines found, `real` with links followed.
+    """
+
+    path: str
+    real: RelPath
+    text: Snapshot
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """What every result has.
 
     `truncated`: there is more than was asked for; exact unless `timed_out`, when
-    the time was up before all files were searched.
+    the time was up before all files were searched. `searched`: the files whose lines are
+    among the results, in their order, but for those too large or changed meanwhile.
     """
 
     truncated: bool
     timed_out: bool = False
     warnings: tuple[Warned, ...] = ()
+    searched: tuple[SearchedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,8 +311,8 @@ class FoundLine:
 
     `column` and `match` are of the first match in the line; both are empty for a line
     without one of its own, and for one so long that it was not counted. `text` begins at
-    `from_column`, 1 unless the line is long and its match far; with --only-matching it is
-    the match. `cut` when not all of line or match is here.
+    `from_column`, 1 unless the line is long and its match far. `is_part`: it is the match
+    alone, as with --only-matching. `cut` when not all of line or match is here.
     """
 
     path: str
@@ -306,6 +325,7 @@ class FoundLine:
     cut: bool = False
     before: tuple[FoundLine, ...] = ()
     after: tuple[FoundLine, ...] = ()
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,18 +337,21 @@ class Snippets(SearchResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines(SearchResult):
-    """The lines as `rg` prints them, in its order."""
+    """The lines as `rg` prints them, in its order; `context`: with lines around them."""
 
     rows: tuple[FoundLine, ...]
+    context: bool = False
 
 
 Raw = Lines | FoundFiles | MatchCounts
 
 
-def show_line(path: str, line: RgLine, width: int = LINE_CHARACTERS) -> FoundLine:
+def show_line(
+    path: str, line: RgLine, width: int = LINE_CHARACTERS, decode: Decode = shown
+) -> FoundLine:
     """The line as it is shown; a far match is brought into view."""
-    text = shown(line.data)
-    column, match, torn = _match(line, line.spans[0]) if line.spans else (None, "", False)
+    text = decode(line.data)
+    column, match, torn = _match(line, line.spans[0], decode) if line.spans else (None, "", False)
     at = column - 1 if column is not None else 0
     is_whole = line.whole and len(text) <= width
     fits = at + len(match) <= width
@@ -345,19 +368,23 @@ def show_line(path: str, line: RgLine, width: int = LINE_CHARACTERS) -> FoundLin
     )
 
 
-def show_matches(path: str, line: RgLine, width: int) -> Iterator[FoundLine]:
+def show_matches(
+    path: str, line: RgLine, width: int, decode: Decode = shown
+) -> Iterator[FoundLine]:
     """Each match of the line by itself."""
     for span in line.spans:
-        column, match, torn = _match(line, span)
+        column, match, torn = _match(line, span, decode)
         cut = torn or len(match) > width
         match = match[:width]
-        yield FoundLine(path, line.number, column, match, match, is_match=True, cut=cut)
+        yield FoundLine(
+            path, line.number, column, match, match, is_match=True, cut=cut, is_part=True
+        )
 
 
-def _match(line: RgLine, span: tuple[int, int]) -> tuple[int | None, str, bool]:
+def _match(line: RgLine, span: tuple[int, int], decode: Decode) -> tuple[int | None, str, bool]:
     """The column of a match, its text, and whether its end was not kept."""
     start, stop = span
     if start > len(line.data):
         return None, "", False
-    column = len(shown(line.data[:start])) + 1
-    return column, shown(line.data[start:stop]), stop > len(line.data)
+    column = len(decode(line.data[:start])) + 1
+    return column, decode(line.data[start:stop]), stop > len(line.data)

@@ -12,7 +12,8 @@ it searches the folder of its own descriptors, the standard ones not being files
 
 Order and matching are rg's: paths sorted by their parts, `.gitignore` respected,
 files with NUL bytes searched up to the first, UTF-16 with a BOM searched as
-text. A file that is the search path itself is searched whatever globs and
+text. `.gitignore` counts also where there is no git repository; then those above the
+root do not. A file that is the search path itself is searched whatever globs and
 ignore files say. Hidden files are searched only when asked for, even where a
 glob names one; `.git` never, unless the search path itself leads into it.
 
@@ -26,7 +27,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
@@ -35,6 +36,7 @@ from typing import TypeVar
 
 from copydesk.errors import (
     AccessDenied,
+    BinaryFile,
     Failed,
     FileNotFound,
     InvalidArgs,
@@ -42,15 +44,17 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
+from copydesk.store import _os
+from copydesk.store.contents import read_at
 from copydesk.store.files import Files
-from copydesk.store.protocol import failed
+from copydesk.store.protocol import Named, failed
 from copydesk.store.rg_args import (
     MAX_CONTEXT,
     RgArgs,
     checked_globs,
     is_unicode,
-    naming,
 )
+from copydesk.store.rg_ignore import ignore_files, links_to_leave_out
 from copydesk.store.rg_process import (
     OPERATION,
     RG_MISSING,
@@ -64,6 +68,7 @@ from copydesk.store.rg_process import (
 from copydesk.store.rg_results import (
     LINE_CHARACTERS,
     Count,
+    Decode,
     FoundFiles,
     FoundLine,
     Lines,
@@ -72,6 +77,7 @@ from copydesk.store.rg_results import (
     Query,
     Raw,
     RgLine,
+    SearchedFile,
     SearchResult,
     Snippets,
     Warned,
@@ -80,115 +86,17 @@ from copydesk.store.rg_results import (
     read_path,
     show_line,
     show_matches,
+    shown,
 )
 from copydesk.text.relpath import RelPath
-
-MAX_DIRS = 100_000
-MAX_EXCLUDED = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Dir:
-    """A directory on the way: as rg spells it, what it really is, and the one above it."""
-
-    spelled: tuple[bytes, ...]
-    real: RelPath
-    above: _Dir | None
-
-    def is_inside(self, real: RelPath) -> bool:
-        at: _Dir | None = self
-        while at is not None:
-            if at.real == real:
-                return True
-            at = at.above
-        return False
-
-
-def links_to_leave_out(
-    files: Files,
-    start: RelPath,
-    *,
-    include_hidden: bool,
-    stop: Callable[[], None],
-) -> tuple[str, ...]:
-    """Globs against every link below `start` that rg would follow and must not.
-
-    Those are the links that leave the root or lead to no file, links to a
-    directory that they stand in, and every directory or link whose name is not
-    UTF-8: what is behind it could not be resolved. `start` is a real path. `stop` is called for
-    every directory and raises to end the walk. Raises Failed when there are more
-    than MAX_DIRS directories (those behind links counted each time) or
-    MAX_EXCLUDED such links.
-    """
-    excluded: list[str] = []
-    waiting = [_Dir(tuple(part.encode() for part in start.parts), start, None)]
-    seen = 0
-    while waiting:
-        here = waiting.pop()
-        stop()
-        seen += 1
-        if seen > MAX_DIRS:
-            raise Failed("ripgrep", f"more than {MAX_DIRS} directories to follow links in")
-        for entry in _entries(files.root, here.real, include_hidden):
-            inner = _enter(files, here, entry)
-            if isinstance(inner, _Dir):
-                waiting.append(inner)
-            elif not inner:
-                excluded.append("!" + naming((*here.spelled, entry.name)))
-        if len(excluded) > MAX_EXCLUDED:
-            raise Failed("ripgrep", f"more than {MAX_EXCLUDED} links that lead out")
-    return tuple(excluded)
-
-
-def on_disk(root: str, path: RelPath) -> bytes:
-    """The name of the file for system calls: names below the root are UTF-8."""
-    return os.path.join(os.fsencode(root), *(part.encode() for part in path.parts))
-
-
-def _enter(files: Files, here: _Dir, entry: os.DirEntry[bytes]) -> _Dir | bool:
-    """The directory to walk next; else whether rg may have the entry."""
-    is_link = entry.is_symlink()
-    if not is_link and not entry.is_dir(follow_symlinks=False):
-        return True
-    name = _utf8(entry.name)
-    if name is None:
-        return False
-    spelled = (*here.spelled, entry.name)
-    if not is_link:
-        return _Dir(spelled, here.real / name, here)
-    try:
-        real = files.resolve(here.real / name)
-    except Refusal:
-        return False
-    target = on_disk(files.root, real)
-    if not os.path.isdir(target):
-        return os.path.isfile(target)
-    if here.is_inside(real):
-        return False
-    return _Dir(spelled, real, here)
-
-
-def _entries(root: str, real: RelPath, include_hidden: bool) -> Iterator[os.DirEntry[bytes]]:
-    try:
-        listing = os.scandir(on_disk(root, real))
-    except OSError:
-        return  # rg meets the same and says so
-    with listing:
-        for entry in listing:
-            hidden = entry.name.startswith(b".")
-            if entry.name != b".git" and (include_hidden or not hidden):
-                yield entry
-
-
-def _utf8(name: bytes) -> str | None:
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return None
-
+from copydesk.text.snapshot import Snapshot
 
 MAX_PATTERN_BYTES = 1 << 16
 MAX_WARNINGS = 20
+VERSION_BYTES = 16 << 20
+"""Of a larger file no version is told: that takes reading all of it."""
+MOST_VERSION_BYTES = 32 << 20
+"""So many bytes are read for the versions of one search."""
 FIRST_BATCH, BATCH = 64, 512
 
 _DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
@@ -215,6 +123,7 @@ class Search:
     `readable` says whether the caller may read a file, and is asked before the file
     counts for anything. `progress` gets the number of files with a match so far, of
     those the caller may read. `cancelled` is asked about twenty times a second.
+    `named` gives the encoding that configuration names for a file.
     """
 
     rg: Rg | None
@@ -223,6 +132,42 @@ class Search:
     progress: Callable[[int], None] | None = None
     cancelled: Callable[[], bool] | None = None
     timeout_s: float = 30.0
+    named: Named = lambda path: None
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A file that is open: its path as it is shown, and its real path if that is UTF-8."""
+
+    path: str
+    real: RelPath | None
+
+
+@dataclass(slots=True)
+class _Searched:
+    """The file whose lines rg tells at the moment.
+
+    `base` is its text as long as each line told so far stands in it: a version is
+    that of bytes in which every line that is shown was found, whoever writes meanwhile.
+    """
+
+    at: _Opened
+    base: Snapshot | None
+
+    def line(self, found: RgLine) -> tuple[RgLine, Decode]:
+        """The line, all of it where the text is known, and how its bytes are shown."""
+        base, number = self.base, found.number - 1
+        if base is None:
+            return found, shown
+        if 0 <= number < base.line_count:
+            data, encoding = base.key(number), base.encoding
+            if encoding.unit > 1:  # rg tells it in UTF-8
+                data = encoding.text(data).encode("utf-8", "surrogatepass")
+            if data == found.data if found.whole else data.startswith(found.data):
+                decode = encoding.decode if encoding.unit == 1 else shown
+                return replace(found, data=data, whole=True), decode
+        self.base = None
+        return found, shown
 
 
 Result = TypeVar("Result", bound=SearchResult)
@@ -246,6 +191,9 @@ class SearchSession:
         self._clock = Clock(search.timeout_s, search.cancelled)
         self._warned: list[Warned] = []
         self._complaints: list[Complaint] = []
+        self._searched: list[_Searched] = []
+        self._open: tuple[int, _Opened] | None = None
+        self._version_bytes = MOST_VERSION_BYTES
         self.timed_out = False
 
     def packets(self) -> Iterator[tuple[str, Packet]]:
@@ -262,7 +210,8 @@ class SearchSession:
                     if kind == "summary":
                         continue
                     if kind == "begin":
-                        path = paths[_number(packet)]
+                        number = _number(packet)
+                        path, self._open = paths[number].path, (number, paths[number])
                         found += 1
                         if self._search.progress is not None:
                             self._search.progress(found)
@@ -271,9 +220,10 @@ class SearchSession:
                         self._warned.append(Warned(path, "binary", str(nul_at)))
                     yield path, packet
                 for complaint in run.complaints():
-                    number = complaint.path.removeprefix("./")
-                    if number.isdigit() and int(number) in paths:
-                        self._warned.append(Warned(paths[int(number)], "unreadable", complaint.why))
+                    named = complaint.path.removeprefix("./")
+                    if named.isdigit() and int(named) in paths:
+                        path = paths[int(named)].path
+                        self._warned.append(Warned(path, "unreadable", complaint.why))
             if self.timed_out:
                 return
 
@@ -289,22 +239,51 @@ class SearchSession:
                 warned.append(Warned(path, "unreadable", complaint.why))
         return tuple(warned)
 
-    def told(self, found: Result) -> Result:
-        """What was found, with what is known of the search itself."""
-        return replace(found, timed_out=self.timed_out, warnings=self.warnings())
+    def line(self, found: RgLine) -> tuple[RgLine, Decode]:
+        """A line of the file that the last packet was about, and how its bytes are shown."""
+        assert self._open is not None
+        number, at = self._open
+        if not self._searched or self._searched[-1].at is not at:
+            self._searched.append(_Searched(at, self._text(number, at)))
+        return self._searched[-1].line(found)
 
-    def _batches(self) -> Iterator[tuple[list[int], dict[int, str]]]:
+    def _text(self, number: int, at: _Opened) -> Snapshot | None:
+        """The text of an open file, if its version is to be told."""
+        if at.real is None:
+            return None
+        try:
+            size = _os.fstat(number).st_size
+            if size > min(VERSION_BYTES, self._version_bytes):
+                return None
+            self._version_bytes -= size
+            return Snapshot.of(read_at(number, size, 0), self._search.named(at.real))
+        except (OSError, BinaryFile):
+            return None
+
+    def told(self, found: Result, paths: Collection[str] = ()) -> Result:
+        """What was found, with what is known of the search itself.
+
+        `paths` are those of the files with lines among the results.
+        """
+        searched = tuple(
+            SearchedFile(one.at.path, one.at.real, one.base)
+            for one in self._searched
+            if one.at.real is not None and one.base is not None and one.at.path in paths
+        )
+        return replace(found, timed_out=self.timed_out, warnings=self.warnings(), searched=searched)
+
+    def _batches(self) -> Iterator[tuple[list[int], dict[int, _Opened]]]:
         """The candidates, opened under numbers; a few at first, so that answers come soon."""
         candidates = self._candidates()
         for size in chain((FIRST_BATCH,), repeat(BATCH)):
             with _reserved(size) as numbers:
-                paths: dict[int, str] = {}
+                paths: dict[int, _Opened] = {}
                 tried = 0
                 for number, names in zip(numbers, candidates, strict=False):
                     tried += 1
-                    path = self._open_as(number, names)
-                    if path is not None:
-                        paths[number] = path
+                    opened = self._open_as(number, names)
+                    if opened is not None:
+                        paths[number] = opened
                 if not tried:
                     return
                 if paths:
@@ -328,6 +307,7 @@ class SearchSession:
             own += ["--follow", *(f"--glob={glob}" for glob in left_out)]
         spelled = f"./{real}" if real.parts else "."
         root = self._search.files.root
+        own += ignore_files(root, real, self._flags)
         with self._running(root, spelled, (*own, *_CANDIDATES)) as run:
             for name in run.names():
                 yield _names(name)
@@ -344,13 +324,14 @@ class SearchSession:
             yield run
             self.timed_out |= run.timed_out
 
-    def _open_as(self, number: int, names: tuple[bytes, ...]) -> str | None:
-        """Open a file under this number; its path as it is shown, None for one left out."""
+    def _open_as(self, number: int, names: tuple[bytes, ...]) -> _Opened | None:
+        """Open a file under this number; None for one left out."""
         path = self._path_shown(names)
         if path is None:
             return None
         try:
-            fd = self._search.files.open_names(self._real_names(names))
+            real = self._real_names(names)
+            fd = self._search.files.open_names(real)
         except Failed as refused:
             if refused.reason.startswith(("EMFILE", "ENFILE", "ENOMEM")):
                 raise
@@ -360,7 +341,7 @@ class SearchSession:
             return None  # it is gone, or a symlink has come into its way
         os.dup2(fd, number, inheritable=False)
         os.close(fd)
-        return path
+        return _Opened(path, _as_path(real))
 
     def _real_names(self, names: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The names with the links on the way followed, if they are to be; raises a refusal."""
@@ -483,6 +464,13 @@ def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
         )
 
 
+def _as_path(names: Sequence[bytes]) -> RelPath | None:
+    try:
+        return RelPath(tuple(name.decode() for name in names))
+    except UnicodeDecodeError:
+        return None
+
+
 def _number(packet: Packet) -> int:
     """The descriptor that a `begin` packet is about: its path is such as `./7`."""
     return int(read_path(packet).removeprefix(b"./"))
@@ -540,7 +528,8 @@ def _snippets(session: SearchSession, most: int, before: int, after: int) -> Sni
             recent.clear()
             waiting.clear()
         else:
-            line = show_line(path, read_line(packet))
+            found, decode = session.line(read_line(packet))
+            line = show_line(path, found, decode=decode)
             for result in waiting:
                 result.after.append(line)
             if line.is_match:
@@ -554,7 +543,8 @@ def _snippets(session: SearchSession, most: int, before: int, after: int) -> Sni
         if truncated and not waiting:
             break
     closed = (replace(one.line, after=tuple(one.after)) for one in results)
-    return session.told(Snippets(results=tuple(closed), truncated=truncated))
+    paths = {one.line.path for one in results}
+    return session.told(Snippets(results=tuple(closed), truncated=truncated), paths)
 
 
 @dataclass(slots=True)
@@ -573,11 +563,12 @@ def _rows(session: SearchSession, rg_args: RgArgs) -> Iterator[FoundLine]:
         found = read_line(packet)
         if b"\0" in found.data and not rg_args.as_text:
             continue  # with --binary; rg itself would not print it
-        for line in _single(found):
+        for each in _single(found):
+            line, decode = session.line(each)
             if rg_args.only_matching:
-                yield from show_matches(path, line, width)
+                yield from show_matches(path, line, width, decode)
             else:
-                yield show_line(path, line, width)
+                yield show_line(path, line, width, decode)
 
 
 def _single(found: RgLine) -> Iterator[RgLine]:
@@ -585,13 +576,14 @@ def _single(found: RgLine) -> Iterator[RgLine]:
     start = 0
     for below, data in enumerate(found.data.split(b"\n")):
         stop = start + len(data)
+        is_last = stop == len(found.data)
         spans = tuple(
             (max(first, start) - start, min(last, stop) - start)
             for first, last in found.spans
             if first <= stop and (last > start or first >= start)
         )
-        whole = found.whole or stop < len(found.data)
-        yield RgLine(found.number + below, data.removesuffix(b"\r"), found.is_match, spans, whole)
+        line = data if is_last else data.removesuffix(b"\r")
+        yield RgLine(found.number + below, line, found.is_match, spans, found.whole or not is_last)
         start = stop + 1
 
 
@@ -654,7 +646,8 @@ def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max
                 return _counts(session, max_rows)
             case "lines":
                 rows, truncated = _first(_rows(session, rg_args), max_rows)
-                return session.told(Lines(rows=rows, truncated=truncated))
+                found = Lines(rows=rows, truncated=truncated, context=rg_args.context)
+                return session.told(found, {row.path for row in rows})
 
 
 def _flags(query: Query, *more: str) -> tuple[str, ...]:

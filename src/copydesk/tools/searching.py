@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Literal
 
-from copydesk.desk.search import FoundFiles, Lines, MatchCounts, Query, Snippets
+from copydesk.desk.search import FoundFiles, FoundLine, Lines, MatchCounts, Query, Snippets
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
@@ -129,6 +131,7 @@ class RipgrepSearchCall(ToolCall):
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
             for r in found.rows
         ]
+        context.searches.note_shown(found, found.rows)
         return _report(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
 
 
@@ -196,6 +199,7 @@ def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -
     found = context.searches.snippets(
         query, around.max_results, around.context_before, around.context_after
     )
+    context.searches.note_shown(found, _each(found.results))
     rows: list[Fields] = []
     for one in found.results:
         row: Fields = {"path": one.path, "line": one.line}
@@ -212,6 +216,12 @@ def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -
     return _report(context, name, query.pattern, found, {"results": rows}, len(rows), "matches")
 
 
+def _each(results: Iterable[FoundLine]) -> tuple[FoundLine, ...]:
+    """The lines found and those around them, each once, in their order."""
+    lines = chain.from_iterable((*one.before, one, *one.after) for one in results)
+    return tuple({(line.path, line.line): line for line in lines}.values())
+
+
 def _report(
     context: Context,
     name: str,
@@ -223,6 +233,8 @@ def _report(
 ) -> Report:
     fields: Fields = {"status": "ok", "mode": name, "pattern": pattern, "count": count}
     fields |= {"truncated": found.truncated, "timed_out": found.timed_out, **rows}
+    if found.searched:
+        fields["versions"] = {one.path: one.text.version for one in found.searched}
     if found.warnings:
         fields["warnings"] = [f"{w.path}: {w.kind}: {w.detail}" for w in found.warnings]
     noun = say(f"what.{what}", context.lang)
