@@ -161,12 +161,12 @@ def compose(
     Without `eof_rule` a last line without a newline stays so, and new lines put after it
     end as the content does.
 
-    Raises ContentRequired for an empty text where only a deletion of lines may
-    have one, EncodingRefused for text that the file cannot hold.
+    Raises ContentRequired for an empty text where there are no lines to be
+    deleted, EncodingRefused for text that the file cannot hold.
     """
     if isinstance(request, BatchEdit):
         return _compose_batch(request, base, place)
-    may_be_empty = isinstance(request, RangeEdit) and place.foot is not None
+    may_be_empty = isinstance(request, RangeEdit | BlockReplace) and place.foot is not None
     content = request.content
     if not place.start:  # a mark alone is a character that somebody asked for
         content = base.encoding.unmarked(content) or content
