@@ -122,11 +122,32 @@ def test_conversion_leaves_the_catalog_as_it_is(tool: Tool) -> None:
 @EVERY
 def test_mcp(tool: Tool) -> None:
     found = one(tool, "mcp")
-    assert set(found) == {"name", "title", "description", "inputSchema", "annotations"}
-    assert all(isinstance(hint, bool) for hint in found["annotations"].values())
-    hints = found["annotations"]
-    assert not (hints["readOnlyHint"] and hints["destructiveHint"])
+    hints = found.pop("annotations", {})
+    assert set(found) == {"name", "title", "description", "inputSchema"}
+    by_default = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
+    assert all(value is not by_default[hint] for hint, value in hints.items())
+    meant = by_default | hints
+    assert meant["readOnlyHint"] is tool.reads
+    if not tool.reads:  # the others say nothing of a tool that changes nothing
+        assert (meant["destructiveHint"], meant["idempotentHint"]) == (
+            tool.destroys,
+            tool.idempotent,
+        )
     assert bare(found["inputSchema"]) == bare(listed(with_null(tool.schema)))
+
+
+@BOTH
+def test_a_list_says_once_what_an_argument_is(lang: str) -> None:
+    """The text of an argument stands with the first tool that takes it, and where it differs."""
+    rows = [tool for tool in TOOLS if tool.toolset == "ws_mod"]
+    heard: dict[str, set[str]] = {}
+    for tool, listed_one in zip(rows, definitions(rows, "mcp", cast(Lang, lang)), strict=True):
+        every = tool.listed_schema(cast(Lang, lang))["properties"]
+        for name, form in listed_one["inputSchema"]["properties"].items():
+            said = every[name].pop("description", "")
+            assert form.pop("description", "") == ("" if said in heard.get(name, ()) else said)
+            assert form == every[name]
+            heard.setdefault(name, set()).add(said)
 
 
 @EVERY
