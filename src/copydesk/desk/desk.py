@@ -38,7 +38,15 @@ from copydesk.desk.visibility import authorized, check_look, check_shown, may_re
 from copydesk.edit.draft import Draft, compose, whole_text
 from copydesk.edit.locate import foot_span
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms, check_no_patch
+from copydesk.edit.request import (
+    BlockDiff,
+    BlockReplace,
+    RangeEdit,
+    RangeEdits,
+    Request,
+    Terms,
+    check_no_patch,
+)
 from copydesk.errors import (
     FileNotFound,
     Refusal,
@@ -346,13 +354,23 @@ class _OverwriteJob(Job[WholeRevision]):
 def _uncertain(draft: Draft, terms: Terms, member: Member) -> str | None:
     """Why an edit may not be made without being shown first; None when it may."""
     place = draft.place
-    seen = terms.version is not None or terms.expected_old is not None
-    if place.first_taken or (place.candidates > 1 and terms.version is None):
+    is_one = not place.parts
+    if is_one and (place.first_taken or (place.candidates > 1 and terms.version is None)):
         return "several places match the anchor; give version to be certain of one"
-    guarded = not isinstance(draft.request, RangeEdit | BlockReplace) or place.foot is None
-    if not guarded and not seen:
+    if terms.version is None and not _is_guarded(draft, terms):
         return "neither version nor expected_old says what is replaced"
     most = member.auto_lines
     if most is not None and max(draft.old_count, draft.new_count) > most:
         return "more lines than may be written without being shown first"
     return None
+
+
+def _is_guarded(draft: Draft, terms: Terms) -> bool:
+    """Whether an edit without a version says what it replaces, or replaces nothing."""
+    request, place = draft.request, draft.place
+    if isinstance(request, RangeEdits):
+        olds = terms.expected_olds or (None,) * len(place.parts)
+        parts = zip(place.parts, olds, strict=True)
+        return all(start == stop or old is not None for (start, stop), old in parts)
+    replaces = isinstance(request, RangeEdit | BlockReplace) and place.foot is not None
+    return not replaces or terms.expected_old is not None

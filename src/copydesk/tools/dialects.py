@@ -37,12 +37,22 @@ def _tell_once(found: Iterable[Definition]) -> None:
     """Leave out the text of an argument that stands with an earlier tool of the list."""
     told: set[tuple[str, str]] = set()
     for one in found:
-        for name, form in one["inputSchema"]["properties"].items():
-            said = name, form.get("description", "")
-            if said in told:
-                del form["description"]
-            elif said[1]:
-                told.add(said)
+        outer: dict[str, Definition] = one["inputSchema"]["properties"]
+        inner = [within for form in outer.values() for within in _items_of(form)]
+        for forms in (outer, *inner):
+            for name, form in forms.items():
+                said = name, form.get("description", "")
+                if said in told:
+                    del form["description"]
+                elif said[1]:
+                    told.add(said)
+
+
+def _items_of(form: Mapping[str, Any]) -> Iterable[dict[str, Definition]]:
+    """The properties of the objects that a list takes."""
+    for kind in form.get("anyOf", (form,)):
+        if "properties" in kind.get("items", {}):
+            yield kind["items"]["properties"]
 
 
 def _mcp(tool: Tool, lang: Lang) -> Definition:
