@@ -268,7 +268,8 @@ def prepared(opened: OpenWorkspace, change: Change, args: dict[str, Any]) -> Ans
 
 
 def at_once(opened: OpenWorkspace, change: Change, args: dict[str, Any]) -> Answer:
-    """The report of the tool that writes in the same call."""
+    """The report of the tool that writes in the same call what was read before."""
+    opened.call("local", "read_file", {"path": args["path"]})
     report = opened.call("local", change.tool, {**args, "apply": "auto"})
     assert "auto_apply" not in report.fields, report.text
     return report

@@ -10,7 +10,8 @@ import pytest
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.snapshots import MOST_SHOWN, ShownLines, Snapshots, SqliteSnapshots
+from copydesk.desk.backends.shown import MOST_SHOWN, Note, ShownLines
+from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
 from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
@@ -117,7 +118,7 @@ def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshots:
 
 def test_runs_are_joined_by_member_path_and_version(bases: Snapshots) -> None:
     def note(member: str, version: str, *runs: tuple[int, int]) -> ShownLines | None:
-        bases.note_shown(member, PATH, ShownLines(version, 10, runs))
+        bases.note_shown(Note(member, PATH, ShownLines(version, 10, runs)))
         return bases.shown(member, PATH)
 
     assert bases.shown("a", PATH) is None
@@ -139,6 +140,6 @@ def test_runs_are_joined_by_member_path_and_version(bases: Snapshots) -> None:
 @pytest.mark.slow
 def test_so_many_are_remembered(bases: Snapshots) -> None:
     for number in range(MOST_SHOWN + 10):
-        bases.note_shown(f"m{number}", PATH, ShownLines("v", 1, ()))
+        bases.note_shown(Note(f"m{number}", PATH, ShownLines("v", 1, ())))
     assert bases.shown("m0", PATH) is None
     assert bases.shown(f"m{MOST_SHOWN + 9}", PATH) is not None

@@ -13,7 +13,8 @@ import apsw
 import pytest
 
 from copydesk.desk.backends.database import Database
-from copydesk.desk.backends.snapshots import ShownLines, Snapshots, SqliteSnapshots
+from copydesk.desk.backends.shown import Note, ShownLines
+from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
 from copydesk.desk.redis.stores import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
@@ -265,7 +266,7 @@ USES: dict[str, Callable[[Snapshots, Snapshot], object]] = {
     "find": lambda bases, a: bases.find(a.digest, None, None),
     "keep": lambda bases, a: bases.keep(a, HERE),
     "shown": lambda bases, a: bases.shown("ann", HERE),
-    "note shown": lambda bases, a: bases.note_shown("ann", HERE, ShownLines("0" * 12, 1, ())),
+    "note shown": lambda bases, a: bases.note_shown(Note("ann", HERE, ShownLines("0" * 12, 1, ()))),
 }
 
 

@@ -6,7 +6,7 @@ of two plans for one file the older one is made first, the younger one on what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -28,7 +28,7 @@ from copydesk.desk.transaction import (
     Writer,
     WriteRequest,
 )
-from copydesk.desk.visibility import authorized
+from copydesk.desk.visibility import authorized, change_of, note_of_change
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import text_for
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
@@ -115,7 +115,9 @@ class Applying:
         draft = written.made
         if not isinstance(draft.base, Snapshot):
             draft = replace(draft, after_digest=written.digest)
-        self._drafting.remember(draft.after, real)
+        change = change_of(draft, own=not plan.edited_by)
+        note = note_of_change(member.name, real, draft.base, draft.after, written.digest, change)
+        self._drafting.remember(draft.after, real, [note])
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
         if context == "fuzz":
             self.note(plan, "fuzz")
@@ -401,6 +403,8 @@ class Transactions:
             for plan in plans:
                 with suppress(Refusal):  # it is written, and the journal settles the rest
                     self._set.registry.end(plan.id, "applied", self._set.clock())
+            for file in opened:
+                self._note_changes(file, {entry.hunk_id: entry.after for entry in entries})
         return _transacted(group, plans, opened, entries)
 
     def _opened(
@@ -525,6 +529,21 @@ class Transactions:
         except Refusal:
             return "fuzz"
         return "exact" if digest_of(alone.diff) == plan.diff_digest else "fuzz"
+
+    def _note_changes(self, file: _File, digests: Mapping[str, str]) -> None:
+        """Remember what the owners of plans know of the file now; `digests` are those written."""
+        plans = [plan for plan in file.plans if plan.id in digests]
+        if not plans:
+            return
+        drafts = [file.drafts[plan.id] for plan in plans]
+        base, after, digest = drafts[0].base, drafts[-1].after, digests[plans[-1].id]
+        for name in {plan.owner for plan in plans}:
+            changes = [
+                change_of(draft, own=plan.owner == name and not plan.edited_by)
+                for plan, draft in zip(plans, drafts, strict=True)
+            ]
+            note = note_of_change(name, file.real, base, after, digest, *changes)
+            self._set.bases.note_shown(note)
 
     def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
         """The id of the transaction and its entries; an empty one when nothing changes."""

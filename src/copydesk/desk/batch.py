@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from copydesk.desk.backends.shown import Carried, Note
 from copydesk.desk.backends.snapshots import LARGEST
 from copydesk.desk.context import Setting
 from copydesk.desk.foreign import Saved
 from copydesk.desk.member import Member
 from copydesk.desk.transaction import CreateJob, Job, Writer
-from copydesk.desk.visibility import authorized, check_shown, note_whole
+from copydesk.desk.visibility import authorized, check_shown, line_change, note_whole
 from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
 from copydesk.edit.draft import compose, whole_text
 from copydesk.edit.locate import Place
@@ -234,7 +235,6 @@ class Batching:
         job = CreateJob(member, tool, path, (self._set.clock(), tool), revision=made)
         written = self._writer.write(job)
         done = made.written(written.edit_id, written.digest)
-        self._keep(done, real)
         note_whole(self._set.bases, member, real, done.after)
         return done
 
@@ -260,14 +260,21 @@ class Batching:
                 return job.revise(opened.source)
         written = self._writer.write(job)
         done = written.made.written(written.edit_id, written.digest)
-        self._keep(done, real)
+        if done.size <= LARGEST:
+            self._set.bases.keep(done.after, real, [_note_of(member, real, done)])
         if done.edit_id and not done.is_whole_diff:
             self._set.journal.amend(done.edit_id, done.whole_diff)
         return done
 
-    def _keep(self, made: Rewrite, real: RelPath) -> None:
-        if made.size <= LARGEST:
-            self._set.bases.keep(made.after, real)
+
+def _note_of(member: Member, real: RelPath, done: Rewrite) -> Note:
+    """What the member knows of the text after; it is found out beside the work."""
+
+    def lines() -> Carried:
+        change = line_change(done.base, done.change)
+        return Carried(done.base.version, done.version, done.after.line_count, (change,))
+
+    return Note(member.name, real, lines)
 
 
 def _whole(base: Snapshot, start: int, content: str) -> Batch:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from copydesk.desk.applying import Applying, Transactions, digest_of, made
 from copydesk.desk.approval import Approving
+from copydesk.desk.backends.shown import Note, ShownLines
 from copydesk.desk.context import Setting
-from copydesk.desk.drafts import Drafting
+from copydesk.desk.drafts import Drafted, Drafting
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
@@ -34,19 +35,18 @@ from copydesk.desk.outcome import (
 from copydesk.desk.reading import MOST_LINES, read_large, read_lines
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import CreateJob, Job, Writer
-from copydesk.desk.visibility import authorized, check_look, check_shown, may_read, note_whole
-from copydesk.edit.draft import Draft, compose, whole_text
+from copydesk.desk.visibility import (
+    authorized,
+    check_look,
+    check_shown,
+    may_read,
+    note_whole,
+    unshown,
+)
+from copydesk.edit.draft import compose, whole_text
 from copydesk.edit.locate import foot_span
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import (
-    BlockDiff,
-    BlockReplace,
-    RangeEdit,
-    RangeEdits,
-    Request,
-    Terms,
-    check_no_patch,
-)
+from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms, check_no_patch
 from copydesk.errors import (
     FileNotFound,
     Refusal,
@@ -65,6 +65,11 @@ if TYPE_CHECKING:
     from copydesk.desk.notes.desk import NotesDesk
 
 ON_NO_TERMS = Terms()
+
+_MOST_NAMED = 5
+"""So many runs of lines that were not shown are named."""
+
+_HOW_ON = "read them, give expected_old, or check the plan and apply it"
 
 
 class FileDesk:
@@ -98,7 +103,8 @@ class FileDesk:
         """
         now_ms = self._set.clock()
         existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
-        draft = self._draft(member, request, terms)
+        drafted = self._draft(member, request, terms)
+        draft = drafted.draft
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
@@ -119,7 +125,7 @@ class FileDesk:
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
-            declined = _uncertain(draft, terms, member)
+            declined = self._uncertain(member, drafted, terms)
             if declined is None:
                 outcome = self._applying.write(member, plan, draft.base)
                 if isinstance(outcome, Applied):
@@ -143,7 +149,7 @@ class FileDesk:
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
-                self._set.bases.note_shown(member.name, real, seen.shown)
+                self._set.bases.note_shown(Note(member.name, real, seen.shown))
                 return seen
             document = self._set.files.read(path)
             member.permission.check("read", document.real)
@@ -151,10 +157,19 @@ class FileDesk:
             raise self._drafting.missing(member, path) from None
         base = Snapshot.of(document.data, self._set.named(document.real))
         mtime_ms = document.stamp.mtime_ns // 1_000_000
-        self._set.bases.keep(base, document.real)
-        found = read_lines(path, base, mtime_ms, range_text, most_lines)
-        self._set.bases.note_shown(member.name, document.real, found.shown)
+        try:
+            found = read_lines(path, base, mtime_ms, range_text, most_lines)
+        except Refusal:
+            self._set.bases.keep(base, document.real)  # its lines may be counted in the refusal
+            raise
+        note = Note(member.name, document.real, found.shown)
+        self._set.bases.keep(base, document.real, [note])
         return found
+
+    def note_shown(self, member: Member, path: RelPath, *lines: ShownLines) -> None:
+        """Remember which lines of a file the member was shown by an answer."""
+        real = self._drafting.real(path)
+        self._set.bases.note_shown(*(Note(member.name, real, one) for one in lines))
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
         """Write the plan, on the file as it is now, once.
@@ -263,9 +278,7 @@ class FileDesk:
         made = WholeRevision(nothing, change, after, diff)
         job = CreateJob(member, tool, path, (self._set.clock(), tool), revision=made)
         written = self._writer.write(job)
-        real = self._drafting.real(path)
-        self._set.bases.keep(after, real)
-        note_whole(self._set.bases, member, real, after)
+        note_whole(self._set.bases, member, self._drafting.real(path), after)
         return Created(path, after, added, written.edit_id, diff)
 
     def overwrite(
@@ -299,14 +312,37 @@ class FileDesk:
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         made = written.made
-        self._set.bases.keep(made.after, real)
         note_whole(self._set.bases, member, real, made.after)
         return Overwritten(path, made.base, made.after, added, written.edit_id, made.diff)
 
-    def _draft(self, member: Member, request: Request, terms: Terms) -> Draft:
+    def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:
         if isinstance(request, BlockDiff):
-            return self.notes.draft(member, request)
+            draft = self.notes.draft(member, request)
+            return Drafted(draft, request.path, draft.place)
         return self._drafting.of(member, request, terms)
+
+    def _uncertain(self, member: Member, drafted: Drafted, terms: Terms) -> str | None:
+        """Why an edit may not be made without being shown first; None when it may."""
+        draft = drafted.draft
+        place, version = draft.place, terms.version
+        if place.first_taken or (place.candidates > 1 and version is None):
+            return "several places match the anchor; give version to be certain of one"
+        most = member.auto_lines
+        if most is not None and max(draft.old_count, draft.new_count) > most:
+            return "more lines than may be written without being shown first"
+        replaces = isinstance(draft.request, RangeEdit | BlockReplace) and place.foot is not None
+        if not replaces or terms.expected_old is not None:
+            return None
+        if version is None:
+            return "neither version nor expected_old says what is replaced"
+        lines = drafted.named.start, drafted.named.stop
+        is_old = version != draft.base.version
+        missing = unshown(self._set.bases, member, drafted.real, version, lines, is_old=is_old)
+        if not missing:
+            return None
+        shown = ", ".join(f"{a + 1}~{b}" for a, b in missing[:_MOST_NAMED])
+        shown += ", ..." * (len(missing) > _MOST_NAMED)
+        return f"lines {shown} of version {version} were not shown to you; {_HOW_ON}"
 
     def _existing(self, member: Member, tool: str, hunk_id: str | None, now_ms: int) -> Plan | None:
         if hunk_id is None:
@@ -349,28 +385,3 @@ class _OverwriteJob(Job[WholeRevision]):
         change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
         diff = unified(base, change, str(self.path))
         return WholeRevision(base, change, base.edited(change), diff)
-
-
-def _uncertain(draft: Draft, terms: Terms, member: Member) -> str | None:
-    """Why an edit may not be made without being shown first; None when it may."""
-    place = draft.place
-    is_one = not place.parts
-    if is_one and (place.first_taken or (place.candidates > 1 and terms.version is None)):
-        return "several places match the anchor; give version to be certain of one"
-    if terms.version is None and not _is_guarded(draft, terms):
-        return "neither version nor expected_old says what is replaced"
-    most = member.auto_lines
-    if most is not None and max(draft.old_count, draft.new_count) > most:
-        return "more lines than may be written without being shown first"
-    return None
-
-
-def _is_guarded(draft: Draft, terms: Terms) -> bool:
-    """Whether an edit without a version says what it replaces, or replaces nothing."""
-    request, place = draft.request, draft.place
-    if isinstance(request, RangeEdits):
-        olds = terms.expected_olds or (None,) * len(place.parts)
-        parts = zip(place.parts, olds, strict=True)
-        return all(start == stop or old is not None for (start, stop), old in parts)
-    replaces = isinstance(request, RangeEdit | BlockReplace) and place.foot is not None
-    return not replaces or terms.expected_old is not None

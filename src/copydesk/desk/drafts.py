@@ -7,11 +7,13 @@ spelled and by what it led to when it was opened.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
 
+from copydesk.desk.backends.shown import Note
 from copydesk.desk.context import Setting
 from copydesk.desk.member import Member
 from copydesk.desk.transaction import ATTEMPTS
@@ -20,7 +22,7 @@ from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.locate import Place, end_of, locate, sought_by, text_for
 from copydesk.edit.plan import Plan
 from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
-from copydesk.edit.request import Append, BatchEdit, Insert, RangeEdits, Request, Terms
+from copydesk.edit.request import Append, BatchEdit, Insert, Request, Terms
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
@@ -40,33 +42,38 @@ from copydesk.text.source import Source
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A draft on the file at a real path; `named` is its place in the version that was named."""
+
+    draft: Draft
+    real: RelPath
+    named: Place
+
+
 class Drafting:
     """Makes drafts for the members of one workspace."""
 
     def __init__(self, setting: Setting) -> None:
         self._set = setting
 
-    def of(self, member: Member, request: Request, terms: Terms) -> Draft:
+    def of(self, member: Member, request: Request, terms: Terms) -> Drafted:
         """The edit on the file as it is, its place understood in the version that was read."""
         real = authorized(self._set.files, member, request.path, "write", "read")
 
-        def draft(now: Source) -> Draft:
+        def draft(now: Source) -> Drafted:
             if terms.expected is not None and not terms.expected.nothing:
                 _, stamp = self._set.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
-            place = self._place_now(request, now, real, terms.version)
+            named, place = self._places(request, now, real, terms.version)
             text = text_for(request, now, place)
-            if isinstance(request, RangeEdits):
-                for part, old in zip(place.parts, terms.expected_olds, strict=False):
-                    if old is not None:
-                        check_expected(old, text, Place(*part, part))
             if terms.expected_old is not None:
                 if isinstance(request, Append | Insert):
                     raise InvalidArgs("expected_old", "this tool replaces no lines; leave it out")
                 if isinstance(request, BatchEdit):
                     raise InvalidArgs("expected_old", "old_string says it already; leave it out")
                 check_expected(terms.expected_old, text, place)
-            return compose(request, text, place)
+            return Drafted(compose(request, text, place), real, named)
 
         try:
             return self.at_hand(member, request, draft)
@@ -75,9 +82,10 @@ class Drafting:
                 raise self.missing(member, request.path) from None
             with suppress(FileExists):  # it has come meanwhile, and is appended to then
                 self._set.files.check_new(request.path)
-            return self.of_new(request)
+            made = self.of_new(request)
+            return Drafted(made, real, made.place)
 
-    def at_hand(self, member: Member, request: Request, make: Callable[[Source], Draft]) -> Draft:
+    def at_hand(self, member: Member, request: Request, make: Callable[[Source], T]) -> T:
         """What `make` makes of the file as it is; it is asked again when the file moves on."""
 
         def check(real: RelPath) -> None:
@@ -112,11 +120,12 @@ class Drafting:
         nothing = self.nothing_at(request.path)
         return compose(request, nothing, end_of(nothing), created=True)
 
-    def _place_now(
+    def _places(
         self, request: Request, now: Source, real: RelPath, version: str | None
-    ) -> Place:
+    ) -> tuple[Place, Place]:
+        """Where the request goes in the version that was named, and where in the text now."""
         if version is None or version == now.version:
-            return locate(request, now)
+            return (place := locate(request, now)), place
         base = self._set.bases.find(version, self._set.named(real), real)
         if base is None or not comparable(now):
             raise stale(version, None, now, "that version is not remembered")
@@ -126,7 +135,7 @@ class Drafting:
             text = now.whole()
             moved = relocate(place, base, text, known)
             check_not_there(request, (base, place), (text, moved))
-            return moved
+            return place, moved
         except (ContentChanged, AmbiguousMatch) as refusal:
             reason = refusal.reason if isinstance(refusal, ContentChanged) else "ambiguous"
             raise stale(version, base, now, reason) from None
@@ -135,10 +144,12 @@ class Drafting:
         """The refusal for a missing file, with the names beside it that are close to its own."""
         return missing(self._set.files, member, path)
 
-    def remember(self, text: Text, real: RelPath) -> None:
-        """Keep the text as a base; of a large one only some lines are at hand."""
+    def remember(self, text: Text, real: RelPath, notes: Sequence[Note] = ()) -> None:
+        """Keep the text as a base; of a large one only some lines are at hand. And the notes."""
         if isinstance(text, Snapshot):
-            self._set.bases.keep(text, real)
+            self._set.bases.keep(text, real, notes)
+        else:
+            self._set.bases.note_shown(*notes)
 
     def remember_planned(self, text: Text, path: RelPath) -> None:
         """Keep the text that was planned on; a large one beside the work, from its file."""

@@ -17,7 +17,7 @@ from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.transaction import Job, Writer
-from copydesk.desk.visibility import authorized, check_look
+from copydesk.desk.visibility import authorized, check_look, line_change, note_of_change
 from copydesk.edit.plan import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.errors import (
@@ -213,7 +213,9 @@ class Undoing:
         if isinstance(after, Excerpt):
             after = after.known_as(written.digest)
         if entry.kind != "create":
-            self._drafting.remember(after, entry.path)
+            change = line_change(made.base, made.change, own=False)
+            note = note_of_change(member.name, entry.path, made.base, after, written.digest, change)
+            self._drafting.remember(after, entry.path, [note])
         return Undone(
             entry, made.base, made.change, after, made.diff, made.context, written.edit_id
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from copydesk.desk.backends.api import Entry
-from copydesk.desk.backends.snapshots import ShownLines
+from copydesk.desk.backends.shown import ShownLines
 from copydesk.desk.foreign import Saved
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import ContextMatch, Plan

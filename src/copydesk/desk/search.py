@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from copydesk.desk.backends.shown import Note, ShownLines
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member
 from copydesk.desk.visibility import check_look, is_dir
@@ -28,6 +29,7 @@ from copydesk.store.rg_results import (
 )
 from copydesk.store.ripgrep import Search
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 
 MOST_ROWS = 200
 
@@ -138,8 +140,9 @@ class Searches:
         bases = self.looking.bases
         if bases is None:
             return
-        for file, _ in lines_shown(found, lines):
-            bases.keep(file.text, file.real)
+        for file, runs in lines_shown(found, lines):
+            shown = partial(_shown_lines, file.text, runs)
+            bases.keep(file.text, file.real, [Note(self.member.name, file.real, shown)])
 
     def _allowed(self, path: RelPath, globs: Iterable[str], *, fold: bool = False) -> Search:
         permission = self.member.permission
@@ -155,6 +158,10 @@ class Searches:
             self.cancelled,
             named=looking.named,
         )
+
+
+def _shown_lines(text: Snapshot, runs: tuple[tuple[int, int], ...]) -> ShownLines:
+    return ShownLines(text.version, text.line_count, runs, read=False)
 
 
 def lines_shown(

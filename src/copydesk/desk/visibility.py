@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from copydesk.desk.backends.snapshots import ShownLines, Snapshots
+from copydesk.desk.backends.shown import MOST_RUNS, Carried, LineChange, Note, Run, ShownLines
+from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member, Operation
+from copydesk.edit.draft import Draft
+from copydesk.edit.request import BatchEdit
 from copydesk.errors import FileNotFound, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
+from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
+from copydesk.text.unified import touched
 
 _SHOWN_RUNS = 10
 
@@ -81,10 +86,74 @@ def check_shown(bases: Snapshots, member: Member, real: RelPath) -> None:
 
 
 def note_whole(bases: Snapshots, member: Member, real: RelPath, text: Snapshot) -> None:
-    """Remember that the member knows all of a text, which it has written."""
+    """Remember a text, and that the member, which has written it, knows all of it."""
     lines = text.line_count
     runs = ((0, lines),) if lines else ()
-    bases.note_shown(member.name, real, ShownLines(text.version, lines, runs))
+    bases.keep(text, real, [Note(member.name, real, ShownLines(text.version, lines, runs))])
+
+
+def note_of_change(
+    member: str, real: RelPath, base: Text, after: Text, digest: str, *changes: LineChange
+) -> Note:
+    """What the member knows of the text after some changes, whose SHA-256 is `digest`."""
+    version = digest[:VERSION_LENGTH]
+    return Note(member, real, lambda: Carried(base.version, version, after.line_count, changes))
+
+
+def unshown(
+    bases: Snapshots, member: Member, real: RelPath, version: str, lines: Run, *, is_old: bool
+) -> tuple[Run, ...]:
+    """Which of some lines of a version the member was not shown, as far as is remembered.
+
+    `is_old`: the file has another version by now; who still names this one goes on to, and it is
+    remembered longer than others.
+    """
+    shown = bases.shown(member.name, real, version)
+    if shown is None:
+        return (lines,)
+    missing = shown.lacks(*lines)
+    if is_old and not missing and not shown.read:
+        bases.note_shown(Note(member.name, real, shown))
+    return missing
+
+
+def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChange:
+    """What a change of bytes does to lines; `own`: the member itself gave the new text."""
+    base = base.unmarked()
+    first = ChangeSet(change.length, change.edits[:MOST_RUNS])
+    regions: list[tuple[int, int, int]] = []
+    written: list[tuple[int, int]] = []
+    shift = 0
+    for start, stop, edits in touched(base, first):
+        grown = sum(
+            _newlines(edit.new, base) - _newlines(base.slice(edit.start, edit.stop), base)
+            for edit in edits
+        )
+        regions.append((start, stop, stop - start + grown))
+        text_end = base.start(stop) - (len(base.terminator(stop - 1)) if start < stop else 0)
+        is_whole = edits[0].start == base.start(start) and edits[-1].stop >= text_end
+        if own and len(edits) == 1 and is_whole:
+            written.append((start + shift, stop + shift + grown))
+        shift += grown
+    if len(first.edits) < len(change.edits):
+        last = regions[-1][1]
+        regions.append((last, base.line_count, 0))
+    return LineChange(tuple(regions), tuple(written), amended=own)
+
+
+def change_of(draft: Draft, *, own: bool = True) -> LineChange:
+    """What an edit does to lines; `own`: the member itself gave the new text."""
+    if isinstance(draft.request, BatchEdit):
+        return line_change(draft.base, draft.change, own=own)
+    start, stop, count = draft.place.start, draft.place.stop, len(draft.new_lines)
+    return LineChange(((start, stop, count),), ((start, start + count),) if own else ())
+
+
+def _newlines(data: bytes, text: Text) -> int:
+    """How many lines end in the bytes, which are whole code units."""
+    if text.encoding.unit == 1:
+        return data.count(b"\n")
+    return text.encoding.decode(data).count("\n")
 
 
 def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:

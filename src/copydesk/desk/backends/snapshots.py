@@ -6,14 +6,15 @@ import hashlib
 import re
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event, Lock
 from typing import Protocol, cast
 
 from copydesk.desk.backends.database import Connection, Database
+from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
 from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.protocol import Content
 from copydesk.text import sizes
@@ -30,45 +31,14 @@ MOST_SEEN = 1 << 15
 """Of how many pairs of a text and a path it is known that the text was seen there."""
 
 
-MOST_SHOWN = 4096
-"""Of how many members, files and versions it is known which lines were shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownLines:
-    """Which lines of one version of a file a member was shown: runs [start, stop), 0-based.
-
-    Runs are in order and do not touch. `version` is empty, and the runs are, where only the
-    end of a large file was read, of which no version is known.
-    """
-
-    version: str
-    total: int
-    runs: tuple[tuple[int, int], ...]
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of that version was shown."""
-        return bool(self.version) and sum(stop - start for start, stop in self.runs) == self.total
-
-    def joined(self, other: ShownLines | None) -> ShownLines:
-        """With what else was shown of this version."""
-        if other is None or other.version != self.version:
-            return self
-        runs: list[tuple[int, int]] = []
-        for start, stop in sorted((*self.runs, *other.runs)):
-            if runs and start <= runs[-1][1]:
-                runs[-1] = (runs[-1][0], max(stop, runs[-1][1]))
-            else:
-                runs.append((start, stop))
-        return replace(self, runs=tuple(runs[:_MOST_RUNS]))
-
-
 class Snapshots(Protocol):
     """Texts by digest. All methods are safe to call from many threads."""
 
-    def keep(self, base: Snapshot, at: RelPath) -> None:
-        """Remember the text, if it is not too large, and that it was seen at the real path."""
+    def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
+        """Remember the text, if it is not too large, and that it was seen at the real path.
+
+        With it the `notes`, as `note_shown` does.
+        """
         ...
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
@@ -86,12 +56,15 @@ class Snapshots(Protocol):
         """
         ...
 
-    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
-        """Remember that the member was shown lines of the file at the real path."""
+    def note_shown(self, *notes: Note, later: bool = False) -> None:
+        """Remember which lines of files members were shown, or have written.
+
+        `later`: it has time until something else is to be remembered.
+        """
         ...
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it saw last."""
+        """What the member was shown of a version; without one, of the version it read last."""
         ...
 
     def close(self) -> None:
@@ -99,7 +72,6 @@ class Snapshots(Protocol):
         ...
 
 
-_MOST_RUNS = 1_000
 _RECENT = 64
 _PASSED_OVER = 16
 """A text that was kept a moment ago is kept anew only every so many times."""
@@ -120,6 +92,9 @@ class BackgroundSnapshots:
         self._hurry = Event()
         self._thread = ThreadPoolExecutor(1, "copydesk-bases")
         self._last: Future[None] | None = None
+        self._texts: list[tuple[Snapshot, RelPath]] = []
+        self._notes: list[Note] = []
+        self._now = Event()
         self._thread_of_large = ThreadPoolExecutor(1, "copydesk-large-bases")
         self._large: Future[None] | None = None
         self._waiting: deque[tuple[str, Content, RelPath]] = deque()
@@ -127,14 +102,11 @@ class BackgroundSnapshots:
         self._recent: OrderedDict[tuple[str, RelPath], int] = OrderedDict()
         self._lock = Lock()
 
-    def keep(self, base: Snapshot, at: RelPath) -> None:
-        """Remember the text soon, if it is not too large, and where it was seen."""
-        if base.size > LARGEST:
-            return
+    def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
+        """Remember the text soon, if it is not too large, and where it was seen; and the notes."""
         with self._lock:
-            if self._lately(base.digest, at):
-                return
-            self._last = self._thread.submit(self._inner.keep, base, at)
+            kept = base.size <= LARGEST and not self._lately(base.digest, at)
+            self._submit([(base, at)] if kept else [], notes)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text soon; few wait at most, and the newest takes the oldest's place."""
@@ -154,6 +126,7 @@ class BackgroundSnapshots:
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it was seen there."""
         with self._lock:
+            self._now.set()
             last, large = self._last, self._large
             asked = [self._packing, *(each[0] for each in self._waiting)]
         if last is not None:
@@ -163,14 +136,18 @@ class BackgroundSnapshots:
             large.result()
         return self._inner.find(digest, named, at)
 
-    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
-        """Remember soon that the member was shown lines of the file."""
+    def note_shown(self, *notes: Note, later: bool = False) -> None:
+        """Remember soon which lines of files members were shown, or have written.
+
+        `later`: a moment later, since mostly the text after an edit is to be kept then too.
+        """
         with self._lock:
-            self._last = self._thread.submit(self._inner.note_shown, member, at, lines)
+            self._submit([], notes, later=later)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it saw last."""
+        """What the member was shown of a version; without one, of the version it read last."""
         with self._lock:
+            self._now.set()
             last = self._last
         if last is not None:
             last.result()
@@ -178,10 +155,44 @@ class BackgroundSnapshots:
 
     def close(self) -> None:
         """Keep what is to be kept."""
+        self._now.set()
         self._thread.shutdown()
         self._hurry.set()
         self._thread_of_large.shutdown()
         self._inner.close()
+
+    def _submit(
+        self,
+        texts: Sequence[tuple[Snapshot, RelPath]],
+        notes: Sequence[Note],
+        *,
+        later: bool = False,
+    ) -> None:
+        """Have the texts and the notes written with all that waits; call it with the lock held."""
+        if not texts and not notes:
+            return
+        if not self._texts and not self._notes:
+            self._now.clear()
+            self._last = self._thread.submit(self._write)
+        self._texts += texts
+        self._notes += notes
+        if not later:
+            self._now.set()
+
+    def _write(self) -> None:
+        """Write what waits, the notes in the same transaction as a text."""
+        self._now.wait(self._calm_seconds / 5)
+        with self._lock:
+            texts, self._texts = self._texts, []
+            notes, self._notes = self._notes, []
+        for base, at in texts:
+            if notes:
+                self._inner.keep(base, at, notes)
+                notes = []
+            else:
+                self._inner.keep(base, at)
+        if notes:
+            self._inner.note_shown(*notes)
 
     def _lately(self, digest: str, at: RelPath) -> bool:
         """Whether the text was kept a moment ago; call it with the lock held."""
@@ -235,6 +246,9 @@ _LATELY = 8
 _ROW_BYTES = 256
 """What a text takes besides its content, at least."""
 
+_PRUNED_AFTER = MOST_SHOWN // 8
+"""After so many notes, of whatever process, the oldest beyond the bound are dropped."""
+
 _NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 
 
@@ -255,14 +269,16 @@ class SqliteSnapshots:
         self._noted = 0
         db.define(_SCHEMA)
 
-    def keep(self, base: Snapshot, at: RelPath) -> None:
-        """Remember the text and where it was seen, if it is not too large.
+    def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
+        """Remember the text and where it was seen, if it is not too large; and the notes.
 
         A full disk only means that it is not remembered.
         """
-        if base.size <= self._largest:
-            small = zlib.compress(base.data, 1) if base.size <= _SMALL else None
-            self._keep(base.digest, at, lambda: zlib.compress(base.data, 1), small)
+        if base.size > self._largest:
+            self.note_shown(*notes)
+            return
+        small = zlib.compress(base.data, 1) if base.size <= _SMALL else None
+        self._keep(base.digest, at, lambda: zlib.compress(base.data, 1), small, notes)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text from its file, and where it was seen."""
@@ -303,27 +319,18 @@ class SqliteSnapshots:
         except BinaryFile:  # kept for a file that has another encoding
             return None
 
-    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
-        """Remember that the member was shown lines of the file."""
-        reader = _reader(member, at)
+    def note_shown(self, *notes: Note, later: bool = False) -> None:
+        """Remember which lines of files members were shown, or have written."""
+        if not notes:
+            return
         try:
             with self._db.writing() as db:
-                known = _shown(db, reader, lines.version)
-                joined = lines.joined(known)
-                runs = " ".join(f"{start}-{stop}" for start, stop in joined.runs)
-                db.execute(
-                    "INSERT OR REPLACE INTO shown (reader, version, total, runs)"
-                    " VALUES (?, ?, ?, ?)",
-                    (reader, joined.version, joined.total, runs),
-                )
-                db.execute(
-                    "DELETE FROM shown WHERE id <= (SELECT max(id) FROM shown) - ?", (MOST_SHOWN,)
-                )
+                _note_shown(db, notes)
         except Failed as failure:
             self._recover(failure)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it saw last."""
+        """What the member was shown of a version; without one, of the version it read last."""
         try:
             with self._db.reading() as db:
                 return _shown(db, _reader(member, at), version)
@@ -341,11 +348,12 @@ class SqliteSnapshots:
         at: RelPath,
         packed: Callable[[], bytes | None],
         content: bytes | None = None,
+        notes: Sequence[Note] = (),
     ) -> None:
         """Keep `content`, or what `packed` gives where the text is not known yet."""
         whole, path = bytes.fromhex(digest), _key(at)
         try:
-            if self._is_kept(whole, path, content):
+            if self._is_kept(whole, path, content, notes):
                 return
             content = packed()  # while nobody waits for the file
             if content is not None:
@@ -353,9 +361,12 @@ class SqliteSnapshots:
         except Failed as failure:
             self._recover(failure)
 
-    def _is_kept(self, whole: bytes, path: bytes, content: bytes | None) -> bool:
+    def _is_kept(
+        self, whole: bytes, path: bytes, content: bytes | None, notes: Sequence[Note] = ()
+    ) -> bool:
         """Note where the text was seen; False when it is not known, and there is no content."""
         with self._db.writing() as db:
+            _note_shown(db, notes)
             known = db.execute(
                 f"SELECT t.used > ({_NEWEST}) - {_LATELY}, s.id FROM texts t"
                 " LEFT JOIN seen s ON s.text = t.id AND s.path = ? WHERE t.digest = ?",
@@ -452,15 +463,40 @@ def _reader(member: str, at: RelPath) -> bytes:
 
 
 def _shown(db: Connection, reader: bytes, version: str | None) -> ShownLines | None:
+    which = "version = ?2" if version else "?2 IS NULL AND runs NOT LIKE 'unread%'"
     row = db.execute(
-        "SELECT version, total, runs FROM shown WHERE reader = ?1 AND (?2 IS NULL OR version = ?2)"
+        f"SELECT version, total, runs FROM shown WHERE reader = ?1 AND {which}"
         " ORDER BY id DESC LIMIT 1",
         (reader, version),
     ).fetchone()
-    if row is None:
-        return None
-    pairs = (run.split("-") for run in str(row[2]).split())
-    return ShownLines(row[0], row[1], tuple((int(start), int(stop)) for start, stop in pairs))
+    with suppress(ValueError):  # it is damaged
+        return None if row is None else ShownLines.decoded(row[0], row[1], str(row[2]).split())
+    return None
+
+
+def _note_shown(db: Connection, notes: Sequence[Note]) -> None:
+    """Add to what was shown; of a file the versions noted longest ago are dropped, and of all."""
+    for note in notes:
+        reader = _reader(note.member, note.at)
+        lines = note.found(partial(_shown, db, reader))
+        if lines is None:
+            continue
+        db.execute(
+            "INSERT OR REPLACE INTO shown (reader, version, total, runs) VALUES (?, ?, ?, ?)",
+            (reader, lines.version, lines.total, lines.encoded()),
+        )
+        id_ = db.last_insert_rowid()
+        db.execute(
+            "DELETE FROM shown WHERE id IN (SELECT id FROM shown WHERE reader = ?"
+            " AND runs LIKE 'unread%' = ? ORDER BY id DESC LIMIT -1 OFFSET ?)",
+            (reader, not lines.read, VERSIONS),
+        )
+        if id_ % _PRUNED_AFTER == 0:
+            db.execute(
+                "DELETE FROM shown WHERE id <="
+                " (SELECT id FROM shown ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (MOST_SHOWN - _PRUNED_AFTER,),
+            )
 
 
 def _insert(db: Connection, digest: bytes, packed: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import lru_cache
@@ -12,7 +13,8 @@ from typing import Any, cast
 from copydesk.desk.backends.api import MOST, Decision, OutcomeKind, PlanOutcome, Version
 from copydesk.desk.backends.codec import UnknownRecord, decode, encode
 from copydesk.desk.backends.retention import PLANS_KEPT
-from copydesk.desk.backends.snapshots import LARGEST, MOST_SEEN, MOST_SHOWN, ShownLines
+from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
+from copydesk.desk.backends.snapshots import LARGEST, MOST_SEEN
 from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import BinaryFile, HunkNotFound, ServerFailed
@@ -72,8 +74,8 @@ end
 """
 )
 _SHOWN = Script("return redis.call('HGET', p .. 'shown', ARGV[1])")
-_VERSIONS = 4
-"""Of so many versions of a file it is known what a member was shown."""
+_READERS = MOST_SHOWN // 4
+"""Of so many members and files it is known what was shown."""
 
 
 class RedisSnapshots:
@@ -82,11 +84,12 @@ class RedisSnapshots:
     def __init__(self, server: Server, most_bytes: int, largest: int = LARGEST) -> None:
         self._server, self._most, self._largest = server, most_bytes, largest
 
-    def keep(self, base: Snapshot, at: RelPath) -> None:
-        """Remember the text and where it was seen, if it is not too large.
+    def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
+        """Remember the text and where it was seen, if it is not too large; and the notes.
 
         A server that is away only means that it is not remembered.
         """
+        self.note_shown(*notes)
         if len(base.data) > self._largest:
             return
         with suppress(ServerFailed):
@@ -122,28 +125,41 @@ class RedisSnapshots:
             return None
         return snapshot if snapshot.digest.startswith(digest) else None
 
-    def note_shown(self, member: str, at: RelPath, lines: ShownLines) -> None:
-        """Remember that the member was shown lines of the file, if the server is there.
+    def note_shown(self, *notes: Note, later: bool = False) -> None:
+        """Remember which lines members were shown, or have written, if the server is there.
 
         Of two that are noted at one moment one may be lost: less is known then, not more.
         """
         with suppress(ServerFailed):
-            known = self._all_shown(member, at)
-            same = next((one for one in known if one.version == lines.version), None)
-            others = (one for one in known if one.version != lines.version)
-            kept = [lines.joined(same), *others][:_VERSIONS]
-            rows = b"\n".join(map(_row, kept))
-            self._server.call(_NOTE_SHOWN, _reader(member, at), rows, MOST_SHOWN // _VERSIONS)
+            for note in notes:
+                self._note_shown(note)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it saw last."""
-        known = self._all_shown(member, at)
-        return next((one for one in known if version in (None, one.version)), None)
+        """What the member was shown of a version; without one, of the version it read last."""
+        for one in self._all_shown(member, at):
+            if one.version == version if version is not None else one.read:
+                return one
+        return None
+
+    def _note_shown(self, note: Note) -> None:
+        known = {one.version: one for one in self._all_shown(note.member, note.at)}
+        lines = note.found(known.get)
+        if lines is None:
+            return
+        known.pop(lines.version, None)
+        last = [lines, *known.values()]
+        same = [one for one in last if one.read == lines.read]
+        rows = b"\n".join(_row(one) for one in last if one not in same[VERSIONS:])
+        self._server.call(_NOTE_SHOWN, _reader(note.member, note.at), rows, _READERS)
 
     def _all_shown(self, member: str, at: RelPath) -> list[ShownLines]:
-        """What is known of the last versions, the one seen last first; ServerFailed."""
+        """What is known of the last versions, the one noted last first; ServerFailed."""
         found: bytes | None = self._server.call(_SHOWN, _reader(member, at))
-        return [_lines(row) for row in (found or b"").split(b"\n") if row]
+        lines: list[ShownLines] = []
+        for row in (found or b"").split(b"\n"):
+            with suppress(ValueError):  # it is damaged, or empty
+                lines.append(_lines(row))
+        return lines
 
     def close(self) -> None:
         """Nothing is held."""
@@ -166,14 +182,12 @@ def _reader(member: str, at: RelPath) -> str:
 
 def _row(lines: ShownLines) -> bytes:
     """A version, its number of lines, and the runs that were shown, as words."""
-    runs = "".join(f" {start}-{stop}" for start, stop in lines.runs)
-    return f"{lines.version} {lines.total}{runs}".encode()
+    return f"{lines.version} {lines.total} {lines.encoded()}".encode()
 
 
 def _lines(row: bytes) -> ShownLines:
     version, total, *runs = row.decode().split(" ")
-    pairs = (run.split("-") for run in runs)
-    return ShownLines(version, int(total), tuple((int(a), int(b)) for a, b in pairs))
+    return ShownLines.decoded(version, int(total), runs)
 
 
 def _mark(digest: str, at: RelPath) -> str:

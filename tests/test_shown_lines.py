@@ -1,0 +1,268 @@
+"""Lines that were shown: what an edit keeps of them, what is remembered, and what `auto` takes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.shown import (
+    MOST_RUNS,
+    MOST_SHOWN,
+    VERSIONS,
+    Carried,
+    LineChange,
+    Note,
+    Run,
+    ShownLines,
+    join,
+)
+from copydesk.desk.backends.snapshots import Snapshots, SqliteSnapshots
+from copydesk.desk.redis.stores import RedisSnapshots
+from copydesk.desk.visibility import line_change
+from copydesk.store.state import StateFile
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.encoding import Encoding
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from support.redis_calls import connections
+
+PATH = RelPath.parse("a.txt")
+
+RUNS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6))).map(
+    lambda pairs: join((start, start + size) for start, size in pairs)
+)
+
+
+def lines_in(runs: Sequence[Run]) -> set[int]:
+    return {line for start, stop in runs for line in range(start, stop)}
+
+
+# Runs of lines, beside sets of them
+
+
+@given(RUNS, RUNS, st.integers(0, 40), st.integers(0, 10))
+def test_runs_are_sets_of_lines(
+    one: Sequence[Run], other: Sequence[Run], at: int, size: int
+) -> None:
+    mine, theirs = ShownLines("v", 50, tuple(one)), ShownLines("v", 50, tuple(other), read=False)
+    both = mine.joined(theirs)
+    assert lines_in(both.runs) == lines_in(one) | lines_in(other)
+    assert all(a[1] < b[0] for a, b in zip(both.runs, both.runs[1:], strict=False))
+    assert lines_in(both.lacks(at, at + size)) == set(range(at, at + size)) - lines_in(both.runs)
+    for shown in (both, theirs):
+        assert ShownLines.decoded("v", 50, shown.encoded().split()) == shown
+
+
+def test_beyond_the_bound_what_was_just_shown_is_kept() -> None:
+    known = ShownLines("v", 9_999, tuple((4 * i, 4 * i + 1) for i in range(MOST_RUNS)))
+    new = ShownLines("v", 9_999, ((4 * MOST_RUNS, 4 * MOST_RUNS + 2), (4_002, 4_003)))
+    both = new.joined(known)
+    assert len(both.runs) == MOST_RUNS
+    assert lines_in(new.runs) <= lines_in(both.runs) <= lines_in(new.runs) | lines_in(known.runs)
+
+
+# What an edit keeps, beside a list of lines of which each knows whether it was shown
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[int, set[int], LineChange]:
+    total = draw(st.integers(0, 30))
+    known = draw(st.sets(st.integers(0, max(total - 1, 0)))) if total else set[int]()
+    cuts = sorted(draw(st.lists(st.integers(0, total), max_size=6)))
+    regions = [
+        (start, stop, draw(st.integers(0, 4)))
+        for start, stop in zip(cuts[::2], cuts[1::2], strict=False)
+    ]
+    return total, known, LineChange(tuple(regions), amended=draw(st.booleans()))
+
+
+@given(changes())
+def test_lines_are_carried_as_in_a_list(case: tuple[int, set[int], LineChange]) -> None:
+    total, known, change = case
+    lines = [line in known for line in range(total)]
+    for start, stop, count in reversed(change.regions):
+        kept = change.amended and start < stop and all(lines[start:stop])
+        lines[start:stop] = [kept] * count
+    runs = change.carried(join((line, line + 1) for line in known))
+    assert lines_in(runs) == {at for at, is_known in enumerate(lines) if is_known}
+
+
+ENCODINGS = [
+    Encoding("utf-8", b""),
+    Encoding("utf-8", b"\xef\xbb\xbf"),
+    Encoding("utf-16-le", b"\xff\xfe", 2),
+]
+
+
+@st.composite
+def texts_and_edits(draw: st.DrawFn) -> tuple[Snapshot, ChangeSet, set[int]]:
+    """A text of short lines, some with CRLF, edits of it at characters, and lines that are known."""
+    encoding = draw(st.sampled_from(ENCODINGS))
+    text = draw(st.text("ab\n\r\u0a61", max_size=30)).replace("\r", "\r\n")
+    base = Snapshot(encoding.bom + encoding.encode(text), encoding)
+    unit = encoding.unit
+    cuts = draw(st.lists(st.integers(0, (base.size - len(encoding.bom)) // unit), max_size=6))
+    cuts = sorted(len(encoding.bom) + unit * cut for cut in set(cuts))
+    if unit == 1:  # not within a character
+        cuts = [cut for cut in cuts if cut == base.size or not 0x80 <= base.data[cut] < 0xC0]
+    edits = [
+        Edit(start, stop, encoding.encode(draw(st.text("xy\n", max_size=4))))
+        for start, stop in zip(cuts[::2], cuts[1::2], strict=False)
+    ]
+    known = draw(st.sets(st.integers(0, max(base.line_count - 1, 0))))
+    return base, ChangeSet.of(base.size, edits), {line for line in known if line < base.line_count}
+
+
+@given(texts_and_edits())
+def test_no_line_is_carried_that_holds_a_byte_nobody_was_shown(
+    case: tuple[Snapshot, ChangeSet, set[int]],
+) -> None:
+    base, change, known = case
+    after = base.edited(change)
+    # for each byte of the text after, the line it comes from, or None: the member wrote it
+    origin: list[int | None] = []
+    at = 0
+    for edit in (*change.edits, Edit(base.size, base.size, b"")):
+        origin += [base.line_at(byte) for byte in range(at, edit.start)]
+        origin += [None] * len(edit.new)
+        at = edit.stop
+    runs = tuple((line, line + 1) for line in sorted(known))
+    before = ShownLines(base.version, base.line_count, join(runs))
+    carried = Carried(
+        base.version, after.version, after.line_count, (line_change(base, change),)
+    ).upon(before)
+    for line in lines_in(carried.runs):
+        assert line < after.line_count
+        text_only = range(after.start(line), after.start(line) + len(after.key(line)))
+        assert {origin[byte] for byte in text_only} <= {None, *known}
+    if len(known) == base.line_count:
+        touched = {after.line_at(b) for b, one in enumerate(origin) if one is None}
+        whole = set(range(after.line_count)) - touched
+        assert not change or whole - lines_in(carried.runs) <= {after.line_count - 1}
+
+
+@given(texts_and_edits())
+def test_what_is_not_ones_own_text_is_not_known(
+    case: tuple[Snapshot, ChangeSet, set[int]],
+) -> None:
+    base, change, _ = case
+    every = ShownLines(base.version, base.line_count, ((0, base.line_count),))
+    after = base.edited(change)
+    theirs = line_change(base, change, own=False)
+    carried = Carried(base.version, after.version, after.line_count, (theirs,)).upon(every)
+    made = {
+        after.line_at(b) for e in change.inverse(base.slice).edits for b in range(e.start, e.stop)
+    }
+    assert not lines_in(carried.runs) & made
+
+
+def test_of_more_edits_than_the_bound_the_lines_after_are_forgotten() -> None:
+    base = Snapshot.of(b"a\n" * 1_000)
+    change = ChangeSet.of(
+        base.size, [Edit(4 * i, 4 * i + 2, b"b\n") for i in range(MOST_RUNS + 50)]
+    )
+    every = ShownLines(base.version, 1_000, ((0, 1_000),))
+    after = base.edited(change)
+    carried = Carried(base.version, after.version, 1_000, (line_change(base, change),)).upon(every)
+    assert lines_in(carried.runs) == set(range(2 * MOST_RUNS - 1))
+
+
+# What is remembered, on every backend
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshots:
+    if request.param == "redis":
+        return RedisSnapshots(connections(request)()[0], 1 << 20)
+    return SqliteSnapshots(Database(StateFile(str(tmp_path / "x.sqlite"))))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_stores_know_what_a_set_of_member_version_and_line_knows(
+    bases: Snapshots, seed: int
+) -> None:
+    dice = random.Random(seed)
+    model: set[tuple[str, str, int]] = set()
+    for step in range(60):
+        member, version = dice.choice("ab"), f"v{dice.randrange(VERSIONS)}"
+        start = dice.randrange(20)
+        run = (start, start + dice.randrange(1, 5))
+        if dice.random() < 0.3:
+            before = f"v{dice.randrange(VERSIONS)}"
+            change = LineChange(((start, start + 2, 3),), ((start, start + 3),))
+            bases.note_shown(Note(member, PATH, Carried(before, version, 99, (change,))))
+            kept = [x for m, v, x in model if (m, v) == (member, before)]
+            kept = [x + (x > start) for x in kept if not start <= x < start + 2]
+            model |= {(member, version, x) for x in (*kept, *range(start, start + 3))}
+        else:
+            lines = ShownLines(version, 99, (run,), read=dice.random() < 0.5)
+            bases.note_shown(Note(member, PATH, lines))
+            model |= {(member, version, line) for line in range(*run)}
+        shown = bases.shown(member, PATH, version)
+        found = lines_in(shown.runs) if shown else set[int]()
+        assert found == {line for m, v, line in model if (m, v) == (member, version)}, step
+
+
+def test_of_a_file_a_few_versions_are_remembered(bases: Snapshots) -> None:
+    def note(version: str, *, read: bool) -> None:
+        bases.note_shown(Note("a", PATH, ShownLines(version, 9, ((0, 1),), read=read)))
+
+    note("read", read=True)
+    for number in range(VERSIONS + 5):
+        note(f"v{number}", read=False)
+    # its own writes push out no version that the member read
+    assert bases.shown("a", PATH, "read") == ShownLines("read", 9, ((0, 1),))
+    assert bases.shown("a", PATH) == bases.shown("a", PATH, "read")
+    known = [bases.shown("a", PATH, f"v{number}") for number in range(VERSIONS + 5)]
+    assert [one is not None for one in known] == [False] * 5 + [True] * VERSIONS
+    for number in range(VERSIONS):
+        note(f"r{number}", read=True)
+    assert bases.shown("a", PATH, "read") is None
+    assert bases.shown("b", PATH, "v9") is None
+
+
+def test_what_was_shown_survives_and_is_one_for_all_processes(tmp_path: Path) -> None:
+    file = str(tmp_path / "x.sqlite")
+    one, other = (SqliteSnapshots(Database(StateFile(file))) for _ in range(2))
+    for turn in range(6):
+        writer = (one, other)[turn % 2]
+        writer.note_shown(Note("a", PATH, ShownLines("v", 9, ((turn, turn + 1),))))
+    assert one.shown("a", PATH, "v") == ShownLines("v", 9, ((0, 6),))
+    one.close()
+    other.close()
+    again = SqliteSnapshots(Database(StateFile(file)))
+    assert again.shown("a", PATH, "v") == ShownLines("v", 9, ((0, 6),))
+
+
+@pytest.mark.slow
+def test_the_whole_is_bounded_whoever_writes(tmp_path: Path) -> None:
+    """Each process notes a little and ends, as a command does."""
+    file = StateFile(str(tmp_path / "x.sqlite"))
+    for start in range(0, 2 * MOST_SHOWN, 100):
+        bases = SqliteSnapshots(Database(file))
+        notes = (ShownLines(f"v{start + i}", 1, ((0, 1),)) for i in range(100))
+        bases.note_shown(*(Note(f"m{start + i}", PATH, one) for i, one in enumerate(notes)))
+        bases.close()
+    database = Database(file)
+    SqliteSnapshots(database)
+    with database.reading() as db:
+        count: Any = db.execute("SELECT count(*) FROM shown").get
+    assert MOST_SHOWN // 2 < count <= MOST_SHOWN
+
+
+def test_damaged_rows_are_not_known(tmp_path: Path) -> None:
+    database = Database(StateFile(str(tmp_path / "x.sqlite")))
+    bases = SqliteSnapshots(database)
+    bases.note_shown(Note("a", PATH, ShownLines("v", 9, ((0, 6),))))
+    with database.writing() as db:
+        db.execute("UPDATE shown SET runs = '0-x 7'")
+    assert bases.shown("a", PATH, "v") is None
+    bases.note_shown(Note("a", PATH, ShownLines("v", 9, ((2, 3),))))
+    assert bases.shown("a", PATH, "v") == ShownLines("v", 9, ((2, 3),))
