@@ -122,11 +122,45 @@ def test_conversion_leaves_the_catalog_as_it_is(tool: Tool) -> None:
 @EVERY
 def test_mcp(tool: Tool) -> None:
     found = one(tool, "mcp")
-    assert set(found) == {"name", "title", "description", "inputSchema", "annotations"}
-    assert all(isinstance(hint, bool) for hint in found["annotations"].values())
-    hints = found["annotations"]
-    assert not (hints["readOnlyHint"] and hints["destructiveHint"])
+    hints = found.pop("annotations", {})
+    assert set(found) == {"name", "title", "description", "inputSchema"}
+    by_default = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
+    assert all(value is not by_default[hint] for hint, value in hints.items())
+    meant = by_default | hints
+    assert meant["readOnlyHint"] is tool.reads
+    if not tool.reads:  # the others say nothing of a tool that changes nothing
+        assert (meant["destructiveHint"], meant["idempotentHint"]) == (
+            tool.destroys,
+            tool.idempotent,
+        )
     assert bare(found["inputSchema"]) == bare(listed(with_null(tool.schema)))
+
+
+@BOTH
+def test_a_list_says_once_what_an_argument_is(lang: str) -> None:
+    """The text of an argument stands with the first tool that takes it, and where it differs."""
+    rows = [tool for tool in TOOLS if tool.toolset == "ws_mod"]
+    heard: list[tuple[str, str]] = []
+    for tool, one_listed in zip(rows, definitions(rows, "mcp", cast(Lang, lang)), strict=True):
+        every = tool.listed_schema(cast(Lang, lang))
+        assert bare(one_listed["inputSchema"]) == bare(every)
+        found = told_in(one_listed["inputSchema"])
+        assert set(told_in(every)) - set(found) <= set(heard)
+        heard += found
+    assert len(heard) == len(set(heard))
+
+
+def told_in(schema: Schema) -> list[tuple[str, str]]:
+    """What the arguments are said to be, those of objects in lists last."""
+    outer, *inner = [
+        part.get("properties", {}) for part, _ in parts(schema) if "properties" in part
+    ]
+    return [
+        (name, form["description"])
+        for forms in (outer, *inner)
+        for name, form in forms.items()
+        if "description" in form
+    ]
 
 
 @EVERY
@@ -197,7 +231,7 @@ def bare(schema: Schema) -> object:
     """The schema without words."""
     if isinstance(schema, Mapping):
         return {key: bare(part) for key, part in schema.items() if key != "description"}
-    return schema
+    return [bare(part) for part in schema] if isinstance(schema, list) else schema
 
 
 # What comes back
@@ -277,6 +311,7 @@ REQUIRED: dict[str, dict[str, object]] = {
         "known_old_total_bytes": 22,
         "content": "x\n",
     },
+    "replace_text": {"path": "a.txt", "old": "three", "new": "3"},
     "prepare_file_range_edit": {"path": "a.txt", "range": "2"},
     "prepare_file_append": {"path": "a.txt", "content": "x\n"},
     "prepare_file_insert_after": {"path": "a.txt", "anchor": "three", "content": "x\n"},

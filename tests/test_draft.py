@@ -90,6 +90,10 @@ APPEND = Append(PATH, "x\n")
         (b"a\nb", insert("b", "x\n", before=True), b"a\nx\nb\n", "file+ lf 0"),
         (b"a\n1\nb", block("a", "b", "x\n"), b"a\nx\nb\n", "file+ lf 0"),
         (b"a\n1\nb", block("a", "b", "x\n", keep=False), b"x\n", "file+ lf 0"),
+        (b"a\n1\nb", block("a", "b", ""), b"a\nb\n", "file+ lf 0"),
+        (b"a\n1\nb\nc", block("a", "b", "", keep=False), b"c\n", "file+ lf 0"),
+        (b"0\r\na\r\nb", block("a", "b", "", keep=False), b"0\r\n", "crlf 0"),
+        (b"a\nb\n", block("a", "b", ""), b"a\nb\n", "lf 0"),
         (b"a\n", APPEND, b"a\nx\n", "lf 0"),
         (b"a\n\n", APPEND, b"a\n\nx\n", "lf 0"),
         # nothing there
@@ -180,8 +184,8 @@ def test_a_line_with_a_broken_code_unit_can_be_replaced() -> None:
 
 @pytest.mark.parametrize(
     "request_",
-    [Append(PATH, ""), insert("a", ""), block("a", "c", ""), edit("4~")],
-    ids=["append", "insert", "block", "range at the end"],
+    [Append(PATH, ""), insert("a", ""), edit("4~")],
+    ids=["append", "insert", "range at the end"],
 )
 def test_content_required(request_: Request) -> None:
     with pytest.raises(ContentRequired):
@@ -197,6 +201,7 @@ def test_content_required(request_: Request) -> None:
         (APPEND, "append"),
         (insert("b", "x"), "insert"),
         (block("a", "c", "x"), "block_replace"),
+        (block("a", "c", ""), "block_replace"),
     ],
 )
 def test_actions(request_: Request, action: str) -> None:

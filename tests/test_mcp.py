@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools import manuals
 from copydesk.tools.catalog import Context, Tool, ToolCall
+from copydesk.tools.dialects import definitions
 from copydesk.tools.report import Report
 from support.cost import first
 from support.mcp_calls import (
@@ -87,15 +88,16 @@ async def test_each_tool_answers_in_text_only(
 async def test_tools_are_listed_exactly(opened: OpenWorkspace, mode: str) -> None:
     async with Client(server_of(opened, lang="zh"), mode=mode) as client:
         listed = (await client.list_tools()).tools
-    for tool in listed:
-        row = opened.catalog.tools[tool.name]
-        assert tool.input_schema == row.listed_schema("zh")
+    rows = [opened.catalog.tools[tool.name] for tool in listed]
+    written = definitions(rows, "mcp", "zh")
+    for tool, row, one in zip(listed, rows, written, strict=True):
+        assert tool.input_schema == one["inputSchema"]
         assert (tool.title, tool.description) == (row.title("zh"), row.description("zh"))
-        hints = tool.annotations
-        assert hints is not None
-        assert hints.read_only_hint is row.reads
-        assert hints.destructive_hint is row.destroys
-        assert hints.idempotent_hint is row.idempotent
+        hints = tool.annotations or t.ToolAnnotations()
+        assert (hints.read_only_hint or False) is row.reads
+        if not row.reads:  # what the protocol says where nothing is sent
+            assert (hints.destructive_hint is not False) is row.destroys
+            assert (hints.idempotent_hint or False) is row.idempotent
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -40,6 +40,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
         "known_old_total_bytes": len(TEXT.encode()),
         "content": "all new\n",
     },
+    "replace_text": {"path": FILE, "old": "old", "new": "new"},
     "prepare_file_range_edit": {"path": FILE, "range": "5", "content": "new line"},
     "prepare_file_append": {"path": FILE, "content": "more `code`: no\n\tx\n"},
     "prepare_file_insert_after": {"path": FILE, "anchor": "# Title", "content": "under"},

@@ -34,6 +34,8 @@ from copydesk.edit.request import (
     Insert,
     Preconditions,
     RangeEdit,
+    RangeEdits,
+    ReplaceText,
     Request,
     StringEdit,
     Terms,
@@ -312,7 +314,7 @@ class Desk(Closing):
 def _tool(request: Request) -> str:
     """The tool that makes such a request."""
     match request:
-        case RangeEdit():
+        case RangeEdit() | RangeEdits():
             return "prepare_file_range_edit"
         case Append():
             return "prepare_file_append"
@@ -320,6 +322,8 @@ def _tool(request: Request) -> str:
             return f"prepare_file_insert_{request.position}"
         case BlockReplace():
             return "prepare_file_block_replace"
+        case ReplaceText():
+            return "replace_text"
         case BatchEdit():
             return "prepare_batch_edit"
         case BlockDiff():

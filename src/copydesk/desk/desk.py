@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from copydesk.desk.applying import Applying, Transactions, digest_of, made
 from copydesk.desk.approval import Approving
-from copydesk.desk.backends.shown import Note, ShownLines
+from copydesk.desk.backends.shown import Note, Run, ShownLines
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafted, Drafting
 from copydesk.desk.history import History, Undoing
@@ -46,7 +46,15 @@ from copydesk.desk.visibility import (
 from copydesk.edit.draft import compose, whole_text
 from copydesk.edit.locate import foot_span
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BlockDiff, BlockReplace, RangeEdit, Request, Terms, check_no_patch
+from copydesk.edit.request import (
+    BlockDiff,
+    BlockReplace,
+    RangeEdit,
+    RangeEdits,
+    Request,
+    Terms,
+    check_no_patch,
+)
 from copydesk.errors import (
     FileNotFound,
     Refusal,
@@ -325,19 +333,19 @@ class FileDesk:
         """Why an edit may not be made without being shown first; None when it may."""
         draft = drafted.draft
         place, version = draft.place, terms.version
-        if place.first_taken or (place.candidates > 1 and version is None):
+        is_one = not place.parts
+        if is_one and (place.first_taken or (place.candidates > 1 and version is None)):
             return "several places match the anchor; give version to be certain of one"
         most = member.auto_lines
         if most is not None and max(draft.old_count, draft.new_count) > most:
             return "more lines than may be written without being shown first"
-        replaces = isinstance(draft.request, RangeEdit | BlockReplace) and place.foot is not None
-        if not replaces or terms.expected_old is not None:
+        lines = _unguarded(drafted, terms)
+        if not lines:
             return None
         if version is None:
             return "neither version nor expected_old says what is replaced"
-        lines = drafted.named.start, drafted.named.stop
         is_old = version != draft.base.version
-        missing = unshown(self._set.bases, member, drafted.real, version, lines, is_old=is_old)
+        missing = unshown(self._set.bases, member, drafted.real, version, *lines, is_old=is_old)
         if not missing:
             return None
         shown = ", ".join(f"{a + 1}~{b}" for a, b in missing[:_MOST_NAMED])
@@ -385,3 +393,14 @@ class _OverwriteJob(Job[WholeRevision]):
         change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
         diff = unified(base, change, str(self.path))
         return WholeRevision(base, change, base.edited(change), diff)
+
+
+def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:
+    """The lines that an edit replaces and of which nobody said what they are, in their version."""
+    request, named = drafted.draft.request, drafted.named
+    if isinstance(request, RangeEdits):
+        olds = terms.expected_olds or (None,) * len(named.parts)
+        parts = zip(named.parts, olds, strict=True)
+        return tuple(part for part, old in parts if part[0] < part[1] and old is None)
+    replaces = isinstance(request, RangeEdit | BlockReplace) and named.foot is not None
+    return ((named.start, named.stop),) if replaces and terms.expected_old is None else ()

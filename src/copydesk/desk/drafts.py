@@ -22,7 +22,7 @@ from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.locate import Place, end_of, locate, sought_by, text_for
 from copydesk.edit.plan import Plan
 from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
-from copydesk.edit.request import Append, BatchEdit, Insert, Request, Terms
+from copydesk.edit.request import Append, BatchEdit, Insert, RangeEdits, Request, Terms
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
@@ -67,6 +67,10 @@ class Drafting:
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
             named, place = self._places(request, now, real, terms.version)
             text = text_for(request, now, place)
+            if isinstance(request, RangeEdits):
+                for part, old in zip(place.parts, terms.expected_olds, strict=False):
+                    if old is not None:
+                        check_expected(old, text, Place(*part, part))
             if terms.expected_old is not None:
                 if isinstance(request, Append | Insert):
                     raise InvalidArgs("expected_old", "this tool replaces no lines; leave it out")

@@ -24,7 +24,7 @@ from copydesk.desk.visibility import authorized, may_read
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import foot_span, locate, text_for
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BatchEdit, BlockDiff, RangeEdit, Request
+from copydesk.edit.request import BatchEdit, BlockDiff, RangeEdit, RangeEdits, Request, SeveralEdits
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -47,7 +47,7 @@ def text_of(request: Request) -> str | None:
     """The new text of a request, which a person may change; None when it has several."""
     if isinstance(request, BatchEdit):
         return request.edits[0].new if len(request.edits) == 1 else None
-    return request.content
+    return None if isinstance(request, RangeEdits) else request.content
 
 
 def regions_apart(draft: Draft) -> tuple[Region, ...]:
@@ -163,12 +163,11 @@ class Amending:
 
 def _with_text(request: Request, text: str) -> Request:
     check_text("new_content", text)
-    if not isinstance(request, BatchEdit):
+    if not isinstance(request, SeveralEdits):
         return replace(request, content=text)
-    first, *others = request.edits
-    if others:
-        raise InvalidArgs("new_content", "is of one edit, and the hunk has several: split it first")
-    return replace(request, edits=(replace(first, new=text),))
+    if isinstance(request, BatchEdit) and len(request.edits) == 1:
+        return replace(request, edits=tuple(replace(one, new=text) for one in request.edits))
+    raise InvalidArgs("new_content", "is of one edit, and the hunk has several: split it first")
 
 
 def _of_region(plan: Plan, base: Text, region: Region) -> RangeEdit:

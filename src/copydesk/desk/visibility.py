@@ -6,7 +6,7 @@ from copydesk.desk.backends.shown import MOST_RUNS, Carried, LineChange, Note, R
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member, Operation
 from copydesk.edit.draft import Draft
-from copydesk.edit.request import BatchEdit
+from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.errors import FileNotFound, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet
@@ -101,7 +101,7 @@ def note_of_change(
 
 
 def unshown(
-    bases: Snapshots, member: Member, real: RelPath, version: str, lines: Run, *, is_old: bool
+    bases: Snapshots, member: Member, real: RelPath, version: str, *lines: Run, is_old: bool
 ) -> tuple[Run, ...]:
     """Which of some lines of a version the member was not shown, as far as is remembered.
 
@@ -110,8 +110,8 @@ def unshown(
     """
     shown = bases.shown(member.name, real, version)
     if shown is None:
-        return (lines,)
-    missing = shown.lacks(*lines)
+        return lines
+    missing = tuple(lack for run in lines for lack in shown.lacks(*run))
     if is_old and not missing and not shown.read:
         bases.note_shown(Note(member.name, real, shown))
     return missing
@@ -145,8 +145,16 @@ def change_of(draft: Draft, *, own: bool = True) -> LineChange:
     """What an edit does to lines; `own`: the member itself gave the new text."""
     if isinstance(draft.request, BatchEdit):
         return line_change(draft.base, draft.change, own=own)
-    start, stop, count = draft.place.start, draft.place.stop, len(draft.new_lines)
-    return LineChange(((start, stop, count),), ((start, start + count),) if own else ())
+    pieces = [(draft.place.start, draft.place.stop, len(draft.new_lines))]
+    if isinstance(draft.request, RangeEdits):
+        parts = zip(draft.place.parts, draft.request.edits, strict=True)
+        pieces = sorted((*part, len(content_lines(edit.content))) for part, edit in parts)
+    written: list[Run] = []
+    shift = 0
+    for start, stop, count in pieces:
+        written.append((start + shift, start + shift + count))
+        shift += count - (stop - start)
+    return LineChange(tuple(pieces), tuple(written) if own else ())
 
 
 def _newlines(data: bytes, text: Text) -> int:

@@ -25,7 +25,7 @@ from itertools import islice
 from operator import add, itemgetter
 from typing import NamedTuple
 
-from copydesk.edit.request import BatchEdit, StringEdit
+from copydesk.edit.request import BatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     Clash,
     CollisionDetected,
@@ -98,17 +98,31 @@ def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     replacement = _Replacement.of(base.encoding, edit)
     _check_arguments([replacement])
     _check_known(base.encoding, [edit])
-    spans = tuple(find_apart(base, edit.old))
-    places = [] if spans else _shown_at(base, edit)
-    olds: dict[int, str] = {}
-    for span, old in places:
-        if not spans or span[0] >= spans[-1][1]:
-            olds[len(spans)] = old
-            spans += (span,)
-    if not spans:
-        raise _failure(base, [edit], [Matches(0, ())])
-    every = len(spans)
-    return _batch(base, [edit] * every, [replacement] * every, spans, olds)
+    return _everywhere(base, edit, _places_apart(base, edit))
+
+
+def place_parts(base: Snapshot, request: BatchEdit) -> tuple[tuple[Span, ...], int]:
+    """The lines [start, stop), 0-based, of each edit, and how many places there are in all.
+
+    Of a text that is replaced everywhere the runs of lines that hold it, which share none.
+    Raises what `compile_batch` does.
+    """
+    if not is_everywhere(request):
+        spans = compile_batch(base, request.edits).spans
+        return part_lines(base, spans), len(spans)
+    spans = replace_everywhere(base, request.edits[0]).spans
+    runs: list[Span] = []
+    for start, stop in part_lines(base, spans):
+        if runs and start < runs[-1][1]:
+            runs[-1] = runs[-1][0], max(stop, runs[-1][1])
+        else:
+            runs.append((start, stop))
+    return tuple(runs), len(spans)
+
+
+def is_everywhere(request: BatchEdit) -> bool:
+    """Whether its one edit is made in every place of the old text."""
+    return isinstance(request, ReplaceText) and request.everywhere
 
 
 def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -121,12 +135,19 @@ def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
 
 def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> Batch:
     """The batch where each edit is sought in its own lines alone."""
+    if is_everywhere(request):
+        (edit,) = request.edits
+        places = [
+            ((span[0] + low, span[1] + low), old)
+            for piece, low in (_piece(base, part) for part in parts)
+            for span, old in _places_apart(piece, edit)
+        ]
+        return _everywhere(base, edit, places)
     replacements = [_Replacement.of(base.encoding, edit) for edit in request.edits]
     spans: list[Span] = []
     olds: dict[int, str] = {}
-    for index, (edit, (first, last)) in enumerate(zip(request.edits, parts, strict=True)):
-        low = base.start(first) if first else 0
-        piece = Snapshot(base.data[low : base.start(last)], _inner(base.encoding, low))
+    for index, (edit, part) in enumerate(zip(request.edits, parts, strict=True)):
+        piece, low = _piece(base, part)
         (matches,), shown = _found(piece, [edit])
         if matches.count != 1:
             raise _failure(base, [edit], [matches])
@@ -136,9 +157,39 @@ def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> 
     return _batch(base, request.edits, replacements, tuple(spans), olds)
 
 
-def _inner(encoding: Encoding, low: int) -> Encoding:
-    """The encoding of a piece that starts at `low`: only the file's start has the mark."""
-    return replace(encoding, bom=b"") if low else encoding
+def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
+    """Some lines as a text of their own, and the byte at which they start.
+
+    Only the file's start has the mark.
+    """
+    low = base.start(part[0]) if part[0] else 0
+    encoding = replace(base.encoding, bom=b"") if low else base.encoding
+    return Snapshot(base.data[low : base.start(part[1])], encoding), low
+
+
+def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str | None]]:
+    """All places of the old text from the start, none overlapping.
+
+    With each what really stands there, where it was found by what was shown of bytes.
+    """
+    found: list[tuple[Span, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
+    for span, old in [] if found else _shown_at(base, edit):
+        if not found or span[0] >= found[-1][0][1]:
+            found.append((span, old))
+    return found
+
+
+def _everywhere(
+    base: Snapshot, edit: StringEdit, places: Sequence[tuple[Span, str | None]]
+) -> Batch:
+    """The batch of one edit at all its places."""
+    if not places:
+        raise _failure(base, [edit], [Matches(0, ())])
+    spans = tuple(span for span, _ in places)
+    olds = {index: old for index, (_, old) in enumerate(places) if old is not None}
+    replacement = _Replacement.of(base.encoding, edit)
+    every = len(spans)
+    return _batch(base, [edit] * every, [replacement] * every, spans, olds)
 
 
 def _found(

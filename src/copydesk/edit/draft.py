@@ -20,6 +20,8 @@ from copydesk.edit.request import (
     BlockReplace,
     Insert,
     RangeEdit,
+    RangeEdits,
+    ReplaceText,
     Request,
     content_lines,
 )
@@ -82,7 +84,7 @@ class Draft:
         """How many lines are replaced; of a batch those that differ afterwards."""
         if isinstance(self.request, BatchEdit):
             return sum(region.stop - region.start for region in self.regions)
-        return self.place.stop - self.place.start
+        return sum(stop - start for start, stop in self._parts)
 
     @property
     def new_count(self) -> int:
@@ -134,8 +136,13 @@ class Draft:
             return self.request.bad_character
         if not any("\ufffd" in line for line in self.new_lines):
             return False
-        old = self.base.texts(self.place.start, self.place.stop)
+        old = (line for part in self._parts for line in self.base.texts(*part))
         return not any("\ufffd" in line for line in old)
+
+    @property
+    def _parts(self) -> tuple[tuple[int, int], ...]:
+        """The lines that are replaced, of each edit."""
+        return self.place.parts or ((self.place.start, self.place.stop),)
 
 
 def action_of(request: Request, place: Place) -> Action:
@@ -150,7 +157,8 @@ def action_of(request: Request, place: Place) -> Action:
         return "append"
     if isinstance(request, BatchEdit):
         return "replace"
-    return "replace" if request.content else "delete"
+    contents = request.edits if isinstance(request, RangeEdits) else (request,)
+    return "replace" if any(each.content for each in contents) else "delete"
 
 
 def compose(
@@ -161,63 +169,113 @@ def compose(
     Without `eof_rule` a last line without a newline stays so, and new lines put after it
     end as the content does.
 
-    Raises ContentRequired for an empty text where only a deletion of lines may
-    have one, EncodingRefused for text that the file cannot hold.
+    Raises ContentRequired for an empty text where there are no lines to be
+    deleted, EncodingRefused for text that the file cannot hold.
     """
     if isinstance(request, BatchEdit):
         return _compose_batch(request, base, place)
-    may_be_empty = isinstance(request, RangeEdit) and place.foot is not None
-    content = request.content
-    if not place.start:  # a mark alone is a character that somebody asked for
-        content = base.encoding.unmarked(content) or content
-    if not content and not may_be_empty:
-        raise ContentRequired()
-    if content.endswith("\r"):
-        raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
-    newline = base.newline_near(place.start, place.stop)
-    lines, converted, closed = _split(content, newline)
-    meant, escapes = base.encoding.meant(content, base.raw(place.start, place.stop))
-    new = b"".join(base.encoding.bytes_of(line) + newline for line in content_lines(meant))
-    start, stop = base.start(place.start), base.start(place.stop)
-    last = base.line_count
-    unclosed = last > 0 and not base.ends_with_newline
-    if not eof_rule and unclosed and place.stop == last and not closed:
-        new = new.removesuffix(newline)
-    edits: list[Edit] = []
-    if unclosed and place.start == last:
-        edits.append(Edit(start, start, newline))
-    edits.append(Edit(start, stop, new))
-    if eof_rule and unclosed and place.stop < last:
-        edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
-    added = unclosed and (place.stop < last or place.start == last or bool(new))
-    if base.ragged and (place.stop < last or place.start == last):
-        raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
+    if isinstance(request, RangeEdits):
+        parts = zip(request.edits, place.parts, strict=True)
+        pieces = [_piece(edit.content, base, part, deletes=True) for edit, part in parts]
+    else:
+        deletes = isinstance(request, RangeEdit | BlockReplace) and place.foot is not None
+        part = place.start, place.stop
+        pieces = [_piece(request.content, base, part, deletes=deletes, eof_rule=eof_rule)]
+    change, added = _joined(pieces, base, eof_rule=eof_rule)
+    unclosed = base.line_count > 0 and not base.ends_with_newline
+    styles = {base.newline_name(piece.newline) for piece in pieces}
     return Draft(
         request,
         base,
         place,
-        ChangeSet.of(base.size, edits),
-        tuple(lines),
+        change,
+        tuple(line for piece in pieces for line in piece.lines),
         Normalized(
             file_eof_has_newline=not unclosed,
-            content_eof_has_newline=closed,
+            content_eof_has_newline=all(piece.closed for piece in pieces),
             file_eof_newline_added=added,
-            content_eof_newline_added=not closed,
-            newline_style=base.newline_name(newline),
-            content_newlines_converted=converted,
+            content_eof_newline_added=not all(piece.closed for piece in pieces),
+            newline_style=styles.pop() if len(styles) == 1 else "mixed",
+            content_newlines_converted=sum(piece.converted for piece in pieces),
         ),
-        escapes,
+        Escapes.of([piece.escapes for piece in pieces]),
         created,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """New lines for some lines of the text: what one edit comes to but for the end of the file."""
+
+    part: tuple[int, int]
+    edit: Edit
+    lines: list[str]
+    newline: bytes
+    converted: int
+    closed: bool
+    escapes: Escapes
+
+
+def _piece(
+    content: str, base: Text, part: tuple[int, int], *, deletes: bool, eof_rule: bool = True
+) -> _Piece:
+    """The content in the place of lines [start, stop), or put before `start`.
+
+    `deletes`: it may be empty, where there are lines to be deleted.
+    """
+    first, last = part
+    if not first:  # a mark alone is a character that somebody asked for
+        content = base.encoding.unmarked(content) or content
+    if not content and (not deletes or first == last == base.line_count > 0):
+        raise ContentRequired()
+    if content.endswith("\r"):
+        raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
+    newline = base.newline_near(first, last)
+    lines, converted, closed = _split(content, newline)
+    meant, escapes = base.encoding.meant(content, base.raw(first, last))
+    new = b"".join(base.encoding.bytes_of(line) + newline for line in content_lines(meant))
+    if not eof_rule and not base.ends_with_newline and last == base.line_count > 0 and not closed:
+        new = new.removesuffix(newline)
+    edit = Edit(base.start(first), base.start(last), new)
+    return _Piece(part, edit, lines, newline, converted, closed, escapes)
+
+
+def _joined(pieces: list[_Piece], base: Text, *, eof_rule: bool) -> tuple[ChangeSet, bool]:
+    """The change of all pieces, and whether the last line got a newline that it did not have.
+
+    A line that nothing replaces gets it before what is appended, or at the end.
+    """
+    last = base.line_count
+    unclosed = last > 0 and not base.ends_with_newline
+    at_end = [piece for piece in pieces if piece.part[1] == last]
+    replaces_last = any(piece.part[0] < last for piece in at_end)
+    if base.ragged and not replaces_last:
+        raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
+    edits: list[Edit] = []
+    if unclosed and at_end and not replaces_last:
+        edits.append(Edit(base.size, base.size, at_end[0].newline))
+    edits += [piece.edit for piece in sorted(pieces, key=lambda each: each.part)]
+    if eof_rule and unclosed and not at_end:
+        edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
+    added = unclosed and (not replaces_last or any(piece.edit.new for piece in at_end))
+    return ChangeSet.of(base.size, edits), added
+
+
 def _compose_batch(request: BatchEdit, base: Text, place: Place) -> Draft:
-    """A batch has no rule for the end of the file: what it keeps stays as it is."""
+    """A batch has no rule for the end of the file, unless it replaces one text."""
     batch = compile_parts(whole(base), request, place.parts)
     closed = base.line_count == 0 or base.ends_with_newline
     style = base.newline_name(base.dominant_newline)
-    kept = Normalized(closed, True, False, False, style, 0)
-    return Draft(request, base, place, batch.change, (), kept, batch.escapes)
+    change, added = batch.change, False
+    if isinstance(request, ReplaceText) and change:
+        after = base.edited(change)
+        added = after.line_count > 0 and not after.ends_with_newline
+    if added:
+        newline = base.newline_near(base.line_count - 1, base.line_count)
+        change = ChangeSet.of(base.size, [*change.edits, Edit(base.size, base.size, newline)])
+    lost = closed and added
+    normalized = Normalized(closed, not lost, added and not closed, lost, style, 0)
+    return Draft(request, base, place, change, (), normalized, batch.escapes)
 
 
 def whole_text(base: Text, content: str) -> str:

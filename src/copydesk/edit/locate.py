@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from copydesk.edit.batch import compile_batch, part_lines
+from copydesk.edit.batch import is_everywhere, place_parts
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -18,11 +18,15 @@ from copydesk.edit.request import (
     BlockReplace,
     Insert,
     Occurrence,
+    RangeEdits,
     Request,
+    SeveralEdits,
 )
 from copydesk.errors import (
     AnchorAmbiguous,
     AnchorNotFound,
+    Clash,
+    CollisionDetected,
     InvalidRange,
     LineShown,
     OccurrenceOutOfRange,
@@ -87,6 +91,7 @@ class Place:
     of the text. `candidates` and `occurrence` (1-based) say how an anchor was chosen,
     `first_taken` that it was the first one only because the caller allowed it. `parts` are
     the lines of each edit of a batch; it relies on these alone, and `foot` spans them.
+    Of a text that is replaced everywhere `candidates` is how often it stands in the parts.
     """
 
     start: int
@@ -116,8 +121,11 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
     if isinstance(request, Append):
         return end_of(base)
     if isinstance(request, BatchEdit):
-        snapshot = base.whole()
-        return of_parts(part_lines(snapshot, compile_batch(snapshot, request.edits).spans))
+        parts, count = place_parts(base.whole(), request)
+        place = of_parts(parts)
+        return replace(place, candidates=count) if is_everywhere(request) else place
+    if isinstance(request, RangeEdits):
+        return of_parts(_ranges(request, base.line_count))
     if isinstance(request, Insert):
         return _insertion(request, base)
     if isinstance(request, BlockReplace):
@@ -128,6 +136,28 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
     if start < stop:
         return Place(start, stop, (start, stop))
     return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
+
+
+def _ranges(request: RangeEdits, total: int) -> tuple[tuple[int, int], ...]:
+    """The lines of each range; raises CollisionDetected where two share a line or a place."""
+    parts = tuple(resolve_range(edit.range, total) for edit in request.edits)
+    clashes: list[Clash] = []
+    widest: int | None = None
+    for index in sorted(range(len(parts)), key=lambda each: (parts[each], each)):
+        start, stop = parts[index]
+        if widest is not None and (start < parts[widest][1] or parts[index] == parts[widest]):
+            one, other = sorted((widest, index))
+            clashes.append(Clash(one, other, _told(parts[one]), _told(parts[other])))
+        if widest is None or stop > parts[widest][1] or start == stop:
+            widest = index
+    if clashes:
+        raise CollisionDetected(tuple(sorted(clashes, key=lambda each: (each.first, each.second))))
+    return parts
+
+
+def _told(part: tuple[int, int]) -> str:
+    start, stop = part
+    return f"{start + 1}~{stop}" if start < stop else f"{start + 1}~"
 
 
 def sought_by(request: Request) -> tuple[Sought, ...]:
@@ -142,13 +172,13 @@ def sought_by(request: Request) -> tuple[Sought, ...]:
 
 def text_for(request: Request, base: Source, place: Place) -> Text:
     """The text with the lines at hand that `compose` needs for the request at its place."""
-    if isinstance(request, BatchEdit):
+    if isinstance(request, SeveralEdits):
         return base.whole()
     return base.around(place.start, place.stop)
 
 
 def of_parts(parts: tuple[tuple[int, int], ...]) -> Place:
-    """The place of a batch whose edits stand in these lines."""
+    """The place of several edits that stand in these lines; no lines are the end of the text."""
     span = (min(start for start, _ in parts), max(stop for _, stop in parts))
     return Place(*span, span, parts=parts)
 

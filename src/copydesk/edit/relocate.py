@@ -14,7 +14,7 @@ from itertools import pairwise
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import Place, end_of, of_parts, span_of, text_for
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import Request
+from copydesk.edit.request import RangeEdits, Request
 from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
@@ -44,17 +44,23 @@ def relocate(
     drift = Drift(base, now, known)
     if not place.parts:
         return place.moved(drift.shift(place.foot))
-    shifts = [drift.shift(part) for part in place.parts]
-    moved = of_parts(
-        tuple((a + by, b + by) for (a, b), by in zip(place.parts, shifts, strict=True))
-    )
-    order = sorted(range(len(shifts)), key=lambda i: place.parts[i])
+    parts = tuple(_moved(part, drift) for part in place.parts)
+    moved = replace(of_parts(parts), candidates=place.candidates)
+    order = sorted(range(len(parts)), key=lambda i: place.parts[i])
     for one, other in pairwise(order):
         if place.parts[one][1] <= place.parts[other][0] and (
             moved.parts[one][1] > moved.parts[other][0]
         ):
             raise ContentChanged("parted", place.named)
     return moved
+
+
+def _moved(part: tuple[int, int], drift: Drift) -> tuple[int, int]:
+    """Where some lines are now; what is no lines goes to the end of the text."""
+    if part[0] == part[1]:
+        return drift.now.line_count, drift.now.line_count
+    by = drift.shift(part)
+    return part[0] + by, part[1] + by
 
 
 def place_of(
@@ -99,25 +105,38 @@ def check_not_there(
     The lines that it puts stand there already, next to those that it relies on, and
     did not in the text that was planned on.
     """
-    was, will = compose(request, *planned), compose(request, *found)
-    for one, other in zip(was.regions, will.regions, strict=False):
-        if _stands(other, will.base) and not _stands(one, was.base):
-            raise ContentChanged("what it writes stands there already", planned[1].named)
+    (base, _), (now, _) = planned, found
+    for (one, place), (_, there) in zip(
+        _each(request, planned[1]), _each(request, found[1]), strict=True
+    ):
+        was, will = compose(one, base, place), compose(one, now, there)
+        for old, new in zip(was.regions, will.regions, strict=False):
+            if _stands(new, will.base) and not _stands(old, was.base):
+                raise ContentChanged("what it writes stands there already", place.named)
+
+
+def _each(request: Request, place: Place) -> list[tuple[Request, Place]]:
+    """The edits of several ranges with their places, but those at the end; any other as it is."""
+    if not isinstance(request, RangeEdits):
+        return [(request, place)]
+    parts = zip(request.edits, place.parts, strict=True)
+    return [(edit, Place(*part, part)) for edit, part in parts if part[0] < part[1]]
 
 
 def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[ChangeSet]) -> None:
     """As `check_not_there`, where all changes since are known and the base is not at hand."""
-    will = compose(plan.request, text_for(plan.request, now, place), place)
-    there = [(region, _standing(region, will.base)) for region in will.regions]
+    text = text_for(plan.request, now, place)
+    drafts = [compose(one, text, at) for one, at in _each(plan.request, place)]
+    there = [(each, _standing(each, text)) for will in drafts for each in will.regions]
     if not any(at is not None for _, at in there):
         return
     back = reduce(ChangeSet.then, reversed(known))
     for region, at in there:
         if at is not None:
-            start, stop = will.base.start(at), will.base.start(at + len(region.new))
+            start, stop = text.start(at), text.start(at + len(region.new))
             last = at + len(region.new) - 1
             if any(
-                edit.start < stop and start < edit.stop and not _ends_text(edit, will.base, last)
+                edit.start < stop and start < edit.stop and not _ends_text(edit, text, last)
                 for edit in back.edits
             ):
                 raise ContentChanged("what it writes stands there already", plan.place.named)

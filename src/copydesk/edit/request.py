@@ -77,6 +77,14 @@ class RangeEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeEdits:
+    """Make all `edits`, or none; the line numbers of each mean the same text."""
+
+    path: RelPath
+    edits: tuple[RangeEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Append:
     """Put `content` at the end of the file; `create` makes a missing one."""
 
@@ -166,6 +174,16 @@ class BatchEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceText(BatchEdit):
+    """Make one edit; with `everywhere` in every place of its old text, none overlapping.
+
+    The file ends with a newline then, as after any edit by lines.
+    """
+
+    everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BlockDiff:
     """Edit blocks of notes, as `content` says in the grammar of block diffs.
 
@@ -178,7 +196,9 @@ class BlockDiff:
     strict: bool = True
 
 
-Request = RangeEdit | Append | Insert | BlockReplace | BatchEdit | BlockDiff
+Request = RangeEdit | RangeEdits | Append | Insert | BlockReplace | BatchEdit | BlockDiff
+SeveralEdits = BatchEdit | RangeEdits
+"""Requests whose place has parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +208,8 @@ class Terms:
     `version`: the one that the caller read (12 hex characters). `expected_old`:
     the exact old text of the lines to be replaced. `existing_hunk_id`: the plan
     to make anew. `auto`: write at once when the edit is certain. `expected`: how
-    the file is when the edit is planned.
+    the file is when the edit is planned. `expected_olds`: of several ranges the old
+    text of each.
     """
 
     version: str | None = None
@@ -196,6 +217,7 @@ class Terms:
     existing_hunk_id: str | None = None
     auto: bool = False
     expected: Preconditions | None = None
+    expected_olds: tuple[str | None, ...] = ()
 
 
 def content_lines(content: str) -> list[str]:
@@ -212,6 +234,10 @@ def check_request(request: Request) -> None:
         for index, edit in enumerate(request.edits):
             check_text(f"edits[{index}].old_string", edit.old)
             check_text(f"edits[{index}].new_string", edit.new)
+        return
+    if isinstance(request, RangeEdits):
+        for index, each in enumerate(request.edits):
+            check_text(f"edits[{index}].content", each.content)
         return
     check_text("content", request.content)
     if isinstance(request, Insert):

@@ -6,6 +6,7 @@ written, no unknown argument; a value that means "not given" is the default.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import get_annotations
@@ -145,10 +146,12 @@ def _word(words: tuple[str, ...]) -> _Form:
 
 
 def _list(item: _Form) -> _Form:
-    """A list; of objects, at least one."""
+    """A list; of objects, at least one, and also the JSON text of such a list."""
     least = 1 if item.schema["type"] == "object" else 0
 
     def read(value: object) -> tuple[object, ...]:
+        if least and isinstance(value, str):
+            value = _list_of_json(value)
         if not isinstance(value, list):
             raise InvalidArgs("", "must be of type array")
         items = cast("list[object]", value)
@@ -162,35 +165,46 @@ def _list(item: _Form) -> _Form:
         return tuple(found)
 
     bound = {"minItems": least} if least else {}
-    return _Form({"type": "array", **bound, "items": item.schema}, read, ([],))
+    return _Form({"type": "array", **bound, "items": item.schema}, read, ([], *["[]"] * least))
 
 
-def _object(names: tuple[str, ...]) -> _Form:
-    """An object of texts, all of them required; it stays a dictionary."""
+def _list_of_json(text: str) -> object:
+    """The list that a text is the JSON of; the text when it is none."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidArgs("", "must be of type array; this text is not valid JSON") from None
+
+
+def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
+    """An object of texts; it stays a dictionary. Of an optional one null and "" are left out."""
 
     def read(value: object) -> Mapping[str, object]:
         if not isinstance(value, dict):
             raise InvalidArgs("", "must be of type object")
         given = cast("dict[str, object]", value)
-        for name in names:  # of very many objects nearly all are as they should be
+        for name in required:  # of very many objects nearly all are as they should be
             text = given.get(name)
             if not isinstance(text, str) or not text.isascii() or "\0" in text:
                 break
         else:
-            if len(given) == len(names):
+            if len(given) == len(required):
                 return given
         for name in names:
-            if name not in given:
+            if name in required and name not in given:
                 raise InvalidArgs(f".{name}", "is required")
         for name in given:
             if name not in names:
                 raise InvalidArgs(f".{_shown(name)}", _unknown(names))
-        return {name: _read_at(f".{name}", _read_text, given[name]) for name in names}
+        told = (one for one in names if one in required or given.get(one) not in (None, ""))
+        return {name: _read_at(f".{name}", _read_text, given[name]) for name in told}
 
     schema = {
         "type": "object",
         "properties": dict.fromkeys(names, _TEXT.schema),
-        "required": list(names),
+        "required": [name for name in names if name in required],
         "additionalProperties": False,
     }
     return _Form(schema, read)
@@ -301,7 +315,7 @@ def _form_of(name: str, hint: Any) -> _Form:
     if origin is tuple:
         return _list(_form_of("", parts[0]))
     if is_typeddict(hint):
-        return _object(tuple(get_annotations(hint)))
+        return _object(tuple(get_annotations(hint)), hint.__required_keys__)
     kinds = [part for part in parts if part is not type(None)]
     assert origin in (Union, UnionType), f"no argument can be of type {hint}"
     return _form_of(name, kinds[0]) if len(kinds) == 1 else _NUMBER_OR_TEXT

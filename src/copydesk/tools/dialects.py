@@ -27,20 +27,47 @@ _KEPT = frozenset((*_STRUCTURE, *_BOUNDS))
 def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definition]:
     """The tools in a dialect; KeyError for one that is not in `DIALECTS`."""
     convert = DIALECTS[dialect]
-    return [convert(tool, lang) for tool in tools]
+    found = [convert(tool, lang) for tool in tools]
+    if dialect == "mcp":
+        _tell_once(found)
+    return found
+
+
+def _tell_once(found: Iterable[Definition]) -> None:
+    """Leave out the text of an argument that stands with an earlier tool of the list."""
+    told: set[tuple[str, str]] = set()
+    for one in found:
+        outer: dict[str, Definition] = one["inputSchema"]["properties"]
+        inner = [within for form in outer.values() for within in _items_of(form)]
+        for forms in (outer, *inner):
+            for name, form in forms.items():
+                said = name, form.get("description", "")
+                if said in told:
+                    del form["description"]
+                elif said[1]:
+                    told.add(said)
+
+
+def _items_of(form: Mapping[str, Any]) -> Iterable[dict[str, Definition]]:
+    """The properties of the objects that a list takes."""
+    for kind in form.get("anyOf", (form,)):
+        if "properties" in kind.get("items", {}):
+            yield kind["items"]["properties"]
 
 
 def _mcp(tool: Tool, lang: Lang) -> Definition:
+    """The tool as it is listed; a hint that is the protocol's default is not sent."""
+    hints = {"readOnlyHint": True} if tool.reads else {}
+    if not tool.reads and not tool.destroys:
+        hints["destructiveHint"] = False
+    if not tool.reads and tool.idempotent:
+        hints["idempotentHint"] = True
     return {
         "name": tool.name,
         "title": tool.title(lang),
         "description": tool.description(lang),
         "inputSchema": tool.listed_schema(lang),
-        "annotations": {
-            "readOnlyHint": tool.reads,
-            "destructiveHint": tool.destroys,
-            "idempotentHint": tool.idempotent,
-        },
+        **({"annotations": hints} if hints else {}),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import NotUndone
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import BatchEdit, content_lines
+from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.text.unified import counts
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
@@ -167,7 +167,10 @@ def _planned_lines(plan: Plan) -> tuple[int, int]:
     if isinstance(request, BatchEdit):
         old = len({line for start, stop in place.parts for line in range(start, stop)})
         grown = sum(edit.new.count("\n") - edit.old.count("\n") for edit in request.edits)
-        return old, old + grown
+        return old, old + grown * place.candidates
+    if isinstance(request, RangeEdits):
+        old = sum(stop - start for start, stop in place.parts)
+        return old, sum(len(content_lines(edit.content)) for edit in request.edits)
     return place.stop - place.start, len(content_lines(request.content))
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import cut
-from copydesk.edit.request import Append, BatchEdit, BlockDiff, BlockReplace, Insert, RangeEdit
+from copydesk.edit.request import (
+    Append,
+    BlockDiff,
+    BlockReplace,
+    Insert,
+    RangeEdit,
+    RangeEdits,
+    SeveralEdits,
+)
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.tools.messages import say
@@ -66,8 +74,8 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
     if isinstance(request, RangeEdit):
         resolved: Fields = {"start": place.start + 1, "end": place.stop}
         return {"range": {"input": request.range, "resolved": resolved}, "lines": _lines(draft)}
-    if isinstance(request, BatchEdit):
-        return {"edits_count": len(request.edits), **_regions(draft), "lines": _lines(draft)}
+    if isinstance(request, SeveralEdits):
+        return {"edits_count": _edits(draft), **_regions(draft), "lines": _lines(draft)}
     if isinstance(request, BlockDiff):
         return {**_hunks(draft, done=False), "lines": _lines(draft)}
     if isinstance(request, Append):
@@ -117,7 +125,7 @@ def applied_fields(draft: Draft, *, brief: bool) -> Fields:
         }
     if isinstance(request, BlockReplace):
         return {**_block(draft), "lines": _lines(draft)}
-    if isinstance(request, BatchEdit):
+    if isinstance(request, SeveralEdits):
         return {**_regions(draft), "lines": _lines(draft)}
     if isinstance(request, BlockDiff):
         return {**_hunks(draft, done=True), "lines": _lines(draft)}
@@ -129,12 +137,21 @@ def applied_fields(draft: Draft, *, brief: bool) -> Fields:
     return {"applied_range": resolved, "lines": _lines(draft)}
 
 
+def _edits(draft: Draft) -> int:
+    """How many replacements a batch makes."""
+    request = draft.request
+    return len(request.edits) * draft.place.candidates if isinstance(request, SeveralEdits) else 1
+
+
 def _regions(draft: Draft) -> Fields:
-    """The lines of each edit of a batch, the first of them."""
-    rows: list[Value] = [
-        {"index": index, "start_line": start + 1, "end_line": stop}
-        for index, (start, stop) in enumerate(draft.place.parts[:MOST_REGIONS])
-    ]
+    """The lines of each of several edits, the first of them."""
+    request = draft.request
+    rows: list[Value] = []
+    for index, (start, stop) in enumerate(draft.place.parts[:MOST_REGIONS]):
+        row: Fields = {"index": index, "start_line": start + 1, "end_line": stop}
+        if isinstance(request, RangeEdits):
+            row["input"] = request.edits[index].range
+        rows.append(row)
     return {"regions": rows}
 
 
@@ -241,7 +258,7 @@ def lost_warning(after: Snapshot, before: Snapshot | None, lang: Lang) -> Fields
 def plan_evidence(draft: Draft) -> Fields:
     """What stands around and in the place of a plan."""
     base, place, request = draft.base, draft.place, draft.request
-    if isinstance(request, BatchEdit):
+    if isinstance(request, SeveralEdits):
         return {"evidence": _old_regions(draft)}
     if isinstance(request, BlockDiff):
         return {}
@@ -278,7 +295,7 @@ def _append_tails(draft: Draft) -> Fields:
 
 def apply_evidence(draft: Draft, *, brief: bool) -> Fields:
     """What stands there after an apply."""
-    if isinstance(draft.request, BatchEdit):
+    if isinstance(draft.request, SeveralEdits):
         return _new_regions(draft, brief=brief)
     if isinstance(draft.request, BlockDiff):
         return {}
@@ -333,9 +350,9 @@ def _more_regions(draft: Draft, most: int) -> Fields:
 
 def numbers(draft: Draft) -> dict[str, object]:
     """The numbers that a summary tells."""
-    if isinstance(draft.request, BatchEdit):
+    if isinstance(draft.request, SeveralEdits):
         old, new = draft.old_count, draft.new_count
-        edits, places = len(draft.request.edits), len(draft.regions)
+        edits, places = _edits(draft), min(len(draft.regions), len(draft.place.parts))
         told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
         return {**told, "old": old, "new": new, "delta": new - old}
     if isinstance(draft.request, BlockDiff):

@@ -23,7 +23,8 @@ from copydesk.desk.outcome import (
 )
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import cut
-from copydesk.edit.request import BatchEdit, BlockDiff
+from copydesk.edit.plan import Plan
+from copydesk.edit.request import BatchEdit, BlockDiff, ReplaceText, SeveralEdits
 from copydesk.errors import (
     ApprovalRequired,
     Busy,
@@ -141,8 +142,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         around = report_fields.AROUND
         shown["current"] = report_fields.lines_of(now, start - around, stop + around)
     fields["apply_evidence"] = shown
-    voices = _VOICES.get(type(plan.request), ())
-    why = refusal_words(outcome.refusal, lang, voices)
+    why = refusal_words(outcome.refusal, lang, _voices(plan))
     fields["summary"] = say("rejected", lang, {"why": why})
     return Report(fields)
 
@@ -150,8 +150,18 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
 _UNREAD = (HunkRejected, Busy, Cancelled)
 """Refusals that are said without reading the file: nothing is known of its state."""
 
-_VOICES: dict[type, tuple[str, ...]] = {BatchEdit: ("batch",), BlockDiff: ("notes",)}
-"""Whose words a plan is refused in."""
+
+def _voices(plan: Plan) -> tuple[str, ...]:
+    """Whose words a plan is refused in."""
+    if isinstance(plan.request, BlockDiff):
+        return ("notes",)
+    if isinstance(plan.request, ReplaceText):
+        return REPLACE_TEXT
+    return ("batch",) if isinstance(plan.request, BatchEdit) else ()
+
+
+REPLACE_TEXT = ("edit", "replace_text")
+"""Whose words a refusal of that tool is said in."""
 
 
 def refused(
@@ -305,7 +315,7 @@ _OWN_WORDS: dict[type[Refusal], str] = {
 def _planned_saying(draft: Draft) -> str:
     if draft.replaces_nothing:
         return "plan.nothing"
-    if isinstance(draft.request, BatchEdit):
+    if isinstance(draft.request, SeveralEdits):
         return "plan.batch"
     fills = draft.action == "replace" and not draft.old_count
     return "plan.append" if fills else f"plan.{draft.action}"
@@ -314,7 +324,7 @@ def _planned_saying(draft: Draft) -> str:
 def _applied_saying(outcome: Applied) -> str:
     if not outcome.edit_id:
         return "apply.nothing"
-    if isinstance(outcome.draft.request, BatchEdit):
+    if isinstance(outcome.draft.request, SeveralEdits):
         return f"apply.batch.{outcome.context}"
     if isinstance(outcome.draft.request, BlockDiff):
         return f"apply.block_diff.{outcome.context}"
@@ -543,8 +553,7 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
         fields |= {"path": str(plan.request.path), "hunk_id": plan.id}
     fields |= {"error": refusal.code, **facts_of(refusal)}
     fields["hunks"] = [_judged(verdict, told=verdict.plan is plan) for verdict in outcome.verdicts]
-    batch = plan is not None and isinstance(plan.request, BatchEdit)
-    why = refusal_words(refusal, lang, ("batch",) if batch else ())
+    why = refusal_words(refusal, lang, _voices(plan) if plan is not None else ())
     sound = [verdict.plan.id for verdict in outcome.verdicts if verdict.refusal is None]
     facts = {
         "count": len(outcome.verdicts),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
 from copydesk.desk.outcome import Applied, Rejected, Withheld
 from copydesk.desk.reading import MOST_LINES
@@ -15,15 +15,18 @@ from copydesk.edit.request import (
     Match,
     Occurrence,
     RangeEdit,
+    RangeEdits,
+    ReplaceText,
     Request,
+    StringEdit,
     Terms,
 )
-from copydesk.errors import ApprovalRequired, InvalidArgs
+from copydesk.errors import ApprovalRequired, InvalidArgs, Refusal
 from copydesk.tools import approvals, reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Context, Tool, ToolCall
+from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
 from copydesk.tools.history import HISTORY
-from copydesk.tools.report import Report
+from copydesk.tools.report import Lang, Report
 from copydesk.tools.searching import SEARCHING
 
 APPLY_ALL = "apply_file_modifications"
@@ -121,15 +124,50 @@ class PrepareEditCall(PrepareCall):
         return Terms(self.version, self.expected_old, self.existing_hunk_id, auto)
 
 
+class _LineEdit(TypedDict):
+    range: str
+    content: str
+
+
+class LineEdit(_LineEdit, total=False):
+    """One of several edits by line numbers."""
+
+    expected_old: str
+
+
 class RangeEditCall(PrepareEditCall):
-    """Replace, delete or append lines by their numbers."""
+    """Replace, delete or append lines by their numbers, in one place or several."""
 
     path: str
-    range: str
+    range: str = ""
     content: str = ""
+    edits: tuple[LineEdit, ...] = ()
 
     def request(self, context: Context) -> Request:
-        return RangeEdit(context.path(self.path), self.range, self.content)
+        path = context.path(self.path)
+        edits = tuple(RangeEdit(path, one["range"], one["content"]) for one in self._edits())
+        return edits[0] if len(edits) == 1 else RangeEdits(path, edits)
+
+    def terms(self) -> Terms:
+        terms = super().terms()
+        olds = tuple(one.get("expected_old") for one in self._edits())
+        if len(olds) == 1:
+            return replace(terms, expected_old=olds[0])
+        return replace(terms, expected_old=None, expected_olds=olds)
+
+    def _edits(self) -> tuple[LineEdit, ...]:
+        """All edits: that of `range` first, if it is given, then `edits`."""
+        if not self.range and self.edits:
+            for name in ("content", "expected_old"):
+                if getattr(self, name):
+                    raise InvalidArgs(name, "belongs to range; of edits each has its own")
+            return self.edits
+        if self.raw.get("range") is None:
+            raise InvalidArgs("range", "is required, or edits")
+        one: LineEdit = {"range": self.range, "content": self.content}
+        if self.expected_old is not None:
+            one["expected_old"] = self.expected_old
+        return (one, *self.edits)
 
 
 class AppendCall(PrepareEditCall):
@@ -192,6 +230,36 @@ class BlockReplaceCall(PrepareEditCall):
         )
 
 
+class ReplaceTextCall(PrepareCall):
+    """Replace a text inside of lines, at once where that may be."""
+
+    path: str
+    old: str
+    new: str
+    all: bool = False
+    version: str | None = None
+    apply: Literal["auto", "never"] = "auto"
+
+    def request(self, context: Context) -> Request:
+        if not self.old:
+            raise InvalidArgs("old", "must not be empty")
+        if self.old.replace("\r\n", "\n") == self.new.replace("\r\n", "\n"):
+            raise InvalidArgs("new", "is the same as old, so nothing would change")
+        edit = StringEdit(self.old, self.new)
+        return ReplaceText(context.path(self.path), (edit,), everywhere=self.all)
+
+    def terms(self) -> Terms:
+        auto = self.apply == "auto"
+        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
+
+
+def refuse_text(
+    name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
+) -> Answer:
+    """A refusal of `replace_text`, in terms of its arguments."""
+    return reports.refused(name, path, refusal, lang, reports.REPLACE_TEXT)
+
+
 def occurrence_of(given: int | str | None) -> Occurrence | None:
     """Which candidate: a number from 1, `last`, or None."""
     if given is None or given == "last":
@@ -234,6 +302,7 @@ EDITING = (
     Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True),
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
+    Tool("replace_text", "ws_mod", ReplaceTextCall, destroys=True, refuse=refuse_text),
     Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True),
     Tool("prepare_file_append", "ws_mod", AppendCall),
     Tool("prepare_file_insert_after", "ws_mod", InsertAfterCall),

@@ -36,6 +36,7 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import Refusal
 from copydesk.tools import reports
 from copydesk.tools.catalog import Answer, Tool, crashed
+from copydesk.tools.dialects import definitions
 from copydesk.tools.report import Lang
 
 Ctx = ServerRequestContext[Any, Any]
@@ -278,19 +279,5 @@ class _Offer:
 
     @classmethod
     def of(cls, tools: Sequence[Tool], lang: Lang) -> _Offer:
-        listed = t.ListToolsResult(tools=[_described(tool, lang) for tool in tools])
-        return cls(frozenset(tool.name for tool in tools), listed)
-
-
-def _described(tool: Tool, lang: Lang) -> t.Tool:
-    return t.Tool(
-        name=tool.name,
-        title=tool.title(lang),
-        description=tool.description(lang),
-        input_schema=tool.listed_schema(lang),
-        annotations=t.ToolAnnotations(
-            read_only_hint=tool.reads,
-            destructive_hint=tool.destroys,
-            idempotent_hint=tool.idempotent,
-        ),
-    )
+        listed = [t.Tool.model_validate(one) for one in definitions(tools, "mcp", lang)]
+        return cls(frozenset(tool.name for tool in tools), t.ListToolsResult(tools=listed))

@@ -18,7 +18,7 @@ from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undo
 from copydesk.desk.plan_status import State
 from copydesk.desk.review import Seen, Shown, Waiting
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BatchEdit, content_lines
+from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -286,7 +286,11 @@ def estimate(plan: Plan) -> Counts:
     request = plan.request
     if isinstance(request, BatchEdit):
         pairs = [(len(content_lines(e.new)), len(content_lines(e.old))) for e in request.edits]
-        return sum(new for new, _ in pairs), sum(old for _, old in pairs)
+        times = plan.place.candidates
+        return times * sum(new for new, _ in pairs), times * sum(old for _, old in pairs)
+    if isinstance(request, RangeEdits):
+        new = sum(len(content_lines(edit.content)) for edit in request.edits)
+        return new, sum(stop - start for start, stop in plan.place.parts)
     return len(content_lines(request.content)), plan.place.stop - plan.place.start
 
 

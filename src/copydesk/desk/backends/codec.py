@@ -24,6 +24,8 @@ from copydesk.edit.request import (
     BlockReplace,
     Insert,
     RangeEdit,
+    RangeEdits,
+    ReplaceText,
     StringEdit,
 )
 from copydesk.text.change import ChangeSet, Edit
@@ -78,7 +80,7 @@ def _know_notes() -> None:
 _know(
     (
         *(Anchor, Append, BatchEdit, BlockDiff, BlockReads, BlockReplace, ChangeSet, Edit),
-        *(Insert, Place, Plan, RangeEdit, RelPath, StringEdit),
+        *(Insert, Place, Plan, RangeEdit, RangeEdits, RelPath, ReplaceText, StringEdit),
     )
 )
 
