@@ -52,10 +52,14 @@ clean:
 
 # make bench        the benchmark against peers and limits, at most 25 minutes; bench/RESULTS.md
 # make bench-quick  the same with small sizes, 3 minutes; bench/trial/RESULTS.md
-.PHONY: bench bench-quick
+# make economy      its last section alone, what an agent pays, half a minute; printed
+.PHONY: bench bench-quick economy
 
 bench: $(VENV)/.run
 	$(BIN)/python -m bench.run
 
 bench-quick: $(VENV)/.run
 	$(BIN)/python -m bench.run --quick
+
+economy: $(VENV)/.run
+	$(BIN)/python -m bench.economy

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +36,14 @@ LARGE = ("aider", "openhands")
 """They take longer to install than the quick form has."""
 
 
+_COUNTING = """
+import json, sys, bpe_openai
+name, texts = json.load(sys.stdin)
+encode = bpe_openai.get_encoding(name).encode
+print(json.dumps([len(encode(text)) for text in texts]))
+"""
+
+
 class NotInstalled(Exception):
     """Why a peer is left out, in words for the results."""
 
@@ -50,8 +58,11 @@ class Installed:
     missing: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def install(*, quick: bool) -> Installed:
-    """Install what is not there yet, two at a time; what there is then."""
+def install(*, quick: bool, only: Collection[str] = ()) -> Installed:
+    """Install what is not there yet, two at a time; what there is then.
+
+    `only`: the names of some distributions, and nothing else.
+    """
     found = Installed()
     steps: dict[str, Callable[[], None]] = {}
     for name, package in PYTHON.items():
@@ -60,13 +71,29 @@ def install(*, quick: bool) -> Installed:
     for name in ("patch", "git", "sed", "diff"):
         steps[name] = partial(_system, found, name)
     with ThreadPoolExecutor(2) as threads:
-        waiting = {name: threads.submit(step) for name, step in steps.items()}
+        wanted = only or steps.keys()
+        waiting = {name: threads.submit(steps[name]) for name in wanted}
     for name, done in waiting.items():
         try:
             done.result()
         except NotInstalled as error:
             found.missing[name] = str(error)
     return found
+
+
+def count_tokens(found: Installed, texts: Sequence[str], encoding: str) -> list[int]:
+    """How many tokens each text has; nothing where the counter is not installed."""
+    python = found.python.get("tokens")
+    if python is None:
+        return []
+    done = subprocess.run(
+        [python, "-c", _COUNTING],
+        input=json.dumps([encoding, texts]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [] if done.returncode else json.loads(done.stdout)
 
 
 def _python(found: Installed, name: str, package: str, quick: bool) -> None:

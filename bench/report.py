@@ -69,7 +69,7 @@ def page(
     if plots:
         parts.append("## Plots\n")
         parts += [f"![{caption}](plots/{name})\n" for caption, name in plots]
-    parts += [_section(section) for section in sections]
+    parts += [section_text(section) for section in sections]
     parts += ["## Versions\n", _versions(found)]
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -116,7 +116,8 @@ def _bars(sections: Sequence[Section]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _section(section: Section) -> str:
+def section_text(section: Section) -> str:
+    """The section of a workload: its notes and tables."""
     parts = [f"## {section.name}. {section.title}\n", *(f"{note}\n" for note in section.notes)]
     parts += [_table(table) for table in section.tables]
     return "\n".join(parts)

@@ -17,8 +17,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench import economy, say
 from bench import field as names
-from bench import say
 from bench.drifting import data_set
 from bench.field import entrants
 from bench.installing import BENCH, HOME, install
@@ -47,6 +47,7 @@ WORKLOADS: dict[str, Callable[[Setting], Section]] = {
     "W6": w6_race.run,
     "W7": w7_drift.run,
     "W8": w8_start.run,
+    "W9": economy.run,
 }
 PLOTS = (
     ("size-time", "One edit by line number: time", "bytes", "seconds"),

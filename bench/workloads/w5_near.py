@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from bench import field as names
 from bench.arena import Cell, Limits, Round, compete, digest_of, placed
 from bench.data import LineEdit, Text
 from bench.field import Entrant
+from bench.installing import count_tokens
 from bench.jobs import write_job
 from bench.results import Bar, Section, Table, cell_of, size_text, under_bar
 from bench.setting import MB, Setting
@@ -24,11 +23,6 @@ HOSTILE = {
     "10 MB of equal lines": b'value = compute(0x1235, mode="fast")\n' * (10 * MB // 37),
 }
 _WANTED = 'value = compute(0x1234, mode="fast")'
-_COUNTING = """
-import json, sys, bpe_openai
-encode = bpe_openai.get_encoding("o200k_base").encode
-print(json.dumps([len(encode(text)) for text in json.load(sys.stdin)]))
-"""
 
 
 def run(bench: Setting) -> Section:
@@ -89,16 +83,5 @@ def _bars(table: Table, most: float) -> list[Bar]:
 
 def _tokens(bench: Setting, cells: Sequence[Cell]) -> dict[str, str]:
     """How many tokens each answer has; none where the counter is not installed."""
-    python = bench.found.python.get("tokens")
-    if python is None:
-        return {}
-    done = subprocess.run(
-        [python, "-c", _COUNTING],
-        input=json.dumps([cell.text for cell in cells]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        return {}
-    return dict(zip([cell.name for cell in cells], map(str, json.loads(done.stdout)), strict=True))
+    counts = count_tokens(bench.found, [cell.text for cell in cells], "o200k_base")
+    return {cell.name: str(count) for cell, count in zip(cells, counts, strict=False)}
