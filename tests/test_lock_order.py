@@ -162,7 +162,7 @@ def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
         ident = ctypes.c_ulong(threads[0].ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
         with lanes._lock:
-            lanes._lanes["file"].free.notify_all()
+            lanes._free.notify_all()
         assert gone.wait(SOON)
     for thread in threads:
         thread.join(SOON)

@@ -50,7 +50,6 @@ class NoExclusion:
 
 @dataclass(slots=True)
 class _Lane:
-    free: Condition
     waiting: list[tuple[Ticket, int]] = field(default_factory=list[tuple[Ticket, int]])
     holder: Holder | None = None
     users: int = 0
@@ -62,6 +61,7 @@ class Lanes:
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
         self._exclusion, self._seconds = exclusion or NoExclusion(), seconds
         self._lock = Lock()
+        self._free = Condition(self._lock)
         self._lanes: dict[str, _Lane] = {}
         self._count = 0
 
@@ -79,7 +79,7 @@ class Lanes:
         """
         deadline = self.deadline() if until is None else until
         with self._lock:
-            lane = self._lanes.setdefault(key, _Lane(Condition(self._lock)))
+            lane = self._lanes.setdefault(key, _Lane())
             self._count += 1
             mine = (ticket, self._count)
             heapq.heappush(lane.waiting, mine)
@@ -88,7 +88,7 @@ class Lanes:
                 while lane.holder or lane.waiting[0] != mine:
                     if not deadline.left:
                         raise (lane.holder or Holder()).busy(key, deadline.seconds)
-                    lane.free.wait(min(deadline.left, poll_seconds() or deadline.left))
+                    self._free.wait(min(deadline.left, poll_seconds() or deadline.left))
                     check_cancelled()
             except BaseException:  # cancelled, Ctrl-C: nobody must wait for one who has gone
                 lane.waiting.remove(mine)
@@ -108,6 +108,6 @@ class Lanes:
     def _leave(self, key: str, lane: _Lane) -> None:
         lane.users -= 1
         if lane.users:
-            lane.free.notify_all()
+            self._free.notify_all()
         else:
             del self._lanes[key]

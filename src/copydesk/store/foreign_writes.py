@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from threading import Condition, Thread
+from threading import Lock
 
 from copydesk.errors import FileNotFound, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import Closing, read_at, sha256_of
 from copydesk.store.paths import ResolvedPath
 from copydesk.store.protocol import NotPutBack, Stamp
+from copydesk.store.soon import Soon
 from copydesk.store.staging import discard
 from copydesk.text.relpath import RelPath
 
@@ -163,51 +164,34 @@ class LateLooks(Closing):
     ) -> None:
         self._find, self._keep = find, keep
         self._waiting: deque[_Late] = deque()
-        self._changed = Condition()
-        self._thread: Thread | None = None
-        self._pid = 0
-        self._closed = False
+        self._lock, self._closed = Lock(), False
+        self._soon = Soon(LATE_SECONDS)
 
     def take(self, fd: int, real: RelPath, known: Known) -> None:
         """Look at the file in a moment, and close the handle."""
-        with self._changed:
-            if self._pid != os.getpid():  # the thread of a parent is not there in its child
-                self._thread, self._pid = None, os.getpid()
+        with self._lock:
             self._waiting.append(_Late(time.monotonic() + LATE_SECONDS, fd, real, known))
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="copydesk-late", daemon=True)
-                self._thread.start()
-            elif len(self._waiting) == 1:
-                self._changed.notify()
             early = self._waiting.popleft() if len(self._waiting) > _MOST_LATE else None
         if early is not None:
             self._look(early)
+        self._soon.do(self._look_at_due)
 
     def close(self) -> None:
         """Look at all of them now."""
-        with self._changed:
-            self._closed = True
-            left, self._waiting = self._waiting, deque()
-            self._changed.notify()
-            thread = self._thread if self._pid == os.getpid() else None
-        for late in left:
-            self._look(late)
-        if thread is not None:
-            thread.join()
+        self._closed = True
+        self._soon.close()
+        while self._waiting:
+            self._look(self._waiting.popleft())
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
-                if self._closed:
-                    return
-                left = self._waiting[0].due - time.monotonic()
-                if left > 0:
-                    self._changed.wait(left)
-                    continue
+    def _look_at_due(self) -> None:
+        while not self._closed:
+            with self._lock:
+                if not self._waiting or self._waiting[0].due > time.monotonic():
+                    break
                 late = self._waiting.popleft()
             self._look(late, again=True)
+        if self._waiting:
+            self._soon.do(self._look_at_due)
 
     def _look(self, late: _Late, *, again: bool = False) -> None:
         try:

@@ -75,11 +75,15 @@ _RECORD_BYTES = 1_024
 _NO_PIPES = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EACCES)
 
 
+Inode = tuple[int, int]
+"""Device and inode."""
+
+
 class _Held(local):
-    """What the thread at hand has locked: paths and handles."""
+    """What the thread at hand has locked: paths and what they lead to."""
 
     def __init__(self) -> None:
-        self.locks: list[tuple[str, int]] = []
+        self.locks: list[tuple[str, Inode]] = []
 
 
 class FileLocks:
@@ -98,7 +102,7 @@ class FileLocks:
         self._folder, self._make, self._made = folder, make, False
         self._seconds = seconds
         self._kept: dict[str, int] = {}
-        self._open: set[int] = set()
+        self._open: dict[int, Inode] = {}
         self._lock = Lock()
         self._held = _Held()
         self._count = 0
@@ -113,7 +117,7 @@ class FileLocks:
         fd = self._taken(key, self._seconds if seconds is None else seconds)
         process = os.getpid()
         named = caller != NOBODY
-        mine = (os.path.join(self._folder, _name(key)), fd)
+        mine = (self._path(key), self._open[fd])
         self._held.locks.append(mine)
         try:
             if named:
@@ -135,7 +139,7 @@ class FileLocks:
 
         Another process may hold the same key by a new file where they do not.
         """
-        return all(_is_at(path, fd) for path, fd in self._held.locks)
+        return all(_is_at(path, inode) for path, inode in self._held.locks)
 
     def close(self) -> None:
         """Let the handles go that are not in use."""
@@ -155,7 +159,7 @@ class FileLocks:
             try:
                 if not (_is_open_to_all(key, self._queue(key)) and _try_lock(fd)):
                     self._wait(key, fd, deadline)
-                if _is_at(os.path.join(self._folder, _name(key)), fd):
+                if _is_at(self._path(key), self._open[fd]):
                     return fd
             except BaseException:
                 self._close(fd)
@@ -272,7 +276,7 @@ class FileLocks:
             self._close(gone)
 
     def _opened(self, key: str) -> int:
-        path, flags = os.path.join(self._folder, _name(key)), os.O_RDWR | os.O_CREAT
+        path, flags = self._path(key), os.O_RDWR | os.O_CREAT
         try:
             if self._made:
                 with suppress(FileNotFoundError, NotADirectoryError):
@@ -286,23 +290,27 @@ class FileLocks:
     def _open_handle(self, path: str, flags: int) -> int:
         with _forking:
             fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
-            self._open.add(fd)
+            found = os.fstat(fd)
+            self._open[fd] = found.st_dev, found.st_ino
             return fd
 
     def _close(self, fd: int) -> None:
         with _forking:
-            self._open.discard(fd)
+            self._open.pop(fd, None)
             os.close(fd)
 
+    def _path(self, key: str) -> str:
+        return f"{self._folder}{os.sep}{_name(key)}"
+
     def _queue(self, key: str) -> str:
-        return os.path.join(self._folder, f"{_name(key)}.wait")
+        return f"{self._path(key)}.wait"
 
     def forget(self) -> None:
         """Close all handles, in a child that was forked: what they lock is the parent's."""
         for fd in self._open:
             with suppress(OSError):
                 os.close(fd)
-        self._open, self._kept, self._lock = set(), {}, Lock()
+        self._open, self._kept, self._lock = {}, {}, Lock()
 
 
 class Stalled:
@@ -344,17 +352,18 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-@lru_cache
+@lru_cache(1024)
 def _name(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
-def _is_at(path: str, fd: int) -> bool:
-    """Whether the open file is the one that has the path now."""
+def _is_at(path: str, inode: Inode) -> bool:
+    """Whether an open file is the one that has the path now."""
     try:
-        return os.path.samestat(os.stat(path), os.fstat(fd))
+        found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
+    return (found.st_dev, found.st_ino) == inode
 
 
 def _is_open_to_all(key: str, queue: str) -> bool:

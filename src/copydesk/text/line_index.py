@@ -12,7 +12,7 @@ from itertools import accumulate, count
 from operator import add
 from typing import Protocol
 
-SHORT = 1 << 15
+SHORT = 1 << 12
 """A text of so many bytes is cut at once."""
 
 _BLOCK = 1 << 12

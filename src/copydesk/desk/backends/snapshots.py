@@ -17,6 +17,7 @@ from copydesk.desk.backends.database import Connection, Database
 from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
 from copydesk.errors import BinaryFile, Failed, StateDamaged
 from copydesk.store.protocol import Content
+from copydesk.store.soon import Soon
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
@@ -56,11 +57,8 @@ class Snapshots(Protocol):
         """
         ...
 
-    def note_shown(self, *notes: Note, later: bool = False) -> None:
-        """Remember which lines of files members were shown, or have written.
-
-        `later`: it has time until something else is to be remembered.
-        """
+    def note_shown(self, *notes: Note) -> None:
+        """Remember which lines of files members were shown, or have written."""
         ...
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
@@ -90,11 +88,9 @@ class BackgroundSnapshots:
     def __init__(self, inner: Snapshots, calm_seconds: float = CALM_SECONDS) -> None:
         self._inner, self._calm_seconds = inner, calm_seconds
         self._hurry = Event()
-        self._thread = ThreadPoolExecutor(1, "copydesk-bases")
-        self._last: Future[None] | None = None
+        self._soon = Soon()
         self._texts: list[tuple[Snapshot, RelPath]] = []
         self._notes: list[Note] = []
-        self._now = Event()
         self._thread_of_large = ThreadPoolExecutor(1, "copydesk-large-bases")
         self._large: Future[None] | None = None
         self._waiting: deque[tuple[str, Content, RelPath]] = deque()
@@ -125,63 +121,42 @@ class BackgroundSnapshots:
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it was seen there."""
+        self._soon.now()
         with self._lock:
-            self._now.set()
-            last, large = self._last, self._large
+            large = self._large
             asked = [self._packing, *(each[0] for each in self._waiting)]
-        if last is not None:
-            last.result()
         if large is not None and any(one.startswith(digest) for one in asked):
             self._hurry.set()
             large.result()
         return self._inner.find(digest, named, at)
 
-    def note_shown(self, *notes: Note, later: bool = False) -> None:
-        """Remember soon which lines of files members were shown, or have written.
-
-        `later`: a moment later, since mostly the text after an edit is to be kept then too.
-        """
+    def note_shown(self, *notes: Note) -> None:
+        """Remember soon which lines of files members were shown, or have written."""
         with self._lock:
-            self._submit([], notes, later=later)
+            self._submit([], notes)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
         """What the member was shown of a version; without one, of the version it read last."""
-        with self._lock:
-            self._now.set()
-            last = self._last
-        if last is not None:
-            last.result()
+        self._soon.now()
         return self._inner.shown(member, at, version)
 
     def close(self) -> None:
         """Keep what is to be kept."""
-        self._now.set()
-        self._thread.shutdown()
+        self._soon.close()
+        self._soon.now()
         self._hurry.set()
         self._thread_of_large.shutdown()
         self._inner.close()
 
-    def _submit(
-        self,
-        texts: Sequence[tuple[Snapshot, RelPath]],
-        notes: Sequence[Note],
-        *,
-        later: bool = False,
-    ) -> None:
+    def _submit(self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note]) -> None:
         """Have the texts and the notes written with all that waits; call it with the lock held."""
-        if not texts and not notes:
-            return
-        if not self._texts and not self._notes:
-            self._now.clear()
-            self._last = self._thread.submit(self._write)
         self._texts += texts
         self._notes += notes
-        if not later:
-            self._now.set()
+        if texts or notes:
+            self._soon.do(self._write)
 
     def _write(self) -> None:
         """Write what waits, the notes in the same transaction as a text."""
-        self._now.wait(self._calm_seconds / 5)
         with self._lock:
             texts, self._texts = self._texts, []
             notes, self._notes = self._notes, []
@@ -319,7 +294,7 @@ class SqliteSnapshots:
         except BinaryFile:  # kept for a file that has another encoding
             return None
 
-    def note_shown(self, *notes: Note, later: bool = False) -> None:
+    def note_shown(self, *notes: Note) -> None:
         """Remember which lines of files members were shown, or have written."""
         if not notes:
             return

@@ -125,7 +125,7 @@ class RedisSnapshots:
             return None
         return snapshot if snapshot.digest.startswith(digest) else None
 
-    def note_shown(self, *notes: Note, later: bool = False) -> None:
+    def note_shown(self, *notes: Note) -> None:
         """Remember which lines members were shown, or have written, if the server is there.
 
         Of two that are noted at one moment one may be lost: less is known then, not more.
