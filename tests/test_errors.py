@@ -86,6 +86,12 @@ def candidates(*lines: tuple[int, str]) -> list[dict[str, object]]:
     return [{"line": line, "text": text} for line, text in lines]
 
 
+def blocks(*both_ends: tuple[int, str, int, str]) -> list[dict[str, object]]:
+    """Blocks as a refusal shows them."""
+    names = ("line", "text", "end_line", "end_text")
+    return [dict(zip(names, ends, strict=True)) for ends in both_ends]
+
+
 RANGE = "prepare_file_range_edit"
 AFTER = "prepare_file_insert_after"
 BLOCK = "prepare_file_block_replace"
@@ -373,7 +379,11 @@ STORIES: list[tuple[Callable[[OpenWorkspace, Path], Report], str, dict[str, Any]
     (_not_granted, "ACCESS_DENIED", {}),
     (_name_too_long, "INVALID_PATH", {}),
     (_more_than_may_be_written, "FAILED", {}),
-    (_nested, "ANCHOR_AMBIGUOUS", {"candidates": candidates((1, "<a>"), (2, "<a>"))}),
+    (
+        _nested,
+        "ANCHOR_AMBIGUOUS",
+        {"candidates": blocks((1, "<a>", 4, "</a>"), (2, "<a>", 4, "</a>"))},
+    ),
 ]
 
 

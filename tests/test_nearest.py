@@ -81,7 +81,7 @@ def test_all_texts_are_sought_at_once() -> None:
 
 
 def test_the_closest_line_among_many() -> None:
-    assert nearest_lines(SIMILAR, MANY[AT].replace("value", "vlaue"))[0] == AT
+    assert nearest_lines(SIMILAR, MANY[AT].replace("value", "vlaue")).lines[0] == AT
 
 
 def check(have: str, sought: str, where: tuple[int, int], *diff: str) -> None:

@@ -40,10 +40,15 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class LineShown:
-    """One line of a file as a caller sees it: 1-based number and decoded text."""
+    """One line of a file as a caller sees it: 1-based number and decoded text.
+
+    Of a block the first line, and `end_line` and `end_text` are the last one.
+    """
 
     line: int
     text: str
+    end_line: int | None = None
+    end_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,9 @@ class FailedEdit:
     """One edit of a batch that has no single place: its index from 0, and what is near.
 
     `lines` are those of the first matches; `nearest_lines`, `similarity` (percent)
-    and `difference` (`-` sought, `+` found) tell of the closest place.
+    and `difference` (`-` sought, `+` found) tell of the closest place. `cause` is why a text
+    that a reader sees there is not found, `indented_by` how many columns the file has more;
+    `corrected_old_string` is what stands there, `similar_lines` are other places like it.
     """
 
     index: int
@@ -61,6 +68,10 @@ class FailedEdit:
     nearest_lines: str | None = None
     similarity: int | None = None
     difference: tuple[str, ...] | None = None
+    cause: tuple[str, ...] | None = None
+    indented_by: int | None = None
+    similar_lines: tuple[int, ...] | None = None
+    corrected_old_string: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +249,10 @@ class StatsMismatch(Refusal):
 
 @dataclass(eq=False)
 class StaleRead(Refusal):
-    """The version the caller read cannot be carried to the file as it is now."""
+    """The version the caller read cannot be carried to the file as it is now.
+
+    `current` are the lines that stand where the edit would go.
+    """
 
     code: ClassVar[str] = "STALE_READ"
     version: str
@@ -246,6 +260,7 @@ class StaleRead(Refusal):
     total_lines: int
     reason: str
     changed: tuple[str, ...] = ()
+    current: tuple[LineShown, ...] | None = None
 
 
 @dataclass(eq=False)
@@ -261,6 +276,9 @@ class AccessDenied(Refusal):
 class AnchorNotFound(Refusal):
     """No line matches the anchor; `closest` are the lines most like it, if any are close.
 
+    `cause` is why a text that a reader sees in the first of them is not found, and
+    `corrected_anchor` how it stands there.
+
     `before_start`: lines match the end anchor, but none of them after a start
     anchor; `closest` are lines of both then.
     """
@@ -271,6 +289,8 @@ class AnchorNotFound(Refusal):
     match: str
     closest: tuple[LineShown, ...] | None = None
     before_start: bool | None = None
+    cause: tuple[str, ...] | None = None
+    corrected_anchor: str | None = None
 
 
 @dataclass(eq=False)
@@ -297,24 +317,34 @@ class OccurrenceOutOfRange(Refusal):
 
 @dataclass(eq=False)
 class ContentChanged(Refusal):
-    """What the edit relies on, or has written when it is to be undone, is not what stands there."""
+    """What the edit relies on, or has written when it is to be undone, is not what stands there.
+
+    `current` are the lines that stand where the edit would go, of `version`. `cause` is why
+    `expected_old` is not `found` though a reader takes them for the same; `stands_at` are
+    the lines where it stands.
+    """
 
     code: ClassVar[str] = "CONTENT_CHANGED"
     reason: str
     planned_lines: str | None = None
     expected_old: str | None = None
     found: str | None = None
+    cause: tuple[str, ...] | None = None
+    stands_at: str | None = None
+    version: str | None = None
+    current: tuple[LineShown, ...] | None = None
     later_edit_ids: tuple[int, ...] | None = None
     undone_by: int | None = None
 
 
 @dataclass(eq=False)
 class AmbiguousMatch(Refusal):
-    """The target could now be in more than one place."""
+    """The target could now be in more than one place; `candidates` are both ends of the first."""
 
     code: ClassVar[str] = "AMBIGUOUS_MATCH"
     planned_lines: str
     candidate_lines: tuple[int, ...]
+    candidates: tuple[LineShown, ...] | None = None
 
 
 @dataclass(eq=False)

@@ -19,7 +19,7 @@ from copydesk.desk.member import Member
 from copydesk.desk.transaction import ATTEMPTS
 from copydesk.desk.visibility import authorized, missing
 from copydesk.edit.draft import Draft, check_expected, compose
-from copydesk.edit.locate import Place, end_of, locate, sought_by, text_for
+from copydesk.edit.locate import Place, end_of, locate, sought_by, standing, text_for
 from copydesk.edit.plan import Plan
 from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
 from copydesk.edit.request import Append, BatchEdit, Insert, RangeEdits, Request, Terms
@@ -30,6 +30,7 @@ from copydesk.errors import (
     FileExists,
     FileNotFound,
     InvalidArgs,
+    LineShown,
     Refusal,
 )
 from copydesk.store.protocol import TargetMoved
@@ -132,7 +133,8 @@ class Drafting:
             return (place := locate(request, now)), place
         base = self._set.bases.find(version, self._set.named(real), real)
         if base is None or not comparable(now):
-            raise stale(version, None, now, "that version is not remembered")
+            reason = "that version is not remembered"
+            raise stale(version, None, now, reason, _standing(request, now))
         place = locate(request, base)
         try:
             known = self._set.journal.chain(real, base.digest, now.digest) if place.foot else None
@@ -141,8 +143,10 @@ class Drafting:
             check_not_there(request, (base, place), (text, moved))
             return place, moved
         except (ContentChanged, AmbiguousMatch) as refusal:
-            reason = refusal.reason if isinstance(refusal, ContentChanged) else "ambiguous"
-            raise stale(version, base, now, reason) from None
+            if isinstance(refusal, ContentChanged):
+                current = refusal.current or standing(now, place.start, place.stop)
+                raise stale(version, base, now, refusal.reason, current) from None
+            raise stale(version, base, now, "ambiguous", refusal.candidates) from None
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with the names beside it that are close to its own."""
@@ -175,6 +179,15 @@ class Drafting:
             return self._set.files.resolve(path)
         except Refusal:
             return path
+
+
+def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
+    """The lines where the request would go if it were made on the text as it is."""
+    try:
+        place = locate(request, now)
+        return standing(now, place.start, place.stop)
+    except Refusal:
+        return None
 
 
 MOST = 32

@@ -38,7 +38,8 @@ from copydesk.errors import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
-from copydesk.text.nearest import nearest_of
+from copydesk.text.folding import indented_by
+from copydesk.text.nearest import Near, nearest_of
 from copydesk.text.search import (
     SHOWN,
     Matches,
@@ -59,6 +60,9 @@ SHOWN_LINES = 200
 """So many line numbers of places are shown, of all edits with several; of each, a few."""
 
 _LEAST_LINES = 3
+
+SHOWN_CORRECTIONS = 6_000
+"""So many characters of corrected texts are shown, each of them whole."""
 
 SHOWN_COLLISIONS = 5_000
 """So many pairs are shown; texts nested in one another make millions."""
@@ -184,7 +188,7 @@ def _everywhere(
 ) -> Batch:
     """The batch of one edit at all its places."""
     if not places:
-        raise _failure(base, [edit], [Matches(0, ())])
+        raise _failure(base, [edit], [Matches(0, ())], once=False)
     spans = tuple(span for span, _ in places)
     olds = {index: old for index, (_, old) in enumerate(places) if old is not None}
     replacement = _Replacement.of(base.encoding, edit)
@@ -396,15 +400,19 @@ def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash
 
 
 def _failure(
-    base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches]
+    base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
-    """All edits without a single place, each with what helps to mend it."""
+    """All edits without a single place, each with what helps to mend it.
+
+    `once`: a text may stand in one place only.
+    """
     failing = [index for index, matches in enumerate(found) if matches.count != 1]
     missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
-    nears = nearest_of(base, [edits[index].old for index in missing])
+    nears = nearest_of(base, [edits[index].old for index in missing], once=once)
     near_of = dict(zip(missing, nears, strict=True))
     most = max(SHOWN_LINES // len(failing), _LEAST_LINES)
     failures: list[FailedEdit] = []
+    room = SHOWN_CORRECTIONS
     for index in failing:
         matches, near = found[index], near_of.get(index)
         if matches.count:
@@ -413,6 +421,28 @@ def _failure(
         elif near is None:
             failures.append(FailedEdit(index, "no match", 0, ()))
         else:
-            where = f"{near.start + 1}~{near.stop}"
-            failures.append(FailedEdit(index, "no match", 0, (), where, near.similarity, near.diff))
+            told = _near_miss(index, edits[index].old, near, room)
+            room -= len(told.corrected_old_string or "")
+            failures.append(told)
     return PartialMatchFail(failing[0], tuple(failures))
+
+
+def _near_miss(index: int, old: str, near: Near, room: int) -> FailedEdit:
+    """What stands nearest to a text that stands nowhere, and why it is not that text."""
+    corrected = near.corrected if len(near.corrected or "") <= room else None
+    by = None
+    if near.corrected and "indentation" in near.causes:
+        by = indented_by(old, near.corrected)
+    return FailedEdit(
+        index,
+        "no match",
+        0,
+        (),
+        f"{near.start + 1}~{near.stop}",
+        near.similarity,
+        near.diff,
+        near.causes or None,
+        by or None,
+        tuple(line + 1 for line in near.alike) or None,
+        corrected,
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from copydesk.edit.batch import compile_parts
-from copydesk.edit.locate import Place
+from copydesk.edit.locate import Place, cut, standing
 from copydesk.edit.plan import BlockReads
 from copydesk.edit.request import (
     Action,
@@ -32,12 +32,17 @@ from copydesk.errors import (
     InvalidArgs,
 )
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.snapshot import Text, whole
+from copydesk.text.folding import explain
+from copydesk.text.search import find_all
+from copydesk.text.snapshot import Snapshot, Text, whole
 from copydesk.text.source import Excerpt
 from copydesk.text.unified import Region, regions, unified
 
 _SHOWN_ESCAPES = 8
+_SHOWN_EXPECTED = 2_000
+"""Characters of the expected lines, and of those found, around the first difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,12 +305,33 @@ def check_expected(expected_old: str, base: Text, place: Place) -> None:
     found = base.texts(place.start, place.stop)
     expected = content_lines(expected_old)
     if tuple(expected) != found and not _reads_as(expected, base, place):
+        mine, theirs = "".join(f"{one}\n" for one in expected), "".join(f"{one}\n" for one in found)
+        at = same_after(mine, theirs, 0, 0)
         raise ContentChanged(
             "expected_old is not what stands there",
             planned_lines=place.named,
-            expected_old=expected_old,
-            found="".join(f"{line}\n" for line in found),
+            expected_old=cut(expected_old, _SHOWN_EXPECTED, at),
+            found=cut(theirs, _SHOWN_EXPECTED, at),
+            cause=explain(mine, theirs) or None,
+            stands_at=_stands_at(expected, base),
+            version=base.version,
+            current=standing(base, place.start, place.stop),
         )
+
+
+def _stands_at(expected: list[str], base: Text) -> str | None:
+    """The lines that are the expected ones, where they stand in one place of a whole text."""
+    if not isinstance(base, Snapshot) or not any(line.strip() for line in expected):
+        return None
+    (found,) = find_all(base, ["\n".join(expected)])
+    lines = [base.line_at(start) for start, _ in found.spans]
+    own = [
+        line
+        for line in dict.fromkeys(lines)
+        if line + len(expected) <= base.line_count
+        and base.texts(line, line + len(expected)) == tuple(expected)
+    ]
+    return f"{own[0] + 1}~{own[0] + len(expected)}" if len(own) == 1 else None
 
 
 def _reads_as(expected: list[str], base: Text, place: Place) -> bool:

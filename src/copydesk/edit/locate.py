@@ -6,7 +6,7 @@ Invariant: the footprint holds the replaced lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from copydesk.edit.batch import is_everywhere, place_parts
@@ -32,6 +32,7 @@ from copydesk.errors import (
     OccurrenceOutOfRange,
     RangeOutOfBounds,
 )
+from copydesk.text.folding import explain
 from copydesk.text.search import Hits, Sought
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
@@ -80,6 +81,9 @@ def tail_count(text: str) -> int | None:
 
 SHOWN_CANDIDATES = 10
 SHOWN_LENGTH = 200
+SHOWN_STANDING = 40
+AROUND = 3
+"""Lines shown before and after those that an edit is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +212,45 @@ def foot_span(base: Text, place: Place) -> tuple[int, int] | None:
 
 
 def shown(
-    base: Source, lines: Sequence[int], most: int = SHOWN_CANDIDATES
+    base: Text | Source, lines: Sequence[int], most: int = SHOWN_CANDIDATES
 ) -> tuple[LineShown, ...]:
     """The first of `lines` (0-based) with their numbers from 1 and their texts, cut."""
-    return tuple(LineShown(i + 1, cut(base.around(i, i + 1).text(i))) for i in lines[:most])
+
+    def text(line: int) -> str:
+        return (base if isinstance(base, Text) else base.around(line, line + 1)).text(line)
+
+    return tuple(LineShown(line + 1, cut(text(line))) for line in lines[:most])
 
 
-def cut(text: str, length: int = SHOWN_LENGTH) -> str:
-    """The text, or the start of it and a mark that says how much is left out."""
-    return text if len(text) <= length else f"{text[:length]}… (+{len(text) - length} characters)"
+def shown_blocks(base: Text | Source, blocks: Sequence[tuple[int, int]]) -> tuple[LineShown, ...]:
+    """The first of `blocks`, each by its first line and its last one, both 0-based."""
+    ends = shown(base, [last for _, last in blocks])
+    return tuple(
+        replace(start, end_line=end.line, end_text=end.text)
+        for start, end in zip(shown(base, [first for first, _ in blocks]), ends, strict=True)
+    )
+
+
+def standing(base: Text | Source, start: int, stop: int) -> tuple[LineShown, ...]:
+    """Lines [start, stop) and a few around them, as they stand; of many the first and the last."""
+    last = base.line_count
+    low, high = max(min(start, last) - AROUND, 0), min(max(stop, start) + AROUND, last)
+    text = base if isinstance(base, Text) else base.around(low, high)
+    lines: Sequence[int] = range(low, high)
+    if high - low > SHOWN_STANDING:
+        half = SHOWN_STANDING // 2
+        lines = (*range(low, low + half), *range(high - half, high))
+    return tuple(LineShown(line + 1, cut(text.text(line))) for line in lines)
+
+
+def cut(text: str, length: int = SHOWN_LENGTH, at: int = 0) -> str:
+    """The text, or what is around character `at`, with marks that say how much is left out."""
+    if len(text) <= length:
+        return text
+    start = max(min(at - length // 3, len(text) - length), 0) if at >= length else 0
+    after = len(text) - length - start
+    head = f"(+{start} characters) …" if start else ""
+    return head + text[start : start + length] + (f"… (+{after} characters)" if after else "")
 
 
 def _sought(anchor: Anchor) -> Sought:
@@ -239,7 +273,7 @@ def _insertion(request: Insert, base: Source) -> Place:
     (hits,) = _seek(request, base)
     _require(hits, request.anchor, base)
     lines, count = hits.lines, hits.count
-    index = _chosen(request.occurrence, lines, count, base, request.anchor)
+    index = _chosen(request.occurrence, lines, count, request.anchor, lambda: shown(base, lines))
     line = hits.last if index == count - 1 else lines[index]
     at = line + (request.position == "after")
     return Place(at, at, (line, line + 1), count, index + 1)
@@ -247,25 +281,49 @@ def _insertion(request: Insert, base: Source) -> Place:
 
 def _require(hits: Hits, anchor: Anchor, base: Source) -> None:
     if not hits.count:
-        close = shown(base, base.close_to(anchor.text), 3)
-        raise AnchorNotFound(anchor.argument, anchor.text, anchor.match, close or None)
+        raise _missing(anchor, base)
+
+
+def _missing(anchor: Anchor, base: Source) -> AnchorNotFound:
+    """The refusal of an anchor that no line matches, with the lines most like it."""
+    near = base.close_to(anchor.text)
+    close = shown(base, near.lines, 3)
+    causes, corrected = tuple[str, ...](near.causes), near.corrected
+    if anchor.match == "equals" and close:
+        line = base.around(near.lines[0], near.lines[0] + 1).text(near.lines[0])
+        causes = explain(anchor.text, line)
+        corrected = line if causes and len(line) <= SHOWN_LENGTH else None
+        if any(anchor.text in one.text for one in close):
+            causes = ("part_of_line",)
+    return AnchorNotFound(
+        anchor.argument,
+        anchor.text,
+        anchor.match,
+        close or None,
+        cause=causes or None,
+        corrected_anchor=corrected,
+    )
 
 
 def _chosen(
-    occurrence: Occurrence | None, lines: Sequence[int], count: int, base: Source, anchor: Anchor
+    occurrence: Occurrence | None,
+    lines: Sequence[int],
+    count: int,
+    anchor: Anchor,
+    told: Callable[[], tuple[LineShown, ...]],
 ) -> int:
     """The index of the candidate asked for; without an occurrence there must be only one.
 
     `lines` are the first of `count` candidates; one that is neither among them
-    nor the last cannot be asked for.
+    nor the last cannot be asked for. `told` shows them.
     """
     if occurrence == "last":
         return count - 1
     if occurrence is not None and occurrence > count:
-        raise OccurrenceOutOfRange(str(occurrence), count, shown(base, lines))
+        raise OccurrenceOutOfRange(str(occurrence), count, told())
     index = (occurrence or count) - 1
     if (occurrence is None and count > 1) or len(lines) <= index < count - 1:
-        raise AnchorAmbiguous(anchor.argument, anchor.text, count, shown(base, lines))
+        raise AnchorAmbiguous(anchor.argument, anchor.text, count, told())
     return index
 
 
@@ -293,7 +351,9 @@ def _block(request: BlockReplace, base: Source) -> Place:
     loose = not (request.strict and request.require_unique)
     first_taken = loose and request.occurrence is None and len(pairs) > 1
     wanted = 1 if first_taken else request.occurrence
-    index = _chosen(wanted, heads, len(heads), base, request.start_anchor)
+    index = _chosen(
+        wanted, heads, len(heads), request.start_anchor, lambda: shown_blocks(base, pairs)
+    )
     start, end = pairs[index]
     nested = [line for line in starts if start < line < end]
     if nested and not loose:
@@ -301,7 +361,7 @@ def _block(request: BlockReplace, base: Source) -> Place:
             request.start_anchor.argument,
             request.start_anchor.text,
             1 + len(nested),
-            shown(base, [start, *nested]),
+            shown_blocks(base, [pair for pair in pairs if start <= pair[0] < end]),
             nested=True,
         )
     inner = (start + 1, end) if request.include_anchors else (start, end + 1)

@@ -7,15 +7,24 @@ edit is refused; a look-alike is never taken for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 
 from copydesk.edit.draft import compose
-from copydesk.edit.locate import Place, end_of, of_parts, span_of, text_for
+from copydesk.edit.locate import (
+    Place,
+    end_of,
+    of_parts,
+    shown_blocks,
+    span_of,
+    standing,
+    text_for,
+)
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdits, Request
-from copydesk.errors import AmbiguousMatch, ContentChanged, StaleRead
+from copydesk.errors import AmbiguousMatch, ContentChanged, LineShown, Refusal, StaleRead
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
@@ -78,6 +87,22 @@ def place_of(
         return end_of(now)
     if plan.base_digest == now.digest:
         return plan.place
+    try:
+        return _carried_place(plan, now, find, known)
+    except ContentChanged as refusal:
+        if refusal.current is None:
+            with suppress(Refusal):  # not all of it can be read
+                refusal.current = standing(now, plan.place.start, plan.place.stop)
+        refusal.version = now.version
+        raise
+
+
+def _carried_place(
+    plan: Plan,
+    now: Source,
+    find: Callable[[], Snapshot | None],
+    known: tuple[ChangeSet, ...] | None,
+) -> Place:
     followed = _mapped_place(plan, now, known) if now.size > sizes.LARGE else None
     base = None if followed else find()
     if base is None and followed is None:
@@ -250,7 +275,27 @@ class Drift:
         """Which of the known changes met the last footprint."""
 
     def shift(self, foot: tuple[int, int]) -> int:
-        """By how many lines a footprint has moved; raises ContentChanged, AmbiguousMatch."""
+        """By how many lines a footprint has moved; raises ContentChanged, AmbiguousMatch.
+
+        Both show the lines that stand where it may be.
+        """
+        try:
+            return self._shift(foot)
+        except ContentChanged as refusal:
+            refusal.current = self._standing(foot)
+            raise
+
+    def _standing(self, foot: tuple[int, int]) -> tuple[LineShown, ...] | None:
+        """The lines between those that stood before and after the footprint."""
+        base, now = self.base, self.now
+        low, high = max(foot[0], 0), min(foot[1], base.line_count)
+        if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
+            return None
+        if max(base.size, now.size) > sizes.LARGE:
+            return standing(now, low, high)
+        return standing(now, *align(base.keys, now.keys).room_of(low, max(high - low, 1)))
+
+    def _shift(self, foot: tuple[int, int]) -> int:
         self.met = None
         at = None if self.known is None else self._mapped(foot, self.known)
         if at is not None:
@@ -263,8 +308,14 @@ class Drift:
             return found.at - foot[0]
         if isinstance(found, Ambiguous):
             lines = tuple(line + 1 for line in found.candidates)
-            raise AmbiguousMatch(self._planned(foot), lines)
+            raise AmbiguousMatch(self._planned(foot), lines, self._blocks(foot, found.candidates))
         raise self._changed(foot, found.reason, found.at)
+
+    def _blocks(self, foot: tuple[int, int], starts: Sequence[int]) -> tuple[LineShown, ...]:
+        """Both ends of the first places that the footprint may be at."""
+        size, now = min(foot[1], self.base.line_count) - max(foot[0], 0), self.now
+        ends = [(at, min(at + size, now.line_count) - 1) for at in starts if at >= 0]
+        return shown_blocks(now, [each for each in ends if each[0] <= each[1]])
 
     @cached_property
     def _relocation(self) -> Relocation | None:
@@ -325,11 +376,20 @@ class Drift:
         return f"{max(foot[0] + 1, 1)}~{min(foot[1], self.base.line_count)}"
 
 
-def stale(version: str, base: Snapshot | None, now: Source, reason: str) -> StaleRead:
-    """The refusal of an edit made on a version that cannot be carried to `now`."""
+def stale(
+    version: str,
+    base: Snapshot | None,
+    now: Source,
+    reason: str,
+    current: tuple[LineShown, ...] | None = None,
+) -> StaleRead:
+    """The refusal of an edit made on a version that cannot be carried to `now`.
+
+    `current` are the lines that stand where the edit would go.
+    """
     small = base is not None and max(base.size, now.size) <= sizes.LARGE
     changed = _changed(base, now.whole()) if base and small else ()
-    return StaleRead(version, now.version, now.line_count, reason, changed)
+    return StaleRead(version, now.version, now.line_count, reason, changed, current)
 
 
 def _changed(base: Snapshot, now: Snapshot) -> tuple[str, ...]:

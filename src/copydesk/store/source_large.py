@@ -25,7 +25,7 @@ from copydesk.store.protocol import Stamp, TargetMoved, Window, failed
 from copydesk.text import sizes
 from copydesk.text.encoding import UNKNOWN, Encoding, detect_head
 from copydesk.text.line_index import LineIndex, lines_of
-from copydesk.text.nearest import NearestLines
+from copydesk.text.nearest import Closest, NearestLines
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
 from copydesk.text.source import Excerpt, Survey, Surveyor, Whole
@@ -109,7 +109,7 @@ class LargeFile:
             self._found[wanted] = found or Whole(self.whole()).seek(wanted)
         return self._found[wanted]
 
-    def close_to(self, text: str) -> Sequence[int]:
+    def close_to(self, text: str) -> Closest:
         survey, close = self.survey, NearestLines(text)
         encoding, bare = survey.encoding, replace(survey.encoding, bom=b"")
         joined = _Joined(encoding)
@@ -122,7 +122,7 @@ class LargeFile:
                     close.take(Snapshot(lines, bare), first)
         if joined.too_long and self.size <= min(sizes.NEAR, self._whole_bytes):
             return Whole(self.whole()).close_to(text)
-        return close.lines
+        return close.closest
 
     def around(self, start: int, stop: int) -> Text:
         return self._with([(start, stop)])

@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.diff import Gap, align, longest
+from copydesk.text.folding import Cause, Correction, corrections, fold, visible
 from copydesk.text.search import NormalizedText, places
 from copydesk.text.snapshot import Snapshot
 
@@ -141,9 +142,13 @@ _SHOWN = 200
 
 _SHOWN_OF_MANY = 1_600
 _LEAST_SHOWN = 80
+_VISIBLE = 10_000
+"""Characters; in longer lines what cannot be seen is not made visible."""
+
 _LEAST_WIDTH = 24
 _OPEN_END = "\\ No newline at end of file"
 _NOT_TEXT = "\\ What is shown as \\xNN there is a byte"
+_MOST_EQUAL = 1_000
 _HEADS = (32, 16, 8)
 """Characters at its start by which a line is found within a longer one."""
 
@@ -155,13 +160,20 @@ class Near:
     In `diff`, `-` is what was sought and `+` what stands there, of the lines
     that differ, each cut to what is around the first difference. Where no line
     does, the last one is followed by what does, in a line that starts with a
-    backslash.
+    backslash. Lines that look the same are shown as `visible` shows them.
+
+    `causes`: why a text that a reader sees there is not found. `corrected` is that text
+    as it stands there, if it stands there once; `alike` are the lines, 0-based, where
+    other places start that may as well be meant.
     """
 
     start: int
     stop: int
     similarity: int
     diff: tuple[str, ...]
+    causes: tuple[Cause, ...] = ()
+    corrected: str | None = None
+    alike: tuple[int, ...] = ()
 
 
 def nearest(base: Snapshot, wanted: str) -> Near | None:
@@ -169,16 +181,50 @@ def nearest(base: Snapshot, wanted: str) -> Near | None:
     return nearest_of(base, [wanted])[0]
 
 
-def nearest_of(base: Snapshot, wanted: Sequence[str]) -> list[Near | None]:
-    """`nearest` of each text, in one pass over the file."""
+def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> list[Near | None]:
+    """`nearest` of each text, in one pass over the file.
+
+    What is equal but for how it is written is nearer than anything else. `once`: a text
+    is wanted that stands in one place.
+    """
     try:
-        plain = NormalizedText.of(base)
+        data = NormalizedText.of(base).data
     except EncodingRefused:
         return [None] * len(wanted)
     sought = [text.replace("\r\n", "\n") for text in wanted]
     room = max(min(_SHOWN, _SHOWN_OF_MANY // max(len(wanted), 1)), _LEAST_SHOWN)
-    spots = candidates(plain.data, [_lines_of(text).encode() for text in sought], _SPOTS)
-    return [_best(plain.data, text, own, room) for text, own in zip(sought, spots, strict=True)]
+    found: list[Near | None] = [
+        None if one is None else _equal(data, sought[at], one, room, once=once)
+        for at, one in enumerate(corrections(data, sought))
+    ]
+    left = [at for at, one in enumerate(found) if one is None]
+    spots = candidates(data, [_lines_of(sought[at]).encode() for at in left], _SPOTS)
+    for at, own in zip(left, spots, strict=True):
+        found[at] = _best(data, sought[at], own, room)
+    return found
+
+
+def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) -> Near:
+    """The place of a text that stands there in another way of writing."""
+    raw = data[found.start : found.stop]
+    corrected = found.text if _is_text(found.text) else None
+    if once and (found.alike or data.find(raw) != data.rfind(raw)):
+        corrected = None
+    alike = tuple(data.count(b"\n", 0, at) for at in found.alike[:_NEAREST_LINES])
+    start = data.count(b"\n", 0, found.first)
+    stop = start + data.count(b"\n", found.first, found.last) + 1
+    lines, have = _lines_of(text).split("\n"), _lines_of(found.text).split("\n")
+    percent = min(round(100 * _likeness(lines, have)), 99)
+    closed = text.endswith("\n")
+    diff = _diff(lines, have, room, closed=closed)
+    if not diff:
+        diff = _remarked(lines, room, open_end=closed and not found.text.endswith("\n"))
+    return Near(start, stop, percent, diff, found.causes, corrected, alike)
+
+
+def _is_text(text: str) -> bool:
+    """Whether a caller can send the text: it has no bytes that do not decode."""
+    return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _lines_of(text: str) -> str:
@@ -249,8 +295,8 @@ def _window(data: bytes, spot: Candidate, count: int, size: int) -> list[str]:
 def _likeness(sought: list[str], have: list[str]) -> float:
     """From 0 to 1: how much of both is the same, of what was sought and where it stands.
 
-    Lines are the same but for blanks around them; those that differ are compared
-    within. Of a line that holds more than was sought, only that stretch counts.
+    Lines are the same but for blanks around them, of which more or fewer count; those that
+    differ are compared within. Of a line that holds more than was sought, only that stretch counts.
     """
     one, other = [line.strip() for line in sought], [line.strip() for line in have]
     same = total = 0
@@ -258,8 +304,8 @@ def _likeness(sought: list[str], have: list[str]) -> float:
     for run in alignment.runs:
         for i in range(run.length):
             mine, theirs = sought[run.base_start + i], have[run.now_start + i]
-            same += 2 * len(one[run.base_start + i]) + 2
             total += len(mine) + len(theirs) + 2
+            same += len(mine) + len(theirs) + 2 - abs(len(mine) - len(theirs))
     pairs = 0
     for gap in alignment.gaps():
         for mine, theirs in _paired(gap, sought, have):
@@ -331,7 +377,7 @@ def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tup
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
     lines: list[str] = []
     for gap in gaps:
-        pairs = _paired(gap, sought, have)
+        pairs = [_shown(*pair) for pair in _paired(gap, sought, have)]
         places = [_first_difference(*pair) for pair in pairs[:_DIFF_LINES]]
         removed = gap.base_stop - gap.base_start
         added = gap.now_stop - gap.now_start
@@ -351,6 +397,13 @@ def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tup
     if count > len(shown):
         shown.append(f"… ({count - len(shown)} more lines differ)")
     return tuple(shown)
+
+
+def _shown(mine: str, theirs: str) -> tuple[str, str]:
+    """A pair of lines as it is shown: where they look the same, with what differs made visible."""
+    if max(len(mine), len(theirs)) > _VISIBLE or fold(mine) != fold(theirs):
+        return mine, theirs
+    return visible(mine), visible(theirs)
 
 
 def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
@@ -376,11 +429,24 @@ def _cut(line: str, at: int, width: int) -> str:
     return "…" * (start > 0) + shown + "…" * (start + width < len(line))
 
 
-def nearest_lines(base: Snapshot, text: str) -> list[int]:
-    """Up to three lines, 0-based, that are most like `text`, the nearest first."""
+@dataclass(frozen=True, slots=True)
+class Closest:
+    """Up to three lines, 0-based, that are most like a text, the nearest first.
+
+    `causes` and `corrected`: why the text is not in the first of them, and how it stands
+    there, where that is but another way of writing.
+    """
+
+    lines: tuple[int, ...]
+    causes: tuple[Cause, ...] = ()
+    corrected: str | None = None
+
+
+def nearest_lines(base: Snapshot, text: str) -> Closest:
+    """The lines most like `text`, which is in none of them."""
     found = NearestLines(text)
     found.take(base, 0)
-    return found.lines
+    return found.closest
 
 
 class NearestLines:
@@ -390,23 +456,37 @@ class NearestLines:
     """
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._wanted = text.strip()[:_COMPARED].encode().lower()
         self._found: list[tuple[float, int, int]] = []
+        self._equal: list[tuple[tuple[int, ...], int, Correction]] = []
 
     @property
-    def lines(self) -> list[int]:
-        """Up to three lines, 0-based, the nearest first."""
-        return [line for _, _, line in self._found]
+    def closest(self) -> Closest:
+        """The nearest of all lines that were looked at."""
+        equal = sorted(self._equal, key=lambda one: one[:2])
+        best = equal[0][2] if equal else None
+        alike = sorted(line for _, line, one in equal if best and one.sure == best.sure)
+        lines = tuple(dict.fromkeys((*alike, *(line for _, _, line in self._found))))
+        if best is None:
+            return Closest(lines)
+        certain = len(alike) == 1 and _is_text(best.text)
+        return Closest(lines[:_NEAREST_LINES], best.causes, best.text if certain else None)
 
     def take(self, base: Snapshot, first_line: int) -> None:
         """Look at the next lines, the first of which is `first_line` of the file."""
         if not self._wanted:
             return
         try:
-            data = NormalizedText.of(base).data.lower()
+            plain = NormalizedText.of(base).data
         except EncodingRefused:
             return
-        wanted, size = self._wanted.decode(), len(self._wanted)
+        (equal,) = corrections(plain, [self._text])
+        if equal is not None and "\n" not in equal.text and len(self._equal) < _MOST_EQUAL:
+            for at in (equal.first, *equal.alike):
+                line = first_line + plain.count(b"\n", 0, at)
+                self._equal.append((equal.rank, line, equal))
+        data, wanted, size = plain.lower(), self._wanted.decode(), len(self._wanted)
         found: dict[int, tuple[float, int]] = {}
         for spot in candidates(data, [self._wanted], _SPOTS)[0]:
             have = _window(data, spot, 1, size)[0].strip()

@@ -194,7 +194,7 @@ def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
     """
     plain = NormalizedText.of(base)
     needles = [plain.needle(text) for text in wanted]
-    found = _search(plain.data, needles)
+    found = occurrences(plain.data, needles)
     spans = plain.original(
         [
             (at, at + len(needle or b""))
@@ -249,8 +249,8 @@ class _Places(NamedTuple):
     starts: list[int]
 
 
-def _search(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
-    """The places of each needle; equal needles are sought once."""
+def occurrences(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
+    """The places of each needle, the first `SHOWN` of them; equal needles are sought once."""
     distinct = list(dict.fromkeys(needle for needle in needles if needle))
     found: dict[bytes, _Places] = {}
     if len(distinct) > FEW and _installed():

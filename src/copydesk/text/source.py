@@ -15,7 +15,7 @@ from typing import Protocol
 from copydesk.errors import BinaryFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UNKNOWN, UTF8, Encoding, detect_head
-from copydesk.text.nearest import nearest_lines
+from copydesk.text.nearest import Closest, nearest_lines
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import Snapshot, Text
 
@@ -47,8 +47,8 @@ class Source(Protocol):
         """The lines that match each text."""
         ...
 
-    def close_to(self, text: str) -> Sequence[int]:
-        """The few lines, 0-based, that are most like the text, the closest first."""
+    def close_to(self, text: str) -> Closest:
+        """The few lines that are most like the text."""
         ...
 
     def around(self, start: int, stop: int) -> Text:
@@ -96,7 +96,7 @@ class Whole:
             hits.take(data, self._base.encoding, 0)
         return found
 
-    def close_to(self, text: str) -> Sequence[int]:
+    def close_to(self, text: str) -> Closest:
         return nearest_lines(self._base, text)
 
     def around(self, start: int, stop: int) -> Text:

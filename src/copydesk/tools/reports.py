@@ -35,6 +35,7 @@ from copydesk.errors import (
     Crashed,
     Fact,
     HunkRejected,
+    LineShown,
     PartialMatchFail,
     Refusal,
     SchemaMismatch,
@@ -135,8 +136,13 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
     }
     if now is not None or not isinstance(outcome.refusal, _UNREAD):
         fields |= _drift(plan.base_digest, now.digest if now else None)
-    shown: Fields = {}
     if now is not None:
+        fields["version"] = now.version
+    shown: Fields = {}
+    current = fields.pop("current", None)
+    if current is not None:
+        shown["current"] = current
+    elif now is not None:
         start = min(plan.place.start, now.line_count)
         stop = max(plan.place.stop, start)
         around = report_fields.AROUND
@@ -381,7 +387,28 @@ def _with_diff(fields: Fields, diff: bytes, draft: Draft, steps: tuple[str, ...]
 
 def facts_of(refusal: Refusal) -> Fields:
     """The facts of a refusal, as they are shown."""
-    return {name: _value(fact) for name, fact in refusal.facts().items()}
+    return {name: _named_value(name, fact) for name, fact in refusal.facts().items()}
+
+
+def _named_value(name: str, fact: object) -> Value:
+    """A fact as it is shown: lines as they stand are numbered, a text to be sent again is whole."""
+    if name == "current" and isinstance(fact, tuple):
+        return numbered_lines(cast("tuple[LineShown, ...]", fact))
+    if name.startswith("corrected_") and isinstance(fact, str):
+        return fact
+    return _value(fact)
+
+
+def numbered_lines(lines: Sequence[LineShown]) -> list[Value]:
+    """Lines with their numbers; where some are left out, how many."""
+    shown: list[Value] = []
+    before: int | None = None
+    for one in lines:
+        if before is not None and one.line > before + 1:
+            shown.append(f"… ({one.line - before - 1} lines left out)")
+        shown += report_fields.numbered(one.line, [one.text])
+        before = one.line
+    return shown
 
 
 def _value(fact: object) -> Value:
@@ -396,7 +423,7 @@ def _value(fact: object) -> Value:
         return {name: _value(part) for name, part in named.items()}
     if is_dataclass(fact):
         held = ((f.name, getattr(fact, f.name)) for f in fields_of(fact))
-        return {name: _value(part) for name, part in held if part is not None}
+        return {name: _named_value(name, part) for name, part in held if part is not None}
     raise TypeError(f"no fact: {fact!r}")
 
 
@@ -456,12 +483,14 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
         "error": refusal.code,
         **facts_of(refusal),
     }
+    current = fields.pop("current", None)
     if now is not None:
-        fields |= _drift(entry.after, now.digest)
-        around = report_fields.AROUND
-        start, stop = outcome.lines
-        lines = report_fields.lines_of(now, start - around, stop + around)
-        fields["apply_evidence"] = {"current": lines}
+        fields |= {**_drift(entry.after, now.digest), "version": now.version}
+        if current is None:
+            around = report_fields.AROUND
+            start, stop = outcome.lines
+            current = report_fields.lines_of(now, start - around, stop + around)
+        fields["apply_evidence"] = {"current": current}
     fields["summary"] = _why_not_undone(outcome, mode, lang)
     return Report(fields)
 

@@ -1,0 +1,638 @@
+"""Texts that are the same but for how they are written: where they stand, and what differs.
+
+White space, letter case, look-alike characters, Unicode normalization, escapes and line numbers
+are folded. Laws: a correction is the exact text of the file; work is bounded by the sizes of both
+texts, never by their product.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Literal
+
+from copydesk.text import sizes
+from copydesk.text.search import FEW, occurrences
+
+Cause = Literal[
+    "trailing_blanks",
+    "tabs_for_spaces",
+    "spaces_for_tabs",
+    "indentation",
+    "spacing",
+    "blank_lines",
+    "line_breaks",
+    "final_newline",
+    "no_break_space",
+    "invisible",
+    "quotes",
+    "quote_style",
+    "dashes",
+    "look_alikes",
+    "case",
+    "normalization",
+    "carriage_return",
+    "literal_newline",
+    "newline_for_escape",
+    "escaped",
+    "unescaped",
+    "line_numbers",
+]
+"""Why a text is not found that a reader sees in the file.
+
+`tabs_for_spaces`: tabs where the file has spaces. `quotes`, `dashes`: characters that look like
+those of the file. `quote_style`: ' for \", or the reverse. `literal_newline`: a backslash and an
+n for a line break; `newline_for_escape`: the reverse. `escaped`: a backslash or an entity for a
+character; `unescaped`: the reverse. `line_numbers`: those of a reading were copied too.
+"""
+
+_BLANKS = " \t\n\r\x0b\x0c"
+_SPACES = (
+    "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+)
+_INVISIBLE = (
+    "\xad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
+)
+_SINGLE = "\u2018\u2019\u201a\u201b\u2032\u2035\u02b9\u02bc\u02bb\xb4\uff07"
+_DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u2036\u02ba\u301d\u301e\uff02"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe58\ufe63\uff0d"
+_BREAKS = "\x85\u2028\u2029"
+
+_TO_SPACE = str.maketrans(dict.fromkeys(_SPACES, " "))
+_TO_NOTHING = str.maketrans(dict.fromkeys(_INVISIBLE))
+_TO_QUOTE = str.maketrans(dict.fromkeys(_SINGLE, "'") | dict.fromkeys(_DOUBLE, '"'))
+_TO_DASH = str.maketrans(dict.fromkeys(_DASHES, "-"))
+_FOLD = str.maketrans(
+    dict.fromkeys(_BLANKS + _SPACES + _INVISIBLE + _BREAKS)
+    | dict.fromkeys(_SINGLE + _DOUBLE + "'`", '"')
+    | dict.fromkeys(_DASHES, "-")
+)
+_ODD = re.compile(f"[{re.escape(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)}]")
+_AGAIN = re.compile(f"[ '`{_ODD.pattern[1:]}")
+_ASCII_FOLD = bytes(ord(chr(i).lower()) if chr(i) not in "'`" else 34 for i in range(128)) + bytes(
+    range(128, 256)
+)
+_SHOWN_AS_CODE = frozenset(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)
+
+_NEWLINE_ESCAPES = re.compile(r"\\[nrt]")
+_ESCAPES = re.compile(r"\\([nrt]|u[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])")
+_ENTITY = re.compile(r"&#?\w+;")
+_NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2502\u2192]|\t|[:-](?![0-9]))")
+_BACKSLASHES = re.compile(r"[ \t]*\\+")
+_BLOCKS = (1 << 11, 1 << 14)
+"""Bytes of one block, in which a place is told by halving; more where the text is ASCII."""
+
+_HITS = 50
+"""So many places of one text are weighed against one another."""
+
+_ENDS = 4_096
+"""Characters of white space around a place that are looked at."""
+
+LONGEST = 100_000
+"""Characters; a longer text is not folded."""
+
+_COMPARED = 20_000
+"""Characters of two texts of which the causes are told."""
+
+_WIDTHS = (4, 8, 2, 3)
+_INDENTATION = 4
+"""So many blanks at the start of a text are an indentation, and no spacing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What stands in a text where another was sought that a reader takes for the same.
+
+    Bytes [start, stop) are `text`; [first, last) of them are without white space at the ends.
+    `alike` are bytes where other places start that may as well be meant; then none is certain.
+    Of two the one of the lower `rank` is meant, if what is `sure` of it differs.
+    """
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    text: str
+    causes: tuple[Cause, ...]
+    alike: tuple[int, ...] = ()
+    rank: tuple[int, ...] = ()
+
+    @property
+    def sure(self) -> tuple[int, ...]:
+        """What makes one place the likelier one, and not merely the nearer one."""
+        return self.rank[: 1 + _SURE]
+
+
+def fold(text: str) -> str:
+    """What is compared: no white space, lower case, one character for all that look alike."""
+    folded = _text(_coded(text).translate(_ASCII_FOLD, _BLANKS.encode()))
+    if folded.isascii():
+        return folded
+    if _ODD.search(folded):
+        folded = folded.translate(_FOLD)
+    plain = unicodedata.normalize("NFKD", folded).lower()
+    return plain.translate(_FOLD) if plain != folded and _AGAIN.search(plain) else plain
+
+
+def corrections(data: bytes, wanted: Sequence[str]) -> list[Correction | None]:
+    """For each text, none of which stands in `data` (line ends LF), what was probably meant."""
+    found: list[Correction | None] = [None] * len(wanted)
+    asked = {at: text for at, text in enumerate(wanted) if text.strip() and len(text) <= LONGEST}
+    if len(data) > (sizes.NEAR if data.isascii() else sizes.NEAR // 4):
+        return found
+    if len(asked) <= FEW:
+        asked = {
+            at: text for at, text in asked.items() if _has_words(data, _unnumbered(text) or text)
+        }
+    if not asked:
+        return found
+    most = max(_HITS * FEW // len(asked), FEW)
+    plain = _Folded(data, fold)
+    _take(found, plain, {at: [_Needle(text, text)] for at, text in asked.items()}, most)
+    left = {at: text for at, text in asked.items() if found[at] is None}
+    others = {at: list(islice(_needles(text), 1, None)) for at, text in left.items()}
+    _take(found, plain, others, most)
+    if b"\\" in data and left:
+        own = {at: [_Needle(text, text)] for at, text in left.items()}
+        _take(found, _Folded(data, _fold_escapes), own, most)
+    return found
+
+
+def _take(
+    found: list[Correction | None],
+    plain: _Folded,
+    needles: Mapping[int, Sequence[_Needle]],
+    most: int,
+) -> None:
+    """Put the best of what the needles give in the place of each text, if it is a better one."""
+    coded = {at: [plain.coded(one.text) for one in own] for at, own in needles.items()}
+    places = iter(occurrences(plain.folded, [each for own in coded.values() for each in own]))
+    for at, own in needles.items():
+        for needle, key in zip(own, coded[at], strict=True):
+            spots = [plain.span(start, len(key)) for start in next(places).starts[:most]]
+            made, best = plain.best(needle, spots), found[at]
+            if made and (best is None or len(made.causes) < len(best.causes)):
+                found[at] = made
+
+
+_WORD = re.compile(r"[^\W_]{2,}")
+_WORDS = 40
+
+
+def _has_words(data: bytes, text: str) -> bool:
+    """Whether the words of the text stand in the file, so that it is worth to be folded.
+
+    Words that may be written in another way are left out, and those next to an escape.
+    """
+    lowered, text = b"", _ENTITY.sub(" ", text)
+    for found in islice(_WORD.finditer(text), _WORDS):
+        word, around = found[0], text[max(found.start() - 1, 0) : found.end() + 1]
+        if "\\" in around or unicodedata.combining(around[-1]):
+            continue
+        if unicodedata.normalize("NFKD", word) != word or (
+            not word.isascii() and word != word.lower()
+        ):
+            continue
+        if word.encode() not in data:
+            lowered = lowered or data.lower()
+            if word.lower().encode() not in lowered:
+                return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Needle:
+    """A text as it was sought, and what is sought for it: `numbered`, without line numbers."""
+
+    sought: str
+    text: str
+    numbered: bool = False
+
+
+def _needles(text: str) -> Iterator[_Needle]:
+    """The text as it is, and as it was meant if it was copied or escaped wrongly."""
+    seen = set[str]()
+    bare = _unnumbered(text)
+    for own, numbered in ((text, False), (bare, True)):
+        if own is None:
+            continue
+        for made in (
+            own,
+            _resolved(own),
+            html.unescape(own) if "&" in own else own,
+            html.escape(own, quote=False),
+            html.escape(own),
+        ):
+            if made not in seen:
+                seen.add(made)
+                yield _Needle(own, made, numbered)
+
+
+def _unnumbered(text: str) -> str | None:
+    """The text without the line numbers of a reading; None where not all lines have one."""
+    lines = text.split("\n")
+    ends = [_NUMBER.match(line) for line in lines]
+    if not all(end or not line.strip() for end, line in zip(ends, lines, strict=True)):
+        return None
+    if not any(ends):
+        return None
+    rest = [line[end.end() :] if end else line for end, line in zip(ends, lines, strict=True)]
+    if all(line.startswith(" ") for line in rest if line.strip()) and "\t" not in {
+        end[0][-1] for end in ends if end
+    }:
+        rest = [line.removeprefix(" ") for line in rest]
+    return "\n".join(rest)
+
+
+def _resolved(text: str) -> str:
+    """The text with the characters that its escapes stand for."""
+    if "\\" not in text:
+        return text
+    special = {"n": "\n", "t": "\t", "r": ""}
+
+    def one(found: re.Match[str]) -> str:
+        name = found[1]
+        if name[0] == "u" and len(name) > 1:
+            return chr(int(name[1:], 16))
+        return special.get(name, name)
+
+    return _ESCAPES.sub(one, text)
+
+
+def _fold_escapes(text: str) -> str:
+    """`fold`, with escaped white space as white space, and without backslashes."""
+    if "\\" in text:
+        text = _NEWLINE_ESCAPES.sub("", text).replace("\\", "")
+    return fold(text)
+
+
+class _Folded:
+    """A text folded block by block, so that each place can be told in the text itself."""
+
+    def __init__(self, data: bytes, folded: Callable[[str], str]) -> None:
+        self.data, self._fold = data, folded
+        self._starts, self._at = [0], [0]
+        parts: list[bytes] = []
+        size = _BLOCKS[data.isascii()]
+        while self._starts[-1] < len(data):
+            start = self._starts[-1]
+            stop = _end_of_block(data, start + size)
+            parts.append(_coded(folded(_text(data[start:stop]))))
+            self._starts.append(stop)
+            self._at.append(self._at[-1] + len(parts[-1]))
+        self.folded = b"".join(parts)
+
+    def coded(self, text: str) -> bytes:
+        """What is sought for a text."""
+        return _coded(self._fold(text))
+
+    def span(self, at: int, length: int) -> tuple[int, int]:
+        """The bytes [start, stop) of `length` folded ones, from the first character to the last."""
+        return self._byte(at)[0], self._byte(at + length - 1)[1]
+
+    def best(self, needle: _Needle, spots: Iterable[tuple[int, int]]) -> Correction | None:
+        """The best of the places of a needle."""
+        return _best(self.data, needle, spots, escapes=self._fold is _fold_escapes)
+
+    def _byte(self, at: int) -> tuple[int, int]:
+        """The bytes [start, stop) of the character that stands at byte `at` when folded."""
+        index = bisect_right(self._at, at) - 1
+        begin, inner = self._starts[index], at - self._at[index]
+        text = _text(self.data[begin : self._starts[index + 1]])
+        low, high = 0, len(text)
+        while high - low > 1:  # the first `low` characters give no more than `inner` bytes
+            middle = (low + high) // 2
+            if len(_coded(self._fold(text[:middle]))) <= inner:
+                low = middle
+            else:
+                high = middle
+        start = begin + len(_coded(text[:low]))
+        return start, start + len(_coded(text[low:high]))
+
+
+def _end_of_block(data: bytes, at: int) -> int:
+    """A byte near `at` that is within no character, and not after a backslash."""
+    for end in range(at, min(at + 64, len(data))):
+        if data[end] & 0xC0 != 0x80 and data[end - 1] != 0x5C:
+            return end
+    return min(at + 64, len(data))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _coded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if text.isascii() else _raw(text)
+
+
+def _raw(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _best(
+    data: bytes, needle: _Needle, spots: Iterable[tuple[int, int]], *, escapes: bool
+) -> Correction | None:
+    """The place of the needle that differs least, and those that may be meant as well."""
+    grown = (_grown(data, needle.text, *spot, escapes=escapes) for spot in spots)
+    found = [(_distance(needle.text, here.text), here) for here in grown if here is not None]
+    if not found:
+        return None
+    found.sort(key=lambda one: (one[0], one[1].start))
+    rank, best = found[0]
+    causes = explain(needle.sought, best.text)
+    if needle.numbered:
+        causes = ("line_numbers", *causes)
+    alike = tuple(sorted(one.first for key, one in found[1:] if key[:_SURE] == rank[:_SURE]))
+    own_rank = (needle.sought != needle.text or needle.numbered or escapes, *rank)
+    return replace(best, causes=causes, alike=alike, rank=own_rank)
+
+
+def _grown(data: bytes, text: str, first: int, last: int, *, escapes: bool) -> Correction | None:
+    """The place with the white space at its ends that the text has; None where it is no such.
+
+    A place that starts or ends within a word is none, nor one where the text has a
+    line break and the line goes on.
+    """
+    body = text.strip()
+    if escapes:  # the fold has no backslashes: those next to it belong to the place
+        own = data[max(first - _INDENTATION, 0) : first]
+        if body[0] != "\\" and not (body[0].isalnum() or body[0].isspace()):
+            first -= len(own) - len(own.rstrip(b"\\"))
+        left_out = _BACKSLASHES.match(_text(data[last : last + _ENDS]))
+        if left_out and body[-1] == "\\" and data[last - 1] != 0x5C:
+            last += left_out.end()
+    before, after = _text(data[max(first - _ENDS, 0) : first]), _text(data[last : last + _ENDS])
+    if before and _is_word(before[-1]) and _is_word(body[0]):
+        return None
+    if after and _is_word(after[0]) and _is_word(body[-1]):
+        return None
+    lead, trail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    above, below = before[_white_end(before) :], after[: _white_start(after)]
+    at_start, at_end = len(above) == first, last + len(_coded(below)) == len(data)
+    head = _lead(lead, above, at_start=at_start)
+    tail = _trail(trail, below, at_end=at_end)
+    if head is None or tail is None:
+        return None
+    start, stop = first - len(_coded(head)), last + len(_coded(tail))
+    have = _text(data[start:stop])
+    if not lead and (own_blanks := above[above.rfind("\n") + 1 :]) and (at_start or "\n" in above):
+        shifts = _shifts(text.split("\n")[1:], have.split("\n")[1:])
+        if shifts == {_width(own_blanks, 8)}:  # all lines are indented less, the first too
+            have, start = own_blanks + have, start - len(_coded(own_blanks))
+    return Correction(start, stop, first, last, have, ())
+
+
+def _is_word(character: str) -> bool:
+    return character == "_" or character.isalnum()
+
+
+def _white_end(text: str) -> int:
+    """Where the white space at the end starts."""
+    return len(text.rstrip(_WHITE))
+
+
+def _white_start(text: str) -> int:
+    """Where the white space at the start ends."""
+    return len(text) - len(text.lstrip(_WHITE))
+
+
+_WHITE = _BLANKS + _SPACES + _INVISIBLE + _BREAKS
+
+
+def _lead(lead: str, above: str, *, at_start: bool) -> str | None:
+    """Of the white space before a place what the text starts with too."""
+    if not lead:
+        return ""
+    breaks = lead.count("\n")
+    if not breaks:
+        own = above[above.rfind("\n") + 1 :]
+        within = not at_start and "\n" not in above
+        return None if within and len(lead) >= _INDENTATION else own
+    there = above.count("\n")
+    if not there:
+        return above if at_start else None
+    parts = above.split("\n")
+    return "\n" + "\n".join(parts[-min(breaks, there) :])
+
+
+def _trail(trail: str, below: str, *, at_end: bool) -> str | None:
+    """Of the white space after a place what the text ends with too."""
+    if not trail:
+        return ""
+    breaks = trail.count("\n")
+    parts = below.split("\n")
+    if not breaks:
+        return parts[0]
+    if len(parts) == 1:
+        return below if at_end else None
+    kept = min(breaks, len(parts) - 1)
+    own = parts[kept] if trail[-1] != "\n" else ""
+    return "\n".join(parts[:kept]) + "\n" + own
+
+
+def _width(blanks: str, tab: int) -> int:
+    return len(blanks.expandtabs(tab))
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int]:
+    """By how many columns lines that are not blank are indented more than those sought."""
+    mine, theirs = [one for one in mine if one.strip()], [one for one in theirs if one.strip()]
+    if len(mine) != len(theirs):
+        return set()
+    pairs = zip(mine, theirs, strict=True)
+    return {_width(_indent(have), tab) - _width(_indent(own), tab) for own, have in pairs}
+
+
+_SURE = 4
+"""So much of a distance has to differ for one place to be certain."""
+
+
+def _distance(mine: str, theirs: str) -> tuple[int, ...]:
+    """How far a text is from what stands there: what a reader sees, line breaks, indentation.
+
+    Places that differ in the amount of these alone may each be the one.
+    """
+    if mine == theirs:
+        return (0,) * 7
+    own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)
+    other = own != have
+    seen = abs(len(own) - len(have)) + sum(a != b for a, b in zip(own, have, strict=False))
+    breaks = mine.count("\n") != theirs.count("\n")
+    if breaks:
+        return other, seen, 1, 0, 0, 0, abs(len(mine) - len(theirs))
+    lines, there = mine.split("\n"), theirs.split("\n")
+    shifts = min((_shifts(lines, there, tab) for tab in _WIDTHS), key=_weight)
+    inner = sum(a.strip() != b.strip() for a, b in zip(lines, there, strict=True))
+    return other, seen, 0, any(shifts), inner, _weight(shifts), abs(len(mine) - len(theirs))
+
+
+def _weight(shifts: set[int]) -> int:
+    return 100 * max(len(shifts) - 1, 0) + sum(map(abs, shifts))
+
+
+_NO_WHITE = str.maketrans(dict.fromkeys(_WHITE))
+
+
+def explain(mine: str, theirs: str) -> tuple[Cause, ...]:
+    """Why two texts differ that a reader takes for the same; nothing where they are others.
+
+    As few causes as it takes, the plain ones before those that would cover more.
+    """
+    mine, theirs = mine.replace("\r\n", "\n"), theirs.replace("\r\n", "\n")
+    if mine == theirs:
+        return ()
+    if max(len(mine), len(theirs)) > _COMPARED:
+        mine, theirs = _differing(mine, theirs)
+    folded = fold(mine), fold(theirs)
+    if "&" in mine and folded[1] == fold(plain := html.unescape(mine)) != folded[0]:
+        return ("escaped", *explain(plain, theirs))
+    if "&" in theirs and folded[0] == fold(plain := html.unescape(theirs)) != folded[1]:
+        return ("unescaped", *explain(mine, plain))
+    tabbed = "\t" in mine or "\t" in theirs
+    found = [
+        _fewest(mine, theirs, tab, escapes=folded[0] != folded[1])
+        for tab in (_WIDTHS if tabbed else _WIDTHS[:1])
+    ]
+    told = [one for one in found if one is not None]
+    best = min(told, key=lambda one: ("indentation" in one, len(one)), default=None)
+    if best is None and _fold_escapes(mine) == _fold_escapes(theirs):
+        best = ("escapes",)
+    return () if best is None else tuple(_directed(name, mine, theirs) for name in best)
+
+
+def _differing(mine: str, theirs: str) -> tuple[str, str]:
+    """Of long texts the first lines that differ; where their lines are not as many, the start."""
+    own, have = mine.split("\n"), theirs.split("\n")
+    if len(own) != len(have):
+        return mine[:_COMPARED], theirs[:_COMPARED]
+    pairs, room = list[tuple[str, str]](), _COMPARED
+    for one, other in zip(own, have, strict=True):
+        if one != other:
+            room -= max(len(one), len(other))
+            if room < 0:
+                break
+            pairs.append((one, other))
+    return "\n".join(one for one, _ in pairs), "\n".join(other for _, other in pairs)
+
+
+def _fewest(mine: str, theirs: str, tab: int, *, escapes: bool) -> tuple[str, ...] | None:
+    """The fewest steps that make both the same; None where all of them do not."""
+    steps = _steps(tab)[0 if escapes else _OF_ESCAPES :]
+    names = [name for name, _ in steps]
+    if not _same(mine, theirs, steps, set(names)):
+        return None
+    kept = set(names)
+    for name in _GENERAL_FIRST:
+        if _same(mine, theirs, steps, kept - {name}):
+            kept.discard(name)
+    return tuple(name for name in names if name in kept)
+
+
+_OF_ESCAPES = 2
+"""So many steps, the first ones, are of escapes; without need they are not tried."""
+
+Step = tuple[str, Callable[[str], str]]
+
+
+def _same(mine: str, theirs: str, steps: Sequence[Step], names: set[str]) -> bool:
+    for name, step in steps:
+        if name in names:
+            mine, theirs = step(mine), step(theirs)
+    return mine == theirs
+
+
+def _lines(step: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: "\n".join(map(step, text.split("\n")))
+
+
+def _steps(tab: int) -> tuple[Step, ...]:
+    """What makes texts the same, one cause after the other."""
+
+    def tabs(line: str) -> str:
+        blanks = _indent(line)
+        return blanks.expandtabs(tab) + line[len(blanks) :]
+
+    return (
+        ("newlines", _breaks),
+        ("escapes", _resolved),
+        ("normalization", lambda text: unicodedata.normalize("NFC", text)),
+        ("invisible", lambda text: text.translate(_TO_NOTHING)),
+        ("no_break_space", lambda text: text.translate(_TO_SPACE)),
+        ("quotes", lambda text: text.translate(_TO_QUOTE)),
+        ("quote_style", lambda text: text.replace("'", '"').replace("`", '"')),
+        ("dashes", lambda text: text.translate(_TO_DASH)),
+        ("look_alikes", lambda text: unicodedata.normalize("NFKD", text)),
+        ("case", str.lower),
+        ("carriage_return", lambda text: text.replace("\r", "")),
+        ("trailing_blanks", _lines(lambda line: line.rstrip(" \t"))),
+        ("tabs", _lines(tabs)),
+        ("indentation", _lines(lambda line: line.lstrip(" \t"))),
+        ("spacing", lambda text: _INNER.sub("", text)),
+        ("blank_lines", lambda text: _EMPTY.sub("\n", text)),
+        ("final_newline", lambda text: text.rstrip("\n")),
+        ("line_breaks", lambda text: text.translate(_NO_WHITE)),
+        ("any", fold),
+    )
+
+
+def _breaks(text: str) -> str:
+    """The text with line breaks and tabs for their escapes."""
+    return text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
+
+
+_INNER = re.compile(r"(?<=[^ \t\n])[ \t]+(?=[^ \t\n])")
+_EMPTY = re.compile(r"\n(?:[ \t]*\n)+")
+_GENERAL_FIRST = (
+    *("any", "line_breaks", "final_newline", "blank_lines", "spacing", "look_alikes"),
+    *("indentation", "tabs", "quote_style", "case", "escapes", "newlines"),
+    *("trailing_blanks", "carriage_return", "no_break_space", "invisible"),
+    *("quotes", "dashes", "normalization"),
+)
+
+
+def _directed(name: str, mine: str, theirs: str) -> Cause:
+    """The cause by its full name: which of the two has the tabs, the escapes."""
+    if name == "tabs":
+        return "tabs_for_spaces" if _tabs(mine) > _tabs(theirs) else "spaces_for_tabs"
+    if name == "newlines":
+        more = len(_NEWLINE_ESCAPES.findall(mine)) > len(_NEWLINE_ESCAPES.findall(theirs))
+        return "literal_newline" if more else "newline_for_escape"
+    if name == "escapes":
+        return "escaped" if mine.count("\\") > theirs.count("\\") else "unescaped"
+    return "look_alikes" if name == "any" else name  # type: ignore[return-value]  # of the table
+
+
+def _tabs(text: str) -> int:
+    return sum(_indent(line).count("\t") for line in text.split("\n"))
+
+
+def indented_by(mine: str, theirs: str) -> int | None:
+    """By how many columns all lines of the file are indented more; None where not equally."""
+    own, have = mine.split("\n"), theirs.split("\n")
+    shifts = _shifts(own, have)
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def visible(line: str) -> str:
+    """The line with what cannot be seen: tabs, blanks at its end, look-alikes by their code."""
+    bare = line.rstrip(" ")
+    shown = bare.replace("\t", "→").replace("\r", "<CR>") + "·" * (len(line) - len(bare))
+    if shown.isascii():
+        return shown
+    return "".join(
+        f"<U+{ord(one):04X}>" if one in _SHOWN_AS_CODE or unicodedata.combining(one) else one
+        for one in shown
+    )
