@@ -72,6 +72,7 @@ def test_the_fields_of_an_edit(opened: OpenWorkspace, tmp_path: Path) -> None:
         "state": "done",
         "undoes": 0,
         "undone_by": 0,
+        "why": "",
     }
     back = call(opened, "undo_file_modification", edit_id=done["edit_id"])
     undo, edit = call(opened, "list_edits")["edits"]
@@ -214,6 +215,7 @@ def test_the_plans_that_wait(opened: OpenWorkspace, tmp_path: Path) -> None:
         "action": "replace",
         "expires_at_ms": made[0]["expires_at_ms"],
         "lines": {"old": 2, "new": 1},
+        "why": "",
     }
     assert [rows[hunk]["mine"] for hunk in hunks[:4]] == [True, False, True, True]
     lines = [(rows[hunk]["lines"]["old"], rows[hunk]["lines"]["new"]) for hunk in hunks[:4]]

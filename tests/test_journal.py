@@ -82,6 +82,7 @@ def entry(name: str = "a.txt", member: str = "ann", size: int = 10, time: int = 
         inverse=ChangeSet.of(4, [Edit(1, 3, old)]),
         diff=b"--- a\n+++ b\n\xff\n",
         hunk_id="aaaaaaaa",
+        why="to say 語 <b>why</b>",
     )
 
 

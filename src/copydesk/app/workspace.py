@@ -345,6 +345,8 @@ class OpenWorkspace(Closing):
         if report.fields.pop("diff_truncated", False):  # a person is shown all of it
             diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
             report = replace(report, diff=diff)
+        if shown.plan.why:
+            report = replace(report, fields={**report.fields, "why": shown.plan.why})
         return approvals.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(

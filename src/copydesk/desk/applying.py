@@ -91,6 +91,7 @@ class Applying:
 
         `base` is the text planned on, where it is at hand; else it is looked up.
         """
+        member = member.because(plan.why)
         if isinstance(plan.request, BlockDiff):
             return self._write_blocks(member, plan)
         seen: list[Text] = []
@@ -302,7 +303,10 @@ class _File:
         """What is written to it; None when all drafts together change nothing."""
         steps = tuple(
             (
-                WriteRequest(owner(plan), plan.tool, plan.request.path, _age(plan), plan.id),
+                WriteRequest(
+                    *(owner(plan).because(plan.why), plan.tool, plan.request.path),
+                    *(_age(plan), plan.id),
+                ),
                 self.drafts[plan.id],
             )
             for plan in self.plans

@@ -127,6 +127,7 @@ class FileDesk:
             expires_ms=now_ms + self._set.ttl_ms,
             span=foot_span(draft.base, draft.place),
             blocks=draft.reads,
+            why=member.why or (existing.why if existing else ""),
         )
         plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)

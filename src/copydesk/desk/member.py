@@ -91,6 +91,7 @@ class Member:
     `auto_lines`: so many lines, old or new, may an edit have that it writes
     without showing it first; None for any number, 0 for none. `policy`: who
     approves what it writes. `refresh` gives the member anew; None: it stays as it is.
+    `why` is what it says this call is for, which is kept with what it plans or writes.
     """
 
     name: str
@@ -99,6 +100,11 @@ class Member:
     auto_lines: int | None = None
     policy: Policy = SELF
     refresh: Callable[[], Member] | None = field(default=None, compare=False, repr=False)
+    why: str = ""
+
+    def because(self, why: str) -> Member:
+        """The same member, which gives this reason if it has none of its own."""
+        return self if self.why or not why else replace(self, why=why)
 
     def now(self) -> Member:
         """The same member with the rights that it has at this moment."""

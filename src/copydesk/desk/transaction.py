@@ -503,6 +503,7 @@ class _Transaction:
             hunk_id=job.hunk_id,
             undoes=job.undoes,
             group=group,
+            why=job.member.why,
         )
 
     def _is_not_written(self, error: BaseException) -> bool:

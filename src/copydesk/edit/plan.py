@@ -42,7 +42,8 @@ class Plan:
     `span` is where the lines that it relies on stand in the base, in bytes
     (`span_of`); None for a batch, and for one that relies on an end of the file.
     `edited_by`: the person who gave it another text than its owner did.
-    `blocks` is for a block diff, which has no lines of a file as its place.
+    `blocks` is for a block diff, which has no lines of a file as its place. `why` is
+    what its owner said it is for.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Plan:
     span: tuple[int, int] | None = None
     edited_by: str = ""
     blocks: BlockReads | None = None
+    why: str = ""
 
 
 def checked_id(text: str) -> str:

@@ -6,6 +6,7 @@ Invariant: a request holds valid Unicode without NUL, and anchors are one line a
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -257,6 +258,27 @@ def check_text(argument: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise InvalidArgs(argument, "holds a lone surrogate") from None
+
+
+LONGEST_WHY = 500
+"""Characters of the reason that a caller gives for an edit."""
+
+
+def check_why(argument: str, text: str) -> str:
+    """The reason for an edit, without blanks around it.
+
+    Raises InvalidArgs for more than a line, a control character, or a long text.
+    """
+    check_text(argument, text)
+    text = text.strip(" \t\r\n")
+    if len(text) > LONGEST_WHY:
+        raise InvalidArgs(argument, f"has more than {LONGEST_WHY} characters")
+    if any(unicodedata.category(character) in _BREAKS for character in text):
+        raise InvalidArgs(argument, "must be one line without control characters")
+    return text
+
+
+_BREAKS = ("Cc", "Zl", "Zp")
 
 
 def _check_occurrence(occurrence: Occurrence | None) -> None:

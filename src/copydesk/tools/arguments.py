@@ -26,7 +26,7 @@ from typing import (
     is_typeddict,
 )
 
-from copydesk.edit.request import check_text
+from copydesk.edit.request import check_text, check_why
 from copydesk.errors import InvalidArgs, PathRequired
 
 Schema = Mapping[str, Any]
@@ -84,6 +84,10 @@ def _read_text(value: object) -> str:
     raise InvalidArgs("", "must be of type string")
 
 
+def _read_why(value: object) -> str:
+    return check_why("", _read_text(value))
+
+
 def _read_path(value: object) -> str:
     """A NUL is left to what makes a path of it: an INVALID_PATH."""
     text = value if isinstance(value, str) else _read_text(value)
@@ -131,6 +135,9 @@ _FLAG = _Form({"type": "boolean"}, _read_flag)
 _NUMBER_OR_TEXT = _Form(
     {"anyOf": [_NUMBER.schema, _TEXT.schema]}, _read_number_or_text, (*_TEXT.empty, *_NUMBER.empty)
 )
+
+Why = Annotated[str, _Form({"type": "string"}, _read_why, ("",))]
+"""What an edit is for, in one line."""
 
 Count = Annotated[int, _COUNT]
 """A whole number, 0 or more."""

@@ -15,7 +15,7 @@ from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
 from copydesk.tools import envelope, report_fields, reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
+from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, shown_diff
@@ -185,7 +185,7 @@ class ReadCall(ToolCall):
         return reading(context, self, found, content_of(found), start=start)
 
 
-class EditCall(_ExpectedCall, _DryRunCall):
+class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
     """One replacement, or the same one everywhere (from the start, none overlapping)."""
 
     path: str
@@ -204,7 +204,7 @@ class EditCall(_ExpectedCall, _DryRunCall):
         return written(context, self, done, bad=request.bad_character, dry=dry)
 
 
-class WriteCall(_ExpectedCall):
+class WriteCall(_ExpectedCall, EditingCall):
     """A whole file."""
 
     path: str
@@ -241,7 +241,7 @@ class _BatchCall(_ExpectedCall, _DryRunCall):
         return BatchEdit.of(context.path(self.path), pairs)
 
 
-class BatchEditCall(_BatchCall):
+class BatchEditCall(_BatchCall, EditingCall):
     """Several replacements, all or none."""
 
     def run(self, context: Context, name: str) -> Answer:

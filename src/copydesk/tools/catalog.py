@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 from copydesk.desk.batch import Batching
@@ -23,6 +23,7 @@ from copydesk.tools import approvals, reports
 from copydesk.tools.arguments import (
     Arguments,
     Schema,
+    Why,
     described,
     listed,
     read,
@@ -178,6 +179,12 @@ class ToolCall(Arguments):
         raise NotImplementedError
 
 
+class EditingCall(ToolCall):
+    """A call that plans or writes; what it is for is kept with that."""
+
+    why: Why = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there.
@@ -253,6 +260,8 @@ class Catalog:
         try:
             call = read(tool.call, arguments)
             given = vars(call)
+            if isinstance(call, EditingCall) and call.why:
+                context = replace(context, member=context.member.because(call.why))
             answer = call.run(context, name)
         except Refusal as found:
             refusal = found

@@ -13,7 +13,7 @@ from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.text.unified import counts
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Context, Tool, ToolCall
+from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Report, Value
 
@@ -21,7 +21,7 @@ UNDO = "undo_file_modification"
 RESULTS = 50
 
 
-class UndoCall(ToolCall):
+class UndoCall(EditingCall):
     """Undo an edit."""
 
     edit_id: Count
@@ -130,6 +130,7 @@ def past_fields(edit: Past) -> Fields:
         "state": edit.state,
         "undoes": edit.undoes,
         "undone_by": edit.undone_by,
+        "why": edit.why,
     }
 
 
@@ -150,6 +151,7 @@ def _plan_fields(plan: Plan, member: str) -> Fields:
         "action": plan.action,
         "expires_at_ms": plan.expires_ms,
         "lines": {"old": old, "new": new},
+        "why": plan.why,
     }
 
 

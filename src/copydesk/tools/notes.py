@@ -13,7 +13,7 @@ from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
+from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import has, say
 from copydesk.tools.notes_answer import FOUND, LISTED, answered, refused, shown
@@ -158,7 +158,7 @@ class ReadVarCall(ToolCall):
         return answered({**fields, "omitted": left, "content": part}, part + note)
 
 
-class AppendContentCall(ToolCall):
+class AppendContentCall(EditingCall):
     """Text at the end of something."""
 
     markdown: str
@@ -186,7 +186,7 @@ class AppendContentCall(ToolCall):
         )
 
 
-class CreateNewDocCall(ToolCall):
+class CreateNewDocCall(EditingCall):
     """A new document."""
 
     title: str
@@ -214,7 +214,7 @@ class CreateNewDocCall(ToolCall):
         )
 
 
-class ApplyBlockDiffCall(ToolCall):
+class ApplyBlockDiffCall(EditingCall):
     """All hunks of a diff, or none."""
 
     diff: str

@@ -24,7 +24,7 @@ from copydesk.edit.request import (
 from copydesk.errors import ApprovalRequired, InvalidArgs, Refusal
 from copydesk.tools import approvals, reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
+from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.history import HISTORY
 from copydesk.tools.report import Lang, Report
 from copydesk.tools.searching import SEARCHING
@@ -53,7 +53,7 @@ _DIFFS = ("diff", "patch")
 """The values of `content_format` with which a text may look like a patch."""
 
 
-class CreateNewFileCall(ToolCall):
+class CreateNewFileCall(EditingCall):
     """Write a file that does not exist."""
 
     path: str
@@ -68,7 +68,7 @@ class CreateNewFileCall(ToolCall):
         return reports.created(name, outcome, context.lang)
 
 
-class OverwriteEntireFileCall(ToolCall):
+class OverwriteEntireFileCall(EditingCall):
     """Replace all of a file that the caller knows."""
 
     path: str
@@ -90,7 +90,7 @@ class OverwriteEntireFileCall(ToolCall):
         return reports.overwritten(name, outcome, context.lang)
 
 
-class PrepareCall(ToolCall):
+class PrepareCall(EditingCall):
     """Plan an edit."""
 
     report: Length = "full"
@@ -271,7 +271,7 @@ def occurrence_of(given: int | str | None) -> Occurrence | None:
     return given or None
 
 
-class ApplyCall(ToolCall):
+class ApplyCall(EditingCall):
     """Write a plan."""
 
     hunk_id: str
@@ -285,7 +285,7 @@ class ApplyCall(ToolCall):
         return reports.rejected(name, outcome, context.lang)
 
 
-class ApplyTogetherCall(ToolCall):
+class ApplyTogetherCall(EditingCall):
     """Write several plans, all or none."""
 
     hunk_ids: tuple[str, ...]

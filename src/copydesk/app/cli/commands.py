@@ -119,7 +119,7 @@ def _pending(options: argparse.Namespace) -> int:
         dump([{**_plan_data(plan), "decision": verdicts[plan.id]} for plan in plans])
         return 0
     now_ms = time.time_ns() // 1_000_000
-    rows = [("HUNK", "PATH", "ACTION", "MEMBER", "AGE", "EXPIRES IN", "DECISION")]
+    rows = [("HUNK", "PATH", "ACTION", "MEMBER", "AGE", "EXPIRES IN", "DECISION", "WHY")]
     rows += [
         (
             plan.id,
@@ -129,6 +129,7 @@ def _pending(options: argparse.Namespace) -> int:
             terminal.ago(now_ms - plan.created_ms),
             terminal.ago(plan.expires_ms - now_ms),
             verdicts[plan.id] or "-",
+            plan.why,
         )
         for plan in plans
     ]
@@ -145,6 +146,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
         "tool": plan.tool,
         "created_ms": plan.created_ms,
         "expires_at_ms": plan.expires_ms,
+        "why": plan.why,
     }
 
 
@@ -154,6 +156,9 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         dump(data_of(report))
     else:
+        if "why" in report.fields:
+            facts = {"why": report.fields["why"]}
+            out(terminal.line(say("ask.why", options.lang, facts)) + "\n")
         short(report)
         out("\n" + say("cli.next", options.lang, {"id": options.hunk_id}) + "\n")
     return 0
@@ -347,7 +352,7 @@ def _history(options: argparse.Namespace) -> int:
     return 0
 
 
-_HISTORY_HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE")
+_HISTORY_HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE", "WHY")
 
 
 def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
@@ -365,6 +370,7 @@ def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
         str(edit.path),
         f"+{added} -{removed}",
         ", ".join(state),
+        edit.why,
     )
 
 
@@ -380,6 +386,7 @@ def _edit_data(edit: Past) -> dict[str, object]:
         "undoes": edit.undoes,
         "undone_by": edit.undone_by,
         "hunk_id": edit.hunk_id,
+        "why": edit.why,
         "digest_before": edit.before,
         "digest_after": edit.after,
         "diff": _edit_diff(edit),

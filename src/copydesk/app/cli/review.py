@@ -261,6 +261,8 @@ class _Review:
         }
         head = terminal.line(say("cli.step", self._lang, facts))
         out(terminal.strong(head, self._coloured) + "\n")
+        if plan.why:
+            self._say("ask.why", why=plan.why)
         if shown.refusal is not None:
             self._complain(plan.id, shown.refusal)
         elif shown.state == "drifted":

@@ -60,7 +60,10 @@ def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Qu
     if cut or shown.refusal is not None or len(diff.encode("utf-8", "replace")) > MOST_BYTES:
         return None
     facts: dict[str, object] = {"id": hunk_id, "path": shown.plan.request.path, "owner": member}
-    message = terminal.safe(f"{say('ask', lang, facts)}\n\n{diff}")
+    asked = say("ask", lang, facts)
+    if shown.plan.why:
+        asked += "\n" + terminal.line(say("ask.why", lang, {"why": shown.plan.why}))
+    message = terminal.safe(f"{asked}\n\n{diff}")
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {

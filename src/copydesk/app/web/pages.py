@@ -244,8 +244,8 @@ def described(plan: Plan) -> str:
         return "appends at the end"
     if action == "insert":
         return f"inserts after line {place.start}" if place.start else "inserts at the start"
-    if plan.tool.endswith("batch_edit"):
-        return f"{named(max(len(place.parts), 1), 'replacement')}"
+    if place.parts:
+        return named(max(len(place.parts), place.candidates), "replacement")
     if action == "delete":
         return f"deletes {lines}"
     return f"replaces {lines}"

@@ -45,7 +45,8 @@ class Entry:
     `time_ms` is milliseconds since 1970 (UTC). Entries of one `group` are written
     all or none. `undoes` is the edit that this one takes back, 0 for none. Of
     notes that no file holds `undo` is the way back, for their store; `path` and the
-    digests are of its texts then, and `inverse` says nothing.
+    digests are of its texts then, and `inverse` says nothing. `why` is what the member
+    said it is for.
     """
 
     time_ms: int
@@ -63,6 +64,7 @@ class Entry:
     group: str = ""
     undoes: int = 0
     undo: tuple[Change, ...] = ()
+    why: str = ""
 
 
 class HighWater(Protocol):

@@ -31,12 +31,12 @@ from copydesk.edit.request import (
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
-SCHEMA = 3
+SCHEMA = 4
 """The schema number of all that is stored, in SQLite and on Redis.
 
 A field that may be ignored by who does not know it is added without a new number; anything
 else that an older build would misread needs one. 3: decisions and statistics are in the file of
-the plans.
+the plans. 4: the journal keeps what each edit is for.
 """
 
 _SMALL = 4_096

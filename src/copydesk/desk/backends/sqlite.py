@@ -321,7 +321,8 @@ CREATE TABLE IF NOT EXISTS edits (
     member TEXT NOT NULL, tool TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
     before TEXT NOT NULL, after TEXT NOT NULL, inverse BLOB NOT NULL, diff BLOB NOT NULL,
     hunk_id TEXT NOT NULL, state TEXT NOT NULL, whole BLOB,
-    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0, undo BLOB
+    group_id TEXT NOT NULL DEFAULT '', undoes INTEGER NOT NULL DEFAULT 0, undo BLOB,
+    why TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
@@ -344,7 +345,7 @@ _MOST_ID = (1 << 63) - 1
 
 _ENTRY_COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
-    " group_id, undoes, undo"
+    " group_id, undoes, undo, why"
 )
 
 
@@ -686,7 +687,8 @@ class SqliteJournal:
 
 _INSERT = (
     "INSERT INTO edits (edit_id, time_ms, member, tool, path, kind, before, after, inverse, diff,"
-    " hunk_id, state, group_id, undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " hunk_id, state, group_id, undoes, why)"
+    f" VALUES ({', '.join('?' * 15)})"
 )
 
 
@@ -759,6 +761,7 @@ def _row(entry: Entry) -> tuple[Value, ...]:
         entry.state,
         entry.group,
         entry.undoes,
+        entry.why,
     )
 
 
@@ -780,4 +783,5 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         group=row[12],
         undoes=row[13],
         undo=() if row[14] is None else decode(decompress(row[14])),
+        why=row[15],
     )

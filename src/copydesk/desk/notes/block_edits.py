@@ -395,6 +395,7 @@ class NotesWriting:
             diff=b"".join(document.diff for document in ready.documents),
             hunk_id=job.hunk_id,
             undoes=job.undoes,
+            why=job.member.why,
         )
 
 
