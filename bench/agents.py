@@ -269,10 +269,13 @@ class Copydesk(Agent):
         self.knows(path, range(first - 1, last))
 
     def find(self, pattern: str, path: str, before: int = 0, after: int = 0) -> None:
-        """`ripgrep_snippets`."""
-        given = {"pattern": pattern, "path": path}
-        around = {"context_before": before, "context_after": after}
-        answer = self.call("ripgrep_snippets", {**given, **around})
+        """`ripgrep_search`, with the options of rg."""
+        given: dict[str, Any] = {"pattern": pattern, "path": path}
+        if before == after > 0:
+            given["rg_args"] = [f"-C{before}"]
+        elif before or after:
+            given["rg_args"] = [f"-B{before}", f"-A{after}"]
+        answer = self.call("ripgrep_search", given)
         for name in self.hits(pattern, path, before, after):
             self._learned(answer, name)
 
@@ -311,7 +314,7 @@ class Copydesk(Agent):
         ids: list[str] = []
         for tool, arguments in plans:
             answer = self.call(tool, {**arguments, "apply": "never", "report": "brief"})
-            ids.append(_one(r"\b(?:hunk_id:|plan)\W+([0-9a-z]{8,9})\b", answer))
+            ids.append(_one(r"\b(?:hunk_id|planned)\W+([0-9a-f]{8})\b", answer))
         self.call("apply_file_modifications", hunk_ids=ids)
         for path, made in hunks.items():
             self.changed(path, made)

@@ -71,7 +71,7 @@ def test_a_wrong_file_is_seen(tmp_path: Path) -> None:
     assert outcome.shown == "wrong"
     right = Outcome([], [])
     every = {kind.name: {"t": outcome if kind is Copydesk else right} for kind in AGENTS}
-    assert [bar.met for bar in bars(every, 32)] == [False, True, True]
+    assert [bar.met for bar in bars(every, 32)] == [False, True, True, True]
     assert table("", every).extra[Copydesk.name] == {"t": "wrong", "all": "1 · 0"}
 
 
