@@ -238,7 +238,7 @@ def test_the_lines_of_each_region_are_told(
     for row, (start, end) in zip(written, moved, strict=True):
         assert row["written"] == shown(after, start, end)
         assert row["before"] == shown(after, start - 1, start - 1)
-        assert row["after"] == (shown(after, end + 1, end + 1) if end < len(after) else [])
+        assert row["after"] == (shown(after, end + 1, end + 1) if end < len(after) else "")
     for row, (start, end) in zip(plan["evidence"]["regions"], planned, strict=True):
         assert row["old"] == shown(TEXT.split("\n"), start, end)
     left_out = {"regions_left_out": 3} if len(edits) == 8 else {}
@@ -246,20 +246,20 @@ def test_the_lines_of_each_region_are_told(
         assert {key: found[key] for key in found if key != "regions"} == left_out
 
 
-def shown(lines: list[str], first: int, last: int) -> list[str]:
+def shown(lines: list[str], first: int, last: int) -> str:
     """Lines from `first` to `last`, from 1, as evidence shows them."""
-    return [f"{number:4}| {lines[number - 1]}" for number in range(first, last + 1)]
+    return "".join(f"{line}\n" for line in lines[first - 1 : last])
 
 
-def test_a_brief_report_shows_less(desk: OpenWorkspace) -> None:
+def test_a_brief_report_is_one_line(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     edits = [(f"line {i}\n", f"{i}\n" + "x" * 100 + "\nmore\n") for i in range(10, 40, 5)]
-    done = prepared(desk, *edits, apply="auto", report="brief")
-    assert done["apply_evidence"]["regions"] == [
-        {"start_line": 10, "end_line": 12, "written": ["  10| 10", "  11| " + "x" * 74 + "… (+26 characters)"]},
-        {"start_line": 17, "end_line": 19, "written": ["  17| 15", "  18| " + "x" * 74 + "… (+26 characters)"]},
-    ]  # fmt: skip
-    assert done["apply_evidence"]["regions_left_out"] == 4
+    made = {"edits": [dict(zip(("old_string", "new_string"), edit, strict=True)) for edit in edits]}
+    given = {"path": "a.txt", "apply": "auto", "report": "brief", **made}
+    done = desk.call("local", "prepare_batch_edit", given)
+    version = done.fields["version"]
+    assert done.text == f"ok a.txt:10 +18 -6 · 6 places · edit 1 · version {version}\n"
+    assert done.data["apply_evidence"]["regions_left_out"] == 1  # type: ignore[call-overload, index]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
@@ -278,7 +278,7 @@ def test_what_is_told_of_the_regions_makes_the_file(
     after = target.read_bytes().decode().replace("\r\n", "\n").split("\n")
     rows = list(zip(plan["evidence"]["regions"], done["apply_evidence"]["regions"], strict=True))
     for old, new in reversed(rows):
-        lines = [line.partition("| ")[2] for line in new["written"]]
+        lines = new["written"].split("\n")[:-1]
         assert old["old"] == shown(before, old["start_line"], old["end_line"])
         before[old["start_line"] - 1 : old["end_line"]] = lines
     assert before == after

@@ -571,7 +571,7 @@ COMMAND = [sys.executable, "-m", "copydesk.app.cli"]
 
 def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "big.txt").write_text("a long line of text\n" * 5_000)
-    words = ["call", "read_file", "--path", "big.txt", "--max-lines", "5000"]
+    words = ["call", "read_file", "--path", "big.txt", "--max-lines", "5000", "--json"]
     # Unbuffered, Python drops the rest of a write that broke off, and says nothing.
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
     pipe = subprocess.PIPE
@@ -580,7 +580,7 @@ def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == b"```yaml\n"
+        assert process.stdout.readline() == b"{\n"
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 1

@@ -327,6 +327,7 @@ REQUIRED: dict[str, dict[str, object]] = {
     "undo_file_modification": {"edit_id": 1},
     "list_edits": {},
     "list_pending": {},
+    "show_hunk": {"hunk_id": "00000000"},
     "discard_hunk": {"hunk_id": "00000000"},
     "list_dir": {"path": "."},
     "ripgrep_files": {"pattern": "one"},
@@ -360,6 +361,7 @@ REFUSED = (
     "apply_file_modification",
     "apply_file_modifications",
     "undo_file_modification",
+    "show_hunk",
     "discard_hunk",
     "readVar",
 )
@@ -368,7 +370,7 @@ REFUSED = (
 CHANGES_EACH_TIME = (
     *("hunk_id", "expires_at_ms", "time_ms", "file_mtime_ms", "params_input", "log_id"),
     *("box", "notebooks", "breadcrumb", "newBlockId", "newBlockIds", "operation", "docId"),
-    *("created", "updated"),
+    *("created", "updated", "next"),
 )
 
 

@@ -263,6 +263,7 @@ def test_the_hints_are_true() -> None:
         "undo_file_modification": (False, True, False),
         "list_edits": (True, False, True),
         "list_pending": (True, False, True),
+        "show_hunk": (True, False, True),
         "discard_hunk": (False, True, True),
     }
 
@@ -274,22 +275,24 @@ def test_the_report_of_an_undo(opened: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"{i}\n" for i in range(1, 8)))
     plan = call(opened, "prepare_file_range_edit", path="a.txt", range="4", content="four\n")
     edit = call(opened, "apply_file_modification", hunk_id=plan["hunk_id"])["edit_id"]
-    answer = opened.call("local", "undo_file_modification", {"edit_id": edit})
+    undo = {"edit_id": edit, "report": "full"}
+    answer = opened.call("local", "undo_file_modification", undo)
     assert list(answer.fields) == [
         *("status", "mode", "path", "edit_id", "undone_edit_id", "action", "context_match"),
         *("regions", "lines", "changed", "version", "apply_evidence", "summary"),
     ]
     assert answer.fields["apply_evidence"] == {
-        "before": ["   1| 1", "   2| 2", "   3| 3"],
-        "written": ["   4| 4"],
-        "after": ["   5| 5", "   6| 6", "   7| 7"],
+        "before": "1\n2\n3\n",
+        "written": "4\n",
+        "after": "5\n6\n7\n",
     }
     assert "-four\n+4\n" in answer.diff
     again = answer.fields["edit_id"]
-    assert f'"edit_id": {again}' in answer.text.rsplit("```", 1)[1]
+    assert f'"edit_id": {again}' in answer.text.split("```\n")[1]
     brief = opened.call("local", "undo_file_modification", {"edit_id": again, "report": "brief"})
-    assert (brief.diff, brief.fields["apply_evidence"]) == ("", {"written": ["   4| four"]})
-    assert len(brief.text) < 500
+    version = brief.fields["version"]
+    assert brief.text == f"ok a.txt:4 +1 -1 · undid edit 2 · edit 3 · version {version}\n"
+    assert brief.fields.keys() == answer.fields.keys()
 
 
 # The command line and the library

@@ -40,7 +40,12 @@ def test_no_lone_surrogate_goes_out() -> None:
     result = tool_result(report, "en", structured=True)
     sent = result.model_dump_json(by_alias=True)
     assert "\\\\ud800" in sent
-    assert result.structured_content == {"status": "ok", "a\\udc80": ["x\\ud800"], "f": 1}
+    assert result.structured_content == {
+        "status": "ok",
+        "a\\udc80": ["x\\ud800"],
+        "f": 1,
+        "next": ["\\udfff"],
+    }
 
 
 def test_what_is_above_the_cap_goes_out_as_text_only() -> None:

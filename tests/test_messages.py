@@ -526,6 +526,16 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     (root / "bytes.txt").write_bytes(b"a \xd6\n")
     odd = call("prepare_file_range_edit", path="bytes.txt", range="1", content="\\xd6 \\xd7")
     yield from odd["warnings"]
+    (root / "crlf.txt").write_bytes(b"a\r\nb\r\n")
+    given = {"path": "crlf.txt", "start_anchor": "a", "end_anchor": "b", "content": "1\n2\n"}
+    first = {"strict": False, "include_anchors": False, "report": "brief", "apply": "auto"}
+    (root / "crlf.txt").write_bytes(b"a\r\nb\r\na\r\nb\r\n")
+    yield desk.call("local", "prepare_file_block_replace", {**given, **first}, lang=lang).text
+    lines = "".join(f"{i}\n" for i in range(5_000))
+    long = {"path": "long.txt", "content": f"{lines}{'x' * 90_000}\n"}
+    made = desk.call("local", "prepare_file_append", long, lang=lang)
+    yield made.text.replace("?", "")
+    yield desk.call("local", "show_hunk", {"hunk_id": made.data["hunk_id"]}, lang=lang).text
     plan = call("prepare_file_append", path="past.txt", content="x")
     yield call("discard_hunk", hunk_id=plan["hunk_id"])["said"]
 

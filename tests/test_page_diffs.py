@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.app.intraline import LONG, intraline, pair_lines
 from copydesk.app.web import markup
 from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.app.web.diff_view import table
@@ -21,6 +20,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
+from copydesk.tools.intraline import LONG, intraline, pair_lines
 from support.review_page import Elements
 
 TEXTS = st.lists(

@@ -274,8 +274,8 @@ def parts(text: str) -> tuple[set[str], list[str]]:
 
 def check(text: str, fields: Any, mine: str, way: str) -> bool:
     """After a success the text is one generation: ours with the line, or a later one."""
-    shown = fields["apply_evidence"]["after"][1]
-    written_on = int(shown.split("| ")[1].split(" ")[0])
+    shown = fields["apply_evidence"]["after"].split("\n")[1]
+    written_on = int(shown.split(" ")[0])
     if not text:
         assert way == "in place"
         return False

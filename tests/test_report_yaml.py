@@ -209,7 +209,7 @@ def test_the_text_of_a_report_and_its_data_say_the_same(data: dict[str, Value], 
     opening, rest = report.text.split("yaml\n", 1)
     body = rest[: rest.index(f"\n{opening}\n") + 1]
     assert same(_read(body), data)
-    assert same(report.data, data)
+    assert same(report.data, {**data, "diff": diff} if diff else data)
     assert json.loads(json.dumps(report.data)) == report.data
 
 
@@ -226,5 +226,8 @@ def test_a_long_diff_is_cut_at_a_line() -> None:
     diff = b"diff --git a/a b/a\n" + b"+line\n" * MOST_DIFF_CHARACTERS
     text, cut = shown_diff(diff, UTF8)
     assert cut
-    assert len(text) <= MOST_DIFF_CHARACTERS
-    assert text.endswith("\n")
+    assert text.encode() == diff
+    given = Report({}, text).data["diff"]
+    assert isinstance(given, str)
+    assert len(given) <= MOST_DIFF_CHARACTERS
+    assert given.endswith("\n")

@@ -302,7 +302,7 @@ def test_an_edit_that_was_written_is_reported_whatever_its_end_meets(
             words += ["--json"] if "json" in how else []
             assert main(words) == 0
             out, err = capsys.readouterr()
-            assert "Written to a.txt" in out
+            assert "Written to a.txt" in out or out.startswith("ok a.txt:4 +1 -0 · edit 1 ")
             assert "changed" not in err
     assert (tmp_path / "a.txt").read_text() == f"{TEXT}end\n"
     if hindrance is locked:
@@ -366,7 +366,8 @@ class Server:
 
     def __init__(self, root: Path) -> None:
         self._process = Process(
-            root, sys.executable, "-m", "copydesk.app.cli", "mcp", "--root", str(root)
+            *(root, sys.executable, "-m", "copydesk.app.cli", "mcp", "--structured"),
+            *("--root", str(root)),
         )
         self._ids = count(2)
         self._process.send(

@@ -126,7 +126,7 @@ def test_the_diff_is_one_for_each_file(room: Room, brief: bool) -> None:
     ids = [room.line("b", 2, "TWO\n"), room.line("a", 2, "TWO\n"), room.line("a", 19, "")]
     arguments = {"hunk_ids": ids, "report": "brief" if brief else "full"}
     report = room.opened.call("local", ALL, arguments)
-    assert report.diff.count("diff --git") == (0 if brief else 2)
+    assert report.text.count("diff --git") == (0 if brief else 2)
     if not brief:
         room.write("a", BASE)
         room.write("b", BASE)

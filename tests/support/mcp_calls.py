@@ -56,6 +56,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "undo_file_modification": {"edit_id": "{edit}"},
     "list_edits": {"max_results": 2},
     "list_pending": {},
+    "show_hunk": {"hunk_id": "{hunk}"},
     "discard_hunk": {"hunk_id": "{hunk}"},
     "list_dir": {"path": "."},
     "ripgrep_files": {"pattern": "line"},
@@ -150,7 +151,8 @@ async def with_hunk(client: Client, name: str, row: Mapping[str, Any]) -> dict[s
     if not wanted:
         return dict(row)
     prefix = "team_mgmt_" if name.startswith("team_mgmt_") else ""
-    call = {**CALLS["prepare_file_append"], "apply": "auto" if "edit_id" in wanted else "never"}
+    call = {**CALLS["prepare_file_append"], "report": "full"}
+    call["apply"] = "auto" if "edit_id" in wanted else "never"
     made = fields_of(await client.call_tool(f"{prefix}prepare_file_append", call))
     if "hunk_ids" in wanted:
         return {**row, "hunk_ids": [made["hunk_id"]]}
@@ -164,11 +166,25 @@ def says_the_same(name: str, result: t.CallToolResult) -> None:
         said = data.get("content") or data.get("message") or data.get("name")
         assert str(said or "") in text_of(result), name
         return
+    text = text_of(result)
+    if text[0] not in "`{":  # in one line
+        facts = [data.get(key) for key in ("path", "edit_id", "version", "count") if data.get(key)]
+        assert all(str(fact) in text for fact in facts), (name, text)
+        return
     shown = fields_of(result)
     if name.endswith("read_file"):  # the lines are the body of the text
         assert shown.items() <= data.items()
     else:
-        assert shown == data, name
+        assert shown == plain_data(result), name
+    assert all(step in text for step in data.get("next", ()))
+    assert data.get("diff", "").strip() in text
+
+
+def plain_data(result: t.CallToolResult) -> dict[str, Any]:
+    """The data of a result without what a full text shows below its fields."""
+    data = result.structured_content
+    assert data is not None
+    return {key: value for key, value in data.items() if key not in ("diff", "next")}
 
 
 def text_of(result: t.CallToolResult) -> str:

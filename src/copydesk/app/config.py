@@ -25,6 +25,7 @@ from copydesk.store.access import Rules, covers
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
+from copydesk.tools.report import ANSWER_TOKENS
 
 FILES = ("copydesk.toml", "pyproject.toml")
 """The files that may hold settings; the first that has some is used."""
@@ -47,7 +48,8 @@ class ConfigError(Exception):
 class MemberConfig:
     """One member: its access lists, its bearer token, whether it has team_mgmt.
 
-    `auto_lines`: the most lines of an edit that it writes without showing it first.
+    `auto_lines`: the most lines of an edit that it writes without showing it first. `apply` is
+    what its calls mean that do not say it, "" for what all members' mean.
     `approval` is who approves what it writes, `approval_paths` are exceptions, pairs of
     a glob and who approves there, the last that matches deciding. It may itself approve
     `self_lines` of one edit and `self_files` of one transaction; None for any number.
@@ -57,6 +59,7 @@ class MemberConfig:
     token: str | None = None
     team_mgmt: bool = False
     auto_lines: Annotated[int | None, _count] = None
+    apply: Literal["never", "auto", ""] = ""
     approval: Approver = "self"
     approval_paths: Annotated[tuple[tuple[str, Approver], ...], _approval_paths] = ()
     self_lines: Annotated[int | None, _count] = None
@@ -99,6 +102,9 @@ class Config:
     the root. `bases_bytes` bounds what is remembered of texts. `elicitation`: whether
     the user of an MCP client can decide on a plan in the client, or is only told of it.
 
+    `apply` is what a call means that does not say `apply`. The text of an answer takes about
+    `answer_tokens`. `structured`: MCP answers carry the data of programs besides the text.
+
     `lock_seconds` is how long a call waits for a file that others work on.
 
     `registry` is where plans, decisions and the journal are: in the state folder, or on
@@ -114,6 +120,9 @@ class Config:
     lang: Literal["en", "zh"] = "en"
     durability: Literal["full", "fast"] = "full"
     elicitation: Literal["decide", "tell"] = "decide"
+    apply: Literal["never", "auto"] = "never"
+    answer_tokens: Annotated[int, _up_to(1_000_000)] = ANSWER_TOKENS
+    structured: bool = False
     ttl_seconds: Annotated[int, _up_to(10 * 366 * 86_400)] = 3600
     limit_bytes: Annotated[int, _up_to(1 << 50)] = 8 << 30
     whole_bytes: Annotated[int, _up_to(1 << 50)] = sizes.WHOLE

@@ -17,6 +17,7 @@ from typing import Final, TextIO, cast
 from copydesk.desk.foreign import Saved
 from copydesk.tools.approvals import saved_words
 from copydesk.tools.catalog import Answer
+from copydesk.tools.intraline import HUNK_HEAD
 from copydesk.tools.report import Lang, Report
 
 HIDDEN: Final = re.compile(
@@ -30,9 +31,6 @@ HIDDEN: Final = re.compile(
 _BREAKS = re.compile("[\t\n]")
 _STYLES = {"+": "32", "-": "31", "@": "36"}
 _HEAD = ("diff ", "index ", "--- ", "+++ ", "new file ", "deleted file ")
-HUNK_HEAD: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-"""The head of a hunk of a unified diff; groups: how many old and new lines, None for one."""
-
 _PATIENCE_SECONDS = 0.5
 _BEAT_SECONDS = 0.1
 
@@ -181,11 +179,6 @@ def out(text: str) -> None:
 def dump(data: object) -> None:
     """Write one JSON value to standard output."""
     out(as_json(data))
-
-
-def data_of(report: Answer) -> dict[str, object]:
-    """A report as one JSON value: its data, and the diff."""
-    return {**report.data, **({"diff": report.diff} if report.diff else {})}
 
 
 def is_refused(report: Answer) -> bool:

@@ -272,8 +272,12 @@ class OpenWorkspace(Closing):
         lang: Lang = "en",
         progress: Callable[[int], None] = _nothing,
         cancelled: Callable[[], bool] = _never,
+        text_only: bool = False,
     ) -> Answer:
-        """Call a tool; raises KeyError for an unknown tool, and nothing else."""
+        """Call a tool; raises KeyError for an unknown tool, and nothing else.
+
+        `text_only`: the caller uses the answer's text alone, so that no more is read than it shows.
+        """
         tool = self.catalog.tools[name]
         try:
             config = self.config
@@ -294,6 +298,9 @@ class OpenWorkspace(Closing):
             self.kept,
             self._roots,
             self.in_shell,
+            config.of_member(member).apply or config.apply,
+            config.answer_tokens,
+            text_only,
         )
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)
@@ -342,9 +349,9 @@ class OpenWorkspace(Closing):
         """A plan as it was shown, with the decision on it; raises Refusal."""
         shown = self.desk.show(self.member(member), hunk_id)
         report = reports.planned(shown.plan.tool, shown, lang)
-        if report.fields.pop("diff_truncated", False):  # a person is shown all of it
-            diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
-            report = replace(report, diff=diff)
+        report.fields.pop("diff_truncated", None)  # a person is shown all of it
+        diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
+        report = replace(report, diff=diff, budget=0)
         if shown.plan.why:
             report = replace(report, fields={**report.fields, "why": shown.plan.why})
         return approvals.with_decision(report, self.desk.review.decision(shown.plan))

@@ -145,7 +145,12 @@ class FileDesk:
         return Planned(plan, draft, declined, refusal)
 
     def read(
-        self, member: Member, path: RelPath, range_text: str = "", most_lines: int = MOST_LINES
+        self,
+        member: Member,
+        path: RelPath,
+        range_text: str = "",
+        most_lines: int = MOST_LINES,
+        most_tokens: int | None = None,
     ) -> Reading:
         """Some lines of a file; what was read is remembered as a base, and what was shown of it."""
         authorized(self._set.files, member, path, "read")
@@ -154,7 +159,8 @@ class FileDesk:
             member.permission.check("read", real)  # what is read may be another file by now
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
-                seen = read_large(path, stamp, self._set.files, named, range_text, most_lines)
+                limits = range_text, most_lines, most_tokens
+                seen = read_large(path, stamp, self._set.files, named, *limits)
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
@@ -167,7 +173,7 @@ class FileDesk:
         base = Snapshot.of(document.data, self._set.named(document.real))
         mtime_ms = document.stamp.mtime_ns // 1_000_000
         try:
-            found = read_lines(path, base, mtime_ms, range_text, most_lines)
+            found = read_lines(path, base, mtime_ms, range_text, most_lines, most_tokens)
         except Refusal:
             self._set.bases.keep(base, document.real)  # its lines may be counted in the refusal
             raise

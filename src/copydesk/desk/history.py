@@ -90,6 +90,14 @@ class History:
             found.append(self._past(entry))
         return Page(tuple(found), 0 if next(seen, None) is None else before or 0)
 
+    def entry(self, member: Member, edit_id: int) -> Entry:
+        """An edit that the member may see. Raises EditNotFound, AccessDenied."""
+        entry = self._set.journal.get(edit_id)
+        if entry is None:
+            raise EditNotFound(edit_id, "unknown")
+        member.permission.check("read", entry.path)
+        return entry
+
     def newest(self, member: Member) -> int | None:
         """The id of the newest edit that the member may see, if there is one."""
         edits = self.page(member, most=1).edits

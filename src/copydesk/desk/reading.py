@@ -14,12 +14,15 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
+from copydesk.text.sizes import tokens
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, newline_style
 from copydesk.text.source import Facts
 
 MOST_LINES = 500
 MOST_CHARACTERS = 100_000
 _AT_ONCE = 64
+_NUMBER = 5
+"""Tokens of a line's number, with what stands beside it."""
 
 
 def read_lines(
@@ -28,10 +31,14 @@ def read_lines(
     mtime_ms: int,
     range_text: str,
     most_lines: int,
+    most_tokens: int | None = None,
 ) -> Reading:
-    """The lines that `range_text` names ("" is the whole file), as many as may be shown."""
+    """The lines that `range_text` names ("" is the whole file), as many as may be shown.
+
+    `most_tokens` bounds what they take with their numbers.
+    """
     start, stop = _wanted(range_text, base.line_count)
-    lines, cut, within = _shown(base, start, min(stop, start + most_lines))
+    lines, cut, within = _shown(base, start, min(stop, start + most_lines), most_tokens)
     return Reading(
         path=path,
         first_line=start + 1,
@@ -58,6 +65,7 @@ def read_large(
     named: str | None,
     range_text: str,
     most_lines: int,
+    most_tokens: int | None = None,
 ) -> Reading:
     """The same for a file of any size, in bounded memory.
 
@@ -65,10 +73,10 @@ def read_large(
     """
     last = tail_count(range_text)
     wanted = first_line_of(range_text) if last is None else min(last, most_lines)
-    most_bytes = 4 * MOST_CHARACTERS + 4
+    window_bytes = 4 * MOST_CHARACTERS + 4
     if last is not None and last > most_lines:
         wanted = last
-    found = files.window(path, wanted, most_bytes, named, last=last is not None)
+    found = files.window(path, wanted, window_bytes, named, last=last is not None)
     if (found.stamp.dev, found.stamp.ino) != (stamp.dev, stamp.ino):
         raise Failed("read", "EBUSY: the file changes while it is read")
     facts, encoding = found.facts, found.encoding
@@ -83,7 +91,7 @@ def read_large(
     else:
         start, stop = _wanted(range_text, facts.line_count)
     most = min(stop - start, most_lines)
-    lines, cut, within = _shown(window, 0, min(most, have))
+    lines, cut, within = _shown(window, 0, min(most, have), most_tokens)
     within = within or (parted and bool(lines))
     short = found.more and not cut and len(lines) < most
     return Reading(
@@ -112,19 +120,25 @@ def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None
     return None if more else window.ends_with_newline
 
 
-def _shown(base: Snapshot, start: int, stop: int) -> tuple[tuple[str, ...], bool, bool]:
-    """The texts of lines [start, stop) within the limit of characters.
+def _shown(
+    base: Snapshot, start: int, stop: int, most_tokens: int | None
+) -> tuple[tuple[str, ...], bool, bool]:
+    """The texts of lines [start, stop) within the limits of characters and tokens.
 
-    Also whether the limit cut, and whether it cut within the one line shown.
+    Also whether a limit cut, and whether it cut within the one line shown.
     """
     lines: list[str] = []
-    left = MOST_CHARACTERS
+    left, room = MOST_CHARACTERS, most_tokens
     for first in range(start, stop, _AT_ONCE):
         for text in base.texts(first, min(first + _AT_ONCE, stop)):
-            if len(text) > left:
-                return (tuple(lines), True, False) if lines else ((text[:left],), True, True)
+            kept = text[:left]
+            while room is not None and tokens(kept) > room:
+                kept = kept[: len(kept) // 2]
+            if len(kept) < len(text):
+                return (tuple(lines), True, False) if lines else ((kept,), True, True)
             lines.append(text)
             left -= len(text) + 1
+            room = None if room is None else max(room - tokens(text) - _NUMBER, 0)
     return tuple(lines), False, False
 
 

@@ -1,9 +1,11 @@
 """From what size on a text is handled in parts, and how large the parts are, in bytes.
 
-Read them as `sizes.LARGE`, so that a test can set them.
+Read them as `sizes.LARGE`, so that a test can set them. Also how many tokens a text is about.
 """
 
 from __future__ import annotations
+
+import re
 
 LARGE = 8 << 20
 """A file of more bytes is held in parts only, where that is possible."""
@@ -31,3 +33,17 @@ BLOCK = 1 << 20
 
 NEAR = 64 << 20
 """Lines close to a text that is not there are sought in the first so many bytes."""
+
+_PIECE = re.compile(r"[^\W\d_]{1,7}|\d{1,3}|_+|[^\w\s]{1,2}|\n\s*|[^\S\n]{2,}")
+
+
+def tokens(text: str) -> int:
+    """How many tokens a model's text is about, rather more than less.
+
+    Measured against `cl100k_base`: 1.3 to 1.5 times as many for code and prose, as
+    many for the densest texts that were tried (numbers, names in mixed case, hex digits).
+    """
+    pieces = len(_PIECE.findall(text))
+    if not text.isascii():
+        pieces += (len(text.encode("utf-8", "surrogatepass")) - len(text)) // 2
+    return pieces + pieces // 4

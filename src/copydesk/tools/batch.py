@@ -16,9 +16,9 @@ from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfB
 from copydesk.tools import envelope, report_fields, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
-from copydesk.tools.envelope import Envelope
+from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang, shown_diff
+from copydesk.tools.report import Fields, Lang, Length, cut_diff, shown_diff
 from copydesk.tools.ws_mod import PrepareEditCall
 
 PREVIEW_LINES = 100
@@ -122,7 +122,13 @@ def written(
         data["warnings"] = list(warnings)
         words += [say("batch.warning", lang, {"warning": one}) for one in warnings]
     where = envelope.context_of(call.raw, str(done.path))
-    return Envelope("partial" if dry else "success", data, " ".join(words), stats, where)
+    line = ""
+    if getattr(call, "report", None) == "brief":
+        written_as = "" if dry else f" · edit {done.edit_id} · version {done.version}"
+        line = f"{'dry' if dry else 'ok'} {done.path} +{added} -{removed}{written_as}\n"
+        line += "".join(f"{warning}\n" for warning in warnings)
+    status: Status = "partial" if dry else "success"
+    return Envelope(status, data, " ".join(words), stats, where, line=line)
 
 
 def _read_words(found: Reading, start: int | None, truncated: bool, voice: str, lang: Lang) -> str:
@@ -141,7 +147,7 @@ def _read_words(found: Reading, start: int | None, truncated: bool, voice: str, 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:
     """The diff, cut at so many lines or bytes, after a whole line if there is one."""
-    whole, was_cut = shown_diff(done.diff, done.base.encoding)
+    whole, was_cut = cut_diff(shown_diff(done.diff, done.base.encoding)[0])
     was_cut = was_cut or not done.is_whole_diff
     lines = whole.split("\n", PREVIEW_LINES)
     if len(lines) > PREVIEW_LINES and lines[-1]:
@@ -166,6 +172,7 @@ class _ExpectedCall(ToolCall):
 
 class _DryRunCall(ToolCall):
     dry_run: bool = False
+    report: Length | None = None
 
 
 class ReadCall(ToolCall):
@@ -178,7 +185,8 @@ class ReadCall(ToolCall):
     def run(self, context: Context, name: str) -> Answer:
         path, start = context.path(self.path), self.start_line
         try:
-            found = context.desk.read(context.member, path, f"{start}~", self.limit)
+            limits = self.limit, context.shown_tokens
+            found = context.desk.read(context.member, path, f"{start}~", *limits)
         except (RangeOutOfBounds, InvalidRange) as refusal:
             lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
             raise InvalidArgs("start_line", f"the file has {lines}") from None
@@ -210,6 +218,7 @@ class WriteCall(_ExpectedCall, EditingCall):
     path: str
     content: str
     overwrite: bool = False
+    report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
         path, member, expected = context.path(self.path), context.member, self.expected()
@@ -254,8 +263,8 @@ class BatchEditCall(_BatchCall, EditingCall):
 class PrepareBatchEditCall(_BatchCall, PrepareEditCall):
     """Plan several replacements; a plan is a dry run by itself."""
 
-    def terms(self) -> Terms:
-        terms = super().terms()
+    def terms(self, context: Context) -> Terms:
+        terms = super().terms(context)
         if terms.auto and self.dry_run:
             raise InvalidArgs("apply", "cannot be auto in a dry run")
         return replace(terms, expected=self.expected())

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from copydesk.desk.batch import Batching
 from copydesk.desk.desk import FileDesk
@@ -33,7 +33,7 @@ from copydesk.tools.arguments import (
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.notes_answer import LongTexts, NoteAnswer
-from copydesk.tools.report import Fields, Lang, Report, Value
+from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Report, Value
 
 MINDS = ".minds"
 """The folder that the mirror toolset works in."""
@@ -87,7 +87,9 @@ class Context:
     `member` has the permission of the tool's own toolset. `progress` is told
     how many files a long search has seen; `cancelled` whether to stop. `kept`
     are the long results of the session. `roots` are the paths of the root on its machine.
-    `in_shell`: next steps name commands of the shell, not tools.
+    `in_shell`: next steps name commands of the shell, not tools. `apply` is what a call means
+    that does not say it. A text answer takes `budget` tokens, 0 for any number; `text_only`:
+    nobody is given the data.
     """
 
     desk: FileDesk
@@ -100,6 +102,14 @@ class Context:
     kept: LongTexts = field(default_factory=LongTexts)
     roots: tuple[RelPath, ...] = ()
     in_shell: bool = False
+    apply: Literal["never", "auto"] = "never"
+    budget: int = ANSWER_TOKENS
+    text_only: bool = False
+
+    @property
+    def shown_tokens(self) -> int | None:
+        """How much of a file's text is shown to those who are given no data; None: no limit."""
+        return max(self.budget - reports.HEAD_TOKENS, 1) if self.text_only and self.budget else None
 
     @property
     def searches(self) -> Searches:
@@ -274,6 +284,8 @@ class Catalog:
                 path = context.relative(path)
             answer = tool.refuse(name, arguments, path, refusal, context.lang)
         answer = _told(context, answer)
+        if isinstance(answer, Report):
+            return replace(answer, budget=context.budget, lang=context.lang)
         if isinstance(answer, Envelope):
             return answer.timed(round(1000 * (time.perf_counter() - began)))
         return answer

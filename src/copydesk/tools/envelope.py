@@ -64,7 +64,11 @@ _SHOWN_ITEMS = 2
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One answer. `data` is always an object, `stats` always holds `time_ms`."""
+    """One answer. `data` is always an object, `stats` always holds `time_ms`.
+
+    `line` is what a model is told instead, with what `data_fields` warn of, if it asked for a
+    brief answer.
+    """
 
     status: Status
     data_fields: Fields
@@ -72,6 +76,7 @@ class Envelope:
     stats: Fields
     context: Fields
     error: Fields = field(default_factory=dict[str, Value])
+    line: str = ""
 
     def timed(self, milliseconds: int) -> Envelope:
         """The same, with how long it took."""
@@ -101,6 +106,8 @@ class Envelope:
 
         Of those, long texts and lists are cut.
         """
+        if self.line:
+            return self.line
         given = {**self.context, "params_input": _cut(self.context.get("params_input", {}))}
         shown = {**self.fields, "context": given}
         return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))

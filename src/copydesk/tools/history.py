@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Literal
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import NotUndone
+from copydesk.edit.locate import resolve_range
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
+from copydesk.errors import InvalidArgs
+from copydesk.text.encoding import encoding_of_diff
+from copydesk.text.sizes import tokens
 from copydesk.text.unified import counts
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Report, Value
+from copydesk.tools.report import Fields, Length, Report, Value, diff_text
 
 UNDO = "undo_file_modification"
 RESULTS = 50
@@ -25,13 +28,13 @@ class UndoCall(EditingCall):
     """Undo an edit."""
 
     edit_id: Count
-    report: Literal["full", "brief"] = "full"
+    report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
         outcome = context.desk.undo(context.member, name, self.edit_id)
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
-        return reports.undone(name, outcome, context.lang, brief=self.report == "brief")
+        return reports.undone(name, outcome, context.lang, self.report)
 
 
 class ListEditsCall(ToolCall):
@@ -114,6 +117,65 @@ class DiscardCall(ToolCall):
         )
 
 
+class ShowHunkCall(ToolCall):
+    """Lines of the diff of a plan or of an edit."""
+
+    hunk_id: str = ""
+    edit_id: Count = 0
+    range: str = ""
+
+    def run(self, context: Context, name: str) -> Report:
+        if bool(self.hunk_id) == bool(self.edit_id):
+            raise InvalidArgs("hunk_id", "or edit_id is needed, and not both")
+        asked: Fields
+        if self.hunk_id:
+            shown = context.desk.show(context.member, self.hunk_id)
+            path, diff, encoding = (
+                shown.plan.request.path,
+                shown.draft.diff,
+                shown.draft.base.encoding,
+            )
+            asked = {"hunk_id": self.hunk_id}
+        else:
+            entry = context.desk.history.entry(context.member, self.edit_id)
+            path, diff, encoding = entry.path, entry.diff, encoding_of_diff(entry.diff, None)
+            asked = {"edit_id": self.edit_id}
+        lines = diff_text(diff, encoding).removesuffix("\n").split("\n") if diff else []
+        start, stop = resolve_range(self.range or "~", len(lines))
+        kept = lines[start:stop]
+        shown_lines: Fields = {"start": start + 1, "end": stop, "count": len(kept)}
+        fields: Fields = {
+            "status": "ok",
+            "mode": name,
+            "path": str(path),
+            **asked,
+            "total_lines": len(lines),
+            "shown_lines": shown_lines,
+        }
+        room = context.budget - reports.HEAD_TOKENS if context.budget else None
+        steps: tuple[str, ...] = ()
+        taken = 0
+        for at, line in enumerate(kept):
+            taken += tokens(line) + 1
+            if room is not None and taken > room and at:
+                kept, stop = kept[:at], start + at
+                shown_lines |= {"end": stop, "count": at}
+                call = json.dumps({**asked, "range": f"{stop + 1}~"})
+                steps = (say("next.read_on_diff", context.lang, {"tool": name, "call": call}),)
+                break
+        where = f"{start + 1}~{stop}"
+        line = f"{where} of {len(lines)} lines of the diff · {path}"
+        text = "".join(f"{one}\n" for one in kept)
+        return Report(
+            fields,
+            body=text,
+            language="diff",
+            next_steps=steps,
+            line=line,
+            content={"content": text},
+        )
+
+
 def past_fields(edit: Past) -> Fields:
     """One edit of the past, as every surface tells of it."""
     added, removed = counts(edit.diff)
@@ -180,6 +242,7 @@ HISTORY = (
     Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat")),
     Tool("list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes",)),
     Tool("list_pending", "ws_mod", ListPendingCall, reads=True, idempotent=True, also=("notes",)),
+    Tool("show_hunk", "ws_mod", ShowHunkCall, reads=True, idempotent=True, also=("batch", "notes")),
     Tool("discard_hunk", "ws_mod", DiscardCall, destroys=True, idempotent=True, also=("notes",)),
 )
 """The rows of the catalog, which the mirror toolset has too."""

@@ -12,6 +12,10 @@ from functools import lru_cache
 from typing import Literal
 
 from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.sizes import tokens
+from copydesk.tools.fit import Words, fit_diff, fit_text
+from copydesk.tools.messages import Lang as Lang
+from copydesk.tools.messages import say
 
 Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 """What a report may hold."""
@@ -23,6 +27,9 @@ _ESCAPED = re.compile(
 )
 _SCALARS = (str, int)
 _FLAGS = {True: "true", False: "false"}
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -70,7 +77,9 @@ def _mapping(lines: list[str], data: Mapping[str, Value], indent: str) -> None:
 
 
 def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
-    if value is None or isinstance(value, _SCALARS):
+    if isinstance(value, str) and "\n" in value and not _UNPRINTABLE.search(value):
+        _block(lines, head, value, f"{indent}  ")
+    elif value is None or isinstance(value, _SCALARS):
         lines.append(f"{head} {_scalar(value)}")
     elif isinstance(value, Mapping):
         if value:
@@ -86,6 +95,18 @@ def _entry(lines: list[str], head: str, value: Value, indent: str) -> None:
         lines.append(f"{head} []")
 
 
+def _block(lines: list[str], head: str, text: str, indent: str) -> None:
+    """The text as it stands, as a literal block scalar.
+
+    Its indentation is said where its first line does not tell it, and what its end is.
+    """
+    told = "2" if text[0] in " \t\n" else ""
+    body = text.removesuffix("\n")
+    end = "-" if body is text else "+" if not body or body.endswith("\n") else ""
+    lines.append(f"{head} |{told}{end}")
+    lines.extend(f"{indent}{line}" if line else "" for line in body.split("\n"))
+
+
 def _item(lines: list[str], value: Value, indent: str) -> None:
     if isinstance(value, Mapping) and value:
         first = len(lines)
@@ -95,19 +116,32 @@ def _item(lines: list[str], value: Value, indent: str) -> None:
         _entry(lines, f"{indent}-", value, indent)
 
 
-Lang = Literal["en", "zh"]
 Fields = dict[str, Value]
 
+Length = Literal["full", "brief"]
+"""How much an answer tells: all of its fields, or one line."""
+
+ANSWER_TOKENS = 4_000
+"""So long is an answer unless a setting says otherwise."""
+
+MOST_DIFF_BYTES = 4 << 20
 MOST_DIFF_CHARACTERS = 100_000
 MOST_NEXT = 3
+_LEAST_ROOM = 200
+"""Tokens that a diff or a body has in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a tool answers. `body` is shown in a fence of `language` after the fields.
+    """What a tool answers: all of it as data, and a text for a model or a person.
 
-    `content` are fields of the data that the text shows as its body. `notices` say what
-    happened besides: what was decided, lost, or written by another program.
+    With a `line` the text is that line, and `remarks`, one a line, of what is out of the
+    ordinary; else it is the fields as YAML. `next_steps` follow, then the diff, if `shows_diff`,
+    and `body` in a fence of `language`. `content` are fields of the data that the body shows.
+    `notices` say what happened besides: what was decided, lost, or written by another program.
+
+    The text takes about `budget` tokens; 0 is any number. `rest` says how to see what is left
+    out, from a line `N~` on.
     """
 
     fields: Fields
@@ -117,6 +151,12 @@ class Report:
     next_steps: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     content: Fields = field(default_factory=dict[str, Value])
+    line: str = ""
+    remarks: tuple[str, ...] = ()
+    shows_diff: bool = True
+    rest: str = ""
+    budget: int = ANSWER_TOKENS
+    lang: Lang = "en"
 
     @property
     def is_error(self) -> bool:
@@ -126,24 +166,71 @@ class Report:
     @property
     def text(self) -> str:
         """The report for a model or a person to read."""
-        parts = [fenced(emit(self.fields), "yaml")]
-        if self.diff:
-            parts.append(fenced(self.diff, "diff"))
-        if self.body is not None:
-            parts.append(fenced(self.body, self.language))
-        lines = (*self.notices, *self.next_steps[:MOST_NEXT])
-        parts.append("".join(f"{line}\n" for line in lines))
-        return "\n".join(part for part in parts if part)
+        steps = (*self.notices, *self.next_steps[:MOST_NEXT])
+        budget = self.budget or _UNBOUNDED
+        words = _left_out(self.lang)
+        shown = [
+            (self.diff if self.shows_diff else "", "diff", fit_diff),
+            (self.body or "", self.language, fit_text),
+        ]
+        head, _ = fit_text(self._head, budget - tokens(_lines(steps)) - _LEAST_ROOM, words)
+        room = max(budget - tokens(head) - tokens(_lines(steps)) - tokens(self.rest), _LEAST_ROOM)
+        fences: list[str] = []
+        for text, language, fit in shown:
+            kept, cut = fit(text, room, words)
+            fences += (
+                [fenced(kept, language)] if kept or (fit is fit_text and self._is_body) else []
+            )
+            steps += (self.rest.replace("N~", f"{cut}~"),) if cut and self.rest else ()
+            room = max(room - tokens(kept), _LEAST_ROOM)
+        said = _lines(steps)
+        parts = [head + said] if self.line else [head, said]
+        return "\n".join(part for part in (*parts, *fences) if part)
+
+    @property
+    def _head(self) -> str:
+        if self.line:
+            return _lines((self.line, *self.remarks))
+        return fenced(emit(self.fields), "yaml")
+
+    @property
+    def _is_body(self) -> bool:
+        return self.body is not None
 
     @property
     def data(self) -> Mapping[str, Value]:
-        """The report for a program."""
-        return {**self.fields, **self.content}
+        """The report for a program, complete: the fields, the diff and the next steps."""
+        data = {**self.fields, **self.content}
+        if self.diff:
+            data["diff"] = cut_diff(self.diff)[0]
+        steps = [*self.notices, *self.next_steps[:MOST_NEXT]]
+        return {**data, "next": steps} if steps else data
+
+
+_UNBOUNDED = 1 << 62
+
+
+def _lines(texts: Sequence[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+@lru_cache(maxsize=2)
+def _left_out(lang: Lang) -> Words:
+    """What is said in the place of what an answer leaves out."""
+    return Words(
+        lambda first, last: say(
+            "left_out.lines", lang, {"count": last - first + 1, "range": f"{first}~{last}"}
+        ),
+        lambda count: say("left_out.characters", lang, {"count": count}),
+    )
 
 
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
-    """The diff as text, and whether it was cut."""
-    return cut_diff(diff_text(diff, encoding))
+    """The diff as text, and whether it is longer than programs are given; a huge one is cut."""
+    if len(diff) > MOST_DIFF_BYTES:
+        diff = diff[: diff.rfind(b"\n", 0, MOST_DIFF_BYTES) + 1 or MOST_DIFF_BYTES]
+    text = diff_text(diff, encoding)
+    return text, len(text) > MOST_DIFF_CHARACTERS
 
 
 def diff_text(diff: bytes, encoding: Encoding) -> str:

@@ -38,33 +38,37 @@ def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
     return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
 
 
-def lines_of(base: Text, start: int, stop: int) -> list[str]:
-    """Lines [start, stop), 0-based, as far as the text has them; a long run is cut within."""
+def lines_of(base: Text, start: int, stop: int, *, numbers: bool = False) -> str:
+    """Lines [start, stop), 0-based, as far as the text has them, each ended by a newline.
+
+    They stand as they are, but that a long run is cut within, and so is a long line; with
+    `numbers` each has its number.
+    """
     start, stop = max(start, 0), min(stop, base.line_count)
-    if stop - start <= MOST:
-        return _numbered(base, start, stop)
-    tail = MOST - _HEAD
-    left_out = f"… ({stop - start - MOST} lines left out)"
-    return [*_numbered(base, start, start + _HEAD), left_out, *_numbered(base, stop - tail, stop)]
+    runs = [(start, stop)]
+    if stop - start > MOST:
+        runs = [(start, start + _HEAD), (stop - (MOST - _HEAD), stop)]
+    shown: list[str] = []
+    for first, last in runs:
+        texts = [cut(text, _WIDTH) for text in base.texts(first, last)]
+        if shown:
+            shown.append(f"… ({stop - start - MOST} lines left out)")
+        shown += numbered(first + 1, texts) if numbers else texts
+    return "".join(f"{line}\n" for line in shown)
 
 
-def lines_before(base: Text, line: int) -> list[str]:
+def lines_before(base: Text, line: int) -> str:
     """The few lines before line `line`, 0-based."""
     return lines_of(base, line - AROUND, line)
 
 
-def lines_after(base: Text, line: int) -> list[str]:
+def lines_after(base: Text, line: int) -> str:
     """The few lines from line `line` on, 0-based."""
     return lines_of(base, line, line + AROUND)
 
 
-def _numbered(base: Text, start: int, stop: int) -> list[str]:
-    return numbered(start + 1, [cut(text, _WIDTH) for text in base.texts(start, stop)])
-
-
 MOST_REGIONS = 50
 _SHOWN_REGIONS = 5
-_BRIEF_REGIONS = 2
 _SHOWN_ESCAPES = 8
 
 
@@ -113,7 +117,7 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
     }
 
 
-def applied_fields(draft: Draft, *, brief: bool) -> Fields:
+def applied_fields(draft: Draft) -> Fields:
     """The fields of an apply that its action has."""
     request, place = draft.request, draft.place
     if isinstance(request, Insert):
@@ -132,7 +136,7 @@ def applied_fields(draft: Draft, *, brief: bool) -> Fields:
     if draft.action == "append":
         end = place.start + len(draft.new_lines)
         fields: Fields = {"append_range": {"start": place.start + 1, "end": end}}
-        return fields if brief else {**fields, **_append_tails(draft)}
+        return {**fields, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
     return {"applied_range": resolved, "lines": _lines(draft)}
 
@@ -222,6 +226,26 @@ def warnings(draft: Draft, lang: Lang) -> Fields:
     return {"warnings": list(found)} if found else {}
 
 
+def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
+    """What a brief answer says besides: what was changed on the way, and warnings."""
+    done, said = draft.normalized, list[str]()
+    if done.file_eof_newline_added:
+        said.append(say("remark.file_eof_newline", lang))
+    if done.content_newlines_converted:
+        facts = {"count": done.content_newlines_converted, "style": done.newline_style}
+        said.append(say("remark.newlines", lang, facts))
+    if draft.place.first_taken:
+        said.append(say("remark.first_taken", lang, {"count": draft.place.candidates}))
+    return (*said, *warned_in(fields))
+
+
+def warned_in(fields: Fields) -> tuple[str, ...]:
+    """The warnings among the fields of a report."""
+    style, others = fields.get("style_warning"), fields.get("warnings")
+    listed = others if isinstance(others, Sequence) else ()
+    return tuple(str(each) for each in (style, *listed) if each)
+
+
 def warned(bad: bool, escapes: Escapes, lang: Lang) -> list[str]:
     """The warnings about U+FFFD that the old text had not, and about bytes and their escapes."""
     found: list[str] = []
@@ -283,27 +307,26 @@ def plan_evidence(draft: Draft) -> Fields:
 
 
 def _append_tails(draft: Draft) -> Fields:
+    """The lines around the end, and the appended ones; each is shown once."""
     last, now = draft.base.line_count, draft.after.line_count
+    shown_to_end = now - last <= MOST
     return {
         "evidence_preview": {
             "before_tail": lines_before(draft.base, last),
-            "append_preview": lines_of(draft.after, last, now),
-            "after_tail": lines_before(draft.after, now),
+            "append_preview": lines_of(draft.after, last, now if shown_to_end else last + _HEAD),
+            "after_tail": "" if shown_to_end else lines_before(draft.after, now),
         }
     }
 
 
-def apply_evidence(draft: Draft, *, brief: bool) -> Fields:
+def apply_evidence(draft: Draft) -> Fields:
     """What stands there after an apply."""
     if isinstance(draft.request, SeveralEdits):
-        return _new_regions(draft, brief=brief)
+        return _new_regions(draft)
     if isinstance(draft.request, BlockDiff):
         return {}
     start = draft.place.start
     stop = start + len(draft.new_lines)
-    if brief:
-        shown = lines_of(draft.after, start, min(stop, start + 2))
-        return {"written": [cut(line, 80) for line in shown]}
     return {
         "before": lines_before(draft.after, start),
         "written": lines_of(draft.after, start, stop),
@@ -320,27 +343,27 @@ def _old_regions(draft: Draft) -> Fields:
     return {"regions": rows, **_more_regions(draft, _SHOWN_REGIONS)}
 
 
-def _new_regions(draft: Draft, *, brief: bool) -> Fields:
+def _new_regions(draft: Draft) -> Fields:
     """What a batch wrote, and the lines beside it, of the first few of its regions.
 
     A region that was deleted ends a line before it starts.
     """
     rows: list[Value] = []
-    most, shift = _BRIEF_REGIONS if brief else _SHOWN_REGIONS, 0
-    for region in draft.regions[:most]:
+    shift = 0
+    for region in draft.regions[:_SHOWN_REGIONS]:
         start = region.start + shift
         stop = start + len(region.new)
         shift += len(region.new) - (region.stop - region.start)
-        row: Fields = {"start_line": start + 1, "end_line": stop}
-        if brief:
-            shown = lines_of(draft.after, start, min(stop, start + 2))
-            row["written"] = [cut(line, 80) for line in shown]
-        else:
-            row["before"] = lines_of(draft.after, start - 1, start)
-            row["written"] = lines_of(draft.after, start, stop)
-            row["after"] = lines_of(draft.after, stop, stop + 1)
-        rows.append(row)
-    return {"regions": rows, **_more_regions(draft, most)}
+        rows.append(
+            {
+                "start_line": start + 1,
+                "end_line": stop,
+                "before": lines_of(draft.after, start - 1, start),
+                "written": lines_of(draft.after, start, stop),
+                "after": lines_of(draft.after, stop, stop + 1),
+            }
+        )
+    return {"regions": rows, **_more_regions(draft, _SHOWN_REGIONS)}
 
 
 def _more_regions(draft: Draft, most: int) -> Fields:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as fields_of
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from itertools import islice
 from typing import cast
 
@@ -21,6 +21,7 @@ from copydesk.desk.outcome import (
     Verdict,
     Withheld,
 )
+from copydesk.desk.review import Shown
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import cut
 from copydesk.edit.plan import Plan
@@ -49,18 +50,32 @@ from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text
 from copydesk.text.unified import Region, regions
 from copydesk.tools import report_fields
+from copydesk.tools.intraline import shorten
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
-from copydesk.tools.report import MOST_DIFF_CHARACTERS, Fields, Lang, Report, Value, shown_diff
+from copydesk.tools.report import (
+    MOST_DIFF_CHARACTERS,
+    Fields,
+    Lang,
+    Length,
+    Report,
+    Value,
+    cut_diff,
+    diff_text,
+    shown_diff,
+)
 
 LONGEST = 2_000
 """Characters of one text that a caller is told back, or of one fact."""
+
+HEAD_TOKENS = 250
+"""What the head of an answer takes, and its next steps."""
 
 _SAID = 10
 """So many numbers of a list are said in words."""
 
 
-def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> Report:
-    """The report of a plan."""
+def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Report:
+    """The report of a plan, in full unless it is to be brief."""
     draft, plan = outcome.draft, outcome.plan
     fields: Fields = {
         "status": "ok",
@@ -76,27 +91,35 @@ def planned(mode: str, outcome: Planned, lang: Lang, *, brief: bool = False) -> 
     if outcome.declined is not None:
         fields |= {"auto_apply": "declined", "auto_apply_reason": outcome.declined}
     fields["normalized"] = report_fields.normalized(draft)
-    if not brief:
-        fields |= report_fields.plan_evidence(draft)
-    summary = say(_planned_saying(draft), lang, report_fields.numbers(draft))
+    fields |= report_fields.plan_evidence(draft)
+    words: list[str] = []
     if outcome.declined is not None:
         words = [say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)})]
         if outcome.refusal is not None:
             words.append(refusal_words(outcome.refusal, lang))
-        summary = " ".join((*words, summary))
-    fields["summary"] = summary
-    apply = f"{mode.removesuffix(_base_name(mode))}apply_file_modification"
+    summary = say(_planned_saying(draft), lang, report_fields.numbers(draft))
+    fields["summary"] = " ".join((*words, summary))
+    prefix = mode.removesuffix(_base_name(mode))
     steps = (
-        say("next.apply", lang, {"apply": apply, "id": plan.id}),
+        say("next.apply", lang, {"apply": f"{prefix}apply_file_modification", "id": plan.id}),
         say("next.replan", lang, {"tool": mode, "id": plan.id}),
     )
-    if brief:
-        return Report(fields, next_steps=steps[:1])
-    return _with_diff(fields, draft.diff, draft, steps)
+    rest = say(
+        "next.rest", lang, {"tool": f"{prefix}show_hunk", "name": "hunk_id", "id": f'"{plan.id}"'}
+    )
+    report = _with_diff(fields, draft.diff, draft.base.encoding, lang, steps, rest)
+    if length != "brief":
+        return report
+    line = f"planned {plan.id} · {_where(draft)} · version {draft.base.version}"
+    remarks = (*words, *report_fields.remarks(draft, fields, lang))
+    return replace(report, line=line, remarks=remarks, shows_diff=False, next_steps=steps[:1])
 
 
-def applied(mode: str, outcome: Applied, lang: Lang, *, brief: bool = False) -> Report:
-    """The report of an apply that was written, or had nothing to write."""
+def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Report:
+    """The report of an apply that was written, or had nothing to write.
+
+    What was written just as planned takes one line, unless it is to be in full.
+    """
     draft, plan = outcome.draft, outcome.plan
     fields: Fields = {
         "status": "ok",
@@ -105,7 +128,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, *, brief: bool = False) -> 
         "hunk_id": plan.id,
         "action": draft.action,
         "context_match": outcome.context,
-        **report_fields.applied_fields(draft, brief=brief),
+        **report_fields.applied_fields(draft),
     }
     if outcome.context == "fuzz":
         fields |= _drift(plan.base_digest, None if draft.created else draft.base.digest)
@@ -115,10 +138,51 @@ def applied(mode: str, outcome: Applied, lang: Lang, *, brief: bool = False) -> 
         "version": draft.after.version,
         **report_fields.warnings(draft, lang),
         "normalized": report_fields.normalized(draft),
-        "apply_evidence": report_fields.apply_evidence(draft, brief=brief),
+        "apply_evidence": report_fields.apply_evidence(draft),
     }
     fields["summary"] = say(_applied_saying(outcome), lang, report_fields.numbers(draft))
-    return Report(fields) if brief else _with_diff(fields, draft.diff, draft, ())
+    prefix = mode.removesuffix(_base_name(mode))
+    rest = _rest_of_edit(prefix, outcome.edit_id, lang)
+    report = _with_diff(fields, draft.diff, draft.base.encoding, lang, (), rest)
+    if length == "full":
+        return report
+    remarks = report_fields.remarks(draft, fields, lang)
+    if not outcome.edit_id:
+        remarks = (str(fields["summary"]), *remarks)
+    return replace(
+        report,
+        line=_written_line(outcome, draft.after.version),
+        remarks=remarks,
+        shows_diff=length is None and outcome.context == "fuzz",
+    )
+
+
+def _written_line(outcome: Applied, version: str) -> str:
+    """What was written where, in one line."""
+    draft, planned_at = outcome.draft, outcome.plan.place.start + 1
+    drifted = outcome.context == "fuzz" and planned_at != _first_line(draft)
+    planned_line = f" (planned {planned_at})" if drifted else ""
+    edit = f" · edit {outcome.edit_id}" if outcome.edit_id else ""
+    word = "fuzz" if outcome.context == "fuzz" else "ok"
+    return f"{word} {_where(draft, planned_line)}{edit} · version {version}"
+
+
+def _where(draft: Draft, planned_line: str = "") -> str:
+    """The file and the line of a draft, and how many lines come and go."""
+    places = len(draft.place.parts)
+    many = f" · {places} places" if places > 1 else ""
+    at = f":{_first_line(draft)}{planned_line}"
+    return f"{draft.request.path}{at} +{draft.new_count} -{draft.old_count}{many}"
+
+
+def _first_line(draft: Draft) -> int:
+    """The first line that a draft changes, from 1."""
+    starts = [region.start for region in draft.regions[:1]] if draft.place.parts else []
+    return (starts or [draft.place.start])[0] + 1
+
+
+def _rest_of_edit(prefix: str, edit_id: int, lang: Lang) -> str:
+    return say("next.rest", lang, {"tool": f"{prefix}show_hunk", "name": "edit_id", "id": edit_id})
 
 
 def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
@@ -146,7 +210,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         start = min(plan.place.start, now.line_count)
         stop = max(plan.place.stop, start)
         around = report_fields.AROUND
-        shown["current"] = report_fields.lines_of(now, start - around, stop + around)
+        shown["current"] = report_fields.lines_of(now, start - around, stop + around, numbers=True)
     fields["apply_evidence"] = shown
     why = refusal_words(outcome.refusal, lang, _voices(plan))
     fields["summary"] = say("rejected", lang, {"why": why})
@@ -182,51 +246,60 @@ def refused(
     return Report(fields)
 
 
-def created(mode: str, outcome: Created, lang: Lang) -> Report:
+def created(mode: str, outcome: Created, lang: Lang, length: Length | None = None) -> Report:
     """The report of a new file."""
-    return Report(
-        {
-            "status": "ok",
-            "mode": mode,
-            "path": str(outcome.path),
-            "total_lines": outcome.after.line_count,
-            "size_bytes": outcome.after.size,
-            "normalized_trailing_newline_added": outcome.newline_added,
-            "edit_id": outcome.edit_id,
-            "version": outcome.after.version,
-            **report_fields.lost_warning(outcome.after, None, lang),
-            "summary": say(
-                "create", lang, {"path": outcome.path, "lines": outcome.after.line_count}
-            ),
-        }
-    )
-
-
-def overwritten(mode: str, outcome: Overwritten, lang: Lang) -> Report:
-    """The report of a file that was replaced as a whole."""
-    facts = {
-        "path": outcome.path,
-        "old": outcome.before.line_count,
-        "lines": outcome.after.line_count,
+    after = outcome.after
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        "path": str(outcome.path),
+        "total_lines": after.line_count,
+        "size_bytes": after.size,
+        "normalized_trailing_newline_added": outcome.newline_added,
+        "edit_id": outcome.edit_id,
+        "version": after.version,
+        **report_fields.lost_warning(after, None, lang),
+        "summary": say("create", lang, {"path": outcome.path, "lines": after.line_count}),
     }
-    return Report(
-        {
-            "status": "ok",
-            "mode": mode,
-            "path": str(outcome.path),
-            "old_total_lines": outcome.before.line_count,
-            "old_total_bytes": outcome.before.size,
-            "total_lines": outcome.after.line_count,
-            "size_bytes": outcome.after.size,
-            "newline_style": outcome.after.newline_style,
-            "normalized_trailing_newline_added": outcome.newline_added,
-            "changed": outcome.edit_id != 0,
-            "edit_id": outcome.edit_id,
-            "version": outcome.after.version,
-            **report_fields.lost_warning(outcome.after, outcome.before, lang),
-            "summary": say("overwrite" if outcome.edit_id else "overwrite.nothing", lang, facts),
-        }
-    )
+    if length == "full":
+        return Report(fields)
+    line = f"ok {outcome.path} (new) +{after.line_count} -0{_edit(outcome.edit_id, after.version)}"
+    return Report(fields, line=line, remarks=report_fields.warned_in(fields))
+
+
+def overwritten(
+    mode: str, outcome: Overwritten, lang: Lang, length: Length | None = None
+) -> Report:
+    """The report of a file that was replaced as a whole."""
+    before, after = outcome.before, outcome.after
+    facts = {"path": outcome.path, "old": before.line_count, "lines": after.line_count}
+    summary = say("overwrite" if outcome.edit_id else "overwrite.nothing", lang, facts)
+    fields: Fields = {
+        "status": "ok",
+        "mode": mode,
+        "path": str(outcome.path),
+        "old_total_lines": before.line_count,
+        "old_total_bytes": before.size,
+        "total_lines": after.line_count,
+        "size_bytes": after.size,
+        "newline_style": after.newline_style,
+        "normalized_trailing_newline_added": outcome.newline_added,
+        "changed": outcome.edit_id != 0,
+        "edit_id": outcome.edit_id,
+        "version": after.version,
+        **report_fields.lost_warning(after, before, lang),
+        "summary": summary,
+    }
+    if length == "full":
+        return Report(fields)
+    counts = f"+{after.line_count} -{before.line_count}"
+    line = f"ok {outcome.path} {counts}{_edit(outcome.edit_id, after.version)}"
+    nothing = () if outcome.edit_id else (summary,)
+    return Report(fields, line=line, remarks=(*nothing, *report_fields.warned_in(fields)))
+
+
+def _edit(edit_id: int, version: str) -> str:
+    return f" · edit {edit_id} · version {version}" if edit_id else f" · version {version}"
 
 
 def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report:
@@ -377,12 +450,28 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
     }
 
 
-def _with_diff(fields: Fields, diff: bytes, draft: Draft, steps: tuple[str, ...]) -> Report:
-    text, was_cut = shown_diff(diff, draft.base.encoding)
+def _with_diff(
+    fields: Fields,
+    diff: bytes,
+    encoding: Encoding,
+    lang: Lang,
+    steps: tuple[str, ...],
+    rest: str,
+) -> Report:
+    text, was_cut = shown_diff(diff, encoding)
+    notices: tuple[str, ...] = ()
     if was_cut:
         summary = fields.pop("summary")
         fields |= {"diff_truncated": True, "summary": summary}
-    return Report(fields, diff=text, next_steps=steps)
+    elif encoding.unit > 1 or text.encode("utf-8", "surrogatepass") != diff:
+        notices = (say("diff.display", lang),)
+    return Report(fields, diff=text, next_steps=steps, notices=notices, rest=rest)
+
+
+def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
+    """The diff with long lines shortened to what changes in them, and whether it was cut."""
+    text = diff_text(shown.diff, shown.draft.base.encoding)
+    return cut_diff(shorten(text, lambda count: say("left_out.characters", lang, {"count": count})))
 
 
 def facts_of(refusal: Refusal) -> Fields:
@@ -399,16 +488,16 @@ def _named_value(name: str, fact: object) -> Value:
     return _value(fact)
 
 
-def numbered_lines(lines: Sequence[LineShown]) -> list[Value]:
-    """Lines with their numbers; where some are left out, how many."""
-    shown: list[Value] = []
+def numbered_lines(lines: Sequence[LineShown]) -> str:
+    """Lines with their numbers, each ended by a newline; where some are left out, how many."""
+    shown: list[str] = []
     before: int | None = None
     for one in lines:
         if before is not None and one.line > before + 1:
             shown.append(f"… ({one.line - before - 1} lines left out)")
         shown += report_fields.numbered(one.line, [one.text])
         before = one.line
-    return shown
+    return "".join(f"{line}\n" for line in shown)
 
 
 def _value(fact: object) -> Value:
@@ -431,10 +520,7 @@ def _base_name(mode: str) -> str:
     return mode.removeprefix("team_mgmt_")
 
 
-_BRIEF_LINES = 2
-
-
-def undone(mode: str, outcome: Undone, lang: Lang, *, brief: bool = False) -> Report:
+def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Report:
     """The report of an edit that was taken back, or of which nothing was left."""
     entry, after = outcome.entry, outcome.after
     found = regions(outcome.base, outcome.change)
@@ -457,18 +543,29 @@ def undone(mode: str, outcome: Undone, lang: Lang, *, brief: bool = False) -> Re
     shown: Fields = {}
     if entry.kind != "create":
         fields["version"] = after.version
-        shown = _undo_evidence(after, found, brief=brief)
+        shown = _undo_evidence(after, found)
     fields["apply_evidence"] = shown
     facts = {"undone": entry.edit_id, "path": entry.path, "old": old, "new": new}
     summary = say(_undo_saying(outcome), lang, facts)
-    if brief:
-        return Report({**fields, "summary": summary})
-    diff, was_cut = shown_diff(outcome.diff, outcome.base.encoding)
-    if was_cut:
-        fields["diff_truncated"] = True
     again = say("next.redo", lang, {"tool": mode, "id": outcome.edit_id})
     steps = (again,) if outcome.edit_id else ()
-    return Report({**fields, "summary": summary}, diff=diff, next_steps=steps)
+    rest = _rest_of_edit(mode.removesuffix(_base_name(mode)), outcome.edit_id, lang)
+    whole = {**fields, "summary": summary}
+    report = _with_diff(whole, outcome.diff, outcome.base.encoding, lang, steps, rest)
+    if length == "full":
+        return report
+    word = "fuzz" if outcome.context == "fuzz" else "ok"
+    at = f":{found[0].start + 1}" if found else ""
+    version = f" · version {after.version}" if "version" in fields else ""
+    done = f" · edit {outcome.edit_id}" if outcome.edit_id else ""
+    line = f"{word} {entry.path}{at} +{new} -{old} · undid edit {entry.edit_id}{done}{version}"
+    return replace(
+        report,
+        line=line,
+        remarks=() if outcome.edit_id else (summary,),
+        shows_diff=length is None and outcome.context == "fuzz",
+        next_steps=(),
+    )
 
 
 def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
@@ -489,7 +586,7 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
         if current is None:
             around = report_fields.AROUND
             start, stop = outcome.lines
-            current = report_fields.lines_of(now, start - around, stop + around)
+            current = report_fields.lines_of(now, start - around, stop + around, numbers=True)
         fields["apply_evidence"] = {"current": current}
     fields["summary"] = _why_not_undone(outcome, mode, lang)
     return Report(fields)
@@ -506,13 +603,11 @@ def _region_rows(found: tuple[Region, ...]) -> list[Value]:
     return rows
 
 
-def _undo_evidence(after: Text, found: tuple[Region, ...], *, brief: bool) -> Fields:
+def _undo_evidence(after: Text, found: tuple[Region, ...]) -> Fields:
     """What stands now where the first region is."""
     if not found:
         return {}
     start, stop = found[0].start, found[0].start + len(found[0].new)
-    if brief:
-        return {"written": report_fields.lines_of(after, start, min(stop, start + _BRIEF_LINES))}
     return {
         "before": report_fields.lines_before(after, start),
         "written": report_fields.lines_of(after, start, stop),
@@ -550,7 +645,7 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
 
 
-def transacted(mode: str, outcome: Transacted, lang: Lang, *, brief: bool = False) -> Report:
+def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Report:
     """The report of plans that were written together, or had nothing to write."""
     rows: list[Value] = [
         _written(one, outcome.versions[one.plan.id], lang) for one in outcome.applied
@@ -566,12 +661,24 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, *, brief: bool = Fals
     drifted = any(one.context == "fuzz" for one in outcome.applied)
     how = "nothing" if not outcome.group else "fuzz" if drifted else "exact"
     summary = say(f"transaction.{how}", lang, facts)
-    if brief:
-        return Report({**fields, "summary": summary})
     diff, was_cut = _shown(outcome.diffs)
     if was_cut:
         fields["diff_truncated"] = True
-    return Report({**fields, "summary": summary}, diff=diff)
+    report = Report({**fields, "summary": summary}, diff=diff)
+    if length == "full":
+        return report
+    word = "fuzz" if drifted else "ok"
+    group = f" · transaction {outcome.group}" if outcome.group else ""
+    line = f"{word} {len(rows)} hunks in {len(outcome.diffs)} files{group}"
+    each = [
+        (
+            _written_line(one, outcome.versions[one.plan.id]),
+            *report_fields.remarks(one.draft, cast("Fields", row), lang),
+        )
+        for one, row in zip(outcome.applied, rows, strict=True)
+    ]
+    remarks = tuple(said for several in each for said in several)
+    return replace(report, line=line, remarks=remarks, shows_diff=length is None and drifted)
 
 
 def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
@@ -645,8 +752,6 @@ def _judged(verdict: Verdict, *, told: bool) -> Fields:
 
 
 def _shown(diffs: Iterable[tuple[bytes, Encoding]]) -> tuple[str, bool]:
-    """The diffs as one text, and whether it was cut."""
+    """The diffs as one text, and whether it is longer than programs are given."""
     text = "".join(shown_diff(diff, encoding)[0] for diff, encoding in diffs)
-    if len(text) <= MOST_DIFF_CHARACTERS:
-        return text, False
-    return text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1], True
+    return text, len(text) > MOST_DIFF_CHARACTERS

@@ -26,13 +26,11 @@ from copydesk.tools import approvals, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.history import HISTORY
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.report import Lang, Length, Report
 from copydesk.tools.searching import SEARCHING
 
 APPLY_ALL = "apply_file_modifications"
 APPLY = "apply_file_modification"
-Length = Literal["full", "brief"]
-"""How much a report tells."""
 
 
 class ReadFileCall(ToolCall):
@@ -45,7 +43,8 @@ class ReadFileCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Report:
         path = context.path(self.path)
-        outcome = context.desk.read(context.member, path, self.range, self.max_lines)
+        limits = self.max_lines, context.shown_tokens
+        outcome = context.desk.read(context.member, path, self.range, *limits)
         return reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
 
 
@@ -59,13 +58,14 @@ class CreateNewFileCall(EditingCall):
     path: str
     content: str = ""
     content_format: str = ""
+    report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
         path, may_be_diff = context.path(self.path), self.content_format in _DIFFS
         outcome = context.desk.create(
             context.member, name, path, self.content, may_be_diff=may_be_diff
         )
-        return reports.created(name, outcome, context.lang)
+        return reports.created(name, outcome, context.lang, self.report)
 
 
 class OverwriteEntireFileCall(EditingCall):
@@ -76,6 +76,7 @@ class OverwriteEntireFileCall(EditingCall):
     known_old_total_bytes: Count
     content: str
     content_format: str = ""
+    report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
         known = (self.known_old_total_lines, self.known_old_total_bytes)
@@ -87,29 +88,29 @@ class OverwriteEntireFileCall(EditingCall):
             self.content,
             may_be_diff=self.content_format in _DIFFS,
         )
-        return reports.overwritten(name, outcome, context.lang)
+        return reports.overwritten(name, outcome, context.lang, self.report)
 
 
 class PrepareCall(EditingCall):
     """Plan an edit."""
 
-    report: Length = "full"
+    report: Length | None = None
     existing_hunk_id: str | None = None
 
     def request(self, context: Context) -> Request:
         """The edit that is asked for."""
         raise NotImplementedError
 
-    def terms(self) -> Terms:
+    def terms(self, context: Context) -> Terms:
         """On what terms it is planned."""
         return Terms(existing_hunk_id=self.existing_hunk_id)
 
     def run(self, context: Context, name: str) -> Report:
-        terms, brief = self.terms(), self.report == "brief"
-        outcome = context.desk.prepare(context.member, name, self.request(context), terms)
+        request, terms = self.request(context), self.terms(context)
+        outcome = context.desk.prepare(context.member, name, request, terms)
         if isinstance(outcome, Applied):
-            return reports.applied(context.tool(APPLY), outcome, context.lang, brief=brief)
-        return reports.planned(name, outcome, context.lang, brief=brief)
+            return reports.applied(context.tool(APPLY), outcome, context.lang, self.report)
+        return reports.planned(name, outcome, context.lang, self.report)
 
 
 class PrepareEditCall(PrepareCall):
@@ -117,10 +118,10 @@ class PrepareEditCall(PrepareCall):
 
     version: str | None = None
     expected_old: str | None = None
-    apply: Literal["never", "auto"] = "never"
+    apply: Literal["never", "auto"] | None = None
 
-    def terms(self) -> Terms:
-        auto = self.apply == "auto"
+    def terms(self, context: Context) -> Terms:
+        auto = (self.apply or context.apply) == "auto"
         return Terms(self.version, self.expected_old, self.existing_hunk_id, auto)
 
 
@@ -148,8 +149,8 @@ class RangeEditCall(PrepareEditCall):
         edits = tuple(RangeEdit(path, one["range"], one["content"]) for one in self._edits())
         return edits[0] if len(edits) == 1 else RangeEdits(path, edits)
 
-    def terms(self) -> Terms:
-        terms = super().terms()
+    def terms(self, context: Context) -> Terms:
+        terms = super().terms(context)
         olds = tuple(one.get("expected_old") for one in self._edits())
         if len(olds) == 1:
             return replace(terms, expected_old=olds[0])
@@ -248,7 +249,7 @@ class ReplaceTextCall(PrepareCall):
         edit = StringEdit(self.old, self.new)
         return ReplaceText(context.path(self.path), (edit,), everywhere=self.all)
 
-    def terms(self) -> Terms:
+    def terms(self, context: Context) -> Terms:
         auto = self.apply == "auto"
         return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
 
@@ -275,11 +276,12 @@ class ApplyCall(EditingCall):
     """Write a plan."""
 
     hunk_id: str
+    report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
         outcome = context.desk.apply(context.member, name, self.hunk_id)
         if not isinstance(outcome, Rejected):
-            return reports.applied(name, outcome, context.lang)
+            return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
             return approvals.pending(name, outcome.plan, outcome.refusal, context.lang)
         return reports.rejected(name, outcome, context.lang)
@@ -289,13 +291,13 @@ class ApplyTogetherCall(EditingCall):
     """Write several plans, all or none."""
 
     hunk_ids: tuple[str, ...]
-    report: Length = "full"
+    report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
         outcome = context.desk.apply_all(context.member, name, self.hunk_ids)
         if isinstance(outcome, Withheld):
             return reports.withheld(name, outcome, context.lang)
-        return reports.transacted(name, outcome, context.lang, brief=self.report == "brief")
+        return reports.transacted(name, outcome, context.lang, self.report)
 
 
 EDITING = (

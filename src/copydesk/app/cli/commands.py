@@ -15,7 +15,7 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors, help
 from copydesk.app.cli.parser import Own, UsageError, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
-from copydesk.app.terminal import data_of, dump, is_refused, out, short
+from copydesk.app.terminal import dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
@@ -66,6 +66,10 @@ def _config(options: argparse.Namespace, root: str) -> Config:
             if name not in TOOLSETS:
                 raise unknown("toolset", name, TOOLSETS, f"There are: {', '.join(TOOLSETS)}.")
         config = replace(config, toolsets=chosen)
+    if getattr(options, "apply", None):
+        config = replace(config, apply=options.apply)
+    if getattr(options, "structured", False):
+        config = replace(config, structured=True)
     return config
 
 
@@ -93,10 +97,17 @@ def _call(options: argparse.Namespace) -> int:
     with _open(options) as opened:
         config = opened.config
         opened.kept = LongTexts(None)  # nothing is cut: there is no second call to read on in
-        report = opened.call(config.member, tool.name, given, lang=config.lang, progress=counter)
+        report = opened.call(
+            config.member,
+            tool.name,
+            given,
+            lang=config.lang,
+            progress=counter,
+            text_only=not options.json,
+        )
     counter.clear()
     if options.json:
-        dump(data_of(report))
+        dump(report.data)
     else:
         terminal.print_answer(report)
     return 1 if is_refused(report) else 0
@@ -154,7 +165,7 @@ def _show(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         report = opened.pending_report(opened.config.member, options.hunk_id, opened.config.lang)
     if options.json:
-        dump(data_of(report))
+        dump(report.data)
     else:
         if "why" in report.fields:
             facts = {"why": report.fields["why"]}
@@ -186,7 +197,7 @@ def _apply(options: argparse.Namespace) -> int:
 def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = "") -> int:
     """Print the short form of a report; the exit status."""
     if options.json:
-        dump(data_of(report))
+        dump(report.data)
     elif is_refused(report):
         errors.print_refusal(report, options.lang, hunk_id)
     else:
@@ -486,7 +497,7 @@ def _mcp(options: argparse.Namespace) -> int:
     _refuse_json(options)
     with _open(options) as opened:
         config = opened.config
-        run_stdio(opened, config.member, config.toolsets, config.lang, not options.no_structured)
+        run_stdio(opened, config.member, config.toolsets, config.lang, config.structured)
     return 0
 
 
@@ -495,7 +506,12 @@ def _serve(options: argparse.Namespace) -> int:
 
     _refuse_json(options)
     with _open(options) as opened:
-        run_http(opened, host=options.host, port=options.port, structured=not options.no_structured)
+        run_http(
+            opened,
+            host=options.host,
+            port=options.port,
+            structured=opened.config.structured,
+        )
     return 0
 
 

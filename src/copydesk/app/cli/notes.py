@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
-from copydesk.app.terminal import data_of, dump, out
+from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.notes.notebook_access import NoteBlock
 from copydesk.tools.messages import say
@@ -142,7 +142,7 @@ def _call(
     lang = opened.config.lang
     answer = opened.call(opened.config.member, tool, arguments, lang=lang)
     if options.json:
-        dump(data_of(answer))
+        dump(answer.data)
     elif answer.is_error:
         errors.print_refusal(answer, lang)
     else:

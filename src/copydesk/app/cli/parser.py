@@ -101,7 +101,14 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
         "--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt, compat"
     )
     wire = _Parser(add_help=False)
-    wire.add_argument("--no-structured", action="store_true", help="send results as text only")
+    wire.add_argument(
+        "--structured", action="store_true", help="send results as data for programs as well"
+    )
+    wire.add_argument(
+        "--apply",
+        choices=("never", "auto"),
+        help="what a call means that does not say apply; auto: write certain edits at once",
+    )
     parser = _Parser(
         prog="copydesk",
         description="The copy desk for AI agents: every edit is prepared, shown, checked,\n"

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
-from copydesk.app.intraline import short_diff
 from copydesk.app.terminal import out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -30,6 +29,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang, diff_text
+from copydesk.tools.reports import short_diff
 
 
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:

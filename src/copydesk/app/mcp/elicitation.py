@@ -24,7 +24,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from copydesk.app import terminal
-from copydesk.app.intraline import short_diff
 from copydesk.app.mcp.messages import capped, sendable
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -33,6 +32,7 @@ from copydesk.errors import Refusal
 from copydesk.tools.catalog import Answer
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
+from copydesk.tools.reports import short_diff
 
 MOST_BYTES: Final = 8_000
 """A longer diff is not shown in a form, so it cannot be decided on there."""

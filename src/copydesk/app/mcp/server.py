@@ -225,6 +225,7 @@ class _Tools:
                     lang=self.lang,
                     progress=progress,
                     cancelled=gone.is_set,
+                    text_only=not self.structured,
                 )
 
             return await anyio.to_thread.run_sync(call, limiter=self.limiter)

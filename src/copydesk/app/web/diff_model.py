@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from copydesk.app.intraline import pair_lines
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text
 from copydesk.text.unified import CONTEXT, Region, hunks_of, regions
+from copydesk.tools.intraline import pair_lines
 
 _HEAD: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 

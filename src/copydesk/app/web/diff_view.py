@@ -7,10 +7,10 @@ from typing import Final, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from copydesk.app.intraline import Span, intraline, is_cut
 from copydesk.app.web.diff_model import DiffBlock, DiffLine, DiffModel, DiffRow
 from copydesk.app.web.markup import render
 from copydesk.app.web.render_line import Highlight, highlight, render_line
+from copydesk.tools.intraline import Span, intraline, is_cut
 
 View = Literal["split", "unified"]
 

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, Protocol, cast
 
 from markupsafe import Markup
 
-from copydesk.app.intraline import Span, windows
 from copydesk.app.web.markup import named, visible
+from copydesk.tools.intraline import Span, windows
 
 MOST_CHARACTERS: Final = 200_000
 """Larger texts are not coloured: Pygments reads about a million characters in a second."""

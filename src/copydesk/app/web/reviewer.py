@@ -24,7 +24,6 @@ from copydesk.errors import (
     AlreadyDecided,
     AmbiguousMatch,
     ContentChanged,
-    EditNotFound,
     FileNotFound,
     HunkNotFound,
     InvalidHunkId,
@@ -194,12 +193,7 @@ class Reviewer:
 
     def edit(self, edit_id: int) -> Entry:
         """One edit of the past; raises EditNotFound and AccessDenied."""
-        entry = self._opened.journal.get(edit_id)
-        if entry is None:
-            raise EditNotFound(edit_id, "unknown")
-        if not self._as.permission.allows_read(entry.path):
-            raise AccessDenied("read", "no_read_dirs")
-        return entry
+        return self._opened.desk.history.entry(self._as, edit_id)
 
     def undo(self, edit_id: int) -> Undone | NotUndone:
         """Undo an edit; raises Refusal."""

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from copydesk.errors import Refusal
-from copydesk.tools.report import Lang
 
 if TYPE_CHECKING:
     from copydesk.edit.notes.errors import Problem
+
+Lang = Literal["en", "zh"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from copydesk.app.terminal import HUNK_HEAD
-from copydesk.desk.review import Shown
 from copydesk.text.diff import align, same_after, same_before
-from copydesk.tools.messages import say
-from copydesk.tools.report import Lang, cut_diff, diff_text
 
 _MOST_CELLS: Final = 4_000
 """With more possible pairs, lines are paired in order instead of by similarity."""
@@ -41,6 +37,9 @@ _MOST_MARKED: Final = 600
 _MOST_MARKS: Final = 20
 
 _WORDS: Final = re.compile(r"[^\W_]+|\s+|.", re.DOTALL)
+
+HUNK_HEAD: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+"""The head of a hunk of a unified diff; groups: how many old and new lines, None for one."""
 
 Pair = tuple[int | None, int | None]
 Span = tuple[int, int]
@@ -148,12 +147,6 @@ def is_cut(text: str, marked: Sequence[Span]) -> bool:
         not any(low <= start and stop <= high for low, high in shown)
         for start, stop in marked or ((0, len(text)),)
     )
-
-
-def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
-    """The diff with long lines shortened to what changes in them, and whether it was cut."""
-    text = diff_text(shown.diff, shown.draft.base.encoding)
-    return cut_diff(shorten(text, lambda count: say("cli.left_out", lang, {"count": count})))
 
 
 def shorten(diff: str, left_out: Callable[[int], str]) -> str:

@@ -1,0 +1,183 @@
+"""Answers stay within their budget, and say what they leave out."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.sizes import tokens as estimated
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import unified
+from copydesk.tools.fit import Words, fit_diff, fit_text, fits
+from copydesk.tools.report import Report
+from support.cost import tokens
+
+WORDS = Words(lambda first, last: f"<{first}~{last}>", lambda count: f"<{count}>")
+GAP = re.compile(r"<(\d+)~(\d+)>")
+
+
+def check(whole: str, shown: str, first: int) -> None:
+    """Each line that is shown is the line of its number, and the gaps make up for the others."""
+    lines = whole.removesuffix("\n").split("\n")
+    at = 0
+    missing: list[int] = []
+    for line in shown.removesuffix("\n").split("\n"):
+        gap = GAP.fullmatch(line)
+        if gap:
+            assert int(gap[1]) == at + 1
+            missing.append(at + 1)
+            at = int(gap[2])
+            continue
+        if line != lines[at]:
+            assert "<" in line
+            missing.append(at + 1)
+        at += 1
+    assert at == len(lines)
+    assert first == min(missing, default=0)
+
+
+texts = st.lists(st.text("ab中 <", max_size=30), min_size=1, max_size=60).map(
+    lambda lines: "".join(f"{line}\n" for line in lines)
+)
+
+
+@given(texts, st.integers(20, 400))
+def test_a_text_is_cut_where_it_says(text: str, room: int) -> None:
+    shown, first = fit_text(text, room, WORDS)
+    assert (first == 0) is fits(text, room)
+    if first:
+        check(text, shown, first)
+        assert estimated(shown) <= room + 20
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(1, 40), st.integers(0, 40)), max_size=6),
+    st.integers(200, 4_000),
+)
+def test_a_diff_keeps_its_heads(edits: list[tuple[int, int, int]], room: int) -> None:
+    base = Snapshot.of("".join(f"line {i}\n" for i in range(400)).encode(), None)
+    at, made = 0, list[Edit]()
+    for start, gone, come in sorted(edits):
+        if start >= at:
+            new = "".join(f"new {start} {i}\n" for i in range(come)).encode()
+            made.append(Edit(base.start(start), base.start(start + gone), new))
+            at = start + gone + 1
+    diff = unified(base, ChangeSet.of(base.size, made), "a").decode()
+    shown, first = fit_diff(diff, room, WORDS)
+    if first:
+        check(diff, shown, first)
+    else:
+        assert shown == diff
+    heads = [line for line in diff.split("\n") if line.startswith("@@")]
+    if sum(estimated(head) for head in heads) + 100 * len(heads) < room:
+        assert [line for line in shown.split("\n") if line.startswith("@@")] == heads
+        assert estimated(shown) <= room + 40 * len(heads) + 200
+
+
+def test_a_line_of_megabytes_shows_what_changes() -> None:
+    old = "x " * 2_000_000
+    head = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n"
+    shown, first = fit_diff(f"{head}-{old}here\n+{old}there\n", 5_000, WORDS)
+    assert first == 4
+    assert estimated(shown) < 5_000
+    assert "here" in shown
+    assert "there" in shown
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        yield opened
+
+
+LONG = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in range(30_000))
+
+
+@pytest.mark.parametrize("length", ["full", "brief"])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("prepare_file_range_edit", {"range": "101~20100", "content": LONG}),
+        ("prepare_file_append", {"content": LONG[:400_000]}),
+        ("prepare_file_append", {"content": "y" * 3_000_000}),
+    ],
+)
+def test_an_answer_stays_within_its_budget(
+    desk: OpenWorkspace, tmp_path: Path, tool: str, arguments: dict[str, str], length: str
+) -> None:
+    (tmp_path / "a.txt").write_text(LONG)
+    plan = desk.call("local", tool, {"path": "a.txt", "report": length, **arguments})
+    given = {"hunk_id": plan.data["hunk_id"], "report": length}
+    show = desk.call("local", "show_hunk", {"hunk_id": given["hunk_id"]}, text_only=True)
+    done = desk.call("local", "apply_file_modification", given)
+    again = desk.call("local", "undo_file_modification", {"edit_id": done.data["edit_id"], "report": length})  # fmt: skip
+    for answer in (plan, show, done, again):
+        assert not answer.is_error
+        assert tokens(answer.text) <= 4_000
+    assert str(given["hunk_id"]) in plan.text[:120]
+    assert f"edit {done.data['edit_id']}" in done.text[:200] or length == "full"
+    if length == "full":
+        assert plan.text.index("apply_file_modification(") < plan.text.index("```diff")
+
+
+def test_the_rest_of_a_diff_is_read_in_parts(desk: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"line {i}\n" for i in range(3_000)))
+    given = {"path": "a.txt", "range": "10~2900", "content": LONG[:90_000]}
+    plan = desk.call("local", "prepare_file_range_edit", given)
+    at, parts, calls = 1, list[str](), 0
+    while at:
+        asked = {"hunk_id": plan.data["hunk_id"], "range": f"{at}~"}
+        found = desk.call("local", "show_hunk", asked, text_only=True)
+        parts.append(str(found.data["content"]))
+        calls += 1
+        left = re.search(r'"range": "(\d+)~"', found.text)
+        at = int(left[1]) if left else 0
+    assert calls > 5
+    whole = desk.desk.show(desk.member("local"), str(plan.data["hunk_id"])).draft.diff
+    assert "".join(parts).encode() == whole
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "a.txt").write_bytes((tmp_path / "a.txt").read_bytes())
+    subprocess.run(["git", "apply", "-p1"], cwd=tmp_path / "b", input=whole, check=True)
+    desk.call("local", "apply_file_modification", {"hunk_id": plan.data["hunk_id"]})
+    assert (tmp_path / "b" / "a.txt").read_bytes() == (tmp_path / "a.txt").read_bytes()
+
+
+def test_reading_stops_at_the_budget(desk: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(LONG)
+    (tmp_path / "one.txt").write_text("x" * 10_000_000)
+    for path in ("a.txt", "one.txt"):
+        given = {"path": path, "max_lines": 5_000}
+        answer = desk.call("local", "read_file", given, text_only=True)
+        assert answer.data["truncated_by_char_limit"] is True
+        assert tokens(answer.text) <= 4_000
+        assert desk.call("local", "read_file", given).data["content"] != answer.data["content"]
+
+
+def test_what_git_cannot_apply_is_for_display(desk: OpenWorkspace, tmp_path: Path) -> None:
+    for name, encoded in (("wide.txt", "utf-16"), ("plain.txt", "utf-8")):
+        (tmp_path / name).write_bytes("one\ntwo\n".encode(encoded))
+        given = {"path": name, "range": "1", "content": "eins"}
+        answer = desk.call("local", "prepare_file_range_edit", given)
+        assert ("for display" in answer.text) is (encoded == "utf-16")
+
+
+def test_apply_auto_is_a_default(tmp_path: Path) -> None:
+    members = {"careful": MemberConfig(apply="never"), "human": MemberConfig(approval="human")}
+    config = Config(durability="fast", apply="auto", members=members)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        given = {"path": "a.txt", "content": "x"}
+        assert opened.call("local", "prepare_file_append", given).data["changed"] is True
+        for member, more in (("careful", {}), ("human", {}), ("local", {"apply": "never"})):
+            plan = opened.call(member, "prepare_file_append", {**given, **more})
+            assert "changed" not in plan.data
+            assert isinstance(plan, Report)
+            assert plan.text.startswith("```yaml\nstatus: ok\n")
