@@ -48,7 +48,7 @@ def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
     cut = next((at for at in range(kept) if lines[at] != whole[at]), kept)
     if kept < len(lines):
         lines[kept:] = [words.lines(kept + 1, len(lines))]
-    return _joined(lines), cut + 1
+    return _joined(lines), cut + 1 if cut < len(whole) else 0
 
 
 def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
