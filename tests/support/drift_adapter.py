@@ -7,8 +7,12 @@ rule can be measured without the rest of the product. Lines end at LF.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import chain
 
+from copydesk.text.encoding import UTF8
 from copydesk.text.relocation import Carried, LineKeys, Relocation
+from copydesk.text.snapshot import Snapshot
 
 BOM = b"\xef\xbb\xbf"
 
@@ -22,10 +26,8 @@ def carry_hunk(base: bytes, changes: Sequence[Change], current: bytes) -> bytes 
     A replacement relies on the lines it replaces, an insertion on both
     neighbours. All ranges are carried, in order, or none.
     """
-    old, now = split(base.removeprefix(BOM)), split(current.removeprefix(BOM))
-    relocation = Relocation(
-        LineKeys.of([bare(x) for x in old]), LineKeys.of([bare(x) for x in now])
-    )
+    old, now = Lines(base.removeprefix(BOM)), Lines(current.removeprefix(BOM))
+    relocation = Relocation(LineKeys.of(old.keys), LineKeys.of(now.keys))
     placed: list[tuple[int, int, list[bytes]]] = []
     end = 0
     for start, stop, new in changes:
@@ -44,11 +46,29 @@ def carry_hunk(base: bytes, changes: Sequence[Change], current: bytes) -> bytes 
     return _with_bom(base, changes, current) + _written(old, changes, now, placed)
 
 
-def split(data: bytes) -> list[bytes]:
-    """Lines with their terminators; none for an empty text."""
-    parts = data.split(b"\n")
-    tail = parts.pop()
-    return [part + b"\n" for part in parts] + ([tail] if tail else [])
+class Lines:
+    """The lines of a text with their terminators; none for an empty text."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.keys = Snapshot(data, UTF8).keys
+        """The lines without terminators, as the product gives them to the rule."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, line: int) -> bytes:
+        start = sum(map(len, self._parts[:line])) + line
+        return self._data[start : start + len(self._parts[line]) + 1]
+
+    @cached_property
+    def _parts(self) -> list[bytes]:
+        return self._data.split(b"\n")
+
+    def text(self, start: int, stop: int) -> bytes:
+        """Lines [start, stop)."""
+        low, high = (sum(map(len, self._parts[:line])) + line for line in (start, stop))
+        return self._data[low:high]
 
 
 def bare(line: bytes) -> bytes:
@@ -61,9 +81,9 @@ def terminator(line: bytes) -> bytes:
     return line[len(bare(line)) :]
 
 
-def _style(lines: list[bytes], start: int, stop: int) -> bytes:
+def _style(lines: Lines, start: int, stop: int) -> bytes:
     """The terminator in use at lines [start, stop), else before, else after them."""
-    order = [*range(start, stop), *range(start - 1, -1, -1), *range(stop, len(lines))]
+    order = chain(range(start, stop), range(start - 1, -1, -1), range(stop, len(lines)))
     return next(filter(None, (terminator(lines[k]) for k in order)), b"\n")
 
 
@@ -72,14 +92,13 @@ def _in_style(new: list[bytes], planned: bytes, found: bytes) -> list[bytes]:
     return [bare(x) + found if terminator(x) == planned else x for x in new]
 
 
-def _is_there(lines: list[bytes], start: int, stop: int, new: list[bytes]) -> bool:
+def _is_there(lines: Lines, start: int, stop: int, new: list[bytes]) -> bool:
     """Whether the new lines stand at [start, stop) already, and go beyond it."""
     size = len(new)
     if size <= stop - start:
         return False
-    texts = [bare(x) for x in new]
-    spots = (start, stop - size)
-    return any(k >= 0 and [bare(x) for x in lines[k : k + size]] == texts for k in spots)
+    texts = tuple(map(bare, new))
+    return any(k >= 0 and lines.keys[k : k + size] == texts for k in (start, stop - size))
 
 
 def _with_bom(base: bytes, changes: Sequence[Change], current: bytes) -> bytes:
@@ -93,9 +112,9 @@ def _with_bom(base: bytes, changes: Sequence[Change], current: bytes) -> bytes:
 
 
 def _written(
-    old: list[bytes],
+    old: Lines,
     changes: Sequence[Change],
-    now: list[bytes],
+    now: Lines,
     placed: Iterable[tuple[int, int, list[bytes]]],
 ) -> bytes:
     """The text of `now` with the placed ranges replaced.
@@ -103,27 +122,29 @@ def _written(
     Every line but the last has a terminator. The last has one as it has in
     `now`, unless the hunk itself gives or takes it.
     """
-    out: list[bytes] = []
-    end = 0
+    style = _style(now, len(now), len(now))
+    out, end = b"", 0
     for at, to, new in placed:
-        out += now[end:at] + new
+        out = _ended(out + now.text(end, at), style)
+        out += b"".join(_ended(line, style) for line in new)
         end = to
-    out += now[end:]
+    out += now.text(end, len(now))
     if not out:
         return b""
-    planned: list[bytes] = []
-    end = 0
+    planned, end = b"", 0
     for start, stop, new in changes:
-        planned += old[end:start] + new
+        planned = b"".join(new[-1:]) or (planned if start == end else old[start - 1])
         end = stop
-    planned += old[end:]
-    toggled = bool(planned) and bool(old) and _ends(planned) != _ends(old)
-    keeps = _ends(planned) if toggled else not now or _ends(now)
-    style = _style(now, len(now), len(now))
-    inner = [line if terminator(line) else line + style for line in out[:-1]]
-    last = out[-1] if terminator(out[-1]) else out[-1] + style
-    return b"".join(inner) + (last if keeps else bare(last))
+    if end < len(old):
+        planned = old[len(old) - 1]
+    was = bool(old) and old[len(old) - 1].endswith(b"\n")
+    toggled = bool(planned) and bool(old) and planned.endswith(b"\n") != was
+    now_ends = not now or now[len(now) - 1].endswith(b"\n")
+    keeps = planned.endswith(b"\n") if toggled else now_ends
+    out = _ended(out, style)
+    return out if keeps else bare(out)
 
 
-def _ends(lines: list[bytes]) -> bool:
-    return bool(terminator(lines[-1]))
+def _ended(text: bytes, style: bytes) -> bytes:
+    """The text, with a terminator at its end if it is not empty."""
+    return text + style if text and not text.endswith(b"\n") else text

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from operator import eq
 from typing import NamedTuple
@@ -21,6 +22,9 @@ _CELLS = 400_000_000
 
 _STEPS = 4_000_000
 """Most lines compared with look-alikes of one footprint. Beyond it nothing is certain."""
+
+_SAMPLE = 8
+"""The rarest of so many lines of a footprint is looked for."""
 
 
 class Footprint(NamedTuple):
@@ -99,10 +103,9 @@ class TextPair:
         at = self.alignment.now_of(line)
         if at is None:
             at = next((j for i, j in self._moved if i == line), None)
-        was, now = self._places
         text = self.base[line]
-        if at is None and len(was[text]) == 1 and text in now:
-            at = now[text][0]
+        if at is None and self.base.count(text) == 1 and text in self.now:
+            at = self.now.index(text)
         return at
 
     def place_before(self, line: int) -> int | None:
@@ -110,21 +113,20 @@ class TextPair:
         at = self.alignment.base_of(line)
         if at is None:
             at = next((i for i, j in self._moved if j == line), None)
-        was, now = self._places
         text = self.now[line]
-        if at is None and len(now[text]) == 1 and text in was:
-            at = was[text][0]
+        if at is None and self.now.count(text) == 1 and text in self.base:
+            at = self.base.index(text)
         return at
 
     def twins_in_now(self, line: int, size: int) -> list[int]:
         """Every place in now of base lines [line, line + size), trailing blanks aside."""
-        return self._twins(self.now, self._places[1], line, size)
+        return self._twins(self.now, line, size)
 
     @cached_property
     def unique(self) -> list[int]:
         """Base lines that stand once in base and once in now."""
-        ours, theirs = Counter(self.base), Counter(self.now)
-        return [k for k, line in enumerate(self.base) if ours[line] == 1 == theirs[line]]
+        once = set(_once(self.base)).intersection(_once(self.now))
+        return [k for k, line in enumerate(self.base) if line in once]
 
     def _unique_in(self, low: int, high: int) -> int:
         """How many of base lines [low, high) are unique."""
@@ -354,28 +356,17 @@ class TextPair:
             if place != foot.now:
                 origin = self.alignment.base_of(place, foot.size)
                 yield (foot.base, place), None if origin is None else (origin, place)
-        for origin in self._twins(self.base, self._places[0], foot.base, foot.size):
+        for origin in self._twins(self.base, foot.base, foot.size):
             if origin != foot.base:
                 to = self.alignment.now_of(origin, foot.size)
                 yield (origin, foot.now), None if to is None else (origin, to)
 
-    def _twins(
-        self, text: list[int], places: dict[int, list[int]], line: int, size: int
-    ) -> list[int]:
+    def _twins(self, text: list[int], line: int, size: int) -> list[int]:
         """Every place in `text` of base lines [line, line + size)."""
         lines = self.base[line : line + size]
-        rarest = min(range(size), key=lambda k: len(places.get(lines[k], ())))
-        starts = (place - rarest for place in places.get(lines[rarest], ()))
+        rarest = min(range(min(size, _SAMPLE)), key=lambda k: text.count(lines[k]))
+        starts = (place - rarest for place in _places(text, lines[rarest]))
         return [at for at in starts if at >= 0 and text[at : at + size] == lines]
-
-    @cached_property
-    def _places(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """Where each line stands in base and in now, in order."""
-        found: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
-        for text, places in zip((self.base, self.now), found, strict=True):
-            for at, line in enumerate(text):
-                places.setdefault(line, []).append(at)
-        return found
 
     def _agree_above(self, i: int, j: int, count: int) -> bool:
         """Whether `count` lines before base line i are those before now line j."""
@@ -394,3 +385,17 @@ class TextPair:
         if min(len(a) - i, len(b) - j) < count or a[i + count - 1] != b[j + count - 1]:
             return False
         return a[i : i + count] == b[j : j + count]
+
+
+def _places(text: list[int], line: int) -> Iterator[int]:
+    """Where the line stands in the text, in order."""
+    at = -1
+    with suppress(ValueError):
+        while True:
+            at = text.index(line, at + 1)
+            yield at
+
+
+def _once(lines: Iterable[int]) -> Iterator[int]:
+    """Those that stand there once."""
+    return (line for line, count in Counter(lines).items() if count == 1)

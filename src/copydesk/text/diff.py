@@ -241,8 +241,7 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
     and an alignment is always valid, if not always the longest.
     """
     a, b = list(base), list(now)
-    head = same_after(a, b, 0, 0)
-    tail = min(same_before(a, b, len(a), len(b)), len(a) - head, len(b) - head)
+    head, tail = common_ends(a, b)
     found = [Run(0, 0, head), Run(len(a) - tail, len(b) - tail, tail)]
     cells = _CELLS
     todo = [(Gap(head, len(a) - tail, head, len(b) - tail), 0)]
@@ -264,6 +263,12 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
         else:
             found += _straight(a, b, gap)
     return Alignment(len(a), len(b), tuple(_joined(found)))
+
+
+def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
+    """How many lines the two have in common at the start, and of the rest at the end."""
+    head = same_after(a, b, 0, 0)
+    return head, min(same_before(a, b, len(a), len(b)), len(a) - head, len(b) - head)
 
 
 def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:

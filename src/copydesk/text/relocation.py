@@ -11,15 +11,16 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import count
+from itertools import count, repeat
 from operator import eq
 from typing import Literal, overload
 
 from copydesk.text.ambiguity import Footprint, TextPair
+from copydesk.text.diff import common_ends
 from copydesk.text.snapshot import Snapshot
 
 _BLANKS = b" \t\0"
@@ -50,6 +51,9 @@ _ENDING = re.compile(rb"(?:[\])}]+|end|fi|done|esac)[;,)]*\s*$")
 _SECTION = re.compile(rb"\[+[\w\x80-\xff][^<>(){}]*\]\s*$")
 _TITLE = re.compile(rb"#{1,6}\s")
 _UNDERLINE = re.compile(rb"([=\-~^*+#\"'`])\1+\s*$")
+_STARTS = frozenset((b"[", b"#"))
+_RULERS = frozenset(b"%c" % char for char in b"=-~^*+#\"'`")
+"""How a heading begins, or else the line below it."""
 
 
 def bare(line: bytes) -> bytes:
@@ -149,10 +153,14 @@ class Outline:
 
     def _upwards(self, above: int, last: int) -> Iterator[int]:
         """The nearest heading above, if there is one."""
+        lines = self._lines
+        below = lines[above][:1]
         for line in range(above - 1, last - 1, -1):
-            if self._is_heading(line):
+            first = lines[line][:1]
+            if (first in _STARTS or below in _RULERS) and self._is_heading(line):
                 yield line
                 return
+            below = first
 
     def _next_depth(self, line: int, step: int) -> int | None:
         """The depth of the nearest line with a text above or below."""
@@ -353,7 +361,7 @@ class LineKeys:
     @staticmethod
     def of(lines: Sequence[bytes]) -> LineKeys:
         """The keys of lines without terminators, the first without a byte order mark."""
-        return LineKeys(lines, [line.rstrip(b" \t") for line in lines])
+        return LineKeys(lines, [*map(bytes.rstrip, lines, repeat(b" \t"))])
 
     @staticmethod
     def by_digest(text: Snapshot) -> LineKeys:
@@ -364,7 +372,7 @@ class LineKeys:
         """
         found = array("q")
         for keys in text.keys_in_blocks():
-            found.extend(hash(key.rstrip(b" \t")) for key in keys)
+            found.extend(map(hash, map(bytes.rstrip, keys, repeat(b" \t"))))
         return LineKeys(_LinesOf(text), found, hash(b""))
 
 
@@ -402,9 +410,7 @@ class Relocation:
     """
 
     def __init__(self, base: LineKeys, now: LineKeys) -> None:
-        numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
-        ours, theirs = _numbered(base.loose, numbers), _numbered(now.loose, numbers)
-        self._pair = TextPair(ours, theirs, numbers.get(base.blank))
+        self._pair = _pair_of(base.loose, now.loose, base.blank)
         self._strict_base, self._strict_now = base.strict, now.strict
 
     def carry(self, start: int, stop: int) -> Verdict:
@@ -511,12 +517,8 @@ class Relocation:
             came.update(map(bare, new))
         if not went & came - {b""}:
             return None
-        numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
-        ours, theirs = (
-            _numbered(_bare_digests(lines), numbers)
-            for lines in (self._strict_base, self._strict_now)
-        )
-        return TextPair(ours, theirs, numbers.get(hash(b"")))
+        ours, theirs = map(_bare_digests, (self._strict_base, self._strict_now))
+        return _pair_of(ours, theirs, hash(b""))
 
     def _lost(self, line: int, size: int) -> Verdict:
         """Why the footprint does not stand in now in one piece."""
@@ -543,10 +545,15 @@ def _ambiguous(places: list[int]) -> Ambiguous:
     return Ambiguous(tuple(sorted(place - 1 for place in places[:_SHOWN])))
 
 
-def _bare_digests(lines: Sequence[bytes]) -> Iterator[Hashable]:
-    return (hash(bare(line)) for line in lines)
+def _bare_digests(lines: Sequence[bytes]) -> list[int]:
+    return [*map(hash, map(bytes.strip, lines, repeat(_BLANKS)))]
 
 
-def _numbered(lines: Iterable[Hashable], numbers: Mapping[Hashable, int]) -> list[int]:
-    """A small number for each line, equal for equal lines, between those of the file's ends."""
-    return [-1, *map(numbers.__getitem__, lines), -2]
+def _pair_of(base: Sequence[Hashable], now: Sequence[Hashable], blank: Hashable) -> TextPair:
+    """The lines as small numbers, equal for equal lines, between those of the file's ends."""
+    numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
+    head, tail = common_ends(base, now)
+    ours = [*map(numbers.__getitem__, base)]
+    middle = map(numbers.__getitem__, now[head : len(now) - tail])
+    theirs = [*ours[:head], *middle, *ours[len(ours) - tail :]]
+    return TextPair([-1, *ours, -2], [-1, *theirs, -2], numbers.get(blank))

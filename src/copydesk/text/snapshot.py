@@ -308,9 +308,10 @@ class Snapshot(Text):
         """The keys of all lines."""
         if self.encoding.unit > 1:
             return tuple(self.key(line) for line in range(self.line_count))
-        parts = self.data[len(self.encoding.bom) :].split(b"\n")
-        last = parts.pop()
-        keys = [part.removesuffix(b"\r") for part in parts]
+        keys = self.data[len(self.encoding.bom) :].split(b"\n")
+        last = keys.pop()
+        if b"\r" in self.data:
+            keys = [key.removesuffix(b"\r") for key in keys]
         return (*keys, last) if last else tuple(keys)
 
     def keys_in_blocks(self) -> Iterator[Sequence[bytes]]:
