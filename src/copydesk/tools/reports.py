@@ -110,9 +110,14 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     report = _with_diff(fields, draft.diff, draft.base.encoding, lang, steps, rest)
     if length != "brief":
         return report
-    line = f"planned {plan.id} · {_where(draft)} · version {draft.base.version}"
     remarks = (*words, *report_fields.remarks(draft, fields, lang))
-    return replace(report, line=line, remarks=remarks, shows_diff=False, next_steps=steps[:1])
+    return replace(
+        report,
+        line=f"planned {plan.id} · {_where(draft)}",
+        remarks=remarks,
+        shows_diff=False,
+        next_steps=(),
+    )
 
 
 def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Report:
@@ -667,9 +672,6 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
     report = Report({**fields, "summary": summary}, diff=diff)
     if length == "full":
         return report
-    word = "fuzz" if drifted else "ok"
-    group = f" · transaction {outcome.group}" if outcome.group else ""
-    line = f"{word} {len(rows)} hunks in {len(outcome.diffs)} files{group}"
     each = [
         (
             _written_line(one, outcome.versions[one.plan.id]),
@@ -677,8 +679,9 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         )
         for one, row in zip(outcome.applied, rows, strict=True)
     ]
-    remarks = tuple(said for several in each for said in several)
-    return replace(report, line=line, remarks=remarks, shows_diff=length is None and drifted)
+    lines = [said for several in each for said in several] or [summary]
+    remarks = tuple(lines[1:])
+    return replace(report, line=lines[0], remarks=remarks, shows_diff=length is None and drifted)
 
 
 def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:

@@ -210,16 +210,16 @@ _TOPIC = {"en": "One of: {topics}. Default: {first}.", "zh": "可选:{topics}。
 
 
 class Manuals:
-    """The manuals of some toolsets, in one language."""
+    """The manuals of some toolsets, in one language. `auto`: what a call means by default."""
 
-    def __init__(self, toolsets: Sequence[str], lang: Lang) -> None:
-        known = manuals.toolsets()
+    def __init__(self, toolsets: Sequence[str], lang: Lang, *, auto: bool = False) -> None:
+        known, self._auto = manuals.toolsets(), auto
         self._toolsets = tuple(name for name in toolsets if name in known)
         self._lang: Lang = lang
 
     def instructions(self) -> str:
         """The instructions that a client gives its model about this server."""
-        return manuals.instructions(self._toolsets, self._lang)
+        return manuals.instructions(self._toolsets, self._lang, auto=self._auto)
 
     async def list_prompts(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None

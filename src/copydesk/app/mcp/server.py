@@ -103,7 +103,9 @@ def build(
     tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor)
     bus = InMemorySubscriptionBus()
     hunks = Hunks(opened, member_of, bus, lang)
-    manuals = Manuals(toolsets, lang)
+    settings = opened.settings
+    applies = settings.of_member(settings.member).apply or settings.apply
+    manuals = Manuals(toolsets, lang, auto=applies == "auto")
     hint = CacheHint(ttl_ms=60_000, scope="private")
     server = CopydeskServer(
         "copydesk",

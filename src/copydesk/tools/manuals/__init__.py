@@ -12,6 +12,7 @@ from importlib.resources import files
 
 from copydesk.errors import InvalidArgs
 from copydesk.tools.arguments import Schema
+from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
 _TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
@@ -43,11 +44,15 @@ def read(toolset: str, topic: str, lang: Lang) -> str:
     return with_arguments(page, lang) if topic == "tools" else page
 
 
-def instructions(toolsets: Iterable[str], lang: Lang) -> str:
-    """What a server tells a model about some toolsets at once: how they work together."""
+def instructions(toolsets: Iterable[str], lang: Lang, *, auto: bool = False) -> str:
+    """What a server tells a model about some toolsets at once: how they work together.
+
+    `auto`: a call that does not say `apply` means auto.
+    """
     wanted = set(toolsets)
     chosen = [name for name in _TOOLSETS if name in wanted]
-    return "\n\n".join(_page(name, "instructions", lang).rstrip("\n") for name in chosen)
+    pages = [_page(name, "instructions", lang).rstrip("\n") for name in chosen]
+    return "\n\n".join([*pages, *([say("auto.default", lang)] if auto else [])])
 
 
 def _page(toolset: str, topic: str, lang: Lang) -> str:
