@@ -374,3 +374,110 @@ async def test_a_client_over_stdio(tmp_path: Path) -> None:
         await text_of("replace_text", old="ne 3", new="NE 3")
     wanted = LINES.replace("line 2\n", "two\n").replace("ne 3", "NE 3")
     assert (tmp_path / "a.txt").read_text() == wanted.replace("line 11\nline 12\n", "")
+
+
+# In all files of a directory
+
+TREE = {
+    "src/a.js": "getUser();\nlet x = getUser;\n",
+    "src/lib/b.js": "import { getUser } from './a';\r\ngetUser()\r\n",
+    "src/c.js": "nothing here\n",
+    "src/.hidden.js": "getUser\n",
+    "src/bytes.js": "\xe9 getUser\n",
+    "other/d.js": "getUser\n",
+}
+
+
+def lay_tree(root: Path) -> dict[str, bytes]:
+    for name, text in TREE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text.encode("latin-1"))
+    return files_of(root)
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    return {name: (root / name).read_bytes() for name in TREE}
+
+
+EVERYWHERE = {"path": "src", "old": "getUser", "new": "fetchUser", "all": True}
+
+
+def test_a_directory_is_changed_as_a_whole(desk: OpenWorkspace, tmp_path: Path) -> None:
+    before = lay_tree(tmp_path)
+    answer = desk.call("local", "replace_text", EVERYWHERE)
+    rows: Any = answer.data["hunks"]
+    changed = ("src/a.js", "src/bytes.js", "src/lib/b.js")
+    assert sorted(row["path"] for row in rows) == sorted(changed)
+    assert files_of(tmp_path) == {
+        name: data.replace(b"getUser", b"fetchUser") if name in changed else data
+        for name, data in before.items()
+    }
+    assert answer.text.count("\n") == 3
+    assert len({entry.group for entry in desk.journal.entries()}) == 1
+    for row in rows:
+        call(desk, "undo_file_modification", edit_id=row["edit_id"])
+    assert files_of(tmp_path) == before
+
+
+def test_a_directory_is_only_planned(desk: OpenWorkspace, tmp_path: Path) -> None:
+    before = lay_tree(tmp_path)
+    plan = desk.call("local", "replace_text", {**EVERYWHERE, "apply": "never"})
+    assert files_of(tmp_path) == before
+    rows: Any = plan.data["hunks"]
+    ids = [row["hunk_id"] for row in rows]
+    assert len(ids) == 3
+    assert all(one in plan.text for one in ids)
+    assert plan.diff.count("diff --git") == 3
+    assert call(desk, "apply_file_modifications", hunk_ids=ids)["changed"]
+    assert files_of(tmp_path) != before
+
+
+def test_no_file_of_a_directory_is_changed_where_one_may_not_be(tmp_path: Path) -> None:
+    before = lay_tree(tmp_path)
+    members = {
+        "ann": MemberConfig({"no_write_dirs": ("src/lib",)}),
+        "human": MemberConfig(approval="human"),
+        "short": MemberConfig(auto_lines=1),
+    }
+    with open_workspace(str(tmp_path), Config(members=members), shared=False) as opened:
+        refused = opened.call("ann", "replace_text", EVERYWHERE)
+        assert refused.data["error"] == "ACCESS_DENIED"
+        assert opened.pending("ann") == ()
+        asked = opened.call("human", "replace_text", EVERYWHERE)
+        assert asked.data["status"] == "pending"
+        assert len(opened.pending("human")) == 3
+        planned = opened.call("short", "replace_text", EVERYWHERE)
+        assert "Nothing is written yet" in str(planned.data["summary"])
+    assert files_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "argument"),
+    [
+        ({"old": "nobodyHasThis"}, "INVALID_ARGS", "old"),
+        ({"old": ""}, "INVALID_ARGS", "old"),
+        ({"old": "x", "new": "x"}, "INVALID_ARGS", "new"),
+        ({"all": False}, "NOT_A_FILE", None),
+        ({"path": "none"}, "FILE_NOT_FOUND", None),
+        ({"old": "getUser();\nnot this"}, "INVALID_ARGS", "old"),
+    ],
+)
+def test_a_directory_is_refused(
+    desk: OpenWorkspace, tmp_path: Path, arguments: dict[str, Any], code: str, argument: str | None
+) -> None:
+    before = lay_tree(tmp_path)
+    answer = desk.call("local", "replace_text", {**EVERYWHERE, **arguments})
+    assert (answer.data["error"], answer.data.get("argument")) == (code, argument)
+    assert files_of(tmp_path) == before
+    assert desk.pending("local") == ()
+
+
+def test_lines_that_end_otherwise_are_found_in_a_directory(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    lay_tree(tmp_path)
+    given = {"path": ".", "old": "'./a';\ngetUser()", "new": "'./b';\ngetUser()", "all": True}
+    assert desk.call("local", "replace_text", given).data["changed"] is True
+    assert (tmp_path / "src/lib/b.js").read_bytes() == (
+        b"import { getUser } from './b';\r\ngetUser()\r\n"
+    )

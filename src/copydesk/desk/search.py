@@ -79,6 +79,10 @@ class FileSearch:
         shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
         return tuple(entry for entry in shown if entry is not None)
 
+    def is_directory(self, member: Member, path: RelPath) -> bool:
+        """Whether a directory stands at the path; AccessDenied."""
+        return is_dir(self.files, check_look(self.files, member, path))
+
     def search(self, member: Member, progress: Progress, cancelled: Callable[[], bool]) -> Searches:
         """The searches of a member; `cancelled` is asked whether to stop."""
         return Searches(self, member, progress, cancelled)

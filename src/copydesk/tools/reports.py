@@ -650,6 +650,28 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
 
 
+def planned_together(mode: str, planned: Sequence[Planned], lang: Lang) -> Report:
+    """The report of the plans of one call, one for each file."""
+    rows: list[Value] = [
+        {
+            "hunk_id": one.plan.id,
+            "path": str(one.plan.request.path),
+            "action": one.draft.action,
+            "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
+        }
+        for one in planned
+    ]
+    diff, was_cut = _shown((one.draft.diff, one.draft.base.encoding) for one in planned)
+    fields: Fields = {"status": "ok", "mode": mode, "hunks": rows}
+    if was_cut:
+        fields["diff_truncated"] = True
+    prefix = mode.removesuffix(_base_name(mode))
+    ids = ", ".join(f'"{one.plan.id}"' for one in planned)
+    step = say("next.together", lang, {"tool": f"{prefix}apply_file_modifications", "ids": ids})
+    summary = say("transaction.planned", lang, {"files": len(planned)})
+    return Report({**fields, "summary": summary}, diff=diff, next_steps=(step,))
+
+
 def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Report:
     """The report of plans that were written together, or had nothing to write."""
     rows: list[Value] = [

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, Literal, TypedDict
 
-from copydesk.desk.outcome import Applied, Rejected, Withheld
+from copydesk.desk.outcome import Applied, Planned, Rejected, Transacted, Withheld
 from copydesk.desk.reading import MOST_LINES
+from copydesk.desk.search import Query
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -21,7 +22,8 @@ from copydesk.edit.request import (
     StringEdit,
     Terms,
 )
-from copydesk.errors import ApprovalRequired, InvalidArgs, Refusal
+from copydesk.errors import ApprovalRequired, InvalidArgs, PartialMatchFail, Refusal
+from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
@@ -31,6 +33,8 @@ from copydesk.tools.searching import SEARCHING
 
 APPLY_ALL = "apply_file_modifications"
 APPLY = "apply_file_modification"
+MOST_FILES = 200
+"""In so many files at most a text is replaced by one call."""
 
 
 class ReadFileCall(ToolCall):
@@ -232,7 +236,7 @@ class BlockReplaceCall(PrepareEditCall):
 
 
 class ReplaceTextCall(PrepareCall):
-    """Replace a text inside of lines, at once where that may be."""
+    """Replace a text inside of lines, at once where that may be; or in all files of a directory."""
 
     path: str
     old: str
@@ -242,12 +246,62 @@ class ReplaceTextCall(PrepareCall):
     apply: Literal["auto", "never"] = "auto"
 
     def request(self, context: Context) -> Request:
+        return self._in(context.path(self.path))
+
+    def run(self, context: Context, name: str) -> Report:
+        path = context.path(self.path, folder=self.all)
+        if not self.all or not context.looking.is_directory(context.member, path):
+            return super().run(context, name)
+        planned = self._planned_below(path, context, name)
+        ids = [one.plan.id for one in planned]
+        most = context.member.auto_lines
+        short = most is None or all(
+            max(one.draft.old_count, one.draft.new_count) <= most for one in planned
+        )
+        if self.apply == "never" or not short:
+            return reports.planned_together(name, planned, context.lang)
+        outcome = context.desk.apply_all(context.member, name, ids)
+        if isinstance(outcome, Transacted):
+            return reports.transacted(name, outcome, context.lang, self.report)
+        if outcome.refusal.code != "APPROVAL_REQUIRED":
+            for each in ids:
+                context.desk.discard(context.member, each)
+        return reports.withheld(name, outcome, context.lang)
+
+    def _in(self, path: RelPath) -> ReplaceText:
         if not self.old:
             raise InvalidArgs("old", "must not be empty")
         if self.old.replace("\r\n", "\n") == self.new.replace("\r\n", "\n"):
             raise InvalidArgs("new", "is the same as old, so nothing would change")
-        edit = StringEdit(self.old, self.new)
-        return ReplaceText(context.path(self.path), (edit,), everywhere=self.all)
+        return ReplaceText(path, (StringEdit(self.old, self.new),), everywhere=self.all)
+
+    def _planned_below(self, path: RelPath, context: Context, name: str) -> list[Planned]:
+        """A plan for each file below the directory that a search finds and that has the text."""
+        self._in(path)
+        line = max(self.old.replace("\r\n", "\n").split("\n"), key=len)
+        query = Query(line, path, (), "sensitive", True, False, False, "literal")
+        found = context.searches.files(query, MOST_FILES)
+        if found.truncated:
+            reason = f"has more than {MOST_FILES} files with this text; name a smaller one"
+            raise InvalidArgs("path", reason)
+        terms = replace(self.terms(context), auto=False, existing_hunk_id=None)
+        planned: list[Planned] = []
+        try:
+            for each in found.paths:
+                try:
+                    request = self._in(RelPath.parse(each))
+                    outcome = context.desk.prepare(context.member, name, request, terms)
+                except PartialMatchFail:  # a part of the text stands there, or it went meanwhile
+                    continue
+                assert isinstance(outcome, Planned), "it was not to be written"
+                planned.append(outcome)
+        except Refusal:
+            for one in planned:
+                context.desk.discard(context.member, one.plan.id)
+            raise
+        if not planned:
+            raise InvalidArgs("old", "stands in no file below this directory")
+        return planned
 
     def terms(self, context: Context) -> Terms:
         auto = self.apply == "auto"
