@@ -536,6 +536,10 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     made = desk.call("local", "prepare_file_append", long, lang=lang)
     yield made.text.replace("?", "")
     yield desk.call("local", "show_hunk", {"hunk_id": made.data["hunk_id"]}, lang=lang).text
+    (root / "all").mkdir()
+    (root / "all" / "one.txt").write_text("one\n")
+    every = {"path": "all", "old": "one", "new": "1", "all": True, "apply": "never"}
+    yield desk.call("local", "replace_text", every, lang=lang).text
     plan = call("prepare_file_append", path="past.txt", content="x")
     yield call("discard_hunk", hunk_id=plan["hunk_id"])["said"]
 
