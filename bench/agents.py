@@ -19,7 +19,6 @@ from typing import Any
 from bench.contestant import Refused
 from bench.field import PROGRAM
 from bench.peers.mcp_stdio import Client
-from copydesk.app.config import MemberConfig
 
 Change = Callable[[str], str]
 """What an agent wants of a file, as a function of its text with LF."""
@@ -112,8 +111,8 @@ class Agent:
         """Write a new file."""
         raise NotImplementedError
 
-    def rename(self, old: str, new: str) -> None:
-        """Replace a name in all files that are known."""
+    def rename(self, old: str, new: str, where: str) -> None:
+        """Replace a name in a file or a folder; the files that have it were found."""
         raise NotImplementedError
 
     def undo(self, path: str, back: Change) -> None:
@@ -247,9 +246,7 @@ class Copydesk(Agent):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self._new = "apply" in MemberConfig.__dataclass_fields__
-        if self._new:
-            (root / CONFIGURATION).write_text('[members.local]\napply = "auto"\n')
+        (root / CONFIGURATION).write_text('[members.local]\napply = "auto"\n')
         self._client = Client([PROGRAM, "mcp", "--root", str(root)], root)
 
     def begin(self) -> None:
@@ -327,10 +324,9 @@ class Copydesk(Agent):
         """`create_new_file`."""
         self.call("create_new_file", path=path, content=text)
 
-    def rename(self, old: str, new: str) -> None:
-        """`replace_text` in each file."""
-        for path in self.seen:
-            self.call("replace_text", path=path, old=old, new=new, all=True)
+    def rename(self, old: str, new: str, where: str) -> None:
+        """`replace_text`, also of all files in a folder."""
+        self.call("replace_text", path=where, old=old, new=new, all=True)
 
     def undo(self, path: str, back: Change) -> None:
         """By the number of the edit."""
@@ -339,8 +335,6 @@ class Copydesk(Agent):
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> str:
         """Call a tool; raises Refused."""
         given = {**(arguments or {}), **more}
-        if not self._new and tool.startswith("prepare_"):
-            given = {"apply": "auto", "report": "brief", **given}
         try:
             return self.told(tool, given, self._client.call(tool, given))
         except Refused as refused:
@@ -369,10 +363,6 @@ class Copydesk(Agent):
                     given = {"path": path, "anchor": anchor, "content": text}
                     return f"prepare_file_insert_{where}", given
         places = [self._place(path, one) for one in hunks]
-        if not self._new and path not in self._versions:
-            kept = self.seen[path]
-            self.read(path, 1, 1)
-            self.seen[path] = kept
         known = {"path": path, "version": self._versions[path]}
         if more:
             return "prepare_file_range_edit", {**known, "edits": places}
@@ -472,7 +462,7 @@ class Edit(Agent):
         done = f"File created successfully at: {path}"
         self.told("Write", {"file_path": path, "content": text}, done)
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str, where: str) -> None:
         """`replace_all`, which knows no words, in each file."""
         for path in self.seen:
             self._edit(path, old, new, replace_all=True)
@@ -602,7 +592,7 @@ class ApplyPatch(Agent):
         """A patch that adds a file."""
         self._patch({}, {path: text})
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str, where: str) -> None:
         """One patch of all places."""
         word = re.compile(rf"\b{re.escape(old)}\b")
         made = {path: self.hunks(path, lambda text: word.sub(new, text)) for path in self.seen}

@@ -90,7 +90,7 @@ def renamed(
 
     def play(agent: Agent) -> None:
         agent.find(rf"\b{old}\b", where)
-        agent.rename(old, new)
+        agent.rename(old, new, where)
 
     after = {path: text.replace(old, new) for path, text in files.items() if path not in others}
     return Task(name, files, play, after)
