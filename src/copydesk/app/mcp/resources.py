@@ -29,6 +29,12 @@ Ctx = ServerRequestContext[Any, Any]
 PREFIX: Final = "copydesk://hunk/"
 _MIME: Final = "text/markdown"
 _SUBSCRIBED: Final = "copydesk.subscribed"
+_CALM_SECONDS = 0.05
+"""So long after a change the plans are looked at: its call is answered first, and has the cores.
+
+What is planned and applied by one call changes nothing then.
+"""
+
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
 """How often changes by other processes are looked for."""
@@ -140,6 +146,8 @@ class Hunks:
                 before, changes = changes, await self._changes(changes)
                 if changes == before:
                     continue
+            else:
+                await anyio.sleep(_CALM_SECONDS)
             news.clear()
             now = await self._waiting(known)
             # One that is new here may have changed since a client has heard of it.
