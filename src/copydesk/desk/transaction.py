@@ -346,7 +346,7 @@ class Rewriting:
     @property
     def in_parts(self) -> bool:
         """Whether only some lines are at hand, and the digest after is not known beforehand."""
-        return not isinstance(self.steps[-1][1].after, Snapshot)
+        return not isinstance(self.steps[-1][1].base, Snapshot)
 
     @property
     def in_place(self) -> bool:
