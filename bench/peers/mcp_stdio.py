@@ -179,7 +179,7 @@ class CopydeskServer(Server):
 
     @staticmethod
     def _written(shown: str) -> str:
-        if "edit_id" not in shown:
+        if not re.search(r"\bedit \d", shown):
             raise Refused(shown)
         return shown
 
