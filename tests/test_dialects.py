@@ -335,6 +335,7 @@ REQUIRED: dict[str, dict[str, object]] = {
     "ripgrep_snippets": {"pattern": "one"},
     "ripgrep_fixed": {"literal": "one"},
     "ripgrep_search": {"pattern": "one"},
+    "manual": {"topic": "STALE_READ"},
     "Read": {"path": "a.txt"},
     "Edit": {"path": "a.txt", "old_string": "three", "new_string": "3"},
     "Write": {"path": "new.txt", "content": "x\n"},

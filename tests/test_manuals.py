@@ -86,6 +86,9 @@ MANUALS = {
 }
 """The tools that have a chapter in their toolset's own page, in its order."""
 
+MOST_BYTES = 11_000
+"""An answer takes 4,000 tokens, of 3 bytes."""
+
 _FENCE = re.compile(r"(`{3,})(.*)")
 _NAME = r"<(hunk_id|earlier_hunk_id|edit_id|version|read_version|read_sha256|read_mtime_ms)>"
 
@@ -410,3 +413,75 @@ def test_the_manual_of_notes_has_every_tool_and_every_code(lang: Lang) -> None:
     assert sorted(headings) == sorted(codes_of_notes())
     index = manuals.read("notes", "index", lang)
     assert all(f"`{tool.name}`" in index for tool in notes())
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("toolset", MANUALS)
+def test_every_tool_and_every_code_is_a_topic_of_its_own(toolset: str, lang: Lang) -> None:
+    names = manuals.names(toolset, lang)
+    assert set(names) >= {*manuals.topics(toolset), *MANUALS[toolset]}
+    for page in ("tools", "errors"):
+        whole = manuals.read(toolset, page, lang)
+        for name, text in re.findall(r"^### (\w+)\n(.*?)(?=^#{2,3} |\Z)", whole, re.S | re.M):
+            assert name in names
+            found = manuals.part(toolset, name.lower(), lang)
+            assert found.startswith(f"### {name}\n")
+            assert len(found) >= len(text.strip()) * ("```" not in text)
+            assert "\n### " not in found
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize(("toolset", "topic"), PAGES)
+def test_a_page_that_names_many_things_is_asked_for_as_a_list_of_them(
+    toolset: str, topic: str, lang: Lang
+) -> None:
+    """Each answer fits into what one may take, and leads on to the parts."""
+    found = manuals.part(toolset, topic, lang)
+    assert len(found.encode()) < MOST_BYTES
+    whole = manuals.read(toolset, topic, lang)
+    if topic in ("tools", "errors", "scenarios") and len(whole) > 4_000:
+        headings = [line for line in prose_of(whole) if line.startswith("##")]
+        last = max(len(line) - len(line.lstrip("#")) for line in headings)
+        listed = [line.lstrip("# ") for line in headings if line.startswith("#" * last + " ")]
+        assert [line for line in listed if f"- `{line}`" not in found] == []
+        assert "```" not in found
+        for line in listed:
+            assert manuals.part(toolset, line, lang).startswith(f"{'#' * last} {line}\n")
+    else:
+        assert found == whole
+
+
+@pytest.mark.parametrize(
+    ("toolset", "topic"),
+    [("no", "index"), ("ws_mod", "no"), ("ws_mod", "../../team_mgmt/en/index")],
+)
+def test_a_part_that_is_not_there_is_refused_with_what_is(toolset: str, topic: str) -> None:
+    with pytest.raises(errors.InvalidArgs) as refusal:
+        manuals.part(toolset, topic, "en")
+    assert all(
+        name in refusal.value.reason for name in ("ws_mod", "STALE_READ")[toolset != "no" :][:1]
+    )
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_the_tool_shows_a_part_of_a_manual(tmp_path: Path, lang: Lang) -> None:
+    with open_workspace(str(tmp_path), Config(), shared=False) as opened:
+        for given, toolset, topic in (
+            ({}, "ws_mod", "index"),
+            ({"topic": "STALE_READ"}, "ws_mod", "STALE_READ"),
+            ({"toolset": "batch", "topic": "BatchEdit"}, "batch", "BatchEdit"),
+        ):
+            answer = opened.call("local", "manual", given, lang=lang)
+            page = manuals.part(toolset, topic, lang)
+            assert page in answer.text
+            assert answer.data["content"] == page
+        refused = opened.call("local", "manual", {"topic": "nothing"}, lang=lang)
+        assert refused.fields["error"] == "INVALID_ARGS"
+        assert "STALE_READ" in refused.text
+
+
+def test_the_default_toolset_names_the_other_one() -> None:
+    """An agent has to learn that there is more, and how a user switches it on."""
+    for lang in LANGS:
+        said = manuals.instructions(["ws_mod"], lang)
+        assert all(word in said for word in ("BatchEdit", "toolsets", "copydesk.toml", "manual"))

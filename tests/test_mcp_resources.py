@@ -45,16 +45,53 @@ def opened(tmp_path: Path) -> Iterator[OpenWorkspace]:
 @pytest.mark.parametrize("mode", MODES)
 async def test_waiting_plans_are_resources(opened: OpenWorkspace, mode: str) -> None:
     async with Client(server_of(opened), mode=mode) as client:
-        assert (await client.list_resources(cache_mode="bypass")).resources == []
+        assert await hunks_of(client) == []
         plan = await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
         uri = f"copydesk://hunk/{plan.structured_content['hunk_id']}"
-        (resource,) = (await client.list_resources(cache_mode="bypass")).resources
-        assert str(resource.uri) == uri
+        assert await hunks_of(client) == [uri]
         (contents,) = (await client.read_resource(uri)).contents
         assert isinstance(contents, t.TextResourceContents)
         assert contents.text.split("```diff")[1] == text_of(plan).split("```diff")[1]
-        (template,) = (await client.list_resource_templates()).resource_templates
-        assert template.uri_template == "copydesk://hunk/{hunk_id}"
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [template.uri_template for template in templates] == [
+            "copydesk://hunk/{hunk_id}",
+            "copydesk://manual/{toolset}/{topic}",
+        ]
+
+
+async def hunks_of(client: Client) -> list[str]:
+    """The addresses of the plans among the resources."""
+    found = (await client.list_resources(cache_mode="bypass")).resources
+    return [str(one.uri) for one in found if str(one.uri).startswith("copydesk://hunk/")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_manuals_are_resources(opened: OpenWorkspace, mode: str) -> None:
+    """Each page is listed; the parts of a page are there by their names."""
+    async with Client(server_of(opened, toolsets=("ws_mod", "batch")), mode=mode) as client:
+        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        assert listed == [
+            f"copydesk://manual/{toolset}/{topic}"
+            for toolset in ("ws_mod", "batch")
+            for topic in manuals.topics(toolset)
+        ]
+        parts = ("ws_mod/STALE_READ", "ws_mod/read_file", "batch/BatchEdit", "ws_mod/")
+        for uri in (*listed, *(f"copydesk://manual/{part}" for part in parts)):
+            (contents,) = (await client.read_resource(uri)).contents
+            assert isinstance(contents, t.TextResourceContents)
+            _, _, _, toolset, topic = uri.split("/")
+            assert contents.text == manuals.part(toolset, topic, "en")
+        for wrong in ("ws_mod/no", "no/index", "ws_mod/..%2f..%2fen", ""):
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(f"copydesk://manual/{wrong}")
+            assert caught.value.error.code == t.INVALID_PARAMS
+        ref = t.ResourceTemplateReference(uri="copydesk://manual/{toolset}/{topic}")
+        found = await client.complete(
+            ref, {"name": "topic", "value": "STALE"}, context_arguments={"toolset": "ws_mod"}
+        )
+        assert found.completion.values == ["STALE_READ"]
+        found = await client.complete(ref, {"name": "toolset", "value": ""})
+        assert found.completion.values == ["ws_mod", "batch"]
 
 
 @pytest.mark.parametrize("mode", MODES)

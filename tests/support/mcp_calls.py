@@ -64,6 +64,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "ripgrep_snippets": {"pattern": "line"},
     "ripgrep_fixed": {"literal": "old line"},
     "ripgrep_search": {"pattern": "line", "rg_args": ["-i"]},
+    "manual": {"topic": "tools"},
     "Read": {"path": FILE},
     "Edit": {"path": FILE, **EDIT},
     "Write": {"path": "written.md", "content": "text\n"},

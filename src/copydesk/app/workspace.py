@@ -301,6 +301,7 @@ class OpenWorkspace(Closing):
             config.of_member(member).apply or config.apply,
             config.answer_tokens,
             text_only,
+            _manual,
         )
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)
@@ -384,6 +385,12 @@ class OpenWorkspace(Closing):
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener()
+
+
+def _manual(toolset: str, topic: str, lang: Lang) -> str:
+    from copydesk.tools import manuals  # few have a use for them
+
+    return manuals.part(toolset, topic, lang)
 
 
 def _in_full(*roots: str) -> tuple[RelPath, ...]:

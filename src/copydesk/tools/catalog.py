@@ -45,6 +45,10 @@ def _silent(seen: int) -> None:
     """Nobody asked for progress."""
 
 
+def _no_manual(toolset: str, topic: str, lang: Lang) -> str:
+    raise NotImplementedError("nobody has provided the manuals")
+
+
 class Answer(Protocol):
     """What a tool answers with: a `Report`, or an `Envelope` of the batch toolset."""
 
@@ -89,7 +93,7 @@ class Context:
     are the long results of the session. `roots` are the paths of the root on its machine.
     `in_shell`: next steps name commands of the shell, not tools. `apply` is what a call means
     that does not say it. A text answer takes `budget` tokens, 0 for any number; `text_only`:
-    nobody is given the data.
+    nobody is given the data. `manual` gives a part of a manual.
     """
 
     desk: FileDesk
@@ -105,6 +109,7 @@ class Context:
     apply: Literal["never", "auto"] = "never"
     budget: int = ANSWER_TOKENS
     text_only: bool = False
+    manual: Callable[[str, str, Lang], str] = _no_manual
 
     @property
     def shown_tokens(self) -> int | None:

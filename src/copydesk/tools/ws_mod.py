@@ -354,6 +354,24 @@ class ApplyTogetherCall(EditingCall):
         return reports.transacted(name, outcome, context.lang, self.report)
 
 
+class ManualCall(ToolCall):
+    """A page of a manual, or a part of it."""
+
+    toolset: str = "ws_mod"
+    topic: str = "index"
+
+    def run(self, context: Context, name: str) -> Report:
+        toolset, topic = self.toolset, self.topic
+        page = context.manual(toolset, topic, context.lang)
+        return Report(
+            {"status": "ok", "mode": name, "toolset": toolset, "topic": topic},
+            body=page,
+            language="markdown",
+            content={"content": page},
+            line=f"{toolset}: {topic}",
+        )
+
+
 EDITING = (
     Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True),
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
@@ -369,9 +387,12 @@ EDITING = (
 )
 
 
+MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True)
+
+
 def ws_mod() -> tuple[Tool, ...]:
     """All tools of ws_mod."""
-    return (*EDITING, *HISTORY, *SEARCHING)
+    return (*EDITING, *HISTORY, *SEARCHING, MANUAL)
 
 
 def team_mgmt() -> tuple[Tool, ...]:

@@ -20,7 +20,7 @@ from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
 from copydesk.edit.plan import Plan
-from copydesk.errors import Refusal
+from copydesk.errors import InvalidArgs, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
 from copydesk.tools.approvals import saved_data
@@ -447,9 +447,14 @@ def _manual(options: argparse.Namespace) -> int:
     toolset, topic = options.toolset, options.topic or "index"
     if toolset not in names:
         raise unknown("manual for", toolset, names, hint)
-    if topic not in names[toolset]:
-        raise unknown(f"{toolset} topic", topic, names[toolset], hint)
-    text = manuals.read(toolset, topic, lang)
+    if topic in names[toolset]:
+        text = manuals.read(toolset, topic, lang)
+    else:
+        try:
+            text = manuals.part(toolset, topic, lang)
+        except InvalidArgs:
+            known = manuals.names(toolset, lang)
+            raise unknown(f"{toolset} topic", topic, known, hint) from None
     if options.json:
         dump({"toolset": toolset, "topic": topic, "text": text})
     else:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
@@ -27,6 +28,8 @@ from copydesk.tools.report import Lang
 Ctx = ServerRequestContext[Any, Any]
 
 PREFIX: Final = "copydesk://hunk/"
+MANUAL_PREFIX: Final = "copydesk://manual/"
+MANUAL: Final = MANUAL_PREFIX + "{toolset}/{topic}"
 _MIME: Final = "text/markdown"
 _SUBSCRIBED: Final = "copydesk.subscribed"
 _CALM_SECONDS = 0.05
@@ -51,8 +54,10 @@ class Hunks:
         member_of: Callable[[Ctx], str],
         bus: SubscriptionBus,
         lang: Lang,
+        manuals_: Manuals,
     ) -> None:
         self._opened, self._member_of, self._bus = opened, member_of, bus
+        self._manuals = manuals_
         self._lang: Lang = lang
         self._connections: dict[int, Connection] = {}
 
@@ -71,6 +76,7 @@ class Hunks:
                 )
                 for plan in plans
             ]
+            + self._manuals.resources()
         )
 
     async def list_templates(
@@ -79,23 +85,23 @@ class Hunks:
         template = t.ResourceTemplate(
             uri_template=PREFIX + "{hunk_id}", name="hunk", mime_type=_MIME
         )
-        return t.ListResourceTemplatesResult(resource_templates=[template])
+        pages = t.ResourceTemplate(uri_template=MANUAL, name="manual", mime_type=_MIME)
+        return t.ListResourceTemplatesResult(resource_templates=[template, pages])
 
     async def read_resource(
         self, ctx: Ctx, params: t.ReadResourceRequestParams
     ) -> t.ReadResourceResult:
-        """The plan as it was shown; raises MCPError for one that is not pending."""
+        """The plan as it was shown, or part of a manual; raises MCPError for what is not there."""
         uri = str(params.uri)
+        if uri.startswith(MANUAL_PREFIX):
+            return _markdown(uri, self._manuals.resource(uri), self._lang)
         hunk_id = _hunk_id(uri)
         show = self._opened.pending_report
         try:
             report = await anyio.to_thread.run_sync(show, self._member_of(ctx), hunk_id, self._lang)
         except Refusal as refusal:
             raise _not_found(uri, refusal.code) from None
-        text = capped(report.text, self._lang)
-        return t.ReadResourceResult(
-            contents=[t.TextResourceContents(uri=uri, mime_type=_MIME, text=text)]
-        )
+        return _markdown(uri, report.text, self._lang)
 
     async def subscribe(self, ctx: Ctx, params: t.SubscribeRequestParams) -> t.EmptyResult:
         _hunk_id(str(params.uri))
@@ -187,6 +193,11 @@ class Hunks:
         }
 
 
+def _markdown(uri: str, text: str, lang: Lang) -> t.ReadResourceResult:
+    contents = t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))
+    return t.ReadResourceResult(contents=[contents])
+
+
 async def _tell(connection: Connection, listed: bool, changed: set[str]) -> None:
     if listed:
         await connection.send_resource_list_changed()
@@ -213,6 +224,9 @@ def _not_found(uri: str, code: str) -> MCPError:
     return MCPError(t.INVALID_PARAMS, f"Resource not found: {code}", {"uri": sendable(uri)[:200]})
 
 
+_MOST_COMPLETED: Final = 100
+"""The protocol allows no more."""
+
 _TITLE = {"en": "The manual of {toolset}", "zh": "{toolset} 手册"}
 _TOPIC = {"en": "One of: {topics}. Default: {first}.", "zh": "可选:{topics}。默认:{first}。"}
 
@@ -228,6 +242,27 @@ class Manuals:
     def instructions(self) -> str:
         """The instructions that a client gives its model about this server."""
         return manuals.instructions(self._toolsets, self._lang, auto=self._auto)
+
+    def resources(self) -> list[t.Resource]:
+        """The pages as resources; a template has their parts too."""
+        return [
+            t.Resource(
+                uri=f"{MANUAL_PREFIX}{toolset}/{topic}",
+                name=f"{toolset} {topic}",
+                title=f"{self._title(toolset)}: {topic}",
+                mime_type=_MIME,
+            )
+            for toolset in self._toolsets
+            for topic in manuals.topics(toolset)
+        ]
+
+    def resource(self, uri: str) -> str:
+        """A page, or a part of one; raises MCPError for an unknown one."""
+        toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
+        try:
+            return manuals.part(toolset, topic, self._lang)
+        except Refusal as refusal:
+            raise _not_found(uri, refusal.code) from None
 
     async def list_prompts(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
@@ -245,11 +280,18 @@ class Manuals:
         return t.GetPromptResult(description=self._title(params.name), messages=[message])
 
     async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
-        """The topics that begin with the typed text."""
+        """The topics, or toolsets, that begin with the typed text."""
         found: list[str] = []
         if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
-            topics = self._topics(params.ref.name)
-            found = [topic for topic in topics if topic.startswith(params.argument.value)]
+            found = list(self._topics(params.ref.name))
+        elif isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == MANUAL:
+            chosen = (params.context.arguments if params.context else None) or {}
+            toolset = chosen.get("toolset", self._toolsets[0] if self._toolsets else "")
+            if params.argument.name == "toolset":
+                found = list(self._toolsets)
+            elif toolset in self._toolsets:
+                found = list(manuals.names(toolset, self._lang))
+        found = [one for one in found if one.startswith(params.argument.value)][:_MOST_COMPLETED]
         return t.CompleteResult(
             completion=t.Completion(values=found, total=len(found), has_more=False)
         )

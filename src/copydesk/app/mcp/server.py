@@ -102,10 +102,10 @@ def build(
     elicitor = Elicitor(opened, lang)
     tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor)
     bus = InMemorySubscriptionBus()
-    hunks = Hunks(opened, member_of, bus, lang)
     settings = opened.settings
     applies = settings.of_member(settings.member).apply or settings.apply
     manuals = Manuals(toolsets, lang, auto=applies == "auto")
+    hunks = Hunks(opened, member_of, bus, lang, manuals)
     hint = CacheHint(ttl_ms=60_000, scope="private")
     server = CopydeskServer(
         "copydesk",

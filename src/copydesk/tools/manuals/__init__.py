@@ -7,7 +7,7 @@ for, never kept. What a tool takes stands in its class and not in its chapter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 
 from copydesk.errors import InvalidArgs
@@ -42,6 +42,91 @@ def read(toolset: str, topic: str, lang: Lang) -> str:
         raise InvalidArgs("topic", _none_of(topic, known))
     page = _page(toolset, topic, lang)
     return with_arguments(page, lang) if topic == "tools" else page
+
+
+def part(toolset: str, topic: str, lang: Lang) -> str:
+    """A page, or what the pages say of one tool, error code or heading, as Markdown.
+
+    Of a long page of many chapters the list of these. Raises InvalidArgs, with what there is, for
+    what there is not.
+    """
+    pages = topics(toolset)
+    wanted = topic.strip().lower() or pages[0]
+    if wanted in pages:
+        page = read(toolset, wanted, lang)
+        return _overview(page) if wanted in _LISTED and len(page) > _LONG else page
+    for name in pages:
+        found = _chapters(read(toolset, name, lang)).get(wanted)
+        if found:
+            return found
+    raise InvalidArgs("topic", _none_of(topic, names(toolset, lang)))
+
+
+def names(toolset: str, lang: Lang) -> tuple[str, ...]:
+    """The topics of a manual: its pages, then its tools and error codes."""
+    pages = topics(toolset)
+    listed = (name for name in pages if name in ("tools", "errors"))
+    found = (name for page in listed for name in _HEADED.findall(read(toolset, page, lang)))
+    return (*pages, *dict.fromkeys(found))
+
+
+_LISTED = ("tools", "scenarios", "errors")
+"""Pages that a list of their chapters stands for."""
+
+_LONG = 4_000
+"""Characters."""
+
+_HEADED = re.compile(r"^### (\w+)$", re.MULTILINE)
+_FENCE = re.compile(r"`{3,}")
+_LABEL = re.compile(r"\*\*\w+\*\*(?:: |：)(.+?(?:\.(?= )|。|$))")
+
+
+def _lines(page: str) -> Iterator[tuple[str, int, bool]]:
+    """The lines, the level of those that are headings, and whether they stand in a fence."""
+    fence = ""
+    for line in page.rstrip("\n").split("\n"):
+        opened = _FENCE.match(line)
+        inside = bool(fence) or opened is not None
+        level = 0 if inside else len(line) - len(line.lstrip("#"))
+        yield line, level, inside
+        if opened is not None:
+            fence = "" if line == fence else fence or opened[0]
+
+
+def _chapters(page: str) -> dict[str, str]:
+    """The chapters below the title, by their headings in small letters."""
+    found: dict[str, list[str]] = {}
+    open_: list[tuple[int, str]] = []
+    for line, level, _ in _lines(page):
+        if level > 1:
+            name = line.lstrip("# ").lower()
+            open_ = [one for one in open_ if one[0] < level] + [(level, name)]
+            found[name] = []
+        for _, name in open_:
+            found[name].append(line)
+    return {name: "\n".join(lines).rstrip("\n") + "\n" for name, lines in found.items()}
+
+
+def _overview(page: str) -> str:
+    """The page with each chapter of the last level in a line: its heading and first sentence."""
+    last = max(level for _, level, _ in _lines(page))
+    kept: list[str] = [""]
+    skips = False
+    for line, level, inside in _lines(page):
+        if level:
+            skips = level == last
+            if not skips and kept[-1]:
+                kept.append("")
+            kept.append(f"- `{line.lstrip('# ')}`" if skips else line)
+        elif skips:
+            said = _LABEL.match(line) if kept[-1].endswith("`") else None
+            kept[-1] += f": {said[1]}" if said else ""
+        elif inside:  # what an example is run on
+            while not kept[-1] or kept[-1].endswith((":", "：")):
+                kept.pop()
+        elif line or kept[-1]:
+            kept.append(line)
+    return "\n".join(kept).strip("\n") + "\n"
 
 
 def instructions(toolsets: Iterable[str], lang: Lang, *, auto: bool = False) -> str:
