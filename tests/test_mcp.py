@@ -93,7 +93,7 @@ async def test_tools_are_listed_exactly(opened: OpenWorkspace, mode: str) -> Non
     written = definitions(rows, "mcp", "zh")
     for tool, row, one in zip(listed, rows, written, strict=True):
         assert tool.input_schema == one["inputSchema"]
-        assert (tool.title, tool.description) == (row.title("zh"), row.description("zh"))
+        assert tool.description == row.description("zh")
         hints = tool.annotations or t.ToolAnnotations()
         assert (hints.read_only_hint or False) is row.reads
         if not row.reads:  # what the protocol says where nothing is sent

@@ -356,7 +356,7 @@ def with_null(schema: Schema) -> Property:
     return found
 
 
-_UNLISTED = ("additionalProperties", "minimum")
+_UNLISTED = ("additionalProperties", "minimum", "minItems")
 """Keywords that calls are checked by and clients are not sent: each request pays for them, and
 `additionalProperties` makes google-genai's conversion of MCP tools fail."""
 

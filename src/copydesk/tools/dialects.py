@@ -34,18 +34,17 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
 
 
 def _tell_once(found: Iterable[Definition]) -> None:
-    """Leave out the text of an argument that stands with an earlier tool of the list."""
-    told: set[tuple[str, str]] = set()
+    """Leave out the text of an argument that is as the last one of its name in the list."""
+    told: dict[str, str] = {}
     for one in found:
         outer: dict[str, Definition] = one["inputSchema"]["properties"]
         inner = [within for form in outer.values() for within in _items_of(form)]
         for forms in (outer, *inner):
             for name, form in forms.items():
-                said = name, form.get("description", "")
-                if said in told:
+                said = form.get("description", "")
+                if said and said == told.get(name):
                     del form["description"]
-                elif said[1]:
-                    told.add(said)
+                told[name] = said or told.get(name, "")
 
 
 def _items_of(form: Mapping[str, Any]) -> Iterable[dict[str, Definition]]:
@@ -56,7 +55,10 @@ def _items_of(form: Mapping[str, Any]) -> Iterable[dict[str, Definition]]:
 
 
 def _mcp(tool: Tool, lang: Lang) -> Definition:
-    """The tool as it is listed; a hint that is the protocol's default is not sent."""
+    """The tool as it is listed, without a title and without hints that are the defaults.
+
+    Both cost with each request, and a title says no more than the name.
+    """
     hints = {"readOnlyHint": True} if tool.reads else {}
     if not tool.reads and not tool.destroys:
         hints["destructiveHint"] = False
@@ -64,7 +66,6 @@ def _mcp(tool: Tool, lang: Lang) -> Definition:
         hints["idempotentHint"] = True
     return {
         "name": tool.name,
-        "title": tool.title(lang),
         "description": tool.description(lang),
         "inputSchema": tool.listed_schema(lang),
         **({"annotations": hints} if hints else {}),

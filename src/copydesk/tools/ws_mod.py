@@ -357,11 +357,11 @@ class ApplyTogetherCall(EditingCall):
 class ManualCall(ToolCall):
     """A page of a manual, or a part of it."""
 
-    toolset: str = "ws_mod"
-    topic: str = "index"
+    toolset: str = ""
+    topic: str = ""
 
     def run(self, context: Context, name: str) -> Report:
-        toolset, topic = self.toolset, self.topic
+        toolset, topic = self.toolset or "ws_mod", self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
         return Report(
             {"status": "ok", "mode": name, "toolset": toolset, "topic": topic},
