@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from support.mcp_calls import (
     CALLS,
     FILE,
     MODES,
+    TEXT,
     call_each,
     call_of,
     fields_of,
@@ -83,6 +85,31 @@ async def test_each_tool_answers_in_text_only(
 ) -> None:
     async with Client(server_of(opened, structured=False), mode=mode) as client:
         await call_each(client, tmp_path, structured=False)
+
+
+@pytest.mark.parametrize("structured", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", [name for name in CALLS if name.startswith("prepare_file_")])
+async def test_either_form_alone_shows_all_of_a_plan(
+    opened: OpenWorkspace, tmp_path: Path, name: str, mode: str, structured: bool
+) -> None:
+    """Clients hand a model the text alone, or the structured part alone when there is one."""
+    (tmp_path / FILE).write_text(TEXT)
+    async with Client(server_of(opened, structured=structured), mode=mode) as client:
+        result = await client.call_tool(name, dict(CALLS[name]))
+    assert (result.structured_content is not None) is structured
+    data = result.structured_content or {}
+    (hunk,) = [plan.id for plan in opened.pending("local")]
+    diff = re.search(r"```diff\n(diff --git .*?)```", text_of(result), re.DOTALL)
+    assert diff, "the text has the diff"
+    assert re.search(rf"^hunk_id: {hunk}$", text_of(result), re.MULTILINE)
+    assert re.search(r"^evidence\w*:$", text_of(result), re.MULTILINE)
+    assert f'apply_file_modification({{"hunk_id": "{hunk}"}})' in text_of(result)
+    if structured:
+        assert data["hunk_id"] == hunk
+        assert data.get("evidence") or data.get("evidence_preview")
+        assert data["diff"] == diff[1]
+        assert any(f'"hunk_id": "{hunk}"' in step for step in data["next"])
 
 
 @pytest.mark.parametrize("mode", MODES)
