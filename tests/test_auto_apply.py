@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp_types as t
 import pytest
+from mcp import Client
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from support.mcp_calls import settings
+from support.mcp_transports import stdio_client
+from support.processes import results
+from support.redis_servers import RedisServer
 
 Facts = dict[str, Any]
 
@@ -48,7 +54,7 @@ def shown(
     desk: OpenWorkspace, version: str = VERSION, by: str = "ann", path: str = "a.txt"
 ) -> set[int]:
     """The lines, from 1, that the member is known to have been shown."""
-    found = desk._backend.bases.shown(by, RelPath.parse(path), version)
+    found = desk._backend.bases.shown(by, RelPath.parse(path), version)  # pyright: ignore[reportPrivateUsage] - no tool tells it
     runs = found.runs if found else ()
     return {line + 1 for start, stop in runs for line in range(start, stop)}
 
@@ -56,7 +62,7 @@ def shown(
 def edit(desk: OpenWorkspace, lines: str, version: str = VERSION, **more: object) -> Facts:
     """An edit at once that shows nothing."""
     given = {"path": "a.txt", "range": lines, "version": version, "content": "new\n"}
-    asked = {**given, "apply": "auto", "report": "brief", **more}
+    asked: Facts = {**given, "apply": "auto", "report": "brief", **more}
     return told(desk, "prepare_file_range_edit", **asked)
 
 
@@ -108,6 +114,88 @@ READS: dict[str, tuple[Way, set[int]]] = {
 }
 
 
+PLAN = {"path": "a.txt", "range": "20~22", "content": "new\n"}
+
+
+def plan(desk: OpenWorkspace, **more: object) -> str:
+    return str(told(desk, "prepare_file_range_edit", "ann", **{**PLAN, **more})["hunk_id"])
+
+
+def stale(desk: OpenWorkspace, tool: str = "prepare_file_range_edit", **given: object) -> None:
+    """A call by a version that nobody knows; the file is as it was."""
+    asked: Facts = {"path": "a.txt", "range": "30", "content": "x", "version": "0" * 12, **given}
+    assert call(desk, tool, **asked)["error"] == "STALE_READ"
+
+
+def rejected(desk: OpenWorkspace) -> None:
+    """An apply that the file refuses, since others changed the line; they put it back then."""
+    hunk_id, file = plan(desk, range="20", report="brief"), Path(desk.root) / "a.txt"
+    file.write_text(TEXT.replace("line 20\n", "theirs\n"))
+    answer = desk.call("ann", "apply_file_modification", {"hunk_id": hunk_id})
+    assert answer.is_error
+    version = str(answer.data["version"])
+    assert shown(desk, version) == run(17, 23)
+    file.write_text(TEXT)
+
+
+ANSWERS: dict[str, tuple[Way, set[int]]] = {
+    "a plan": (plan, run(17, 25)),
+    "a brief plan": (lambda d: plan(d, report="brief"), set()),
+    "a plan that changes nothing": (lambda d: plan(d, range="30", content="line 30"), run(27, 33)),
+    "a long plan": (lambda d: plan(d, range="20~39", content=""), run(17, 42)),
+    "a long plan that changes one line": (
+        lambda d: plan(d, range="10~39", content="".join(f"{x}\n" for x in ["x", *LINES[10:39]])),
+        run(7, 14) | run(37, 42),
+    ),
+    "a plan of an insertion": (
+        lambda d: told(
+            d, "prepare_file_insert_after", path="a.txt", anchor="line 50", content="x\n"
+        ),
+        run(48, 53),
+    ),
+    "a plan of an append": (
+        lambda d: told(d, "prepare_file_append", path="a.txt", content="x\n"),
+        run(58, 60),
+    ),
+    "a plan of a block": (
+        lambda d: told(
+            d,
+            "prepare_file_block_replace",
+            path="a.txt",
+            start_anchor="line 50",
+            end_anchor="line 52",
+            content="x\n",
+        ),
+        run(48, 54),
+    ),
+    "a plan of several texts": (
+        lambda d: told(
+            d,
+            "prepare_batch_edit",
+            path="a.txt",
+            edits=[{"old_string": f"line {n}\n", "new_string": "x\n"} for n in (10, 40)],
+        ),
+        run(7, 13) | run(37, 43),
+    ),
+    "a dry run": (
+        lambda d: told(d, "Edit", path="a.txt", old_string="line 33", new_string="x", dry_run=True),
+        run(30, 36),
+    ),
+    "show_hunk": (lambda d: told(d, "show_hunk", hunk_id=plan(d, report="brief")), run(17, 25)),
+    "show_hunk, some lines": (
+        lambda d: told(d, "show_hunk", hunk_id=plan(d, report="brief"), range="5~6"),
+        run(17, 18),
+    ),
+    "a version that is not known": (stale, run(27, 33)),
+    "an expectation that is wrong": (
+        lambda d: call(d, "prepare_file_range_edit", **PLAN, expected_old="other\n"),
+        run(17, 25),
+    ),
+    "an apply that the file refuses": (rejected, set()),
+}
+WAYS = READS | ANSWERS
+
+
 def check(desk: OpenWorkspace, lines: set[int]) -> None:
     """Edits of shown lines are made at once, of any other line they are not."""
     assert shown(desk) == lines
@@ -120,11 +208,11 @@ def check(desk: OpenWorkspace, lines: set[int]) -> None:
         assert written(edit(desk, str(max(lines))))
 
 
-@pytest.mark.parametrize("way", READS)
+@pytest.mark.parametrize("way", WAYS)
 def test_an_edit_of_lines_that_were_read_or_found_is_made_at_once(
     desk: OpenWorkspace, way: str
 ) -> None:
-    call_it, lines = READS[way]
+    call_it, lines = WAYS[way]
     call_it(desk)
     check(desk, lines)
 
@@ -149,6 +237,23 @@ def test_expected_old_is_proof_enough(desk: OpenWorkspace) -> None:
     assert written(edit(desk, "9", version="", expected_old="line 9"))
 
 
+def test_of_several_ranges_each_must_have_been_shown(desk: OpenWorkspace, tmp_path: Path) -> None:
+    told(desk, "read_file", path="a.txt", range="10~20")
+
+    def several(*ranges: str, version: str = VERSION, **more: object) -> Facts:
+        edits = [{"range": each, "content": f"for {each}\n", **more} for each in ranges]
+        given: Facts = {"path": "a.txt", "edits": edits, "version": version}
+        return told(desk, "prepare_file_range_edit", **given, apply="auto", report="brief")
+
+    refused = several("19~21", "10~12", "40", "15")
+    assert not written(refused)
+    assert "lines 21~21, 40~40 of" in refused["auto_apply_reason"]
+    done = several("20", "10~12", "15", "61~")
+    assert written(done)
+    assert shown(desk, done["version"]) == run(10, 18) | {59}
+    assert (tmp_path / "a.txt").read_text().split("\n")[9:11] == ["for 10~12", "line 13"]
+
+
 def test_what_replaces_nothing_needs_no_proof(desk: OpenWorkspace) -> None:
     after = {"path": "a.txt", "anchor": "line 7", "match": "equals", "apply": "auto"}
     assert written(told(desk, "prepare_file_insert_after", **after, content="x\n"))
@@ -171,15 +276,67 @@ def test_a_deletion_and_the_whole_file(desk: OpenWorkspace) -> None:
 
 def test_a_block_is_taken_when_what_is_between_the_anchors_was_shown(desk: OpenWorkspace) -> None:
     told(desk, "ripgrep_search", pattern="line 1[024]$")
-    block = {"path": "a.txt", "start_anchor": "line 10", "match": "equals", "version": VERSION}
+    block: Facts = {
+        "path": "a.txt",
+        "start_anchor": "line 10",
+        "match": "equals",
+        "version": VERSION,
+    }
     block |= {"content": "x\n", "apply": "auto", "report": "brief"}
     assert not written(told(desk, "prepare_file_block_replace", **block, end_anchor="line 12"))
     told(desk, "read_file", path="a.txt", range="11")
     inner = told(desk, "prepare_file_block_replace", **block, end_anchor="line 12")
     assert written(inner)
-    outer = {**block, "version": inner["version"], "include_anchors": False}
+    outer: Facts = {**block, "version": inner["version"], "include_anchors": False}
     assert not written(told(desk, "prepare_file_block_replace", **outer, end_anchor="line 14"))
     assert written(told(desk, "prepare_file_block_replace", **outer, end_anchor="line 12"))
+
+
+def test_a_report_of_a_write_shows_its_lines_in_the_new_version(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    hunk_id = plan(desk, content="one\ntwo\n")
+    done = told(desk, "apply_file_modification", hunk_id=hunk_id)
+    # what its plan showed is carried, and what it wrote is its own
+    assert shown(desk, done["version"]) == run(17, 24)
+    (tmp_path / "a.txt").write_text(TEXT)
+    drifted = plan(desk, range="40", report="brief")
+    (tmp_path / "a.txt").write_text(f"top\n{TEXT}")
+    done = told(desk, "apply_file_modification", hunk_id=drifted)
+    assert shown(desk, done["version"]) == run(38, 44), "a fuzz shows its diff"
+    undone = told(desk, "undo_file_modification", edit_id=done["edit_id"], report="full")
+    assert shown(desk, undone["version"]) == run(38, 44)
+    edit = told(desk, "Edit", by="bob", path="a.txt", old_string="line 50", new_string="x")
+    assert shown(desk, edit["data"]["version"], by="bob") == run(48, 54)
+
+
+def test_a_transaction_shows_each_of_its_files(desk: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "b c.txt").write_text(TEXT)
+    hunks = [
+        plan(desk, path=path, range=n, report="brief")
+        for path, n in (("b c.txt", "30"), ("a.txt", "10"), ("a.txt", "50"))
+    ]
+    done = told(desk, "apply_file_modifications", hunk_ids=hunks, report="full")
+    versions = {row["path"]: row["version"] for row in done["hunks"]}
+    assert shown(desk, versions["a.txt"]) == run(7, 13) | run(47, 53)
+    assert shown(desk, versions["b c.txt"], path="b c.txt") == run(27, 33)
+
+
+def test_what_a_budget_leaves_out_was_not_shown(tmp_path: Path) -> None:
+    lines = [f"line {number} of many with some more words in it" for number in range(3_000)]
+    (tmp_path / "a.txt").write_text("".join(f"{line}\n" for line in lines))
+    with open_workspace(str(tmp_path), settings(), shared=False) as desk:
+        asked = {"path": "a.txt", "range": "100~2900", "content": "x\n"}
+        answer = desk.call("local", "prepare_file_range_edit", asked)
+        text = answer.text
+        version = str(answer.data["version"])
+        known = shown(desk, version, by="local")
+        assert known
+        assert known == {n for n, line in enumerate(lines, 1) if f"{line}\n" in text}
+        assert "left out" in text
+        assert not written(
+            told(desk, "prepare_file_range_edit", "local", **asked, version=version, apply="auto")
+        )
 
 
 def test_a_second_edit_by_the_numbers_of_the_new_version_needs_no_reading(
@@ -328,6 +485,10 @@ def test_auto_takes_what_a_naive_model_says(tmp_path: Path, seed: int) -> None:
                 )  # fmt: skip
                 if answer["status"] == "error":
                     assert answer["error"] == "STALE_READ"
+                    standing = set(
+                        map(int, re.findall(r"(?m)^ *(\d+)\| ", answer.get("current", "")))
+                    )
+                    known |= {(by, before, line) for line in standing}
                     continue
                 seen = all((by, version, n) in known for n in range(first, last + 1))
                 assert written(answer) == seen, (step, answer)
@@ -355,3 +516,84 @@ def test_auto_takes_what_a_naive_model_says(tmp_path: Path, seed: int) -> None:
             }, step
     assert taken
     assert declined
+
+
+# Processes
+
+
+def text_of(result: t.CallToolResult) -> str:
+    return "".join(part.text for part in result.content if isinstance(part, t.TextContent))
+
+
+@pytest.mark.anyio
+async def test_a_client_is_taken_at_its_word_for_what_it_was_shown(tmp_path: Path) -> None:
+    """Two servers of one workspace, real clients: the one knows what the other has shown."""
+    (tmp_path / "a.txt").write_text(TEXT)
+
+    async def ask(client: Client, tool: str, **arguments: object) -> str:
+        return text_of(await client.call_tool(tool, {"path": "a.txt", **arguments}))
+
+    async def at_once(client: Client, lines: str, version: str) -> str:
+        asked = {"range": lines, "version": version, "content": f"for {lines}\n"}
+        return await ask(client, "prepare_file_range_edit", **asked, apply="auto", report="brief")
+
+    async with stdio_client(tmp_path, "auto") as one, stdio_client(tmp_path, "auto") as other:
+        read = await ask(one, "read_file", range="10~20")
+        assert VERSION in read
+        declined = await at_once(one, "20~21", VERSION)  # it waits for what is being remembered
+        assert f"lines 21~21 of version {VERSION} were not shown to you" in declined
+        first = await at_once(other, "12", VERSION)
+        assert "21~21" not in first
+        found = re.search(r"version:? .?([0-9a-f]{12})", first)
+        assert found is not None
+        assert "for 12" in (tmp_path / "a.txt").read_text()
+        await at_once(other, "20", found[1])
+        assert "for 20" in (tmp_path / "a.txt").read_text()
+        assert "were not shown to you" in await at_once(other, "21", found[1])
+    with open_workspace(str(tmp_path)) as again:  # another process later
+        asked = {"path": "a.txt", "range": "19", "version": VERSION, "content": "late\n"}
+        report = again.call("local", "prepare_file_range_edit", {**asked, "apply": "auto"})
+        assert "declined" not in report.text
+    assert (tmp_path / "a.txt").read_text().split("\n")[17:20] == ["line 18", "late", "for 20"]
+
+
+def test_a_server_that_forgets_makes_no_edit_certain(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    name = redis_server.fresh_name()
+    with redis_server.open(tmp_path, name) as one, redis_server.open(tmp_path, name) as other:
+        told(one, "read_file", "local", path="a.txt", range="10~20")
+        assert shown(one, by="local") == run(10, 20)  # which waits for it
+        assert shown(other, by="local") == run(10, 20)
+
+        def at_once(desk: OpenWorkspace, line: int) -> Facts:
+            asked = {"path": "a.txt", "range": f"{line}", "version": VERSION, "content": "new\n"}
+            return told(
+                desk, "prepare_file_range_edit", "local", **asked, apply="auto", report="brief"
+            )
+
+        assert written(at_once(other, 12))
+        assert not written(at_once(one, 21))
+        assert shown(
+            other, by="local", version=Snapshot.of((tmp_path / "a.txt").read_bytes()).version
+        )
+        redis_server.command("FLUSHALL")
+        now = (tmp_path / "a.txt").read_text()
+        version = Snapshot.of(now.encode()).version
+        for desk in (one, other):
+            assert shown(desk, by="local", version=version) == set()
+            asked = {"path": "a.txt", "range": "15", "version": version, "content": "new\n"}
+            lost = call(desk, "prepare_file_range_edit", "local", **asked, apply="auto")
+            assert lost.get("auto_apply") == "declined", lost
+        assert (tmp_path / "a.txt").read_text() == now
+
+
+def test_members_in_many_processes_note_at_once(tmp_path: Path) -> None:
+    """What each was shown is there in the end, and nothing else."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    works = [("read_lines", {"first": first}) for first in (1, 2, 3)]
+    results(tmp_path, *works)
+    with open_workspace(str(tmp_path), Config(durability="fast")) as desk:
+        lines = {first + 6 * k for first in (1, 2, 3) for k in range(10)}
+        assert shown(desk, by="local") == lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import regions, unified
+from copydesk.tools.diff_lines import FileLines, lines_in
 from support.redis_calls import connections
 
 PATH = RelPath.parse("a.txt")
@@ -40,7 +43,7 @@ RUNS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6))).map(
 )
 
 
-def lines_in(runs: Sequence[Run]) -> set[int]:
+def lines_in_runs(runs: Sequence[Run]) -> set[int]:
     return {line for start, stop in runs for line in range(start, stop)}
 
 
@@ -53,9 +56,11 @@ def test_runs_are_sets_of_lines(
 ) -> None:
     mine, theirs = ShownLines("v", 50, tuple(one)), ShownLines("v", 50, tuple(other), read=False)
     both = mine.joined(theirs)
-    assert lines_in(both.runs) == lines_in(one) | lines_in(other)
+    assert lines_in_runs(both.runs) == lines_in_runs(one) | lines_in_runs(other)
     assert all(a[1] < b[0] for a, b in zip(both.runs, both.runs[1:], strict=False))
-    assert lines_in(both.lacks(at, at + size)) == set(range(at, at + size)) - lines_in(both.runs)
+    assert lines_in_runs(both.lacks(at, at + size)) == set(range(at, at + size)) - lines_in_runs(
+        both.runs
+    )
     for shown in (both, theirs):
         assert ShownLines.decoded("v", 50, shown.encoded().split()) == shown
 
@@ -65,7 +70,11 @@ def test_beyond_the_bound_what_was_just_shown_is_kept() -> None:
     new = ShownLines("v", 9_999, ((4 * MOST_RUNS, 4 * MOST_RUNS + 2), (4_002, 4_003)))
     both = new.joined(known)
     assert len(both.runs) == MOST_RUNS
-    assert lines_in(new.runs) <= lines_in(both.runs) <= lines_in(new.runs) | lines_in(known.runs)
+    assert (
+        lines_in_runs(new.runs)
+        <= lines_in_runs(both.runs)
+        <= lines_in_runs(new.runs) | lines_in_runs(known.runs)
+    )
 
 
 # What an edit keeps, beside a list of lines of which each knows whether it was shown
@@ -91,7 +100,7 @@ def test_lines_are_carried_as_in_a_list(case: tuple[int, set[int], LineChange]) 
         kept = change.amended and start < stop and all(lines[start:stop])
         lines[start:stop] = [kept] * count
     runs = change.carried(join((line, line + 1) for line in known))
-    assert lines_in(runs) == {at for at, is_known in enumerate(lines) if is_known}
+    assert lines_in_runs(runs) == {at for at, is_known in enumerate(lines) if is_known}
 
 
 ENCODINGS = [
@@ -138,14 +147,14 @@ def test_no_line_is_carried_that_holds_a_byte_nobody_was_shown(
     carried = Carried(
         base.version, after.version, after.line_count, (line_change(base, change),)
     ).upon(before)
-    for line in lines_in(carried.runs):
+    for line in lines_in_runs(carried.runs):
         assert line < after.line_count
         text_only = range(after.start(line), after.start(line) + len(after.key(line)))
         assert {origin[byte] for byte in text_only} <= {None, *known}
     if len(known) == base.line_count:
         touched = {after.line_at(b) for b, one in enumerate(origin) if one is None}
         whole = set(range(after.line_count)) - touched
-        assert not change or whole - lines_in(carried.runs) <= {after.line_count - 1}
+        assert not change or whole - lines_in_runs(carried.runs) <= {after.line_count - 1}
 
 
 @given(texts_and_edits())
@@ -160,7 +169,7 @@ def test_what_is_not_ones_own_text_is_not_known(
     made = {
         after.line_at(b) for e in change.inverse(base.slice).edits for b in range(e.start, e.stop)
     }
-    assert not lines_in(carried.runs) & made
+    assert not lines_in_runs(carried.runs) & made
 
 
 def test_of_more_edits_than_the_bound_the_lines_after_are_forgotten() -> None:
@@ -171,7 +180,7 @@ def test_of_more_edits_than_the_bound_the_lines_after_are_forgotten() -> None:
     every = ShownLines(base.version, 1_000, ((0, 1_000),))
     after = base.edited(change)
     carried = Carried(base.version, after.version, 1_000, (line_change(base, change),)).upon(every)
-    assert lines_in(carried.runs) == set(range(2 * MOST_RUNS - 1))
+    assert lines_in_runs(carried.runs) == set(range(2 * MOST_RUNS - 1))
 
 
 # What is remembered, on every backend
@@ -206,7 +215,7 @@ def test_the_stores_know_what_a_set_of_member_version_and_line_knows(
             bases.note_shown(Note(member, PATH, lines))
             model |= {(member, version, line) for line in range(*run)}
         shown = bases.shown(member, PATH, version)
-        found = lines_in(shown.runs) if shown else set[int]()
+        found = lines_in_runs(shown.runs) if shown else set[int]()
         assert found == {line for m, v, line in model if (m, v) == (member, version)}, step
 
 
@@ -266,3 +275,66 @@ def test_damaged_rows_are_not_known(tmp_path: Path) -> None:
     assert bases.shown("a", PATH, "v") is None
     bases.note_shown(Note("a", PATH, ShownLines("v", 9, ((2, 3),))))
     assert bases.shown("a", PATH, "v") == ShownLines("v", 9, ((2, 3),))
+
+
+# What a diff shows
+
+
+@given(texts_and_edits(), st.data())
+def test_a_diff_shows_its_lines_by_their_numbers(
+    case: tuple[Snapshot, ChangeSet, set[int]], data: st.DataObject
+) -> None:
+    base, change, _ = case
+    base = Snapshot(base.data[len(base.encoding.bom) :], replace(base.encoding, bom=b""))
+    shift = len(case[0].encoding.bom)
+    moved = [Edit(e.start - shift, e.stop - shift, e.new) for e in change.edits]
+    change = ChangeSet.of(base.size, moved)
+    diff = unified(base, change, "a").decode().removesuffix("\n").split("\n")
+    found, found_regions = lines_in(diff), regions(base, change)
+    if not found_regions:
+        assert found == []
+        return
+    (shown,) = found
+    near = join((max(r.start - 3, 0), min(r.stop + 3, base.line_count)) for r in found_regions)
+    assert lines_in_runs(shown.old) == lines_in_runs(near)
+    made, shift = list[Run](), 0
+    for region in found_regions:
+        made.append((region.start + shift, region.start + shift + len(region.new)))
+        shift += len(region.new) - (region.stop - region.start)
+    total = base.edited(change).line_count
+    around = join((max(start - 3, 0), min(stop + 3, total)) for start, stop in made)
+    assert lines_in_runs(shown.new) == lines_in_runs(around)
+    # some lines of one hunk are left out, and said to be; part of another line is
+    heads = [at for at, line in enumerate(diff) if line.startswith("@@ ")]
+    head = data.draw(st.sampled_from(heads))
+    end = min((at for at in heads if at > head), default=len(diff))
+    start = data.draw(st.integers(head + 1, end))
+    stop = data.draw(st.integers(start, end))
+    kept = [at for at in range(len(diff)) if not start <= at < stop]
+    cut = [*diff[:start], "… some lines left out", *diff[stop:]]
+    assert lines_in(cut) == wanted_of(diff, kept)
+    long = data.draw(st.integers(heads[0] + 1, len(diff) - 1))
+    if not diff[long].startswith(("@@", "\\")):
+        shortened = [*diff[:long], f"{diff[long]}…[5 characters]…", *diff[long + 1 :]]
+        assert lines_in(shortened) == wanted_of(diff, [at for at in range(len(diff)) if at != long])
+
+
+def wanted_of(diff: Sequence[str], kept: Sequence[int]) -> list[FileLines]:
+    """The same of a few lines, each asked for by itself."""
+    each = [lines_in(diff, range(at, at + 1))[0] for at in kept]
+    old, new = join(r for one in each for r in one.old), join(r for one in each for r in one.new)
+    return [FileLines(old, new)]
+
+
+def test_each_file_of_a_diff_is_by_itself() -> None:
+    texts = [Snapshot.of(b"a\nb\nc\n"), Snapshot.of(b"")]
+    edits = [
+        ChangeSet.of(6, [Edit(2, 4, b"--- x\n@@ -1 +1 @@\n")]),
+        ChangeSet.of(0, [Edit(0, 0, b"n\n")]),
+    ]
+    diffs = (
+        unified(*both, name)
+        for both, name in zip(zip(texts, edits, strict=True), "ab", strict=True)
+    )
+    found = lines_in(b"".join(diffs).decode().split("\n")[:-1])
+    assert found == [FileLines(((0, 3),), ((0, 4),)), FileLines((), ((0, 1),))]

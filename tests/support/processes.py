@@ -130,6 +130,13 @@ def code(fields: Facts) -> str:
 
 
 @work
+def read_lines(opened: OpenWorkspace, facts: Facts) -> None:
+    """Ten readings of one line each, every sixth line."""
+    for turn in range(10):
+        outcome(opened, "read_file", path="a.txt", range=f"{facts['first'] + 6 * turn}")
+
+
+@work
 def insert(opened: OpenWorkspace, facts: Facts) -> None:
     """`count` lines put in after the anchor, half of them prepared first."""
     for i in range(facts["count"]):

@@ -142,7 +142,7 @@ class FileDesk:
                 refusal = outcome.refusal
                 declined = refusal.code
         self._drafting.remember_planned(draft.base, plan.request.path)
-        return Planned(plan, draft, declined, refusal)
+        return Planned(plan, draft, declined, refusal, drafted.real)
 
     def read(
         self,
@@ -181,10 +181,18 @@ class FileDesk:
         self._set.bases.keep(base, document.real, [note])
         return found
 
-    def note_shown(self, member: Member, path: RelPath, *lines: ShownLines) -> None:
-        """Remember which lines of a file the member was shown by an answer."""
-        real = self._drafting.real(path)
-        self._set.bases.note_shown(*(Note(member.name, real, one) for one in lines))
+    def note_shown(
+        self,
+        member: Member,
+        path: RelPath,
+        lines: ShownLines | Callable[[], ShownLines],
+        real: RelPath | None = None,
+    ) -> None:
+        """Remember which lines of a file the member was shown by an answer.
+
+        `real` is the real path, where it is known; a function is asked beside the work.
+        """
+        self._set.bases.note_shown(Note(member.name, real or self._drafting.real(path), lines))
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
         """Write the plan, on the file as it is now, once.

@@ -28,13 +28,14 @@ class Planned:
     """A plan waits.
 
     `declined`: why `auto` did not write, when it was asked for; `refusal`: the one that
-    it met when it tried.
+    it met when it tried. `real`: the real path, where it was looked up.
     """
 
     plan: Plan
     draft: Draft
     declined: str | None = None
     refusal: Refusal | None = None
+    real: RelPath | None = None
 
     @property
     def id(self) -> str:

@@ -16,6 +16,7 @@ from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfB
 from copydesk.tools import envelope, report_fields, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
+from copydesk.tools.diff_lines import View, lines_in
 from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Length, cut_diff, shown_diff
@@ -127,6 +128,11 @@ def written(
         written_as = "" if dry else f" · edit {done.edit_id} · version {done.version}"
         line = f"{'dry' if dry else 'ok'} {done.path} +{added} -{removed}{written_as}\n"
         line += "".join(f"{warning}\n" for warning in warnings)
+    else:
+        view = View(done.path, done.base.version if dry else done.version)
+        view = replace(view, side="old" if dry else "new")
+        shown = view.lines(lines_in(preview.split("\n")), fields=False)
+        context.desk.note_shown(context.member, done.path, shown)
     status: Status = "partial" if dry else "success"
     return Envelope(status, data, " ".join(words), stats, where, line=line)
 

@@ -10,7 +10,9 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol, cast
 
 from copydesk.desk.batch import Batching
@@ -30,6 +32,7 @@ from copydesk.tools.arguments import (
     schema_of,
     with_null,
 )
+from copydesk.tools.diff_lines import view_of
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.notes_answer import LongTexts, NoteAnswer
@@ -288,9 +291,18 @@ class Catalog:
             if path is not None and tool.in_full:
                 path = context.relative(path)
             answer = tool.refuse(name, arguments, path, refusal, context.lang)
+            if isinstance(answer, Report) and path:
+                with suppress(Refusal):  # of the path
+                    views = view_of(refusal, context.path(path))
+                    answer = replace(answer, views=views) if views else answer
         answer = _told(context, answer)
         if isinstance(answer, Report):
-            return replace(answer, budget=context.budget, lang=context.lang)
+            answer = replace(answer, budget=context.budget, lang=context.lang)
+            if not context.cancelled():
+                for view in answer.views:
+                    lines = partial(answer.lines_shown, view)
+                    context.desk.note_shown(context.member, view.path, lines, view.real)
+            return answer
         if isinstance(answer, Envelope):
             return answer.timed(round(1000 * (time.perf_counter() - began)))
         return answer

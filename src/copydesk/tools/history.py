@@ -13,10 +13,12 @@ from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.errors import InvalidArgs
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.sizes import tokens
+from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.text.unified import counts
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
+from copydesk.tools.diff_lines import View, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Length, Report, Value, diff_text
 
@@ -136,10 +138,13 @@ class ShowHunkCall(ToolCall):
                 shown.draft.base.encoding,
             )
             asked = {"hunk_id": self.hunk_id}
+            views = [View(path, shown.draft.base.version, side="old")]
         else:
             entry = context.desk.history.entry(context.member, self.edit_id)
             path, diff, encoding = entry.path, entry.diff, encoding_of_diff(entry.diff, None)
             asked = {"edit_id": self.edit_id}
+            before, after = (digest[:VERSION_LENGTH] for digest in (entry.before, entry.after))
+            views = [View(path, before, side="old"), View(path, after, side="new")]
         lines = diff_text(diff, encoding).removesuffix("\n").split("\n") if diff else []
         start, stop = resolve_range(self.range or "~", len(lines))
         kept = lines[start:stop]
@@ -163,6 +168,9 @@ class ShowHunkCall(ToolCall):
                 call = json.dumps({**asked, "range": f"{stop + 1}~"})
                 steps = (say("next.read_on_diff", context.lang, {"tool": name, "call": call}),)
                 break
+        for view in views:
+            found = view.lines(lines_in(lines, range(start, stop)), fields=False)
+            context.desk.note_shown(context.member, path, found)
         where = f"{start + 1}~{stop}"
         line = f"{where} of {len(lines)} lines of the diff · {path}"
         text = "".join(f"{one}\n" for one in kept)

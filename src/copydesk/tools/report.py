@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
+from copydesk.desk.backends.shown import ShownLines
 from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.sizes import tokens
+from copydesk.tools.diff_lines import FileLines, View, lines_in
 from copydesk.tools.fit import Words, fit_diff, fit_text
 from copydesk.tools.messages import Lang as Lang
 from copydesk.tools.messages import say
@@ -131,7 +133,7 @@ _LEAST_ROOM = 200
 """Tokens that a diff or a body has in any case."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """What a tool answers: all of it as data, and a text for a model or a person.
 
@@ -141,7 +143,7 @@ class Report:
     `notices` say what happened besides: what was decided, lost, or written by another program.
 
     The text takes about `budget` tokens; 0 is any number. `rest` says how to see what is left
-    out, from a line `N~` on.
+    out, from a line `N~` on. `views` are the versions of files of which it shows lines.
     """
 
     fields: Fields
@@ -157,6 +159,7 @@ class Report:
     rest: str = ""
     budget: int = ANSWER_TOKENS
     lang: Lang = "en"
+    views: tuple[View, ...] = ()
 
     @property
     def is_error(self) -> bool:
@@ -166,6 +169,18 @@ class Report:
     @property
     def text(self) -> str:
         """The report for a model or a person to read."""
+        return self._rendered.text
+
+    def lines_shown(self, view: View) -> ShownLines:
+        """The lines of one version of a file that the text shows whole."""
+        return view.lines(self._files, fields=self._rendered.is_whole_head and not self.line)
+
+    @cached_property
+    def _files(self) -> list[FileLines]:
+        return lines_in(self._rendered.diff.split("\n"))
+
+    @cached_property
+    def _rendered(self) -> _Rendered:
         steps = (*self.notices, *self.next_steps[:MOST_NEXT])
         budget = self.budget or _UNBOUNDED
         words = _left_out(self.lang)
@@ -173,11 +188,12 @@ class Report:
             (self.diff if self.shows_diff else "", "diff", fit_diff),
             (self.body or "", self.language, fit_text),
         ]
-        head, _ = fit_text(self._head, budget - tokens(_lines(steps)) - _LEAST_ROOM, words)
+        head, head_cut = fit_text(self._head, budget - tokens(_lines(steps)) - _LEAST_ROOM, words)
         room = max(budget - tokens(head) - tokens(_lines(steps)) - tokens(self.rest), _LEAST_ROOM)
-        fences: list[str] = []
+        fences, diff = list[str](), ""
         for text, language, fit in shown:
             kept, cut = fit(text, room, words)
+            diff = kept if fit is fit_diff else diff
             fences += (
                 [fenced(kept, language)] if kept or (fit is fit_text and self._is_body) else []
             )
@@ -185,7 +201,8 @@ class Report:
             room = max(room - tokens(kept), _LEAST_ROOM)
         said = _lines(steps)
         parts = [head + said] if self.line else [head, said]
-        return "\n".join(part for part in (*parts, *fences) if part)
+        text = "\n".join(part for part in (*parts, *fences) if part)
+        return _Rendered(text, diff, is_whole_head=not head_cut)
 
     @property
     def _head(self) -> str:
@@ -205,6 +222,15 @@ class Report:
             data["diff"] = cut_diff(self.diff)[0]
         steps = [*self.notices, *self.next_steps[:MOST_NEXT]]
         return {**data, "next": steps} if steps else data
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendered:
+    """The text of a report, with the diff as it stands there."""
+
+    text: str
+    diff: str
+    is_whole_head: bool
 
 
 _UNBOUNDED = 1 << 62

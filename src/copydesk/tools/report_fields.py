@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
+from copydesk.desk.backends.shown import Run
 from copydesk.edit.draft import Draft
-from copydesk.edit.locate import cut
+from copydesk.edit.locate import Place, cut
 from copydesk.edit.request import (
     Append,
     BlockDiff,
@@ -17,8 +19,11 @@ from copydesk.edit.request import (
     RangeEdits,
     SeveralEdits,
 )
+from copydesk.errors import Refusal
 from copydesk.text.encoding import NO_ESCAPES, Escapes
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
+from copydesk.tools.diff_lines import View, view_of
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value
 
@@ -45,16 +50,49 @@ def lines_of(base: Text, start: int, stop: int, *, numbers: bool = False) -> str
     `numbers` each has its number.
     """
     start, stop = max(start, 0), min(stop, base.line_count)
-    runs = [(start, stop)]
-    if stop - start > MOST:
-        runs = [(start, start + _HEAD), (stop - (MOST - _HEAD), stop)]
     shown: list[str] = []
-    for first, last in runs:
+    for first, last in _runs(start, stop):
         texts = [cut(text, _WIDTH) for text in base.texts(first, last)]
         if shown:
             shown.append(f"… ({stop - start - MOST} lines left out)")
         shown += numbered(first + 1, texts) if numbers else texts
     return "".join(f"{line}\n" for line in shown)
+
+
+def lines_whole(base: Text, start: int, stop: int) -> Iterator[Run]:
+    """The lines that `lines_of` shows whole."""
+    for first, last in _runs(max(start, 0), min(stop, base.line_count)):
+        for line, text in enumerate(base.texts(first, last), first):
+            if len(text) <= _WIDTH:
+                yield line, line + 1
+
+
+def evidence_lines(draft: Draft) -> Iterator[Run]:
+    """The lines of the text planned on that `plan_evidence` shows whole."""
+    if not draft.place.parts and not isinstance(draft.request, BlockDiff):
+        start, stop = draft.place.start, draft.place.stop
+        runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
+        yield from chain.from_iterable(lines_whole(draft.base, *run) for run in runs)
+
+
+def views(
+    refusal: Refusal, path: RelPath, now: Text | None, lines: Place | tuple[int, int]
+) -> tuple[View, ...]:
+    """What is shown of the text now, where an edit of it was refused at some lines."""
+    if now is None or getattr(refusal, "current", None) is not None:
+        return view_of(refusal, path, now.version if now else None)
+    start, stop = (lines.start, lines.stop) if isinstance(lines, Place) else lines
+    start = min(start, now.line_count)
+    run = start - AROUND, max(stop, start) + AROUND
+    shown = partial(lines_whole, now, *run)
+    return (View(path, now.version, now.line_count, evidence=shown),)
+
+
+def _runs(start: int, stop: int) -> tuple[Run, ...]:
+    """The runs of some lines that are shown: of many the first and the last."""
+    if stop - start <= MOST:
+        return ((start, stop),)
+    return (start, start + _HEAD), (stop - (MOST - _HEAD), stop)
 
 
 def lines_before(base: Text, line: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import cast
 
@@ -50,6 +51,7 @@ from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text
 from copydesk.text.unified import Region, regions
 from copydesk.tools import report_fields
+from copydesk.tools.diff_lines import View, views_of
 from copydesk.tools.intraline import shorten
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
 from copydesk.tools.report import (
@@ -109,7 +111,10 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     )
     report = _with_diff(fields, draft.diff, draft.base.encoding, lang, steps, rest)
     if length != "brief":
-        return report
+        shown = partial(report_fields.evidence_lines, draft)
+        path, base = plan.request.path, draft.base
+        view = View(path, base.version, base.line_count, "old", 0, shown, outcome.real)
+        return replace(report, views=(view,))
     remarks = (*words, *report_fields.remarks(draft, fields, lang))
     return replace(
         report,
@@ -149,8 +154,9 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     prefix = mode.removesuffix(_base_name(mode))
     rest = _rest_of_edit(prefix, outcome.edit_id, lang)
     report = _with_diff(fields, draft.diff, draft.base.encoding, lang, (), rest)
+    after = View(plan.request.path, draft.after.version, side="new")
     if length == "full":
-        return report
+        return replace(report, views=(after,))
     remarks = report_fields.remarks(draft, fields, lang)
     if not outcome.edit_id:
         remarks = (str(fields["summary"]), *remarks)
@@ -159,6 +165,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
         line=_written_line(outcome, draft.after.version),
         remarks=remarks,
         shows_diff=length is None and outcome.context == "fuzz",
+        views=(after,) if length is None and outcome.context == "fuzz" else (),
     )
 
 
@@ -219,7 +226,9 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
     fields["apply_evidence"] = shown
     why = refusal_words(outcome.refusal, lang, _voices(plan))
     fields["summary"] = say("rejected", lang, {"why": why})
-    return Report(fields)
+    return Report(
+        fields, views=report_fields.views(outcome.refusal, plan.request.path, now, plan.place)
+    )
 
 
 _UNREAD = (HunkRejected, Busy, Cancelled)
@@ -557,6 +566,8 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     rest = _rest_of_edit(mode.removesuffix(_base_name(mode)), outcome.edit_id, lang)
     whole = {**fields, "summary": summary}
     report = _with_diff(whole, outcome.diff, outcome.base.encoding, lang, steps, rest)
+    if entry.kind != "create":
+        report = replace(report, views=(View(entry.path, after.version, side="new"),))
     if length == "full":
         return report
     word = "fuzz" if outcome.context == "fuzz" else "ok"
@@ -594,7 +605,7 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
             current = report_fields.lines_of(now, start - around, stop + around, numbers=True)
         fields["apply_evidence"] = {"current": current}
     fields["summary"] = _why_not_undone(outcome, mode, lang)
-    return Report(fields)
+    return Report(fields, views=report_fields.views(refusal, entry.path, now, outcome.lines))
 
 
 def _region_rows(found: tuple[Region, ...]) -> list[Value]:
@@ -691,7 +702,9 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
     diff, was_cut = _shown(outcome.diffs)
     if was_cut:
         fields["diff_truncated"] = True
-    report = Report({**fields, "summary": summary}, diff=diff)
+    last = {one.plan.request.path: outcome.versions[one.plan.id] for one in outcome.applied}
+    views = views_of(last, outcome.diffs)
+    report = Report({**fields, "summary": summary}, diff=diff, views=views)
     if length == "full":
         return report
     each = [

@@ -65,7 +65,8 @@ class ShownLines:
             mine = [run for run in runs if not self._leaves_out(run)]
             rest = [run for run in runs if self._leaves_out(run)]
             runs = tuple(sorted([*mine, *rest][:MOST_RUNS]))
-        return ShownLines(self.version, self.total, runs, self.read or other.read)
+        total = max(self.total, other.total)  # 0 where who noted it did not know
+        return ShownLines(self.version, total, runs, self.read or other.read)
 
     def encoded(self) -> str:
         """The runs as words."""
