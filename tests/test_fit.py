@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -161,6 +163,18 @@ def test_reading_stops_at_the_budget(desk: OpenWorkspace, tmp_path: Path) -> Non
         assert answer.data["truncated_by_char_limit"] is True
         assert tokens(answer.text) <= 4_000
         assert desk.call("local", "read_file", given).data["content"] != answer.data["content"]
+
+
+def test_an_envelope_stays_within_its_budget(desk: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(LONG)
+    edits = [{"old_string": f"valve_{i} = x", "new_string": "x"} for i in range(1_000)]
+    answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": edits})
+    assert tokens(answer.text) <= 4_000
+    shown = json.loads(answer.text)["data"]
+    failures: Any = answer.data["data"]
+    assert len(failures["failures"]) == 1_000
+    assert shown["failures"] == failures["failures"][: len(shown["failures"])]
+    assert shown["failures_left_out"] == 1_000 - len(shown["failures"])
 
 
 def test_what_git_cannot_apply_is_for_display(desk: OpenWorkspace, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text import sizes
+from copydesk.text import sizes, snapshot
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Snapshot, Text
@@ -190,6 +190,22 @@ def test_a_very_long_line_is_one_line() -> None:
     base = Snapshot.of(b"x\x0c\r" * 500_000 + b"\nend")
     assert base.line_count == 2
     assert base.texts(1, 2) == ("end",)
+
+
+@given(snapshots, st.sampled_from((2, 4_096)), st.data())
+def test_the_ends_of_a_long_line_are_remembered(
+    base: Snapshot, long: int, data: st.DataObject
+) -> None:
+    lines = st.integers(0, max(base.line_count - 1, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "_LONG", long)
+        for line in data.draw(st.lists(lines, max_size=6)) if base.line_count else ():
+            start, stop = base.start(line), base.start(line + 1)
+            byte = data.draw(st.integers(start, stop - 1))
+            if data.draw(st.booleans()):
+                assert base.line_begin(byte) == start
+            assert base.line_end(byte) == stop
+            assert base.line_begin(byte) == start
 
 
 @given(snapshots, st.integers(0, 4))

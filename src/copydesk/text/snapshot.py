@@ -22,6 +22,9 @@ from copydesk.text.line_index import LineIndex, lines_of
 VERSION_LENGTH = 12
 """Hex characters of the SHA-256 that make a version."""
 
+_LONG = 4_096
+"""Where a line ends is remembered of one with more bytes."""
+
 _LINE_BY_LINE = frozenset(("utf-8", "ascii", "unknown"))
 """Encodings in which lines decode to what they decode to together: a line feed ends all errors."""
 
@@ -248,13 +251,31 @@ class Snapshot(Text):
     def line_begin(self, byte: int) -> int:
         if self.encoding.unit > 1:
             return super().line_begin(byte)
+        begin, end = self._long_line[0]
+        if begin <= byte < end:
+            return begin
         first = len(self.encoding.bom)
-        return max(self.data.rfind(b"\n", first, byte) + 1, first)
+        found = max(self.data.rfind(b"\n", first, byte) + 1, first)
+        if byte - found > _LONG:
+            self._long_line[0] = found, self.data.find(b"\n", byte) + 1 or len(self.data)
+        return found
 
     def line_end(self, byte: int) -> int:
         if self.encoding.unit > 1:
             return super().line_end(byte)
-        return self.data.find(b"\n", byte) + 1 or len(self.data)
+        begin, end = self._long_line[0]
+        if begin <= byte < end:
+            return end
+        found = self.data.find(b"\n", byte) + 1 or len(self.data)
+        if found - byte > _LONG:
+            first = len(self.encoding.bom)
+            self._long_line[0] = max(self.data.rfind(b"\n", first, byte) + 1, first), found
+        return found
+
+    @cached_property
+    def _long_line(self) -> list[tuple[int, int]]:
+        """The last long line that was passed, so that many edits in it do not each pass it."""
+        return [(0, 0)]
 
     def back(self, byte: int, lines: int) -> tuple[int, int]:
         if self.encoding.unit > 1:

@@ -304,7 +304,8 @@ class Catalog:
                     context.desk.note_shown(context.member, view.path, lines, view.real)
             return answer
         if isinstance(answer, Envelope):
-            return answer.timed(round(1000 * (time.perf_counter() - began)))
+            milliseconds = round(1000 * (time.perf_counter() - began))
+            return replace(answer.timed(milliseconds), budget=context.budget)
         return answer
 
 

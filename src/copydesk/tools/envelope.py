@@ -16,7 +16,8 @@ from copydesk.edit.locate import cut
 from copydesk.errors import Crashed, Failed, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
-from copydesk.tools.report import Fields, Lang, Value
+from copydesk.tools.fit import fits
+from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Value
 from copydesk.tools.reports import LONGEST, facts_of, refusal_words
 
 Status = Literal["success", "partial", "error"]
@@ -77,6 +78,7 @@ class Envelope:
     context: Fields
     error: Fields = field(default_factory=dict[str, Value])
     line: str = ""
+    budget: int = ANSWER_TOKENS
 
     def timed(self, milliseconds: int) -> Envelope:
         """The same, with how long it took."""
@@ -104,13 +106,17 @@ class Envelope:
     def text(self) -> str:
         """The envelope for a model: the same, as JSON, but for the arguments it has just written.
 
-        Of those, long texts and lists are cut.
+        Of those, long texts and lists are cut; of the data lists, as far as the budget asks for it.
         """
         if self.line:
             return self.line
         given = {**self.context, "params_input": _cut(self.context.get("params_input", {}))}
         shown = {**self.fields, "context": given}
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+        most = _MOST_ITEMS
+        while not fits(text := _json(shown), self.budget or _UNBOUNDED) and most:
+            shown["data"] = _shortened(self.data_fields, most)
+            most //= 2
+        return text
 
     @property
     def diff(self) -> str:
@@ -206,6 +212,25 @@ def _clean(value: object, most: int = LONGEST, depth: int = MOST_DEPTH + 2) -> V
     if isinstance(value, float):
         return cast(Value, value if isfinite(value) else None)
     return _clean(repr(value))
+
+
+_MOST_ITEMS = 64
+_UNBOUNDED = 1 << 62
+
+
+def _json(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _shortened(data: Fields, most: int) -> Fields:
+    """The data with the first `most` items of each list, and how many are left out."""
+    found: Fields = {}
+    for key, value in data.items():
+        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > most:
+            found |= {key: value[:most], f"{key}_left_out": len(value) - most}
+        else:
+            found[key] = value
+    return found
 
 
 def _cut(value: Value) -> Value:

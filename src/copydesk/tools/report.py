@@ -142,6 +142,8 @@ class Report:
     and `body` in a fence of `language`. `content` are fields of the data that the body shows.
     `notices` say what happened besides: what was decided, lost, or written by another program.
 
+    `display` is said with a diff that cannot be applied.
+
     The text takes about `budget` tokens; 0 is any number. `rest` says how to see what is left
     out, from a line `N~` on. `views` are the versions of files of which it shows lines.
     """
@@ -157,6 +159,7 @@ class Report:
     remarks: tuple[str, ...] = ()
     shows_diff: bool = True
     rest: str = ""
+    display: str = ""
     budget: int = ANSWER_TOKENS
     lang: Lang = "en"
     views: tuple[View, ...] = ()
@@ -182,6 +185,8 @@ class Report:
     @cached_property
     def _rendered(self) -> _Rendered:
         steps = (*self.notices, *self.next_steps[:MOST_NEXT])
+        if self.display and self.shows_diff:
+            steps += (self.display,)
         budget = self.budget or _UNBOUNDED
         words = _left_out(self.lang)
         shown = [

@@ -473,13 +473,13 @@ def _with_diff(
     rest: str,
 ) -> Report:
     text, was_cut = shown_diff(diff, encoding)
-    notices: tuple[str, ...] = ()
+    display = ""
     if was_cut:
         summary = fields.pop("summary")
         fields |= {"diff_truncated": True, "summary": summary}
     elif encoding.unit > 1 or text.encode("utf-8", "surrogatepass") != diff:
-        notices = (say("diff.display", lang),)
-    return Report(fields, diff=text, next_steps=steps, notices=notices, rest=rest)
+        display = say("diff.display", lang)
+    return Report(fields, diff=text, next_steps=steps, display=display, rest=rest)
 
 
 def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
