@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.sizes import most_tokens
 from copydesk.text.sizes import tokens as estimated
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
@@ -84,6 +85,11 @@ def test_a_diff_keeps_its_heads(edits: list[tuple[int, int, int]], room: int) ->
     if sum(estimated(head) for head in heads) + 100 * len(heads) < room:
         assert [line for line in shown.split("\n") if line.startswith("@@")] == heads
         assert estimated(shown) <= room + 40 * len(heads) + 200
+
+
+@given(st.text(st.characters(codec=None) | st.sampled_from("ab1_ \n-é中😀")))
+def test_no_text_has_more_tokens_than_are_sure_to_suffice(text: str) -> None:
+    assert estimated(text) <= most_tokens(text)
 
 
 def test_a_line_of_megabytes_shows_what_changes() -> None:

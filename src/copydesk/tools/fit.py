@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from copydesk.text.sizes import tokens
+from copydesk.text.sizes import most_tokens, tokens
 from copydesk.tools.intraline import HUNK_HEAD, LONG, shorten
 
 LONGEST_LINE = 2_000
@@ -158,4 +158,4 @@ def _joined(lines: Sequence[str]) -> str:
 
 def fits(text: str, room: int) -> bool:
     """Whether the text takes no more tokens; a very long one is not counted."""
-    return len(text) < _LONGEST * room and (len(text) <= room // 4 or tokens(text) <= room)
+    return len(text) < _LONGEST * room and (most_tokens(text) <= room or tokens(text) <= room)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from copydesk.desk.backends.shown import ShownLines
 from copydesk.text.encoding import UTF8, Encoding
-from copydesk.text.sizes import tokens
+from copydesk.text.sizes import most_tokens, tokens
 from copydesk.tools.diff_lines import FileLines, View, lines_in
 from copydesk.tools.fit import Words, fit_diff, fit_text
 from copydesk.tools.messages import Lang as Lang
@@ -189,12 +189,16 @@ class Report:
             steps += (self.display,)
         budget = self.budget or _UNBOUNDED
         words = _left_out(self.lang)
+        head, said = self._head, _lines(steps)
         shown = [
             (self.diff if self.shows_diff else "", "diff", fit_diff),
             (self.body or "", self.language, fit_text),
         ]
-        head, head_cut = fit_text(self._head, budget - tokens(_lines(steps)) - _LEAST_ROOM, words)
-        room = max(budget - tokens(head) - tokens(_lines(steps)) - tokens(self.rest), _LEAST_ROOM)
+        most = sum(map(most_tokens, (head, said, self.rest, *(each[0] for each in shown))))
+        room, head_cut = _UNBOUNDED, 0  # mostly; then nothing is counted
+        if most + _LEAST_ROOM > budget:
+            head, head_cut = fit_text(head, budget - tokens(said) - _LEAST_ROOM, words)
+            room = max(budget - tokens(head) - tokens(said) - tokens(self.rest), _LEAST_ROOM)
         fences, diff = list[str](), ""
         for text, language, fit in shown:
             kept, cut = fit(text, room, words)
@@ -203,7 +207,8 @@ class Report:
                 [fenced(kept, language)] if kept or (fit is fit_text and self._is_body) else []
             )
             steps += (self.rest.replace("N~", f"{cut}~"),) if cut and self.rest else ()
-            room = max(room - tokens(kept), _LEAST_ROOM)
+            if room != _UNBOUNDED:
+                room = max(room - tokens(kept), _LEAST_ROOM)
         said = _lines(steps)
         parts = [head + said] if self.line else [head, said]
         text = "\n".join(part for part in (*parts, *fences) if part)
