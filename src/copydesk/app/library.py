@@ -41,6 +41,7 @@ from copydesk.edit.request import (
     Terms,
     check_request,
     check_text,
+    check_why,
 )
 from copydesk.errors import FileNotFound, InvalidArgs
 from copydesk.store.contents import Closing
@@ -113,16 +114,23 @@ class Desk(Closing):
         version: str | None = None,
         expected_old: str | None = None,
         existing_hunk_id: str | None = None,
+        why: str = "",
     ) -> Planned:
-        """Plan an edit; nothing is written."""
+        """Plan an edit; nothing is written. `why` is one line for who reviews it."""
         check_request(request)
         terms = Terms(version, expected_old, existing_hunk_id)
-        outcome = self._opened.desk.prepare(self._member, _tool(request), request, terms)
+        member = self._member.because(check_why("why", why))
+        outcome = self._opened.desk.prepare(member, _tool(request), request, terms)
         assert isinstance(outcome, Planned), "without auto a preparation only plans"
         return outcome
 
     def edit(
-        self, request: Request, *, version: str | None = None, expected_old: str | None = None
+        self,
+        request: Request,
+        *,
+        version: str | None = None,
+        expected_old: str | None = None,
+        why: str = "",
     ) -> Applied | Planned:
         """Apply an edit at once when it is certain, else plan it and say why (`declined`).
 
@@ -139,7 +147,8 @@ class Desk(Closing):
         """
         check_request(request)
         terms = Terms(version, expected_old, auto=True)
-        outcome = self._opened.desk.prepare(self._member, _tool(request), request, terms)
+        member = self._member.because(check_why("why", why))
+        outcome = self._opened.desk.prepare(member, _tool(request), request, terms)
         return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
 
     def batch(
