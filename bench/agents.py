@@ -24,6 +24,7 @@ Change = Callable[[str], str]
 """What an agent wants of a file, as a function of its text with LF."""
 
 CONFIGURATION = "copydesk.toml"
+PLAN = r"\b(?:hunk_id|planned)\W+([0-9a-f]{8})\b"
 CONTEXT = 3
 """Lines around a change that a patch has."""
 
@@ -277,18 +278,16 @@ class Copydesk(Agent):
             self._learned(answer, name)
 
     def look_again(self, path: str, change: Change) -> None:
-        """The refusal shows the lines; where it does not, read them."""
+        """The refusal shows the lines and their version; where it does not, read them."""
         refusal = self.calls[-1].answer
-        old = self.seen[path]
-        self.knows(path, ())
-        now = self.seen[path]
-        now.shown = {at for at, line in enumerate(now.lines) if line.strip() in refusal}
-        try:
-            self.hunks(path, change)
-            self._learned(refusal, path)
-        except AssertionError:
-            self.seen[path] = old
+        first, stop = self.around(path, self.hunks(path, change)[0])
+        now = lines_of((self.root / path).read_bytes())[first:stop]
+        version = re.search(r"current_version\W+([0-9a-f]{12})", refusal)
+        if version is None or not all(line.strip() in refusal for line in now):
             super().look_again(path, change)
+            return
+        self._versions[path] = version[1]
+        self.knows(path, range(first, stop))
 
     def change(self, path: str, change: Change) -> bool:
         """One call, whatever the number of places."""
@@ -298,6 +297,8 @@ class Copydesk(Agent):
         except Refused:
             self.look_again(path, change)
             return False
+        if "auto_apply: declined" in answer:  # what is planned was shown, so apply it
+            answer = self.call("apply_file_modification", hunk_id=_one(PLAN, answer))
         self._learned(answer, path)
         self._edits.append(int(_one(r"\bedit(?:_id:)? (\d+)", answer)))
         self.changed(path, hunks)
@@ -311,7 +312,7 @@ class Copydesk(Agent):
         ids: list[str] = []
         for tool, arguments in plans:
             answer = self.call(tool, {**arguments, "apply": "never", "report": "brief"})
-            ids.append(_one(r"\b(?:hunk_id|planned)\W+([0-9a-f]{8})\b", answer))
+            ids.append(_one(PLAN, answer))
         self.call("apply_file_modifications", hunk_ids=ids)
         for path, made in hunks.items():
             self.changed(path, made)
