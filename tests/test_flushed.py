@@ -200,6 +200,11 @@ def test_the_server_forgets_before_each_script(
             reached = before.left <= 0
             wanted = WANTED.get(write, FILES)
             seen.add(check(root, found, wanted, theirs and reached))
+            if write is one and found["status"] == "ok":
+                kept = opened.journal.get(int(found["edit_id"]))
+                known = kept is not None and kept.state == "done"
+                later = outcome(opened, "list_pending")  # what was recorded after the answer
+                assert known or "state_lost" in {**found, **later}, number
             if not (theirs and write is in_place):  # what others wrote into that stays, as told
                 settled(server, name, root, wanted)
     assert number > 5

@@ -80,7 +80,7 @@ class Losses:
 def words_of_loss(path: str, loss: Loss, lang: Lang) -> str:
     """What happened to a state file and what is lost with it, in words."""
     facts = {"file": path, "holds": words_of_content(path, lang)}
-    return say(f"state.{loss}", lang, facts)
+    return say("state.server" if path == "server" else f"state.{loss}", lang, facts)
 
 
 def words_of_content(path: str, lang: Lang) -> str:
@@ -231,6 +231,7 @@ def _on_server(root: str, config: Config) -> Backend:
 
     state = StateFolder(root, config.state)
     leases, counts = Leases(server, time.monotonic, seconds=config.lock_seconds), Counts(server)
+    losses = Losses()
 
     def on_close() -> None:
         leases.close()
@@ -240,7 +241,12 @@ def _on_server(root: str, config: Config) -> Backend:
         RedisRegistry(server, leases),
         RedisDecisions(server),
         RedisPlanStats(server),
-        RedisJournal(server, leases, EditIds(state.path("edit-ids"), state.make)),
+        RedisJournal(
+            server,
+            leases,
+            EditIds(state.path("edit-ids"), state.make),
+            lambda: losses.note("server", "emptied"),
+        ),
         BackgroundSnapshots(RedisSnapshots(server, config.bases_bytes)),
         Lanes(leases, config.lock_seconds),
         state,
@@ -248,6 +254,7 @@ def _on_server(root: str, config: Config) -> Backend:
         seen=counts.all,
         may_write=leases.require,
         may_return=leases.require_for_return,
+        losses=losses,
         on_close=on_close,
     )
 

@@ -210,8 +210,8 @@ class Report:
             if room != _UNBOUNDED:
                 room = max(room - tokens(kept), _LEAST_ROOM)
         said = _lines(steps)
-        parts = [head + said] if self.line else [head, said]
-        text = "\n".join(part for part in (*parts, *fences) if part)
+        between = "" if self.line else "\n"
+        text = between.join(part for part in (head, said, *fences) if part)
         return _Rendered(text, diff, is_whole_head=not head_cut)
 
     @property

@@ -57,8 +57,14 @@ Named = tuple[int, str]
 class RedisJournal:
     """The entries of all machines that work on the workspace."""
 
-    def __init__(self, server: Server, leases: Leases, ids: HighWater | None = None) -> None:
-        self._server, self._leases = server, leases
+    def __init__(
+        self,
+        server: Server,
+        leases: Leases,
+        ids: HighWater | None = None,
+        on_loss: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._server, self._leases, self._on_loss = server, leases, on_loss
         self._ids = ids or MemoryHighWater()
         self._history, self._day = token_hex(8), -1
         self._marks: dict[int, str] = {}
@@ -336,7 +342,8 @@ class RedisJournal:
             self._server.call(scripts.REPLACE, *named, "undo", way)
         if ended:
             triples = [part for named, state in ended.items() for part in (*named, state)]
-            self._server.call(scripts.CLOSE, *triples)
+            if self._server.call(scripts.CLOSE, *triples):
+                self._on_loss()
         with self._lock:
             for named in undo:
                 self._undo.pop(named, None)

@@ -78,9 +78,12 @@ REOPEN = Script("local A = 0\n" + _OPEN)
 CLOSE = Script(
     _INDEXES
     + """
+local gone = 0
 for at = 1, #ARGV, 3 do
   local id, e = ARGV[at], p .. 'e:' .. ARGV[at]
-  if is_there(id, ARGV[at + 1]) then
+  if not is_there(id, ARGV[at + 1]) then
+    if ARGV[at + 2] == 'done' then gone = gone + 1 end
+  else
     replaced(id, 'whole', '')
     redis.call('HDEL', e, 'whole')
     redis.call('HSET', e, 'state', ARGV[at + 2])
@@ -89,9 +92,11 @@ for at = 1, #ARGV, 3 do
   end
 end
 changed()
+return gone
 """
 )
-"""Of each entry its id, its mark, and the state in which it ended."""
+"""Of each entry its id, its mark, and the state in which it ended: how many that were written
+the server knows nothing of."""
 
 KEEP_WHOLE = Script(_INDEXES + "replaced(ARGV[A + 1], 'whole', ARGV[A + 2])", fenced=True)
 """The id, and the old bytes."""
