@@ -143,3 +143,15 @@ def test_so_many_are_remembered(bases: Snapshots) -> None:
         bases.note_shown(Note(f"m{number}", PATH, ShownLines("v", 1, ())))
     assert bases.shown("m0", PATH) is None
     assert bases.shown(f"m{MOST_SHOWN + 9}", PATH) is not None
+
+
+def test_what_a_search_shows_counts_for_who_read_a_part_and_for_nobody_else(tmp_path: Path) -> None:
+    with opened(tmp_path) as desk:
+        (tmp_path / "a.txt").write_text("one\ntwo\nthree\nfour\n")
+        assert not code(desk, "ripgrep_snippets", pattern="two")
+        assert not code(desk, "write_file", content="one\ntwo\nthree\nfour\n")  # nothing was read
+        (tmp_path / "a.txt").write_text("five\nsix\nseven\neight\n")
+        assert not code(desk, "read_file", range="1~2")
+        assert code(desk, "write_file", content="x") == "INCOMPLETE_READ"
+        assert not code(desk, "ripgrep_snippets", pattern="eight")
+        assert not code(desk, "write_file", content="x")
