@@ -18,7 +18,7 @@ from copydesk.app.workspace import open_workspace
 from copydesk.desk.backends.api import PlanOutcome
 from copydesk.desk.backends.codec import SCHEMA
 from copydesk.errors import SchemaMismatch
-from copydesk.tools.reports import refusal_words
+from copydesk.tools.refusals import refusal_words
 from support.fake_kernel import FakeKernel
 from support.redis_servers import RedisServer, running
 

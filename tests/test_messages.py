@@ -35,8 +35,8 @@ from copydesk.errors import (
 from copydesk.text.relocation import Reason
 from copydesk.text.relpath import RelPath
 from copydesk.tools import messages
+from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Lang
-from copydesk.tools.reports import refusal_words
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
 SAMPLES: dict[object, object] = {

@@ -29,8 +29,8 @@ from copydesk.store.notes.errors import (
     WrongBlockKind,
 )
 from copydesk.tools.messages import say_notes_refusal, say_problem, texts
+from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Lang
-from copydesk.tools.reports import refusal_words
 from test_notes_grammar import ERRORS
 from test_notes_plan import REFUSED, planned
 

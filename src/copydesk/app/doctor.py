@@ -311,7 +311,7 @@ def _siyuan(config: Config) -> Finding:
     """Whether the configured kernel answers."""
     from copydesk.store.notes.kernel import KernelStore
     from copydesk.store.notes.kernel_blocks import split_blocks
-    from copydesk.tools.reports import facts_of
+    from copydesk.tools.refusals import facts_of
 
     url = config.notes.siyuan_url
     mend = "start SiYuan, and fix SIYUAN_URL and SIYUAN_TOKEN or the table notes"

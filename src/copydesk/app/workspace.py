@@ -49,7 +49,7 @@ from copydesk.store.contents import Closing
 from copydesk.store.editorconfig import EditorConfig
 from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
-from copydesk.tools import approvals, reports
+from copydesk.tools import approvals, refusals, reports
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes_answer import LongTexts, NoteAnswer
@@ -230,7 +230,7 @@ class OpenWorkspace(Closing):
             self.recovered = self.recovery.run(self.clock())
             self.journal.prune(self.clock(), settings.journal_days, settings.journal_bytes)
         except StateFailed as refusal:
-            _log.warning("%s", reports.refusal_words(refusal, "en"))
+            _log.warning("%s", refusals.refusal_words(refusal, "en"))
 
     @property
     def config(self) -> Config:

@@ -315,7 +315,7 @@ def check_expected(expected_old: str, base: Text, place: Place) -> None:
             cause=explain(mine, theirs) or None,
             stands_at=_stands_at(expected, base),
             version=base.version,
-            current=standing(base, place.start, place.stop),
+            current=standing(base, place.start, place.stop, expected),
         )
 
 

@@ -32,6 +32,7 @@ from copydesk.errors import (
     OccurrenceOutOfRange,
     RangeOutOfBounds,
 )
+from copydesk.text.diff import same_after
 from copydesk.text.folding import explain
 from copydesk.text.search import Hits, Sought
 from copydesk.text.snapshot import Snapshot, Text
@@ -231,8 +232,13 @@ def shown_blocks(base: Text | Source, blocks: Sequence[tuple[int, int]]) -> tupl
     )
 
 
-def standing(base: Text | Source, start: int, stop: int) -> tuple[LineShown, ...]:
-    """Lines [start, stop) and a few around them, as they stand; of many the first and the last."""
+def standing(
+    base: Text | Source, start: int, stop: int, expected: Sequence[str] = ()
+) -> tuple[LineShown, ...]:
+    """Lines [start, stop) and a few around them, as they stand; of many the first and the last.
+
+    Long ones are cut around where they first differ from the lines expected there.
+    """
     last = base.line_count
     low, high = max(min(start, last) - AROUND, 0), min(max(stop, start) + AROUND, last)
     text = base if isinstance(base, Text) else base.around(low, high)
@@ -240,7 +246,14 @@ def standing(base: Text | Source, start: int, stop: int) -> tuple[LineShown, ...
     if high - low > SHOWN_STANDING:
         half = SHOWN_STANDING // 2
         lines = (*range(low, low + half), *range(high - half, high))
-    return tuple(LineShown(line + 1, cut(text.text(line))) for line in lines)
+
+    def shown_line(line: int) -> LineShown:
+        own = text.text(line)
+        there = expected[line - start] if 0 <= line - start < len(expected) else None
+        at = 0 if there is None else same_after(own, there, 0, 0)
+        return LineShown(line + 1, cut(own, at=at))
+
+    return tuple(map(shown_line, lines))
 
 
 def cut(text: str, length: int = SHOWN_LENGTH, at: int = 0) -> str:

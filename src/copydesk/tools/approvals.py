@@ -15,7 +15,7 @@ from copydesk.edit.locate import cut
 from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
 from copydesk.text.relpath import RelPath
-from copydesk.tools import reports
+from copydesk.tools import refusals
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import say
 from copydesk.tools.notes_answer import NoteAnswer
@@ -40,7 +40,7 @@ def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Rep
             "action": plan.action,
             "error": refusal.code,
             "why": refusal.why,
-            "summary": reports.refusal_words(refusal, lang),
+            "summary": refusals.refusal_words(refusal, lang),
         }
     )
 
@@ -129,7 +129,7 @@ def _row(decision: Decision, written: bool) -> Fields:
         "time_ms": decision.time_ms,
     }
     if decision.reason:
-        row["reason"] = cut(decision.reason, reports.LONGEST)
+        row["reason"] = cut(decision.reason, refusals.LONGEST)
     if written:
         row["written"] = True
     return row
@@ -140,7 +140,7 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str],
         "by": decision.by,
         "id": decision.plan[0],
         "path": decision.path,
-        "why": cut(decision.reason, reports.LONGEST),
+        "why": cut(decision.reason, refusals.LONGEST),
         "apply": apply(decision.plan[0]),
     }
     return say(f"decision.{'written' if written else decision.verdict}", lang, facts)

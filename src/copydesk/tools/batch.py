@@ -19,7 +19,7 @@ from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_lines import View, lines_in
 from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang, Length, cut_diff, shown_diff
+from copydesk.tools.report import Fields, Lang, Length, cut_diff, short_lines, shown_diff
 from copydesk.tools.ws_mod import PrepareEditCall
 
 PREVIEW_LINES = 100
@@ -153,8 +153,14 @@ def _read_words(found: Reading, start: int | None, truncated: bool, voice: str, 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:
     """The diff, cut at so many lines or bytes, after a whole line if there is one."""
-    whole, was_cut = cut_diff(shown_diff(done.diff, done.base.encoding)[0])
-    was_cut = was_cut or not done.is_whole_diff
+    diff, was_cut = done.diff, not done.is_whole_diff
+    if was_cut and len(done.change.edits) < PREVIEW_LINES:
+        diff = done.whole_diff()  # it is one of long lines, of which the start says nothing
+    whole, is_long = cut_diff(shown_diff(diff, done.base.encoding)[0])
+    if len(whole) > PREVIEW_BYTES:
+        whole, full = short_lines(whole), whole
+        was_cut = was_cut or whole != full
+    was_cut = was_cut or is_long
     lines = whole.split("\n", PREVIEW_LINES)
     if len(lines) > PREVIEW_LINES and lines[-1]:
         lines, was_cut = [*lines[:PREVIEW_LINES], ""], True

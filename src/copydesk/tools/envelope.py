@@ -17,8 +17,8 @@ from copydesk.errors import Crashed, Failed, InvalidArgs, InvalidPath, NotAFile,
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
 from copydesk.tools.fit import fits
+from copydesk.tools.refusals import LONGEST, facts_of, refusal_words
 from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Value
-from copydesk.tools.reports import LONGEST, facts_of, refusal_words
 
 Status = Literal["success", "partial", "error"]
 

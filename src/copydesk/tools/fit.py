@@ -61,7 +61,7 @@ def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
         return diff, 0
     whole = _lines(diff)
     if any(len(line) > LONG for line in whole):
-        diff = shorten(diff, words.characters)
+        diff = shorten(diff, words.characters, marks_whole=False)
     lines = [_cut(line, words) for line in _lines(diff)]
     cut = next((at for at, line in enumerate(lines) if line != whole[at]), len(lines))
     sections = _sections(lines)

@@ -149,10 +149,11 @@ def is_cut(text: str, marked: Sequence[Span]) -> bool:
     )
 
 
-def shorten(diff: str, left_out: Callable[[int], str]) -> str:
+def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = True) -> str:
     """A unified diff with the unchanged parts of long lines left out.
 
-    `left_out` gives the words for a number of characters.
+    `left_out` gives the words for a number of characters. `marks_whole`: a line whose change
+    is too long to be shown in parts is kept; else both ends of the change are.
     """
     made: list[str] = []
     old: list[str] = []
@@ -163,7 +164,8 @@ def shorten(diff: str, left_out: Callable[[int], str]) -> str:
         spans: dict[tuple[str, int], list[Span]] = {}
         for i, j in pair_lines(old, new) if any(len(one) > LONG for one in old + new) else ():
             if i is not None and j is not None:
-                spans["-", i], spans["+", j] = intraline(old[i], new[j])
+                bare = old[i].partition("\n")[0], new[j].partition("\n")[0]
+                spans["-", i], spans["+", j] = intraline(*bare)
                 if spans["-", i] or spans["+", j]:
                     spans["-", i], spans["+", j] = (
                         marked or [(0, 0)] for marked in (spans["-", i], spans["+", j])
@@ -171,7 +173,7 @@ def shorten(diff: str, left_out: Callable[[int], str]) -> str:
         for sign, lines in (("-", old), ("+", new)):
             for number, line in enumerate(lines):
                 marked = spans.get((sign, number), [])
-                cut = is_cut(line, marked)
+                cut = marks_whole and is_cut(line, marked)
                 made.append(sign + (line if cut else _parts(line, marked, left_out)))
             lines.clear()
 

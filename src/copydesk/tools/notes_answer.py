@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from copydesk.errors import Refusal
-from copydesk.tools import reports
+from copydesk.tools import refusals
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value
 
@@ -111,8 +111,8 @@ def refused(
 ) -> NoteAnswer:
     """A refusal of this toolset."""
     status = "not_found" if refusal.code in _NOT_FOUND else "error"
-    words = reports.refusal_words(refusal, lang, ("notes",))
+    words = refusals.refusal_words(refusal, lang, ("notes",))
     fields: Fields = {"status": status, "mode": name, "error": refusal.code}
-    fields |= reports.facts_of(refusal)
+    fields |= refusals.facts_of(refusal)
     fields["summary"] = words
     return NoteAnswer(fields, f"[{refusal.code}] {words}")

@@ -16,6 +16,7 @@ from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.sizes import most_tokens, tokens
 from copydesk.tools.diff_lines import FileLines, View, lines_in
 from copydesk.tools.fit import Words, fit_diff, fit_text
+from copydesk.tools.intraline import shorten
 from copydesk.tools.messages import Lang as Lang
 from copydesk.tools.messages import say
 
@@ -128,6 +129,9 @@ ANSWER_TOKENS = 4_000
 
 MOST_DIFF_BYTES = 4 << 20
 MOST_DIFF_CHARACTERS = 100_000
+_CHANGED = re.compile(r"^@@ .*\n(?:[ \\].*\n)*[-+]", re.MULTILINE)
+"""A hunk of which a changed line is shown."""
+
 MOST_NEXT = 3
 _LEAST_ROOM = 200
 """Tokens that a diff or a body has in any case."""
@@ -264,7 +268,10 @@ def _left_out(lang: Lang) -> Words:
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
     """The diff as text, and whether it is longer than programs are given; a huge one is cut."""
     if len(diff) > MOST_DIFF_BYTES:
-        diff = diff[: diff.rfind(b"\n", 0, MOST_DIFF_BYTES) + 1 or MOST_DIFF_BYTES]
+        kept = diff[: diff.rfind(b"\n", 0, MOST_DIFF_BYTES) + 1]
+        if not _says_enough(diff_text(kept, encoding), diff[len(kept) : len(kept) + 1] == b"+"):
+            return cut_diff(diff_text(diff, encoding))[0], True
+        diff = kept
     text = diff_text(diff, encoding)
     return text, len(text) > MOST_DIFF_CHARACTERS
 
@@ -276,9 +283,25 @@ def diff_text(diff: bytes, encoding: Encoding) -> str:
     return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
 
 
+def _says_enough(kept: str, adds: bool) -> bool:
+    """Whether the start of a diff shows a change; `adds`: the next line is a new one.
+
+    Of a long line that is replaced by another both are shown, or none says what changes.
+    """
+    last = kept[kept.rfind("\n", 0, -1) + 1 :][:1]
+    return bool(_CHANGED.search(kept)) and not (adds and last in ("-", "\\"))
+
+
+def short_lines(diff: str) -> str:
+    """The diff with long lines shortened to what changes in them."""
+    return shorten(diff, lambda count: f"… (+{count} characters) …", marks_whole=False)
+
+
 def cut_diff(text: str) -> tuple[str, bool]:
     """The first lines of a diff that an answer has room for, and whether it was cut."""
     if len(text) <= MOST_DIFF_CHARACTERS:
         return text, False
-    kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1] or text[:MOST_DIFF_CHARACTERS]
-    return kept, True
+    kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1]
+    if _says_enough(kept, text[len(kept) : len(kept) + 1] == "+"):
+        return kept, True
+    return short_lines(text)[:MOST_DIFF_CHARACTERS], True

@@ -20,6 +20,7 @@ from copydesk.edit.request import (
     SeveralEdits,
 )
 from copydesk.errors import Refusal
+from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
@@ -43,20 +44,41 @@ def numbered(first_line: int, texts: Sequence[str]) -> list[str]:
     return [f"{first_line + i:>{width}}| {text}" for i, text in enumerate(texts)]
 
 
-def lines_of(base: Text, start: int, stop: int, *, numbers: bool = False) -> str:
+def lines_of(
+    base: Text,
+    start: int,
+    stop: int,
+    *,
+    numbers: bool = False,
+    other: tuple[Text, int] | None = None,
+) -> str:
     """Lines [start, stop), 0-based, as far as the text has them, each ended by a newline.
 
     They stand as they are, but that a long run is cut within, and so is a long line; with
-    `numbers` each has its number.
+    `numbers` each has its number. `other`: the text, and the line of it, that they were or
+    become; a long line is cut around where it first differs from that.
     """
     start, stop = max(start, 0), min(stop, base.line_count)
     shown: list[str] = []
     for first, last in _runs(start, stop):
-        texts = [cut(text, _WIDTH) for text in base.texts(first, last)]
+        texts = [
+            cut(text, _WIDTH, _first_difference(text, other, line - start))
+            for line, text in enumerate(base.texts(first, last), first)
+        ]
         if shown:
             shown.append(f"… ({stop - start - MOST} lines left out)")
         shown += numbered(first + 1, texts) if numbers else texts
     return "".join(f"{line}\n" for line in shown)
+
+
+def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> int:
+    """Where a long line first differs from the one of the other text, counted from its lines."""
+    if other is None or len(text) <= _WIDTH:
+        return 0
+    there, first = other
+    if not 0 <= first + line < there.line_count:
+        return 0
+    return same_after(text, there.text(first + line), 0, 0)
 
 
 def lines_whole(base: Text, start: int, stop: int) -> Iterator[Run]:
@@ -326,10 +348,12 @@ def plan_evidence(draft: Draft) -> Fields:
         return {}
     before = lines_before(base, place.start)
     after = lines_after(base, place.stop)
-    old = lines_of(base, place.start, place.stop)
+    after_it, before_it = (draft.after, place.start), (base, place.start)
+    old = lines_of(base, place.start, place.stop, other=after_it)
     if isinstance(request, RangeEdit):
         return {"evidence": {"before": before, "range": old, "after": after}}
-    new = lines_of(draft.after, place.start, place.start + len(draft.new_lines))
+    new_stop = place.start + len(draft.new_lines)
+    new = lines_of(draft.after, place.start, new_stop, other=before_it)
     if isinstance(request, Append):
         return _append_tails(draft)
     if isinstance(request, Insert):
@@ -367,7 +391,7 @@ def apply_evidence(draft: Draft) -> Fields:
     stop = start + len(draft.new_lines)
     return {
         "before": lines_before(draft.after, start),
-        "written": lines_of(draft.after, start, stop),
+        "written": lines_of(draft.after, start, stop, other=(draft.base, start)),
         "after": lines_after(draft.after, stop),
     }
 
@@ -375,8 +399,11 @@ def apply_evidence(draft: Draft) -> Fields:
 def _old_regions(draft: Draft) -> Fields:
     """The lines that a batch will alter, as they stand, of the first few of its regions."""
     rows: list[Value] = []
+    shift = 0
     for region in draft.regions[:_SHOWN_REGIONS]:
-        old = lines_of(draft.base, region.start, region.stop)
+        other = (draft.after, region.start + shift)
+        old = lines_of(draft.base, region.start, region.stop, other=other)
+        shift += len(region.new) - (region.stop - region.start)
         rows.append({"start_line": region.start + 1, "end_line": region.stop, "old": old})
     return {"regions": rows, **_more_regions(draft, _SHOWN_REGIONS)}
 
@@ -397,7 +424,7 @@ def _new_regions(draft: Draft) -> Fields:
                 "start_line": start + 1,
                 "end_line": stop,
                 "before": lines_of(draft.after, start - 1, start),
-                "written": lines_of(draft.after, start, stop),
+                "written": lines_of(draft.after, start, stop, other=(draft.base, region.start)),
                 "after": lines_of(draft.after, stop, stop + 1),
             }
         )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields as fields_of
-from dataclasses import is_dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import cast
 
 from copydesk.desk.outcome import (
@@ -31,21 +29,9 @@ from copydesk.errors import (
     ApprovalRequired,
     Busy,
     Cancelled,
-    ConfigInvalid,
-    Conflict,
     ContentChanged,
-    Crashed,
-    Fact,
     HunkRejected,
-    LineShown,
-    PartialMatchFail,
     Refusal,
-    SchemaMismatch,
-    ServerFailed,
-    StateDamaged,
-    StateFailed,
-    TurnLost,
-    Unsettled,
 )
 from copydesk.text.encoding import Encoding
 from copydesk.text.snapshot import Text
@@ -53,7 +39,8 @@ from copydesk.text.unified import Region, regions
 from copydesk.tools import report_fields
 from copydesk.tools.diff_lines import View, views_of
 from copydesk.tools.intraline import shorten
-from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
+from copydesk.tools.messages import say, say_reason
+from copydesk.tools.refusals import LONGEST, facts_of, refusal_words
 from copydesk.tools.report import (
     MOST_DIFF_CHARACTERS,
     Fields,
@@ -66,14 +53,8 @@ from copydesk.tools.report import (
     shown_diff,
 )
 
-LONGEST = 2_000
-"""Characters of one text that a caller is told back, or of one fact."""
-
 HEAD_TOKENS = 250
 """What the head of an answer takes, and its next steps."""
-
-_SAID = 10
-"""So many numbers of a list are said in words."""
 
 
 def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Report:
@@ -98,7 +79,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     if outcome.declined is not None:
         words = [say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)})]
         if outcome.refusal is not None:
-            words.append(refusal_words(outcome.refusal, lang))
+            words.append(refusal_words(outcome.refusal, lang, _callers(mode)))
     summary = say(_planned_saying(draft), lang, report_fields.numbers(draft))
     fields["summary"] = " ".join((*words, summary))
     prefix = mode.removesuffix(_base_name(mode))
@@ -224,7 +205,7 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
         around = report_fields.AROUND
         shown["current"] = report_fields.lines_of(now, start - around, stop + around, numbers=True)
     fields["apply_evidence"] = shown
-    why = refusal_words(outcome.refusal, lang, _voices(plan))
+    why = refusal_words(outcome.refusal, lang, (*_callers(mode), *_voices(plan)))
     fields["summary"] = say("rejected", lang, {"why": why})
     return Report(
         fields, views=report_fields.views(outcome.refusal, plan.request.path, now, plan.place)
@@ -233,6 +214,11 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
 
 _UNREAD = (HunkRejected, Busy, Cancelled)
 """Refusals that are said without reading the file: nothing is known of its state."""
+
+
+def _callers(mode: str) -> tuple[str, ...]:
+    """Whose names tools have, where these are not the plain ones."""
+    return ("team_mgmt",) if mode.startswith("team_mgmt_") else ()
 
 
 def _voices(plan: Plan) -> tuple[str, ...]:
@@ -256,7 +242,7 @@ def refused(
     if path is not None:
         fields["path"] = cut(path, LONGEST)
     fields |= {"error": refusal.code, **facts_of(refusal)}
-    fields["summary"] = refusal_words(refusal, lang, voices)
+    fields["summary"] = refusal_words(refusal, lang, (*_callers(mode), *voices))
     return Report(fields)
 
 
@@ -361,50 +347,6 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
     )
 
 
-def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> str:
-    """What happened and what to do, in words; of a block diff, a line for each problem.
-
-    `voices` is whose words to take where a refusal has such: those of a toolset
-    (`batch`), those of a tool that makes one edit (`edit`).
-    """
-    if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
-        return say_notes_refusal(refusal, lang)
-    given = refusal.facts().items()
-    facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
-    facts |= _in_words(refusal, lang, voices)
-    name = _OWN_WORDS.get(type(refusal), refusal.code)
-    for kind in (facts.get("reason"), facts.get("setting"), facts.get("kind")):
-        if has(f"{name}.{kind}"):
-            name = f"{name}.{kind}"
-    for special in ("nested", "before_start"):
-        if facts.get(special):
-            name = f"{name}.{special}"
-    for voice in voices:
-        if has(f"{name}.{voice}"):
-            name = f"{name}.{voice}"
-    reason = f"reason.{facts.get('reason')}"
-    if has(reason):
-        return say(name, lang, {**facts, "reason": say(reason, lang)})
-    for key in ("reason", "operation", "rule", "kind"):
-        if isinstance(fact := facts.get(key), str):
-            facts[key] = say_reason(fact, lang)
-    return say(name, lang, facts)
-
-
-_OWN_WORDS: dict[type[Refusal], str] = {
-    Cancelled: "CANCELLED",
-    ConfigInvalid: "CONFIG_INVALID",
-    Crashed: "CRASH",
-    StateFailed: "STATE_FAILED",
-    StateDamaged: "STATE_DAMAGED",
-    SchemaMismatch: "STATE_SCHEMA",
-    ServerFailed: "SERVER_FAILED",
-    TurnLost: "TURN_LOST",
-    Unsettled: "UNSETTLED",
-}
-"""Refusals that share their code with another one and say something else."""
-
-
 def _planned_saying(draft: Draft) -> str:
     if draft.replaces_nothing:
         return "plan.nothing"
@@ -422,38 +364,6 @@ def _applied_saying(outcome: Applied) -> str:
     if isinstance(outcome.draft.request, BlockDiff):
         return f"apply.block_diff.{outcome.context}"
     return f"apply.{outcome.context}"
-
-
-def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
-    """Facts of a refusal that words alone need."""
-    if isinstance(refusal, ApprovalRequired):
-        saying = f"approval.{refusal.why}"
-        return {"reason": say(saying, lang) if has(saying) else refusal.why}
-    if isinstance(refusal, Conflict):
-        told = [
-            {"expectation": name, **{key: _short(value) for key, value in one.items()}}
-            for name, one in refusal.mismatches.items()
-        ]
-        comma = "；" if lang == "zh" else "; "
-        return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
-    if isinstance(refusal, PartialMatchFail):
-        failures = refusal.failures
-        if "edit" in voices:
-            first, lines = failures[0], dict.fromkeys(failures[0].lines)
-            count = {"matches_count": first.matches_count}
-            return {"reason": first.reason, **count, "lines": _first_few(lines)}
-        indices = [failure.index for failure in failures]
-        return {"failing": len(failures), "indices": _first_few(indices)}
-    return {}
-
-
-def _first_few(numbers: Iterable[int]) -> str:
-    shown = list(map(str, islice(numbers, _SAID + 1)))
-    return ", ".join([*shown[:_SAID], *["…"] * (len(shown) > _SAID)])
-
-
-def _short(fact: int | str) -> int | str:
-    return cut(fact, LONGEST) if isinstance(fact, str) else fact
 
 
 def _drift(planned_on: str | None, current: str | None) -> Fields:
@@ -486,48 +396,6 @@ def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
     """The diff with long lines shortened to what changes in them, and whether it was cut."""
     text = diff_text(shown.diff, shown.draft.base.encoding)
     return cut_diff(shorten(text, lambda count: say("left_out.characters", lang, {"count": count})))
-
-
-def facts_of(refusal: Refusal) -> Fields:
-    """The facts of a refusal, as they are shown."""
-    return {name: _named_value(name, fact) for name, fact in refusal.facts().items()}
-
-
-def _named_value(name: str, fact: object) -> Value:
-    """A fact as it is shown: lines as they stand are numbered, a text to be sent again is whole."""
-    if name == "current" and isinstance(fact, tuple):
-        return numbered_lines(cast("tuple[LineShown, ...]", fact))
-    if name.startswith("corrected_") and isinstance(fact, str):
-        return fact
-    return _value(fact)
-
-
-def numbered_lines(lines: Sequence[LineShown]) -> str:
-    """Lines with their numbers, each ended by a newline; where some are left out, how many."""
-    shown: list[str] = []
-    before: int | None = None
-    for one in lines:
-        if before is not None and one.line > before + 1:
-            shown.append(f"… ({one.line - before - 1} lines left out)")
-        shown += report_fields.numbered(one.line, [one.text])
-        before = one.line
-    return "".join(f"{line}\n" for line in shown)
-
-
-def _value(fact: object) -> Value:
-    if isinstance(fact, str):
-        return cut(fact, LONGEST)
-    if isinstance(fact, bool | int) or fact is None:
-        return fact
-    if isinstance(fact, tuple):
-        return [_value(item) for item in cast("tuple[object, ...]", fact)]
-    if isinstance(fact, Mapping):
-        named = cast("Mapping[str, object]", fact)
-        return {name: _value(part) for name, part in named.items()}
-    if is_dataclass(fact):
-        held = ((f.name, getattr(fact, f.name)) for f in fields_of(fact))
-        return {name: _named_value(name, part) for name, part in held if part is not None}
-    raise TypeError(f"no fact: {fact!r}")
 
 
 def _base_name(mode: str) -> str:
@@ -654,7 +522,7 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     if changed and changed.undone_by:
         facts = {"id": edit_id, "by": changed.undone_by, "tool": mode}
         return say("undo.already", lang, facts)
-    why = refusal_words(refusal, lang, ("undo",))
+    why = refusal_words(refusal, lang, (*_callers(mode), "undo"))
     words = say("undo.refused", lang, {"id": edit_id, "why": why})
     if not (changed and changed.later_edit_ids):
         return words
@@ -727,7 +595,8 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Report:
         fields |= {"path": str(plan.request.path), "hunk_id": plan.id}
     fields |= {"error": refusal.code, **facts_of(refusal)}
     fields["hunks"] = [_judged(verdict, told=verdict.plan is plan) for verdict in outcome.verdicts]
-    why = refusal_words(refusal, lang, _voices(plan) if plan is not None else ())
+    voices = _callers(mode) + (_voices(plan) if plan is not None else ())
+    why = refusal_words(refusal, lang, voices)
     sound = [verdict.plan.id for verdict in outcome.verdicts if verdict.refusal is None]
     facts = {
         "count": len(outcome.verdicts),

@@ -9,15 +9,13 @@ from copydesk.app import terminal
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.config import ConfigError
 from copydesk.errors import Refusal
-from copydesk.tools import reports
+from copydesk.tools import refusals, reports
 from copydesk.tools.catalog import Answer
-from copydesk.tools.messages import say
+from copydesk.tools.messages import in_shell, say
 from copydesk.tools.report import Lang
 
 _SEE = {
     "HUNK_NOT_FOUND": "cli.see_pending",
-    "INVALID_HUNK_ID": "cli.see_pending",
-    "EDIT_NOT_FOUND": "cli.see_history",
     "FAILED": "cli.see_doctor",
 }
 
@@ -53,7 +51,7 @@ def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, 
 
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
     """A refusal for a person: its code, what happened, what to do."""
-    return _with_next(refusal.code, reports.refusal_words(refusal, lang), lang)
+    return _with_next(refusal.code, refusals.refusal_words(refusal, lang), lang)
 
 
 def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
@@ -67,7 +65,7 @@ def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
 def _with_next(code: str, words: str, lang: Lang) -> str:
     """A refusal, with the command that helps."""
     see = f" {say(_SEE[code], lang)}" if code in _SEE else ""
-    return f"{code}: {words}{see}"
+    return f"{code}: {in_shell(words)}{see}"
 
 
 def _unusable(error: Exception) -> tuple[str, str, str]:

@@ -34,7 +34,7 @@ from copydesk.app.mcp.messages import capped, original_arguments, sendable, tool
 from copydesk.app.mcp.resources import Hunks, Manuals
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import Refusal
-from copydesk.tools import reports
+from copydesk.tools import refusals
 from copydesk.tools.catalog import Answer, Tool, crashed
 from copydesk.tools.dialects import definitions
 from copydesk.tools.report import Lang
@@ -143,7 +143,7 @@ def guarded(handler: Callable[[Ctx, P], Awaitable[R]]) -> Callable[[Ctx, P], Awa
         except MCPError:
             raise
         except Refusal as refusal:
-            words = sendable(reports.refusal_words(refusal, "en"))
+            words = sendable(refusals.refusal_words(refusal, "en"))
             raise MCPError(t.INTERNAL_ERROR, f"{refusal.code}: {words}") from None
         except Exception:  # a bug must not end the server, nor show its insides
             raise MCPError(t.INTERNAL_ERROR, f"Internal error, log id {logged(ctx)}") from None

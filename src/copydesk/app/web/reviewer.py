@@ -34,7 +34,7 @@ from copydesk.store.access import Rules
 from copydesk.text.relpath import RelPath
 from copydesk.text.unified import line_counts
 from copydesk.tools.history import UNDO
-from copydesk.tools.reports import refusal_words
+from copydesk.tools.refusals import refusal_words
 
 _MOST_PAST: Final = 2_000
 _MOST_COUNTED: Final = 20_000

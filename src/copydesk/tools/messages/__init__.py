@@ -58,17 +58,39 @@ def has(key: str) -> bool:
     return key in texts("en").messages
 
 
-def say(key: str, lang: Lang, facts: Mapping[str, object] | None = None) -> str:
+def say(
+    key: str, lang: Lang, facts: Mapping[str, object] | None = None, *, mirror: bool = False
+) -> str:
     """The message `key` in `lang`, filled with the facts.
 
-    `key.less` is used where there is such a message and a fact is not known.
+    `key.less` is used where there is such a message and a fact is not known. `mirror`: tools
+    are named as the mirror toolset has them.
     """
     known = _Facts({name: fact for name, fact in (facts or {}).items() if fact is not None})
     messages = texts(lang).messages
-    said = messages[key].format_map(known)
+    template = _TOOLS.sub(r"team_mgmt_\g<0>", messages[key]) if mirror else messages[key]
+    said = template.format_map(known)
     if known.lacked and f"{key}.less" in messages:
-        return say(f"{key}.less", lang, facts)
+        return say(f"{key}.less", lang, facts, mirror=mirror)
     return said
+
+
+_TOOLS = re.compile(
+    r"\b(?:read_file|create_new_file|overwrite_entire_file|replace_text|prepare_file_\w+|list_\w+"
+    r"|ripgrep_\w+|apply_file_\w+|undo_file_\w+|discard_hunk|show_hunk)\b"
+)
+_IN_SHELL = {
+    "apply_file_modification": "copydesk apply",
+    "undo_file_modification": "copydesk undo",
+    "discard_hunk": "copydesk discard",
+    "list_pending": "copydesk pending",
+    "list_edits": "copydesk history",
+}
+
+
+def in_shell(words: str) -> str:
+    """What was said to a caller of tools, as it is said in a shell."""
+    return _TOOLS.sub(lambda found: _IN_SHELL.get(found[0], f"copydesk call {found[0]}"), words)
 
 
 def say_reason(reason: str, lang: Lang) -> str:

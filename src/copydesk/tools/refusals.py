@@ -1,0 +1,228 @@
+"""How a refusal is told: in words, with a call that is not refused next, and by its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields as fields_of
+from dataclasses import is_dataclass
+from itertools import islice
+from typing import cast
+
+from copydesk.edit.locate import cut
+from copydesk.errors import (
+    AnchorNotFound,
+    ApprovalRequired,
+    Cancelled,
+    ConfigInvalid,
+    Conflict,
+    ContentChanged,
+    Crashed,
+    Fact,
+    FailedEdit,
+    LineShown,
+    PartialMatchFail,
+    RangeOutOfBounds,
+    Refusal,
+    SchemaMismatch,
+    ServerFailed,
+    StaleRead,
+    StateDamaged,
+    StateFailed,
+    TurnLost,
+    Unsettled,
+)
+from copydesk.tools import report_fields
+from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
+from copydesk.tools.report import Fields, Lang, Value
+
+LONGEST = 2_000
+"""Characters of one text that a caller is told back, or of one fact."""
+
+_SAID_CAUSES = 3
+"""Of so many texts that are not in the file it is said in words why."""
+
+_SAID = 10
+"""So many numbers of a list are said in words."""
+
+
+def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> str:
+    """What happened and what to do, in words; of a block diff, a line for each problem.
+
+    `voices` is whose words to take where a refusal has such: those of a toolset
+    (`batch`), those of a tool that makes one edit (`edit`).
+    """
+    if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
+        return say_notes_refusal(refusal, lang)
+    given = refusal.facts().items()
+    facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
+    facts |= _in_words(refusal, lang, voices)
+    name = _OWN_WORDS.get(type(refusal), refusal.code)
+    for kind in (facts.get("reason"), facts.get("setting"), facts.get("kind")):
+        if has(f"{name}.{kind}"):
+            name = f"{name}.{kind}"
+    for special in ("nested", "before_start"):
+        if facts.get(special):
+            name = f"{name}.{special}"
+    if has(f"{name}.{facts.get('variant')}"):
+        name = f"{name}.{facts['variant']}"
+    for voice in voices:
+        if has(f"{name}.{voice}"):
+            name = f"{name}.{voice}"
+    mirror = "team_mgmt" in voices
+    reason = f"reason.{facts.get('reason')}"
+    if has(reason):
+        return say(name, lang, {**facts, "reason": say(reason, lang)}, mirror=mirror)
+    for key in ("reason", "operation", "rule", "kind"):
+        if isinstance(fact := facts.get(key), str):
+            facts[key] = say_reason(fact, lang)
+    said = [say(name, lang, facts, mirror=mirror)]
+    if isinstance(refusal, PartialMatchFail) and "edit" not in voices:
+        said += [
+            say("PARTIAL_MATCH_FAIL.differs", lang, _near_words(one, lang))
+            for one in [each for each in refusal.failures if each.cause][:_SAID_CAUSES]
+        ]
+    return " ".join(said)
+
+
+_OWN_WORDS: dict[type[Refusal], str] = {
+    Cancelled: "CANCELLED",
+    ConfigInvalid: "CONFIG_INVALID",
+    Crashed: "CRASH",
+    StateFailed: "STATE_FAILED",
+    StateDamaged: "STATE_DAMAGED",
+    SchemaMismatch: "STATE_SCHEMA",
+    ServerFailed: "SERVER_FAILED",
+    TurnLost: "TURN_LOST",
+    Unsettled: "UNSETTLED",
+}
+"""Refusals that share their code with another one and say something else."""
+
+
+def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, Fact]:
+    """Facts of a refusal that words alone need."""
+    if isinstance(refusal, ApprovalRequired):
+        saying = f"approval.{refusal.why}"
+        return {"reason": say(saying, lang) if has(saying) else refusal.why}
+    if isinstance(refusal, Conflict):
+        told = [
+            {"expectation": name, **{key: _short(value) for key, value in one.items()}}
+            for name, one in refusal.mismatches.items()
+        ]
+        comma = "；" if lang == "zh" else "; "
+        return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
+    if isinstance(refusal, PartialMatchFail):
+        failures = refusal.failures
+        if "edit" in voices:
+            first, lines = failures[0], dict.fromkeys(failures[0].lines)
+            old, reader = _names(voices)
+            return {
+                "reason": first.reason,
+                "matches_count": first.matches_count,
+                "lines": _first_few(lines),
+                "old": old,
+                "reader": reader,
+                **_near_words(first, lang),
+            }
+        indices = [failure.index for failure in failures]
+        return {"failing": len(failures), "indices": _first_few(indices)}
+    if isinstance(refusal, RangeOutOfBounds):
+        variant = "some" if refusal.total_lines else "empty"
+        return {"next_line": refusal.total_lines + 1, "variant": variant}
+    if isinstance(refusal, AnchorNotFound):
+        return _anchor_words(refusal, lang)
+    found: dict[str, Fact] = {}
+    if isinstance(refusal, StaleRead | ContentChanged) and refusal.current:
+        found["current_lines"] = f"{refusal.current[0].line}~{refusal.current[-1].line}"
+    if isinstance(refusal, ContentChanged):
+        variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
+        found |= {"variant": variant, "causes": _causes(refusal.cause, lang)}
+    return found
+
+
+def _anchor_words(refusal: AnchorNotFound, lang: Lang) -> dict[str, Fact]:
+    """What stands near an anchor that no line matches, in words."""
+    if refusal.before_start or not refusal.closest:
+        return {}
+    variant = "near"
+    if refusal.cause:
+        variant = "corrected" if refusal.corrected_anchor is not None else "cause"
+        variant = "part_of_line" if "part_of_line" in refusal.cause else variant
+    near_line = refusal.closest[0].line
+    return {"variant": variant, "near_line": near_line, "causes": _causes(refusal.cause, lang)}
+
+
+def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
+    """What stands near a text that is not in the file, in words."""
+    if failure.nearest_lines is None:
+        return {}
+    variant = "cause" if failure.cause else "near"
+    if failure.corrected_old_string is not None:
+        variant = "corrected"
+    causes = _causes(failure.cause, lang)
+    lines = failure.nearest_lines
+    return {"index": failure.index, "variant": variant, "nearest_lines": lines, "causes": causes}
+
+
+def _causes(causes: tuple[str, ...] | None, lang: Lang) -> str:
+    """Why two texts differ that a reader takes for the same."""
+    comma = "、" if lang == "zh" else ", "
+    said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
+    return comma.join(said)
+
+
+def _names(voices: Sequence[str]) -> tuple[str, str]:
+    """The argument with the text to be replaced, and what shows the text of a file."""
+    if "replace_text" in voices:
+        return "old", f"{'team_mgmt_' * ('team_mgmt' in voices)}read_file"
+    return ("old_str", "view") if "compat" in voices else ("old_string", "Read")
+
+
+def _first_few(numbers: Iterable[int]) -> str:
+    shown = list(map(str, islice(numbers, _SAID + 1)))
+    return ", ".join([*shown[:_SAID], *["…"] * (len(shown) > _SAID)])
+
+
+def _short(fact: int | str) -> int | str:
+    return cut(fact, LONGEST) if isinstance(fact, str) else fact
+
+
+def facts_of(refusal: Refusal) -> Fields:
+    """The facts of a refusal, as they are shown."""
+    return {name: _named_value(name, fact) for name, fact in refusal.facts().items()}
+
+
+def _named_value(name: str, fact: object) -> Value:
+    """A fact as it is shown: lines as they stand are numbered, a text to be sent again is whole."""
+    if name == "current" and isinstance(fact, tuple):
+        return numbered_lines(cast("tuple[LineShown, ...]", fact))
+    if name.startswith("corrected_") and isinstance(fact, str):
+        return fact
+    return _value(fact)
+
+
+def numbered_lines(lines: Sequence[LineShown]) -> str:
+    """Lines with their numbers, each ended by a newline; where some are left out, how many."""
+    shown: list[str] = []
+    before: int | None = None
+    for one in lines:
+        if before is not None and one.line > before + 1:
+            shown.append(f"… ({one.line - before - 1} lines left out)")
+        shown += report_fields.numbered(one.line, [one.text])
+        before = one.line
+    return "".join(f"{line}\n" for line in shown)
+
+
+def _value(fact: object) -> Value:
+    if isinstance(fact, str):
+        return cut(fact, LONGEST)
+    if isinstance(fact, bool | int) or fact is None:
+        return fact
+    if isinstance(fact, tuple):
+        return [_value(item) for item in cast("tuple[object, ...]", fact)]
+    if isinstance(fact, Mapping):
+        named = cast("Mapping[str, object]", fact)
+        return {name: _value(part) for name, part in named.items()}
+    if is_dataclass(fact):
+        held = ((f.name, getattr(fact, f.name)) for f in fields_of(fact))
+        return {name: _named_value(name, part) for name, part in held if part is not None}
+    raise TypeError(f"no fact: {fact!r}")
