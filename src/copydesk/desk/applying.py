@@ -6,6 +6,7 @@ of two plans for one file the older one is made first, the younger one on what i
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -47,7 +48,7 @@ from copydesk.errors import (
 )
 from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
-from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
@@ -272,7 +273,7 @@ def made(
 
 def digest_of(diff: bytes) -> str:
     """The SHA-256 of a diff, in hex."""
-    return Snapshot(diff, UTF8).digest
+    return hashlib.sha256(diff).hexdigest()
 
 
 Owner = Callable[[Plan], Member]

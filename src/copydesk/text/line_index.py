@@ -16,6 +16,9 @@ SHORT = 1 << 12
 """A text of so many bytes is cut at once."""
 
 _BLOCK = 1 << 12
+"""A block; of a text of at most `_SMALL` bytes a quarter of it."""
+
+_SMALL = 1 << 16
 
 
 class LineIndex(Protocol):
@@ -64,7 +67,8 @@ class _Counted:
 
     def __init__(self, data: bytes, first: int) -> None:
         self._data, self._first = data, first
-        self._used = (0, _cut(data, first, first + _BLOCK))
+        self._block = _BLOCK if len(data) > _SMALL else max(_BLOCK >> 2, 1)
+        self._used = (-1, list[int]())
 
     @property
     def count(self) -> int:
@@ -82,8 +86,8 @@ class _Counted:
         block = bisect_left(self._before, line) - 1
         used, starts = self._used
         if used != block:
-            low = self._first + block * _BLOCK
-            starts = _cut(self._data, low, low + _BLOCK)
+            low = self._first + block * self._block
+            starts = _cut(self._data, low, low + self._block)
             self._used = (block, starts)
         return starts[line - self._before[block]]
 
@@ -92,13 +96,15 @@ class _Counted:
             return self.count
         if byte < self._first:
             return -1
-        block = (byte - self._first) // _BLOCK
-        return self._before[block] + self._data.count(b"\n", self._first + block * _BLOCK, byte)
+        block = (byte - self._first) // self._block
+        low = self._first + block * self._block
+        return self._before[block] + self._data.count(b"\n", low, byte)
 
     @cached_property
     def _before(self) -> list[int]:
-        data, starts = self._data, range(self._first, len(self._data), _BLOCK)
-        return list(accumulate((data.count(b"\n", at, at + _BLOCK) for at in starts), initial=0))
+        data, size = self._data, self._block
+        starts = range(self._first, len(data), size)
+        return list(accumulate((data.count(b"\n", at, at + size) for at in starts), initial=0))
 
 
 def _cut(data: bytes, first: int, stop: int) -> list[int]:

@@ -635,7 +635,8 @@ class SqliteJournal:
         """
         found = self._ids.read()
         highest, history = found or (0, "")
-        given, own = _last_id(db), _fact(db, "history")
+        last, own = _last_id(db), _fact(db, "history")
+        given = last
         self._history = history or str(own or token_hex(8))
         if own != self._history:
             _set_fact(db, "history", self._history)
@@ -655,7 +656,8 @@ class SqliteJournal:
         if highest > given:
             db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?)", (given + 1, highest))
             given = highest
-        _set_last_id(db, given)
+        if given != last:
+            _set_last_id(db, given)
         self._identified = True
         return given
 
