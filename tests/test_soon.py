@@ -1,0 +1,96 @@
+"""What calls leave to be done a moment later: once, in order, by a thread or by who asks."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from copydesk.store import foreign_writes, soon
+from copydesk.store.files import Files
+from copydesk.store.soon import Soon
+from copydesk.text.relpath import RelPath
+
+ENOUGH = 30.0
+"""Seconds; nothing that works takes so long."""
+
+
+def test_a_thread_does_it_with_nobody_asking() -> None:
+    done = threading.Event()
+    with Soon(0.001) as later:
+        later.do(done.set)
+        assert done.wait(ENOUGH)
+
+
+def test_the_thread_is_woken_when_it_has_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soon, "_IDLE_SECONDS", -1.0)
+    with Soon(0.001) as later:
+        for _ in range(20):
+            done = threading.Event()
+            later.do(done.set)
+            assert done.wait(ENOUGH)
+
+
+def test_who_asks_has_it_done_at_once_in_order_and_once() -> None:
+    done: list[int] = []
+    works = [lambda n=n: done.append(n) for n in range(3)]  # type: ignore[misc]
+    with Soon(3600) as later:
+        for work in (*works, *works):
+            later.do(work)
+        later.now()
+        assert done == [0, 1, 2]
+        later.do(works[1])
+        later.now()
+        assert done == [0, 1, 2, 1]
+
+
+def test_what_is_left_at_the_end_is_done_by_who_asks() -> None:
+    done: list[int] = []
+    later = Soon(3600)
+    later.do(lambda: done.append(1))
+    later.close()
+    assert done == []
+    later.now()
+    assert done == [1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_child_has_a_thread_of_its_own() -> None:
+    with Soon(0.001) as later:
+        first = threading.Event()
+        later.do(first.set)
+        assert first.wait(ENOUGH)
+        child = os.fork()
+        if not child:
+            done = threading.Event()
+            later.do(done.set)
+            os._exit(0 if done.wait(ENOUGH) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_is_written_to_a_replaced_file_is_found_while_the_desk_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the thread that looks once more, before anything is closed."""
+    monkeypatch.setattr(foreign_writes, "LATE_SECONDS", 0.2)
+    saved = threading.Event()
+    (tmp_path / "a.txt").write_bytes(b"old\n")
+    found: list[bytes] = []
+
+    def keep(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
+        found.append(theirs)
+        saved.set()
+
+    path = RelPath.parse("a.txt")
+    with Files(tmp_path, durability="fast", keep=keep) as files:
+        read = files.read(path)
+        with (tmp_path / "a.txt").open("r+b") as theirs:
+            digest = files.digest(path)[2]
+            files.replace(path, read.stamp, digest, [b"new\n"], before_in_place=lambda old: None)
+            theirs.write(b"THEIRS")
+            theirs.flush()
+            assert saved.wait(ENOUGH)
+    assert found[0].startswith(b"THEIRS")
+    assert (tmp_path / "a.txt").read_bytes() == b"new\n"
