@@ -480,6 +480,13 @@ def test_the_tool_shows_a_part_of_a_manual(tmp_path: Path, lang: Lang) -> None:
         assert "STALE_READ" in refused.text
 
 
+def test_a_heading_stands_for_all_that_is_below_it() -> None:
+    found = manuals.part("ws_mod", "Arguments", "en")
+    assert found.startswith("## Arguments\n")
+    assert "\n### INVALID_ARGS\n" in found
+    assert "\n## " not in found
+
+
 def test_the_default_toolset_names_the_other_one() -> None:
     """An agent has to learn that there is more, and how a user switches it on."""
     for lang in LANGS:
