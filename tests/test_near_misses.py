@@ -229,6 +229,11 @@ def missed(slip: str, count: int) -> Iterator[tuple[str, str, str, int]]:
     assert tried, f"no lines have what {slip} changes"
 
 
+def ends(text: str) -> tuple[bool, bool]:
+    """Whether it starts and ends with a line break: an edit of it keeps those around it."""
+    return text.startswith("\n"), text.endswith("\n")
+
+
 def wrong(slip: str, count: int) -> list[str]:
     """What is not as promised: the place, the cause, or a correction that does not apply."""
     found: list[str] = []
@@ -239,7 +244,7 @@ def wrong(slip: str, count: int) -> list[str]:
             found.append(told)
         elif SLIPS[slip][1] not in near.causes or near.corrected is None:
             found.append(f"cause: {told}")
-        elif near.corrected.strip() not in block:
+        elif near.corrected.strip() not in block or ends(near.corrected) != ends(sought):
             found.append(f"another text: {told}")
         else:
             compile_batch(Snapshot.of(text.encode()), [StringEdit(near.corrected, "new")])
