@@ -153,6 +153,17 @@ def test_ways_to_give_arguments(
     assert ran.data["content"] == "   1| one\n   2| two\n"
 
 
+def test_the_text_of_a_search_and_its_data(shell: Shell) -> None:
+    words = ["call", "ripgrep_search", "--pattern", "two", "--rg-args=-B1"]
+    text, data = shell(*words).out, shell(*words, "--json").data
+    version = data["versions"]["a.txt"]
+    assert text == (f"1 match in a.txt · version {version}\n```\na.txt-1- one\na.txt:2: two\n```\n")
+    assert data["lines"] == [
+        {"path": "a.txt", "line": 1, "is_match": False, "text": "one"},
+        {"path": "a.txt", "line": 2, "is_match": True, "text": "two"},
+    ]
+
+
 def test_a_value_may_look_like_an_option(shell: Shell, tmp_path: Path) -> None:
     assert shell("call", "create_new_file", "--path", "n", "--content", "--json").status == 0
     assert shell("call", "create_new_file", "--content=--root", "--path", "m").status == 0
@@ -168,7 +179,7 @@ def test_values_are_read_as_the_schema_says(shell: Shell) -> None:
         assert ran.data["error"] in ("INVALID_ARGS", "ANCHOR_NOT_FOUND")
     ran = shell("call", "ripgrep_files", "--pattern", "o", "--globs", "*.txt", "--globs=!a*")
     assert ran.status == 0
-    assert "count: 0" in ran.out
+    assert ran.out == "0 files found.\n"
     read = shell("call", "read_file", "--path", "a.txt", "--show-linenos=false", "--json")
     assert read.data["content"] == "one\ntwo\nthree\n"
 

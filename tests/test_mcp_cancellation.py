@@ -128,7 +128,7 @@ async def test_a_call_that_is_cancelled_while_it_writes_is_finished_and_recorded
         listed = await client.call_tool("list_edits", {"path": "a.txt"})
         while not edits(opened):
             listed = await client.call_tool("list_edits", {"path": "a.txt"})
-    assert "Edit" in str(listed.content)
+    assert "1 a.txt +1 -1" in str(listed.content)
     assert (root / "a.txt").read_text() == LINES.replace("line 1\n", "X\n")
 
 

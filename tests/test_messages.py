@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shutil
 import string
 import subprocess
 import sys
@@ -32,11 +33,14 @@ from copydesk.errors import (
     StateFailed,
     Unsettled,
 )
+from copydesk.store.rg_results import FoundFiles, Warned
+from copydesk.text import sizes
 from copydesk.text.relocation import Reason
 from copydesk.text.relpath import RelPath
 from copydesk.tools import messages
 from copydesk.tools.refusals import refusal_words
 from copydesk.tools.report import Lang
+from copydesk.tools.searching import remarks
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
 SAMPLES: dict[object, object] = {
@@ -374,6 +378,7 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         most = {"max_results" if tool == "ripgrep_snippets" else "max_files": 1}
         yield call(tool, pattern="a")["summary"]
         yield call(tool, pattern=".", **most)["summary"]
+    yield from looking(desk, root, lang)
     yield call("create_new_file", path="new.txt", content="one")["summary"]
     size = {"known_old_total_lines": 1, "known_old_total_bytes": 4}
     for content in ("one\n", "two\n"):
@@ -401,6 +406,28 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     yield from together(desk, root, lang)
     (root / "all.txt").write_text("1\n2\n3\n4\n5\n6\nneun\n7\nacht\n")
     yield from decided(desk, lang)
+
+
+def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
+    """The texts of searches and lists that do not show all there is."""
+
+    def text(tool: str, **arguments: object) -> str:
+        return desk.call("local", tool, arguments, lang=lang).text.partition("```")[0]
+
+    folder = root / "looked at"
+    folder.mkdir()
+    for number in range(120):
+        (folder / f"{number}{'name' * 50}").write_text("line\n" * 40)
+    for most in (1, 10_000):
+        yield text("ripgrep_snippets", pattern="line", path="looked at", max_results=most)
+    yield text("ripgrep_count", pattern="line", path="looked at")
+    yield text("list_dir", path="looked at")
+    yield text("list_pending", max_results=1)
+    warned = (Warned("a", "binary", "7"), *(Warned(name, "unreadable", "EIO") for name in "abcdef"))
+    yield from remarks(FoundFiles(paths=(), truncated=False, timed_out=True, warnings=warned), lang)
+    (folder / "large").write_bytes(b"line\n" * (sizes.LARGE // 4))
+    yield text("read_file", path="looked at/large", range="-1~")
+    shutil.rmtree(folder)
 
 
 def elsewhere(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:

@@ -326,6 +326,7 @@ class FoundLine:
     before: tuple[FoundLine, ...] = ()
     after: tuple[FoundLine, ...] = ()
     is_part: bool = False
+    is_cut_at_end: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,6 +366,7 @@ def show_line(
         line.is_match,
         first + 1,
         not is_whole or torn or len(match) > width,
+        is_cut_at_end=not line.whole or first + width < len(text),
     )
 
 
@@ -377,7 +379,15 @@ def show_matches(
         cut = torn or len(match) > width
         match = match[:width]
         yield FoundLine(
-            path, line.number, column, match, match, is_match=True, cut=cut, is_part=True
+            path,
+            line.number,
+            column,
+            match,
+            match,
+            is_match=True,
+            cut=cut,
+            is_part=True,
+            is_cut_at_end=cut,
         )
 
 

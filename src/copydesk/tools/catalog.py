@@ -120,6 +120,11 @@ class Context:
         return max(self.budget - reports.HEAD_TOKENS, 1) if self.text_only and self.budget else None
 
     @property
+    def rows_tokens(self) -> int | None:
+        """How many tokens the rows of a list may take; None: any number."""
+        return max(self.budget - reports.LIST_HEAD_TOKENS, 1) if self.budget else None
+
+    @property
     def searches(self) -> Searches:
         """The searches of the member, which can be followed and cancelled."""
         return self.looking.search(self.member, self.progress, self.cancelled)

@@ -5,7 +5,7 @@ Invariant: what is left out is said where it is left out, with the numbers of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from copydesk.text.sizes import most_tokens, tokens
@@ -49,6 +49,23 @@ def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
     if kept < len(lines):
         lines[kept:] = [words.lines(kept + 1, len(lines))]
     return _joined(lines), cut + 1 if cut < len(whole) else 0
+
+
+def row_tokens(row: str) -> int:
+    """What a row of a list takes in an answer, never less than among other rows."""
+    return tokens(f"{row}\n") + 1
+
+
+def first_rows(rows: Iterable[str], room: int | None) -> list[str]:
+    """The first rows, as many as there are `room` tokens for, but one in any case; None: all."""
+    shown: list[str] = []
+    for row in rows:
+        if room is not None:
+            room -= row_tokens(row)
+            if room < 0 and shown:
+                break
+        shown.append(row)
+    return shown
 
 
 def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any, cast
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import NotUndone
-from copydesk.edit.locate import resolve_range
+from copydesk.edit.locate import cut, resolve_range
 from copydesk.edit.plan import Plan
 from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.errors import InvalidArgs
@@ -19,11 +21,14 @@ from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_lines import View, lines_in
+from copydesk.tools.fit import first_rows
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Length, Report, Value, diff_text
+from copydesk.tools.report import Fields, Length, Report, Value, diff_text, listing, named
 
 UNDO = "undo_file_modification"
 RESULTS = 50
+_WHY = 120
+"""Characters of what an edit is for in a row of a list."""
 
 
 class UndoCall(EditingCall):
@@ -64,13 +69,15 @@ class ListEditsCall(ToolCall):
             "more": page.go_on != 0,
             "summary": say("edits" if rows else "edits.none", context.lang, {"count": len(rows)}),
         }
-        if not page.go_on:
-            return Report(fields)
-        asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
-        given = {key: value for key, value in asked.items() if self.raw.get(key)}
-        call = json.dumps({**given, "before_edit_id": page.go_on}, ensure_ascii=False)
-        step = say("next.older", context.lang, {"tool": name, "call": call})
-        return Report(fields, next_steps=(step,))
+        shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
+        go_on = page.go_on if len(shown) == len(rows) else page.edits[len(shown) - 1].edit_id
+        steps: tuple[str, ...] = ()
+        if go_on:
+            asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
+            given = {key: value for key, value in asked.items() if self.raw.get(key)}
+            call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
+            steps = (say("next.older", context.lang, {"tool": name, "call": call}),)
+        return listing(fields, shown, next_steps=steps)
 
 
 class ListPendingCall(ToolCall):
@@ -87,16 +94,19 @@ class ListPendingCall(ToolCall):
             for plan in plans[: self.max_results]
         ]
         said = "pending" if rows else "pending.none"
-        return Report(
-            {
-                "status": "ok",
-                "mode": name,
-                "count": len(rows),
-                "total": len(plans),
-                "hunks": rows,
-                "summary": say(said, context.lang, {"count": len(plans)}),
-            }
-        )
+        fields: Fields = {
+            "status": "ok",
+            "mode": name,
+            "count": len(rows),
+            "total": len(plans),
+            "hunks": rows,
+            "summary": say(said, context.lang, {"count": len(plans)}),
+        }
+        each = (_plan_row(cast("dict[str, Any]", row)) for row in rows)
+        shown = first_rows(each, context.rows_tokens)
+        left_out = {"count": len(plans) - len(shown)}
+        steps = (say("next.more_pending", context.lang, left_out),) if left_out["count"] else ()
+        return listing(fields, shown, next_steps=steps)
 
 
 class DiscardCall(ToolCall):
@@ -229,6 +239,43 @@ def _decided(context: Context, plan: Plan) -> Fields:
     """What a person decided on the plan, if that stands."""
     decision = context.desk.review.decision(plan)
     return {} if decision is None else {"decision": decision.verdict, "decided_by": decision.by}
+
+
+def _past_row(edit: Past) -> str:
+    """An edit in one line, its id first; what most edits are is not said."""
+    added, removed = counts(edit.diff)
+    parts = [
+        f"{edit.edit_id} {named(str(edit.path))} +{added} -{removed}",
+        *([] if edit.kind == "edit" else [edit.kind]),
+        edit.member,
+        _second(edit.time_ms),
+        *([] if edit.state == "done" else [edit.state]),
+        *([f"undoes {edit.undoes}"] if edit.undoes else []),
+        *([f"undone by {edit.undone_by}"] if edit.undone_by else []),
+        *_because(edit.why),
+    ]
+    return " · ".join(parts)
+
+
+def _plan_row(row: Mapping[str, Any]) -> str:
+    """A plan in one line, its id first."""
+    lines = row["lines"]
+    parts = [
+        f"{row['hunk_id']} {named(row['path'])} {row['action']} +{lines['new']} -{lines['old']}",
+        row["owner"],
+        f"until {_second(row['expires_at_ms'])}",
+        *([f"{row['decision']} by {row['decided_by']}"] if "decision" in row else []),
+        *_because(row["why"]),
+    ]
+    return " · ".join(parts)
+
+
+def _because(why: str) -> list[str]:
+    return [f"why: {named(cut(why, _WHY))}"] if why else []
+
+
+def _second(time_ms: int) -> str:
+    return f"{when(time_ms)[:19]}Z"
 
 
 def _planned_lines(plan: Plan) -> tuple[int, int]:

@@ -34,6 +34,7 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -55,6 +56,11 @@ def fenced(text: str, language: str) -> str:
 def quoted(text: str) -> str:
     """The text as a double-quoted scalar."""
     return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def named(name: str) -> str:
+    """A name or path that takes one line: quoted where it holds control characters."""
+    return quoted(name) if _CONTROL.search(name) else name
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -263,6 +269,19 @@ def _left_out(lang: Lang) -> Words:
         ),
         lambda count: say("left_out.characters", lang, {"count": count}),
     )
+
+
+def listing(
+    fields: Fields,
+    rows: Sequence[str],
+    line: str = "",
+    remarks: tuple[str, ...] = (),
+    next_steps: tuple[str, ...] = (),
+) -> Report:
+    """The report of a list: a line, the summary if none is given, and rows in a fence."""
+    said = line or str(fields["summary"])
+    body = _lines(rows) if rows else None
+    return Report(fields, body=body, language="", next_steps=next_steps, line=said, remarks=remarks)
 
 
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:

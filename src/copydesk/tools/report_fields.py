@@ -8,6 +8,7 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 from copydesk.desk.backends.shown import Run
+from copydesk.desk.outcome import Reading
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import Place, cut
 from copydesk.edit.request import (
@@ -26,7 +27,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.tools.diff_lines import View, view_of
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang, Value
+from copydesk.tools.report import Fields, Lang, Value, named
 
 if TYPE_CHECKING:
     from copydesk.edit.notes.draft import HunkMade
@@ -533,3 +534,26 @@ def one_line(text: str) -> str:
 def start_of(text: str, most: int) -> str:
     """The first characters of a text that is longer than `most`."""
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def read_line(outcome: Reading, lang: Lang) -> str:
+    """Which lines of which file, and what is not as in most files."""
+    first, count, total = outcome.first_line, len(outcome.lines), outcome.total_lines
+    facts = {"path": named(str(outcome.path)), "bytes": outcome.size_bytes, "total": total}
+    facts |= {"count": count}
+    if first is None or total is None:
+        parts = [say("read.line.last", lang, facts)]
+    elif not count:
+        parts = [say("read.line.none", lang, facts)]
+    else:
+        where = str(first) if count == 1 else f"{first}-{first + count - 1}"
+        parts = [say("read.line", lang, facts | {"where": where})]
+    if outcome.version is not None:
+        parts.append(f"version {outcome.version}")
+    if outcome.newline_style in ("crlf", "mixed"):
+        parts.append(outcome.newline_style)
+    if outcome.encoding != "utf-8":
+        parts.append(f"encoding {outcome.encoding}")
+    if outcome.ends_with_newline is False and outcome.size_bytes and total != 0:
+        parts.append(say("read.no_newline", lang))
+    return " · ".join(parts)

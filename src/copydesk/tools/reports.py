@@ -56,6 +56,9 @@ from copydesk.tools.report import (
 HEAD_TOKENS = 250
 """What the head of an answer takes, and its next steps."""
 
+LIST_HEAD_TOKENS = 500
+"""The same of a list, with what is told besides."""
+
 
 def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Report:
     """The report of a plan, in full unless it is to be brief."""
@@ -344,6 +347,7 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
         body=body + "\n" * bool(texts),
         next_steps=tuple(steps),
         content={"content": body + "\n" * bool(texts)},
+        line=report_fields.read_line(outcome, lang),
     )
 
 

@@ -1,18 +1,37 @@
-"""The tools that look around: `list_dir` and the searches."""
+"""The tools that look around: `list_dir` and the searches.
+
+Their text has one row for each line, file or entry, as grep and ls print them, and as many
+rows as there is room for; their data has all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from copydesk.desk.search import FoundFiles, FoundLine, Lines, MatchCounts, Query, Snippets
+from copydesk.desk.search import (
+    DirEntry,
+    FoundFiles,
+    FoundLine,
+    MatchCounts,
+    Query,
+    SearchResult,
+)
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
+from copydesk.tools.fit import first_rows, row_tokens
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Report
+from copydesk.tools.report import Fields, Lang, Report, listing, named
 
 FILES, COUNTS, RESULTS = 50, 200, 50
+ENTRIES = 1_000
+"""So many entries of a directory are listed in a text."""
+
+_WARNINGS = 5
+"""So many files that were not wholly searched are named in a text."""
 
 
 class ListDirCall(ToolCall):
@@ -23,23 +42,34 @@ class ListDirCall(ToolCall):
     def run(self, context: Context, name: str) -> Report:
         path = context.path(self.path, folder=True)
         rows: list[Fields] = []
-        for entry in context.looking.list_dir(context.member, path):
+        entries = context.looking.list_dir(context.member, path)
+        for entry in entries:
             row: Fields = {"name": entry.name, "type": entry.kind}
             if entry.size_bytes is not None:
                 row["size_bytes"] = entry.size_bytes
             if entry.link_target is not None:
                 row["target"] = entry.link_target
             rows.append(row)
-        return Report(
-            {
-                "status": "ok",
-                "mode": name,
-                "path": str(path),
-                "count": len(rows),
-                "entries": rows,
-                "summary": say("list", context.lang, {"count": len(rows), "path": path}),
-            }
-        )
+        fields: Fields = {
+            "status": "ok",
+            "mode": name,
+            "path": str(path),
+            "count": len(rows),
+            "entries": rows,
+            "summary": say("list", context.lang, {"count": len(rows), "path": path}),
+        }
+        shown = first_rows(map(_entry_row, entries[:ENTRIES]), context.rows_tokens)
+        if len(shown) < len(entries):
+            names = (_entry_row(entry).partition("\t")[0] for entry in entries[:ENTRIES])
+            shown = first_rows(names, context.rows_tokens)
+        steps: tuple[str, ...] = ()
+        if len(shown) < len(entries):
+            tool, asked = context.tool("ripgrep_files"), {"pattern": "^", "path": str(path)}
+            call = json.dumps({**asked, "globs": ["a*"]}, ensure_ascii=False)
+            rest = {"count": len(entries) - len(shown), "tool": tool, "call": call}
+            steps = (say("next.list_rest", context.lang, rest),)
+        facts: dict[str, object] = {"path": named(str(path)), "count": len(rows)}
+        return listing(fields, shown, say("list.line", context.lang, facts), next_steps=steps)
 
 
 class _Where(ToolCall):
@@ -131,8 +161,12 @@ class RipgrepSearchCall(ToolCall):
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
             for r in found.rows
         ]
-        context.searches.note_shown(found, found.rows)
-        return _report(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
+        fields = _fields(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
+        matches = [row for row in found.rows if row.is_match]
+        room = context.rows_tokens
+        text = lines_text(found, found.rows, matches, context.lang, room, separated=found.context)
+        context.searches.note_shown(found, text.lines)
+        return text.report(context, fields, found)
 
 
 SEARCHING = (
@@ -178,28 +212,36 @@ def _counts(context: Context, name: str, query: Query, most: int) -> Report:
 
 
 def _file_rows(context: Context, name: str, pattern: str, found: FoundFiles) -> Report:
-    fields: Fields = {"files": list(found.paths)}
-    return _report(context, name, pattern, found, fields, len(found.paths), "files")
+    rows: Fields = {"files": list(found.paths)}
+    fields = _fields(context, name, pattern, found, rows, len(found.paths), "files")
+    shown = first_rows(map(named, found.paths), context.rows_tokens)
+    left_out = len(found.paths) - len(shown)
+    text = Found(str(fields["summary"]), shown, left_out, "files")
+    return text.report(context, fields, found)
 
 
 def _count_rows(context: Context, name: str, pattern: str, found: MatchCounts) -> Report:
     rows: list[Fields] = [
         {"path": row.path, "lines": row.lines, "matches": row.matches} for row in found.rows
     ]
-    fields: Fields = {
+    totals: Fields = {
         "total_files": found.total_files,
         "total_lines": found.total_lines,
         "total_matches": found.total_matches,
-        "counts": rows,
     }
-    return _report(context, name, pattern, found, fields, len(rows), "files")
+    all_rows = {**totals, "counts": rows}
+    fields = _fields(context, name, pattern, found, all_rows, len(rows), "files")
+    each = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
+    shown = first_rows(each, context.rows_tokens)
+    left_out = found.total_files - len(shown) if len(shown) < len(rows) else 0
+    text = Found(say("search.counts", context.lang, totals), shown, left_out, "files")
+    return text.report(context, fields, found)
 
 
 def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -> Report:
     found = context.searches.snippets(
         query, around.max_results, around.context_before, around.context_after
     )
-    context.searches.note_shown(found, _each(found.results))
     rows: list[Fields] = []
     for one in found.results:
         row: Fields = {"path": one.path, "line": one.line}
@@ -213,24 +255,26 @@ def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -
         if one.cut:
             row["line_cut_from_column"] = one.from_column
         rows.append(row)
-    return _report(context, name, query.pattern, found, {"results": rows}, len(rows), "matches")
+    results: Fields = {"results": rows}
+    fields = _fields(context, name, query.pattern, found, results, len(rows), "matches")
+    separated = around.context_before + around.context_after > 0
+    lines = each_line(found.results)
+    room = context.rows_tokens
+    text = lines_text(found, lines, found.results, context.lang, room, separated=separated)
+    context.searches.note_shown(found, text.lines)
+    return text.report(context, fields, found)
 
 
-def _each(results: Iterable[FoundLine]) -> tuple[FoundLine, ...]:
-    """The lines found and those around them, each once, in their order."""
-    lines = chain.from_iterable((*one.before, one, *one.after) for one in results)
-    return tuple({(line.path, line.line): line for line in lines}.values())
-
-
-def _report(
+def _fields(
     context: Context,
     name: str,
     pattern: str,
-    found: FoundFiles | MatchCounts | Snippets | Lines,
+    found: SearchResult,
     rows: Fields,
     count: int,
     what: str,
-) -> Report:
+) -> Fields:
+    """The fields that each search has, with its rows."""
     fields: Fields = {"status": "ok", "mode": name, "pattern": pattern, "count": count}
     fields |= {"truncated": found.truncated, "timed_out": found.timed_out, **rows}
     if found.searched:
@@ -240,5 +284,114 @@ def _report(
     noun = say(f"what.{what}", context.lang)
     saying = "search.cut" if found.truncated else "search"
     fields["summary"] = say(saying, context.lang, {"count": count, "what": noun})
-    steps = (say("next.narrow", context.lang),) if found.truncated else ()
-    return Report(fields, next_steps=steps)
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The text of a search: its first line, its rows, and how many `what` there is no room for.
+
+    `lines` are those that stand in the rows.
+    """
+
+    line: str
+    rows: Sequence[str]
+    left_out: int
+    what: Literal["files", "matches"]
+    lines: tuple[FoundLine, ...] = ()
+
+    def report(self, context: Context, fields: Fields, found: SearchResult) -> Report:
+        """The answer; `fields` are its data."""
+        lang = context.lang
+        steps: tuple[str, ...] = ()
+        if self.left_out:
+            facts = {"count": self.left_out, "what": say(f"what.{self.what}", lang)}
+            steps = (say("next.left_out", lang, facts),)
+        elif found.truncated:
+            steps = (say("next.narrow", lang),)
+        said = tuple(remarks(found, lang))
+        return listing(fields, self.rows, self.line, said, steps)
+
+
+def lines_text(
+    found: SearchResult,
+    lines: Sequence[FoundLine],
+    matches: Sequence[FoundLine],
+    lang: Lang,
+    most_tokens: int | None,
+    *,
+    separated: bool = False,
+) -> Found:
+    """Lines as grep prints them, each once: the first ones that there is room for.
+
+    `matches` are those of the lines that were asked for. `separated`: with `--` between
+    lines that do not follow each other. The versions of the files stand in the first line.
+    """
+    versions = {one.path: one.text.version for one in found.searched}
+    rows: list[str] = []
+    shown: list[FoundLine] = []
+    taken = 0
+    for line in lines:
+        last = shown[-1] if shown else None
+        row, marks = line_row(line), []
+        if separated and last and (last.path, last.line + 1) != (line.path, line.line):
+            marks = ["--"]
+        taken += row_tokens(row) + 3 * len(marks)
+        if last is None or last.path != line.path:
+            taken += row_tokens(_version(line.path, versions))
+        if most_tokens is not None and taken > most_tokens and shown:
+            break
+        rows += (*marks, row)
+        shown.append(line)
+    places = {(line.path, line.line) for line in shown}
+    left_out = sum((line.path, line.line) not in places for line in matches)
+    files = tuple(dict.fromkeys(line.path for line in matches))
+    where = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
+    saying = "search.lines.cut" if found.truncated else "search.lines"
+    facts = {"count": len(matches), "where": where}
+    head = say(saying if matches else "search.lines.none", lang, facts)
+    told = [path for path in dict.fromkeys(line.path for line in shown) if path in versions]
+    if told and len(files) == 1:
+        head = f"{head} · version {versions[told[0]]}"
+    elif told:
+        head = f"{head} · versions: {', '.join(_version(path, versions) for path in told)}"
+    return Found(head, rows, left_out, "matches", tuple(shown))
+
+
+def each_line(results: Iterable[FoundLine]) -> tuple[FoundLine, ...]:
+    """The lines found and those around them, each once, in their order."""
+    lines = chain.from_iterable((*one.before, one, *one.after) for one in results)
+    return tuple({(line.path, line.line): line for line in lines}.values())
+
+
+def line_row(line: FoundLine) -> str:
+    """The line as grep prints it; what is left out of it is marked."""
+    mark = ":" if line.is_match else "-"
+    before = f"[column {line.from_column}] …" if line.from_column > 1 else ""
+    text = f"{before}{line.text}{'… [cut]' if line.is_cut_at_end else ''}"
+    return f"{named(line.path)}{mark}{line.line}{mark}{' ' * bool(text)}{text}"
+
+
+def _version(path: str, versions: Mapping[str, str]) -> str:
+    return f"{named(path)} {versions[path]}" if path in versions else ""
+
+
+def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
+    """What is out of the ordinary."""
+    if found.timed_out:
+        yield say("search.timed_out", lang)
+    for warned in found.warnings[:_WARNINGS]:
+        facts = {"path": named(warned.path), "detail": warned.detail}
+        yield say(f"search.{warned.kind}", lang, facts)
+    if len(found.warnings) > _WARNINGS:
+        yield say("search.more_warnings", lang, {"count": len(found.warnings) - _WARNINGS})
+
+
+def _entry_row(entry: DirEntry) -> str:
+    """One entry as `ls -F` prints it, with the size of a file after a tab."""
+    name = named(entry.name)
+    if entry.kind == "symlink":
+        return name if entry.link_target is None else f"{name} -> {named(entry.link_target)}"
+    if entry.kind == "dir":
+        return f"{name}/"
+    return f"{name}\t{entry.kind if entry.size_bytes is None else entry.size_bytes}"

@@ -1,0 +1,467 @@
+"""The text of searches, listings and readings: one row for each line, file, entry or edit."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.store.rg_process import find_rg
+from copydesk.text import sizes
+from copydesk.text.snapshot import Snapshot
+from copydesk.tools.report import Lang, Report
+from support.cost import tokens
+
+RG = find_rg()
+needs_rg = pytest.mark.skipif(RG is None, reason="no ripgrep (rg) on this machine")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
+    with open_workspace(str(tmp_path), shared=False) as opened:
+        yield opened
+
+
+def lay(desk: OpenWorkspace, files: dict[str, str | bytes]) -> None:
+    for name, data in files.items():
+        path = Path(desk.root) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def call(desk: OpenWorkspace, tool: str, lang: Lang = "en", **arguments: object) -> Report:
+    report = desk.call("local", tool, arguments, lang=lang)
+    assert isinstance(report, Report)
+    return report
+
+
+def version(data: bytes | str) -> str:
+    return Snapshot.of(data if isinstance(data, bytes) else data.encode()).version
+
+
+def rows(text: str) -> list[str]:
+    """What stands in the fence of an answer."""
+    found = re.search(r"^(`{3,})\n(.*?)^\1$", text, re.DOTALL | re.MULTILINE)
+    return found[2].splitlines() if found else []
+
+
+ALPHA = "import os\n\ndef alpha():\n    return os.name\n\n\nprint(alpha())\n"
+BETA = "from a import alpha\nx = 1\n"
+
+
+@needs_rg
+def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
+    lay(desk, {"src/a.py": ALPHA, "src/b.py": BETA})
+    found = call(desk, "ripgrep_snippets", pattern="alpha")
+    assert found.text == (
+        "3 matches in 2 files"
+        f" · versions: src/a.py {version(ALPHA)}, src/b.py {version(BETA)}\n"
+        "```\n"
+        "src/a.py-2-\n"
+        "src/a.py:3: def alpha():\n"
+        "src/a.py-4-     return os.name\n"
+        "--\n"
+        "src/a.py-6-\n"
+        "src/a.py:7: print(alpha())\n"
+        "--\n"
+        "src/b.py:1: from a import alpha\n"
+        "src/b.py-2- x = 1\n"
+        "```\n"
+    )
+    assert found.data["versions"] == {"src/a.py": version(ALPHA), "src/b.py": version(BETA)}
+    first: Any = found.data["results"]
+    assert first[0] == {
+        "path": "src/a.py",
+        "line": 3,
+        "column": 5,
+        "match": "alpha",
+        "snippet": ["   2| ", "   3| def alpha():", "   4|     return os.name"],
+    }
+
+
+@needs_rg
+@pytest.mark.parametrize(
+    ("tool", "arguments", "text"),
+    [
+        (
+            "ripgrep_snippets",
+            {"pattern": "return|alpha", "path": "src/a.py"},
+            f"3 matches in src/a.py · version {version(ALPHA)}\n```\n"
+            "src/a.py-2-\n"
+            "src/a.py:3: def alpha():\n"
+            "src/a.py:4:     return os.name\n"
+            "src/a.py-5-\n"
+            "src/a.py-6-\n"
+            "src/a.py:7: print(alpha())\n```\n",
+        ),
+        (
+            "ripgrep_snippets",
+            {"pattern": "alpha", "max_results": 1},
+            f"the first 1 match, in src/a.py; there are more · version {version(ALPHA)}\n"
+            "To see the rest: narrow the pattern, the path or globs, or raise the limit.\n```\n"
+            "src/a.py-2-\n"
+            "src/a.py:3: def alpha():\n"
+            "src/a.py-4-     return os.name\n```\n",
+        ),
+        ("ripgrep_snippets", {"pattern": "none like it"}, "no matches\n"),
+        (
+            "ripgrep_fixed",
+            {"literal": "x = 1", "context_before": 0, "context_after": 0},
+            f"1 match in src/b.py · version {version(BETA)}\n```\n"
+            "src/b.py-1- from a import alpha\nsrc/b.py:2: x = 1\n```\n",
+        ),
+        (
+            "ripgrep_search",
+            {"pattern": "alpha"},
+            "3 matches in 2 files"
+            f" · versions: src/a.py {version(ALPHA)}, src/b.py {version(BETA)}\n```\n"
+            "src/a.py:3: def alpha():\n"
+            "src/a.py:7: print(alpha())\n"
+            "src/b.py:1: from a import alpha\n```\n",
+        ),
+        (
+            "ripgrep_search",
+            {"pattern": "os", "rg_args": ["-o", "-C1"]},
+            f"2 matches in src/a.py · version {version(ALPHA)}\n```\n"
+            "src/a.py:1: os\n--\nsrc/a.py:4: os\n```\n",
+        ),
+        ("ripgrep_files", {"pattern": "alpha"}, "2 files found.\n```\nsrc/a.py\nsrc/b.py\n```\n"),
+        (
+            "ripgrep_files",
+            {"pattern": "alpha", "max_files": 1},
+            "Shown: the first 1 file; there are more.\n"
+            "To see the rest: narrow the pattern, the path or globs, or raise the limit.\n"
+            "```\nsrc/a.py\n```\n",
+        ),
+        ("ripgrep_files", {"pattern": "none like it"}, "0 files found.\n"),
+        (
+            "ripgrep_count",
+            {"pattern": "a"},
+            "8 matches on 4 lines of 2 files\n```\nsrc/a.py: 3 (5)\nsrc/b.py: 1 (3)\n```\n",
+        ),
+    ],
+)
+def test_what_is_found(
+    desk: OpenWorkspace, tool: str, arguments: dict[str, object], text: str
+) -> None:
+    lay(desk, {"src/a.py": ALPHA, "src/b.py": BETA})
+    assert call(desk, tool, **arguments).text == text
+
+
+LINES = st.lists(st.sampled_from(("", " ", "a", "needle", "needle a", "  needle", "-", "x:1:y")))
+
+
+@needs_rg
+@settings(max_examples=30, deadline=None)
+@given(texts=st.lists(LINES, min_size=1, max_size=3), around=st.integers(0, 2), end=st.booleans())
+def test_the_rows_are_those_of_ripgrep(texts: list[list[str]], around: int, end: bool) -> None:
+    assert RG is not None
+    with tempfile.TemporaryDirectory() as folder:
+        for number, lines in enumerate(texts):
+            text = "\n".join(lines) + "\n" * end
+            (Path(folder) / f"{number}.txt").write_text(text)
+        command = [RG.path, "--no-config", "-nH", "--no-heading", "--sort=path", f"-C{around}"]
+        ran = subprocess.run(
+            [*command, "needle", "."], cwd=folder, capture_output=True, timeout=60, check=False
+        )
+        theirs = [line.removeprefix("./") for line in ran.stdout.decode().splitlines()]
+        with open_workspace(folder, shared=False) as desk:
+            arguments = {"context_before": around, "context_after": around} if around else {}
+            found = call(desk, "ripgrep_snippets", pattern="needle", **arguments)
+            raw = call(desk, "ripgrep_search", pattern="needle", rg_args=[f"-C{around}"])
+    ours = [re.sub(r"^(\d+\.txt([:-])\d+\2) ", r"\1", row) for row in rows(raw.text)]
+    assert ours == theirs
+    if around:
+        assert found.text == raw.text
+
+
+@needs_rg
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"one\r\nneedle\r\n", ["f-1- one", "f:2: needle"]),
+        (b"\xef\xbb\xbfneedle", ["f:1: needle"]),
+        ("﻿é\nneedle".encode("utf-16-be"), ["f-1- é", "f:2: needle"]),
+        (b"\xe9\nneedle\\xe9\n", ["f-1- \\xe9", "f:2: needle\\\\xe9"]),
+        (b"needle" + b"x" * 600, ["f:1: needle" + "x" * 494 + "… [cut]"]),
+        (b"x" * 600 + b"needle", ["f:1: [column 501] …" + "x" * 100 + "needle"]),
+        (
+            b"x" * 600 + b"needle" + b"y" * 600,
+            ["f:1: [column 501] …" + "x" * 100 + "needle" + "y" * 394 + "… [cut]"],
+        ),
+        (b"```\nneedle\n", ["f-1- ```", "f:2: needle"]),
+    ],
+)
+def test_lines_of_any_file(desk: OpenWorkspace, data: bytes, shown: list[str]) -> None:
+    lay(desk, {"f": data})
+    text = call(desk, "ripgrep_snippets", pattern="needle").text
+    fence = "````" if b"```" in data else "```"
+    body = "".join(f"{row}\n" for row in shown)
+    assert text == f"1 match in f · version {version(data)}\n{fence}\n{body}{fence}\n"
+
+
+@needs_rg
+def test_a_name_takes_one_row(desk: OpenWorkspace) -> None:
+    lay(desk, {"new\nline": "needle\n", "a\tb": "needle\n"})
+    assert rows(call(desk, "ripgrep_files", pattern="needle").text) == [
+        '"a\\tb"',
+        '"new\\nline"',
+    ]
+    assert rows(call(desk, "list_dir", path=".").text) == ['"a\\tb"\t7', '"new\\nline"\t7']
+    assert rows(call(desk, "ripgrep_count", pattern="needle").text)[0] == '"a\\tb": 1 (1)'
+    assert (
+        rows(call(desk, "ripgrep_snippets", pattern="needle").text)[2] == '"new\\nline":1: needle'
+    )
+
+
+@needs_rg
+def test_what_was_not_searched_is_said(desk: OpenWorkspace) -> None:
+    lay(desk, {f"bin{number}": b"needle\n" + b"x\n" * 50_000 + b"\0" for number in range(7)})
+    text = call(desk, "ripgrep_snippets", pattern="needle").text
+    assert text.startswith("7 matches in 7 files\nbin0: searched up to the NUL byte at 100007.\n")
+    assert "2 other files were not searched, or not to the end.\n" in text
+
+
+# How much there may be
+
+
+@needs_rg
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("tool", "most"),
+    [
+        ("ripgrep_snippets", {"max_results": 10_000}),
+        ("ripgrep_search", {}),
+        ("ripgrep_files", {"max_files": 10_000}),
+        ("ripgrep_count", {"max_files": 10_000}),
+    ],
+)
+def test_no_answer_is_over_its_budget(
+    desk: OpenWorkspace, tool: str, most: dict[str, int], lang: Lang
+) -> None:
+    lay(desk, {f"folder/file_number_{n:04}.py": "needle = 1\n" * 40 for n in range(1_000)})
+    found = call(desk, tool, lang, pattern="needle", **most)
+    text = found.text
+    assert tokens(text) <= 4_000
+    head, step = text.splitlines()[:2]
+    assert re.search(r"\d+", head)
+    assert "pattern" in step
+    assert len(rows(text)) > 50
+    if tool != "ripgrep_search":
+        key, count = {"ripgrep_snippets": ("results", 10_000)}.get(tool, ("files", 1_000))
+        everything: Any = found.data.get(key) or found.data["counts"]
+        assert len(everything) == count
+    if tool == "ripgrep_snippets":
+        shown = sum(":" in row.split(" ")[0] for row in rows(text))
+        assert str(10_000 - shown) in step
+        versions = re.findall(r"(folder/\S+) [0-9a-f]{12}", head)
+        assert versions == sorted({re.split("[:-]", row)[0] for row in rows(text) if row != "--"})
+
+
+@needs_rg
+def test_only_lines_of_the_text_were_shown(desk: OpenWorkspace) -> None:
+    lay(desk, {"a.txt": "".join(f"needle number {number}\n" for number in range(1, 2_001))})
+    found = call(desk, "ripgrep_snippets", pattern="needle", max_results=2_000)
+    shown = len(rows(found.text))
+    assert 100 < shown < 2_000
+    versions: Any = found.data["versions"]
+    for line, written in ((shown, True), (shown + 1, False)):
+        edit = {"path": "a.txt", "range": str(line), "content": f"line {line}\n"}
+        done = call(
+            desk, "prepare_file_range_edit", **edit, version=versions["a.txt"], apply="auto"
+        )
+        assert ("edit_id" in done.data) is written
+
+
+@needs_rg
+def test_a_line_of_megabytes_is_shown_around_its_match(desk: OpenWorkspace) -> None:
+    data = b"x" * (10 << 20) + b"needle" + b"y" * 1_000 + b"\n"
+    lay(desk, {"bundle.js": data})
+    text = call(desk, "ripgrep_snippets", pattern="needle").text
+    assert text.startswith(f"1 match in bundle.js · version {version(data)}\n")
+    assert "bundle.js:1: [column 10485661] …" in text
+    assert "needle" in text
+    assert len(text) < 700
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_long_directory_is_cut(desk: OpenWorkspace, lang: Lang) -> None:
+    lay(desk, {f"dir/{number}": "x" for number in range(5_000)})
+    listed = call(desk, "list_dir", lang, path="dir")
+    entries: Any = listed.data["entries"]
+    assert len(entries) == 5_000
+    shown = rows(listed.text)
+    assert 500 < len(shown) < 1_000
+    assert shown == [entry["name"] for entry in entries[: len(shown)]]
+    assert tokens(listed.text) <= 4_000
+    head, step = listed.text.splitlines()[:2]
+    assert "5000" in head
+    assert str(5_000 - len(shown)) in step
+    asked = json.loads(step[step.index("(") + 1 : step.rindex(")")])
+    assert call(desk, "ripgrep_files", **asked).data["status"] == "ok"
+    lay(desk, {f"long/{'a_longer_name_' * 6}{number}": "x" for number in range(500)})
+    long = call(desk, "list_dir", lang, path="long").text
+    assert tokens(long) <= 4_000
+    assert str(500 - len(rows(long))) in long.splitlines()[1]
+
+
+def test_a_thousand_entries_are_listed_at_most(tmp_path: Path) -> None:
+    (tmp_path / "copydesk.toml").write_text("answer_tokens = 100000\n")
+    with open_workspace(str(tmp_path), shared=False) as desk:
+        lay(desk, {f"dir/{number:04}": "x" for number in range(1_001)})
+        text = call(desk, "list_dir", path="dir").text
+    assert rows(text) == [f"{number:04}" for number in range(1_000)]
+    assert text.startswith("dir: 1001 entries\nNot listed: 1 entry. To find")
+
+
+def test_a_directory_as_ls_prints_it(desk: OpenWorkspace) -> None:
+    lay(desk, {"src/a.py": "x\n", "b.txt": "text\n"})
+    (Path(desk.root) / "link").symlink_to("src")
+    (Path(desk.root) / "out").symlink_to("/")
+    listed = call(desk, "list_dir", path=".")
+    assert listed.text == ".: 4 entries\n```\nb.txt\t5\nlink -> src\nout\nsrc/\n```\n"
+    assert listed.data["entries"] == [
+        {"name": "b.txt", "type": "file", "size_bytes": 5},
+        {"name": "link", "type": "symlink", "target": "src"},
+        {"name": "out", "type": "symlink"},
+        {"name": "src", "type": "dir"},
+    ]
+    lay(desk, {"src/a.py": "x\n"})
+    (Path(desk.root) / "empty").mkdir()
+    assert call(desk, "list_dir", path="empty").text == "empty: 0 entries\n"
+
+
+# Readings
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"1\n2\n3\n", "f:1-3 of 3 lines, 6 bytes · version {}"),
+        (b"1\n", "f:1 of 1 line, 2 bytes · version {}"),
+        (b"", "f: no lines, 0 bytes · version {}"),
+        (b"\xef\xbb\xbf", "f: no lines, 3 bytes · version {} · encoding utf-8-sig"),
+        (b"1\r\n2\r\n", "f:1-2 of 2 lines, 6 bytes · version {} · crlf"),
+        (b"1\r\n2\n", "f:1-2 of 2 lines, 5 bytes · version {} · mixed"),
+        (b"1", "f:1 of 1 line, 1 byte · version {} · no newline at the end"),
+        (
+            b"\xff\xfe1\0\r\0\n\0",
+            "f:1 of 1 line, 8 bytes · version {} · crlf · encoding utf-16-le",
+        ),
+        (
+            b"\xe9\r\n2",
+            "f:1-2 of 2 lines, 4 bytes · version {} · crlf · encoding unknown"
+            " · no newline at the end",
+        ),
+    ],
+)
+def test_the_first_line_of_a_reading(desk: OpenWorkspace, data: bytes, line: str) -> None:
+    lay(desk, {"f": data})
+    read = call(desk, "read_file", path="f")
+    assert read.text.splitlines()[0] == line.format(version(data))
+    assert read.data["version"] == version(data)
+
+
+def test_a_reading_in_a_configured_encoding(tmp_path: Path) -> None:
+    (tmp_path / "copydesk.toml").write_text('encodings = {"legacy/**" = "gb18030"}\n')
+    data = "中文\n".encode("gb18030")
+    with open_workspace(str(tmp_path), shared=False) as desk:
+        lay(desk, {"legacy/a.txt": data})
+        text = call(desk, "read_file", path="legacy/a.txt").text
+        assert text == (
+            f"legacy/a.txt:1 of 1 line, 5 bytes · version {version(data)} · encoding gb18030\n"
+            "```text\n   1| 中文\n```\n"
+        )
+        if RG is not None:
+            found = call(desk, "ripgrep_search", pattern=".", rg_args=["--no-unicode"])
+            assert "legacy/a.txt:1: 中文" in found.text
+
+
+def test_a_reading_is_one_line_and_its_lines(desk: OpenWorkspace) -> None:
+    data = "".join(f"line {number}\n" for number in range(1, 9))
+    lay(desk, {"src/a.py": data})
+    assert call(desk, "read_file", path="src/a.py", range="2~3").text == (
+        f"src/a.py:2-3 of 8 lines, 56 bytes · version {version(data)}\n"
+        "```text\n   2| line 2\n   3| line 3\n```\n"
+    )
+    cut = call(desk, "read_file", path="src/a.py", max_lines=2, show_linenos=False)
+    assert cut.text == (
+        f"src/a.py:1-2 of 8 lines, 56 bytes · version {version(data)}\n"
+        'To read on: read_file({"path": "src/a.py", "range": "3~8"}).\n'
+        "```text\nline 1\nline 2\n```\n"
+    )
+
+
+def test_the_end_of_a_large_file(desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "LARGE", 10)
+    lay(desk, {"f": "1\n2\n" * 10})
+    text = call(desk, "read_file", path="f", range="-2~").text
+    assert text.startswith("f: the last 2 lines, of 40 bytes\n")
+
+
+# Edits and plans
+
+
+def test_one_row_for_each_edit(desk: OpenWorkspace) -> None:
+    lay(desk, {"a.txt": "1\n2\n"})
+    call(desk, "create_new_file", path="new.txt", content="x\n", why="a note")
+    edit = {"path": "a.txt", "range": "1", "content": "one\nuno\n", "expected_old": "1\n"}
+    call(desk, "prepare_file_range_edit", **edit, apply="auto")
+    call(desk, "undo_file_modification", edit_id=2)
+    listed = call(desk, "list_edits")
+    moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    first, second, third = rows(listed.text)
+    assert listed.text.startswith("3 edits, the newest first.\n```\n3 a.txt")
+    assert re.fullmatch(rf"3 a\.txt \+1 -2 · local · {moment} · undoes 2", first)
+    assert re.fullmatch(rf"2 a\.txt \+2 -1 · local · {moment} · undone by 3", second)
+    assert re.fullmatch(rf"1 new\.txt \+1 -0 · create · local · {moment} · why: a note", third)
+    edits: Any = listed.data["edits"]
+    assert [edit["edit_id"] for edit in edits] == [3, 2, 1]
+    assert call(desk, "list_edits", path="none.txt").text == "No edits.\n"
+
+
+def test_the_next_step_of_a_list_that_is_cut_goes_on_after_what_was_shown(tmp_path: Path) -> None:
+    (tmp_path / "copydesk.toml").write_text("answer_tokens = 1000\n")
+    with open_workspace(str(tmp_path), shared=False) as desk:
+        for number in range(60):
+            call(desk, "create_new_file", path=f"{'long' * 8}{number}")
+        seen: list[int] = []
+        arguments: dict[str, object] = {"max_results": 60}
+        while True:
+            text = call(desk, "list_edits", **arguments).text
+            assert tokens(text) <= 1_000
+            shown = [int(row.split(" ")[0]) for row in rows(text)]
+            assert shown
+            seen += shown
+            step = text.splitlines()[1]
+            if step == "```":
+                break
+            arguments = json.loads(step[step.index("(") + 1 : step.rindex(")")])
+    assert seen == list(range(60, 0, -1))
+
+
+def test_one_row_for_each_plan(desk: OpenWorkspace) -> None:
+    lay(desk, {"a.txt": "1\n2\n"})
+    plan = call(
+        desk, "prepare_file_range_edit", path="a.txt", range="2", content="b\nc\n", why="w" * 130
+    )
+    listed = call(desk, "list_pending")
+    (row,) = rows(listed.text)
+    moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    id_ = plan.data["hunk_id"]
+    assert re.fullmatch(
+        rf"{id_} a\.txt replace \+2 -1 · local · until {moment} · why: w{{120}}….*", row
+    )
+    assert listed.text.startswith("1 plan is pending.\n")
+    call(desk, "prepare_file_append", path="a.txt", content="x\n")
+    assert "Not listed: 1 plan." in call(desk, "list_pending", max_results=1).text
+    assert call(desk, "list_pending", path="none").text == "No plans are pending.\n"
