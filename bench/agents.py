@@ -357,8 +357,7 @@ class Copydesk(Agent):
         if not more and hunk.first == hunk.stop:
             if hunk.first == len(lines):
                 return "prepare_file_append", {"path": path, "content": text}
-            places = ((hunk.first - 1, "after"), (hunk.first, "before"))
-            for at, where in places:
+            for at, where in ((hunk.first - 1, "after"), (hunk.first, "before")):
                 anchor = lines[at].strip()
                 if len(anchor) > 3 and sum(anchor in line for line in lines) == 1:
                     given = {"path": path, "anchor": anchor, "content": text}

@@ -52,9 +52,9 @@ Outcomes = dict[str, dict[str, Outcome]]
 
 def played(task: Task, agent: Agent) -> Outcome:
     """Let an agent do a task; the files of the one before are gone."""
-    for path in visible(agent.root):
-        if path.name != CONFIGURATION:
-            path.unlink()
+    for left in visible(agent.root):
+        if left.name != CONFIGURATION:
+            left.unlink()
     for path, text in task.files.items():
         write_bytes(agent.root / path, text, task.newline)
     agent.begin()
