@@ -95,13 +95,20 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
         (
             "ripgrep_snippets",
             {"pattern": "return|alpha", "path": "src/a.py"},
+            # of a file that was named, as rg does: the first line has its path, once
             f"3 matches in src/a.py · version {version(ALPHA)}\n```\n"
-            "src/a.py-2-\n"
-            "src/a.py:3: def alpha():\n"
-            "src/a.py:4:     return os.name\n"
-            "src/a.py-5-\n"
-            "src/a.py-6-\n"
-            "src/a.py:7: print(alpha())\n```\n",
+            "2-\n"
+            "3: def alpha():\n"
+            "4:     return os.name\n"
+            "5-\n"
+            "6-\n"
+            "7: print(alpha())\n```\n",
+        ),
+        (
+            "ripgrep_search",
+            {"pattern": "alpha", "path": "src/a.py"},
+            f"2 matches in src/a.py · version {version(ALPHA)}\n```\n"
+            "3: def alpha():\n7: print(alpha())\n```\n",
         ),
         (
             "ripgrep_snippets",

@@ -20,6 +20,7 @@ from copydesk.desk.search import (
     Query,
     SearchResult,
 )
+from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.fit import first_rows, row_tokens
@@ -164,7 +165,9 @@ class RipgrepSearchCall(ToolCall):
         fields = _fields(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
         matches = [row for row in found.rows if row.is_match]
         room = context.rows_tokens
-        text = lines_text(found, found.rows, matches, context.lang, room, separated=found.context)
+        text = lines_text(
+            found, found.rows, matches, path, context.lang, room, separated=found.context
+        )
         context.searches.note_shown(found, text.lines)
         return text.report(context, fields, found)
 
@@ -260,7 +263,9 @@ def _snippets(context: Context, name: str, query: Query, around: _LinesAround) -
     separated = around.context_before + around.context_after > 0
     lines = each_line(found.results)
     room = context.rows_tokens
-    text = lines_text(found, lines, found.results, context.lang, room, separated=separated)
+    text = lines_text(
+        found, lines, found.results, query.path, context.lang, room, separated=separated
+    )
     context.searches.note_shown(found, text.lines)
     return text.report(context, fields, found)
 
@@ -317,6 +322,7 @@ def lines_text(
     found: SearchResult,
     lines: Sequence[FoundLine],
     matches: Sequence[FoundLine],
+    where: RelPath,
     lang: Lang,
     most_tokens: int | None,
     *,
@@ -324,8 +330,9 @@ def lines_text(
 ) -> Found:
     """Lines as grep prints them, each once: the first ones that there is room for.
 
-    `matches` are those of the lines that were asked for. `separated`: with `--` between
-    lines that do not follow each other. The versions of the files stand in the first line.
+    `matches` are those of the lines that were asked for. Of a file that is itself `where` was
+    searched, the lines have no path. `separated`: with `--` between lines that do not follow
+    each other. The versions of the files stand in the first line.
     """
     versions = {one.path: one.text.version for one in found.searched}
     rows: list[str] = []
@@ -333,7 +340,7 @@ def lines_text(
     taken = 0
     for line in lines:
         last = shown[-1] if shown else None
-        row, marks = line_row(line), []
+        row, marks = line_row(line, alone=line.path == str(where)), []
         if separated and last and (last.path, last.line + 1) != (line.path, line.line):
             marks = ["--"]
         taken += row_tokens(row) + 3 * len(marks)
@@ -346,9 +353,9 @@ def lines_text(
     places = {(line.path, line.line) for line in shown}
     left_out = sum((line.path, line.line) not in places for line in matches)
     files = tuple(dict.fromkeys(line.path for line in matches))
-    where = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
+    said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
     saying = "search.lines.cut" if found.truncated else "search.lines"
-    facts = {"count": len(matches), "where": where}
+    facts = {"count": len(matches), "where": said}
     head = say(saying if matches else "search.lines.none", lang, facts)
     told = [path for path in dict.fromkeys(line.path for line in shown) if path in versions]
     if told and len(files) == 1:
@@ -364,12 +371,13 @@ def each_line(results: Iterable[FoundLine]) -> tuple[FoundLine, ...]:
     return tuple({(line.path, line.line): line for line in lines}.values())
 
 
-def line_row(line: FoundLine) -> str:
-    """The line as grep prints it; what is left out of it is marked."""
+def line_row(line: FoundLine, *, alone: bool) -> str:
+    """The line as grep prints it, `alone` without the path; what is left out of it is marked."""
     mark = ":" if line.is_match else "-"
     before = f"[column {line.from_column}] …" if line.from_column > 1 else ""
     text = f"{before}{line.text}{'… [cut]' if line.is_cut_at_end else ''}"
-    return f"{named(line.path)}{mark}{line.line}{mark}{' ' * bool(text)}{text}"
+    path = "" if alone else f"{named(line.path)}{mark}"
+    return f"{path}{line.line}{mark}{' ' * bool(text)}{text}"
 
 
 def _version(path: str, versions: Mapping[str, str]) -> str:
