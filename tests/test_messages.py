@@ -600,7 +600,7 @@ def test_what_is_said_of_real_answers_has_no_gap(
         ("search", {"count": 2, "what": "file|files"}, "2 files found."),
         ("plan.delete", {"start": 2, "end": 2, "path": "a"}, "Planned: delete line 2 of a."),
         ("plan.delete", {"start": 2, "end": 3, "path": "a"}, "Planned: delete lines 2~3 of a."),
-        ("DUPLICATE_EDITS", {"indices": (0, 2)}, "The edits 0, 2 are the same;"),
+        ("DUPLICATE_EDITS", {"indices": (0, 2)}, "Edits 0, 2 are the same;"),
     ],
 )
 def test_numbers_agree_with_their_nouns(saying: str, facts: dict[str, object], said: str) -> None:

@@ -447,7 +447,7 @@ def test_no_file_of_a_directory_is_changed_where_one_may_not_be(tmp_path: Path) 
         assert asked.data["status"] == "pending"
         assert len(opened.pending("human")) == 3
         planned = opened.call("short", "replace_text", EVERYWHERE)
-        assert "Nothing is written yet" in str(planned.data["summary"])
+        assert "Not written yet" in str(planned.data["summary"])
     assert files_of(tmp_path) == before
 
 

@@ -138,7 +138,7 @@ class ShowHunkCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Report:
         if bool(self.hunk_id) == bool(self.edit_id):
-            raise InvalidArgs("hunk_id", "or edit_id is needed, and not both")
+            raise InvalidArgs("hunk_id", "give either this or edit_id, not both")
         asked: Fields
         if self.hunk_id:
             shown = context.desk.show(context.member, self.hunk_id)

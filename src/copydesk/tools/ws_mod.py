@@ -165,10 +165,10 @@ class RangeEditCall(PrepareEditCall):
         if not self.range and self.edits:
             for name in ("content", "expected_old"):
                 if getattr(self, name):
-                    raise InvalidArgs(name, "belongs to range; of edits each has its own")
+                    raise InvalidArgs(name, "goes with range only; each of edits has its own")
             return self.edits
         if self.raw.get("range") is None:
-            raise InvalidArgs("range", "is required, or edits")
+            raise InvalidArgs("range", "is required, unless edits is given")
         one: LineEdit = {"range": self.range, "content": self.content}
         if self.expected_old is not None:
             one["expected_old"] = self.expected_old
