@@ -145,7 +145,7 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
         (
             "ripgrep_files",
             {"pattern": "alpha", "max_files": 1},
-            "Shown: the first 1 file; there are more.\n"
+            "Showing the first 1 file; there are more.\n"
             "To see the rest: narrow the pattern, the path or globs, or raise the limit.\n"
             "```\nsrc/a.py\n```\n",
         ),
