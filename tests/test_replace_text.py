@@ -366,7 +366,7 @@ async def test_a_client_over_stdio(tmp_path: Path) -> None:
             return "".join(getattr(part, "text", "") for part in found.content)
 
         said = await text_of("read_file")
-        version = re.search(r'version: "?([0-9a-f]{12})', said)
+        version = re.search(r"version ([0-9a-f]{12})", said)
         assert version
         edits = [{"range": "2", "content": "two\n"}, {"range": "11~12", "content": ""}]
         more = {"version": version[1], "apply": "auto"}
