@@ -130,7 +130,7 @@ def test_what_stands_for_a_byte_and_what_is_text(desk: OpenWorkspace, tmp_path: 
         plan = applied(desk, "prepare_file_range_edit", path="a.txt", range="1", content=content)
         assert target.read_bytes() == after + b"b \xd7\n", content
         told = " ".join(plan.data.get("warnings", []))
-        assert ("means the bytes" in told, "as text" in told) == (content[-4:].lower() == r"\xd6" and content[-5] != "\\", "xd7" in content and "\\\\" not in content), (content, told)  # fmt: skip
+        assert ("means the bytes" in told, "as plain text" in told) == (content[-4:].lower() == r"\xd6" and content[-5] != "\\", "xd7" in content and "\\\\" not in content), (content, told)  # fmt: skip
     before = target.read_bytes()
     assert code(desk, "prepare_file_append", path="a.txt", content="é") == "ENCODING_ERROR"
     assert target.read_bytes() == before

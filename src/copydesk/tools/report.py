@@ -323,4 +323,8 @@ def cut_diff(text: str) -> tuple[str, bool]:
     kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1]
     if _says_enough(kept, text[len(kept) : len(kept) + 1] == "+"):
         return kept, True
-    return short_lines(text)[:MOST_DIFF_CHARACTERS], True
+    text = short_lines(text)
+    if len(text) <= MOST_DIFF_CHARACTERS:
+        return text, True
+    stop = text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1
+    return text[: stop or MOST_DIFF_CHARACTERS], True
