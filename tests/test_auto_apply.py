@@ -597,3 +597,16 @@ def test_members_in_many_processes_note_at_once(tmp_path: Path) -> None:
     with open_workspace(str(tmp_path), Config(durability="fast")) as desk:
         lines = {first + 6 * k for first in (1, 2, 3) for k in range(10)}
         assert shown(desk, by="local") == lines
+
+
+def test_a_line_that_was_shown_in_part_is_not_taken(tmp_path: Path) -> None:
+    long = "x " * 10_000 + "NEEDLE" + " y" * 10_000
+    (tmp_path / "a.txt").write_text(f"one\n{long}\nthree\n")
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        given = {"path": "a.txt", "old_string": "NEEDLE", "new_string": "PIN"}
+        done = opened.call("local", "Edit", given)
+        version = done.data["data"]["version"]  # type: ignore[call-overload, index]
+        edit = {"path": "a.txt", "range": "2", "content": "x", "version": version, "apply": "auto"}
+        plan = opened.call("local", "prepare_file_range_edit", edit)
+        assert plan.data["auto_apply"] == "declined"
+        assert "lines 2~2" in str(plan.data["auto_apply_reason"])

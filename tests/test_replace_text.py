@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.search import Searches
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import Place, locate
 from copydesk.edit.relocate import check_not_there, relocate
 from copydesk.edit.request import RangeEdit, RangeEdits, ReplaceText, StringEdit
-from copydesk.errors import Refusal
+from copydesk.errors import Busy, Refusal
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -460,6 +462,9 @@ def test_no_file_of_a_directory_is_changed_where_one_may_not_be(tmp_path: Path) 
         ({"all": False}, "NOT_A_FILE", None),
         ({"path": "none"}, "FILE_NOT_FOUND", None),
         ({"old": "getUser();\nnot this"}, "INVALID_ARGS", "old"),
+        ({"old": "\n"}, "INVALID_ARGS", "old"),
+        ({"version": "123456789abc"}, "INVALID_ARGS", "version"),
+        ({"existing_hunk_id": "abcdef12"}, "INVALID_ARGS", "existing_hunk_id"),
     ],
 )
 def test_a_directory_is_refused(
@@ -481,3 +486,43 @@ def test_lines_that_end_otherwise_are_found_in_a_directory(
     assert (tmp_path / "src/lib/b.js").read_bytes() == (
         b"import { getUser } from './b';\r\ngetUser()\r\n"
     )
+
+
+def test_a_binary_file_is_no_hindrance_and_another_encoding_is_named(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    lay_tree(tmp_path)
+    (tmp_path / "src/a.bin").write_bytes(b"getUser\n\0")
+    given = {**EVERYWHERE, "new": "\u4ef7"}
+    refused = desk.call("local", "replace_text", given)
+    assert (refused.data["error"], refused.data["path"]) == ("ENCODING_ERROR", "src/bytes.js")
+    assert desk.pending("local") == ()
+    assert desk.call("local", "replace_text", EVERYWHERE).data["changed"] is True
+    assert (tmp_path / "src/a.bin").read_bytes() == b"getUser\n\0"
+
+
+@pytest.mark.parametrize("raised", [Busy("src/c.js", 1), KeyboardInterrupt()])
+def test_no_plan_is_left_behind(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException
+) -> None:
+    before = lay_tree(tmp_path)
+
+    def fails(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(desk.desk, "apply_all", fails)
+    with suppress(KeyboardInterrupt):
+        assert desk.call("local", "replace_text", EVERYWHERE).data["error"] == "BUSY"
+    assert desk.pending("local") == ()
+    assert files_of(tmp_path) == before
+
+
+def test_a_directory_that_cannot_be_searched_whole_is_refused(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = lay_tree(tmp_path)
+    search = Searches.files
+    monkeypatch.setattr(Searches, "files", lambda *given: replace(search(*given), timed_out=True))
+    answer = desk.call("local", "replace_text", EVERYWHERE)
+    assert (answer.data["error"], answer.data["argument"]) == ("INVALID_ARGS", "path")
+    assert files_of(tmp_path) == before

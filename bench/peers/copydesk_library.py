@@ -20,6 +20,7 @@ class Library(Contestant):
 
         super().open(root)
         config = Config(
+            answer_tokens=1_000_000,  # 500 lines are asked for
             durability="fast" if self.options.get("durability") == "fast" else "full",
             toolsets=("ws_mod", "batch"),
         )

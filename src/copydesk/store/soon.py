@@ -7,15 +7,19 @@ itself; an idle process is left in peace. What several calls leave is done toget
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Condition, Lock, Thread
 
 from copydesk.store.contents import Closing
 
 SOON_SECONDS = 0.03
 """So long work waits: a call of an agent is over then, and it has not asked for the next one."""
+
+_log = logging.getLogger("copydesk")
 
 _IDLE_SECONDS = 5.0
 """When the thread has found nothing for so long it has to be woken."""
@@ -41,9 +45,11 @@ class Soon(Closing):
                     self._due = time.monotonic() + self._seconds
                 self._left.append(work)
             if self._pid != os.getpid() and not self._closed:  # it is the thread of a parent
-                self._pid, self._asleep = os.getpid(), False
+                self._asleep = False
                 self._thread = Thread(target=self._run, name="copydesk-soon", daemon=True)
-                self._thread.start()
+                with suppress(RuntimeError):  # no thread can be had: `now` does it
+                    self._thread.start()
+                    self._pid = os.getpid()
             elif self._asleep:
                 self._changed.notify()
 
@@ -53,7 +59,10 @@ class Soon(Closing):
             with self._changed:
                 works, self._left = self._left, []
             for work in works:
-                work()
+                try:
+                    work()
+                except Exception:  # a bug in one must end neither the others nor the thread
+                    _log.exception("work after a call")
 
     def close(self) -> None:
         """End the thread; what is left is done by `now`."""

@@ -24,7 +24,10 @@ from copydesk.tools.report import Fields, Lang, Report, Value
 FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
 """The code of a write of another program that was saved as an edit."""
 
-MOST_NEWS = 20
+_LONGEST_REASON = 300
+"""Characters of a reason that an answer says in words; its data has more."""
+
+MOST_NEWS = 5
 """So many decisions are told with one answer; the others with the next ones."""
 
 
@@ -140,7 +143,7 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str],
         "by": decision.by,
         "id": decision.plan[0],
         "path": decision.path,
-        "why": cut(decision.reason, refusals.LONGEST),
+        "why": cut(decision.reason, _LONGEST_REASON),
         "apply": apply(decision.plan[0]),
     }
     return say(f"decision.{'written' if written else decision.verdict}", lang, facts)

@@ -328,10 +328,15 @@ def _told(context: Context, answer: Answer) -> Answer:
         news = context.desk.review.news(context.member, approvals.MOST_NEWS)
         if not news:
             return answer
+        told = approvals.with_news(answer, news, context.lang, context.apply_call)
+        if isinstance(told, Report) and told.body is not None:
+            told = replace(told, budget=context.budget, lang=context.lang)
+            if not told.is_whole:  # its lines count as shown: none is left out for the news
+                return answer
         context.desk.review.tell([decision for decision, _ in news])
     except Refusal:  # the answer stands; it is told with another one
         return answer
-    return approvals.with_news(answer, news, context.lang, context.apply_call)
+    return told
 
 
 def crashed(mode: str, crash: str, lang: Lang) -> Report:

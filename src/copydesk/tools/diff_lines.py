@@ -161,7 +161,8 @@ def _show(
     new: int,
     wanted: range | None,
 ) -> None:
-    if _LEFT_OUT in line or len(line) > _LONGEST or (wanted is not None and at not in wanted):
+    cut = _LEFT_OUT in line or _CUT.search(line) or len(line) > _LONGEST
+    if cut or (wanted is not None and at not in wanted):
         return
     if line[0] in " -":
         file[0].append((old, old + 1))

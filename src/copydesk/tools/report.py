@@ -188,6 +188,11 @@ class Report:
         """The lines of one version of a file that the text shows whole."""
         return view.lines(self._files, fields=self._rendered.is_whole_head and not self.line)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the text shows all of the head and of the body."""
+        return self._rendered.is_whole
+
     @cached_property
     def _files(self) -> list[FileLines]:
         return lines_in(self._rendered.diff.split("\n"))
@@ -207,11 +212,12 @@ class Report:
         most = sum(map(most_tokens, (head, said, self.rest, *(each[0] for each in shown))))
         room, head_cut = _UNBOUNDED, 0  # mostly; then nothing is counted
         if most + _LEAST_ROOM > budget:
-            head, head_cut = fit_text(head, budget - tokens(said) - _LEAST_ROOM, words)
+            head, head_cut = self._cut_head(budget - tokens(said) - _LEAST_ROOM, words)
             room = max(budget - tokens(head) - tokens(said) - tokens(self.rest), _LEAST_ROOM)
-        fences, diff = list[str](), ""
+        fences, diff, body_cut = list[str](), "", 0
         for text, language, fit in shown:
             kept, cut = fit(text, room, words)
+            body_cut = cut if fit is fit_text else body_cut
             diff = kept if fit is fit_diff else diff
             fences += (
                 [fenced(kept, language)] if kept or (fit is fit_text and self._is_body) else []
@@ -222,7 +228,16 @@ class Report:
         said = _lines(steps)
         between = "" if self.line else "\n"
         text = between.join(part for part in (head, said, *fences) if part)
-        return _Rendered(text, diff, is_whole_head=not head_cut)
+        whole = not (head_cut or body_cut)
+        return _Rendered(text, diff, is_whole_head=not head_cut, is_whole=whole)
+
+    def _cut_head(self, room: int, words: Words) -> tuple[str, int]:
+        """The head as far as there is room for it; its summary in any case."""
+        if self.line:
+            return fit_text(self._head, room, words)
+        summary = str(self.fields.get("summary", ""))
+        kept, cut = fit_text(emit(self.fields), room - tokens(summary), words)
+        return fenced(kept, "yaml") + (f"{summary}\n" if cut and summary else ""), cut
 
     @property
     def _head(self) -> str:
@@ -251,6 +266,7 @@ class _Rendered:
     text: str
     diff: str
     is_whole_head: bool
+    is_whole: bool
 
 
 _UNBOUNDED = 1 << 62

@@ -533,8 +533,14 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     return f"{words} {say('undo.later', lang, {'ids': changed.later_edit_ids, 'tool': mode})}"
 
 
-def planned_together(mode: str, planned: Sequence[Planned], lang: Lang) -> Report:
-    """The report of the plans of one call, one for each file."""
+_MOST_UNCOUNTED = 10
+"""A brief answer with more lines begins with their count."""
+
+
+def planned_together(
+    mode: str, planned: Sequence[Planned], lang: Lang, declined: str | None = None
+) -> Report:
+    """The report of the plans of one call, one for each file; `declined`: why auto wrote none."""
     rows: list[Value] = [
         {
             "hunk_id": one.plan.id,
@@ -546,12 +552,16 @@ def planned_together(mode: str, planned: Sequence[Planned], lang: Lang) -> Repor
     ]
     diff, was_cut = _shown((one.draft.diff, one.draft.base.encoding) for one in planned)
     fields: Fields = {"status": "ok", "mode": mode, "hunks": rows}
+    summary = say("transaction.planned", lang, {"files": len(planned)})
+    if declined is not None:
+        fields |= {"auto_apply": "declined", "auto_apply_reason": declined}
+        why = say("auto.declined", lang, {"why": say_reason(declined, lang)})
+        summary = f"{why} {summary}"
     if was_cut:
         fields["diff_truncated"] = True
     prefix = mode.removesuffix(_base_name(mode))
     ids = ", ".join(f'"{one.plan.id}"' for one in planned)
     step = say("next.together", lang, {"tool": f"{prefix}apply_file_modifications", "ids": ids})
-    summary = say("transaction.planned", lang, {"files": len(planned)})
     return Report({**fields, "summary": summary}, diff=diff, next_steps=(step,))
 
 
@@ -586,7 +596,9 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         )
         for one, row in zip(outcome.applied, rows, strict=True)
     ]
-    lines = [said for several in each for said in several] or [summary]
+    lines = [said for several in each for said in several]
+    if len(rows) != 1 and (len(rows) > _MOST_UNCOUNTED or not rows):
+        lines = [f"{summary} ({outcome.group})" if outcome.group else summary, *lines]
     remarks = tuple(lines[1:])
     return replace(report, line=lines[0], remarks=remarks, shows_diff=length is None and drifted)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar, Literal, TypedDict
 
@@ -22,7 +23,7 @@ from copydesk.edit.request import (
     StringEdit,
     Terms,
 )
-from copydesk.errors import ApprovalRequired, InvalidArgs, PartialMatchFail, Refusal
+from copydesk.errors import ApprovalRequired, BinaryFile, InvalidArgs, PartialMatchFail, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
 from copydesk.tools.arguments import Count
@@ -35,6 +36,7 @@ APPLY_ALL = "apply_file_modifications"
 APPLY = "apply_file_modification"
 MOST_FILES = 200
 """In so many files at most a text is replaced by one call."""
+LONGER = "more lines than may be written without being shown first"
 
 
 class ReadFileCall(ToolCall):
@@ -252,21 +254,31 @@ class ReplaceTextCall(PrepareCall):
         path = context.path(self.path, folder=self.all)
         if not self.all or not context.looking.is_directory(context.member, path):
             return super().run(context, name)
-        planned = self._planned_below(path, context, name)
-        ids = [one.plan.id for one in planned]
+        planned: list[Planned] = []
+        keep = False
+        try:
+            self._plan_below(path, context, name, planned)
+            declined = self._declined(context, planned)
+            if self.apply == "never" or declined:
+                keep = True
+                return reports.planned_together(name, planned, context.lang, declined)
+            ids = [one.plan.id for one in planned]
+            outcome = context.desk.apply_all(context.member, name, ids)
+            if isinstance(outcome, Transacted):
+                keep = True
+                return reports.transacted(name, outcome, context.lang, self.report)
+            keep = isinstance(outcome.refusal, ApprovalRequired)
+            return replace(reports.withheld(name, outcome, context.lang), next_steps=())
+        finally:
+            for one in () if keep else planned:
+                with suppress(Refusal):  # what stopped the call is told
+                    context.desk.discard(context.member, one.plan.id)
+
+    def _declined(self, context: Context, planned: list[Planned]) -> str | None:
+        """Why the plans are not written at once; None when they may be."""
         most = context.member.auto_lines
-        short = most is None or all(
-            max(one.draft.old_count, one.draft.new_count) <= most for one in planned
-        )
-        if self.apply == "never" or not short:
-            return reports.planned_together(name, planned, context.lang)
-        outcome = context.desk.apply_all(context.member, name, ids)
-        if isinstance(outcome, Transacted):
-            return reports.transacted(name, outcome, context.lang, self.report)
-        if outcome.refusal.code != "APPROVAL_REQUIRED":
-            for each in ids:
-                context.desk.discard(context.member, each)
-        return reports.withheld(name, outcome, context.lang)
+        counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
+        return LONGER if most is not None and max(counts) > most else None
 
     def _in(self, path: RelPath) -> ReplaceText:
         if not self.old:
@@ -275,33 +287,41 @@ class ReplaceTextCall(PrepareCall):
             raise InvalidArgs("new", "is the same as old, so nothing would change")
         return ReplaceText(path, (StringEdit(self.old, self.new),), everywhere=self.all)
 
-    def _planned_below(self, path: RelPath, context: Context, name: str) -> list[Planned]:
-        """A plan for each file below the directory that a search finds and that has the text."""
+    def _plan_below(
+        self, path: RelPath, context: Context, name: str, planned: list[Planned]
+    ) -> None:
+        """Plan it in each file below the directory that a search finds and that has the text.
+
+        A refusal names the file that it is of.
+        """
         self._in(path)
+        for argument in ("version", "existing_hunk_id"):
+            if getattr(self, argument):
+                raise InvalidArgs(argument, "belongs to one file, and path is a directory")
         line = max(self.old.replace("\r\n", "\n").split("\n"), key=len)
+        if not line:
+            raise InvalidArgs("old", "has only line ends, and path is a directory")
         query = Query(line, path, (), "sensitive", True, False, False, "literal")
         found = context.searches.files(query, MOST_FILES)
         if found.truncated:
             reason = f"has more than {MOST_FILES} files with this text; name a smaller one"
             raise InvalidArgs("path", reason)
-        terms = replace(self.terms(context), auto=False, existing_hunk_id=None)
-        planned: list[Planned] = []
-        try:
-            for each in found.paths:
-                try:
-                    request = self._in(RelPath.parse(each))
-                    outcome = context.desk.prepare(context.member, name, request, terms)
-                except PartialMatchFail:  # a part of the text stands there, or it went meanwhile
-                    continue
-                assert isinstance(outcome, Planned), "it was not to be written"
-                planned.append(outcome)
-        except Refusal:
-            for one in planned:
-                context.desk.discard(context.member, one.plan.id)
-            raise
+        if found.timed_out or found.warnings:
+            raise InvalidArgs("path", "could not be searched whole; name a smaller one")
+        terms = replace(self.terms(context), auto=False)
+        asked = self.path
+        for each in found.paths:
+            self.path = each
+            try:
+                request = self._in(RelPath.parse(each))
+                outcome = context.desk.prepare(context.member, name, request, terms)
+            except (PartialMatchFail, BinaryFile):  # no text, or only a part of what is sought
+                continue
+            assert isinstance(outcome, Planned), "it was not to be written"
+            planned.append(outcome)
+        self.path = asked
         if not planned:
             raise InvalidArgs("old", "stands in no file below this directory")
-        return planned
 
     def terms(self, context: Context) -> Terms:
         auto = self.apply == "auto"
