@@ -136,7 +136,7 @@ _SURE = 0.95
 _WITHIN = 200
 _TOKENS = 500
 _SLACK = 80
-_DIFF_LINES = 6
+_DIFF_LINES = 4
 _SHOWN = 200
 """Characters of a diff, all its lines together; one beyond ASCII counts as three."""
 
