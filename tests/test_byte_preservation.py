@@ -268,7 +268,9 @@ def prepared(opened: OpenWorkspace, change: Change, args: dict[str, Any]) -> Ans
 
 
 def at_once(opened: OpenWorkspace, change: Change, args: dict[str, Any]) -> Answer:
-    """The report of the tool that writes in the same call what was read before."""
+    """The report of the tool that writes in the same call what a plan has shown before."""
+    plan = opened.call("local", change.tool, args)
+    opened.call("local", "discard_hunk", {"hunk_id": plan.fields.get("hunk_id", "")})
     opened.call("local", "read_file", {"path": args["path"]})
     report = opened.call("local", change.tool, {**args, "apply": "auto"})
     assert "auto_apply" not in report.fields, report.text
