@@ -81,7 +81,16 @@ async def _story(folder: Path, lang: Lang) -> None:
 
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "copydesk.app.cli", "mcp", "--root", str(folder), "--lang", lang],
+        args=[
+            "-m",
+            "copydesk.app.cli",
+            "mcp",
+            "--structured",
+            "--root",
+            str(folder),
+            "--lang",
+            lang,
+        ],
         env={**os.environ},
     )
     _head("An MCP client starts `copydesk mcp` on a copy of Python's own library")
