@@ -132,6 +132,10 @@ class Rollback:
                 expected_real=first.path,
             )
 
+    def keep_text(self, text: Snapshot, at: RelPath) -> None:
+        """Have the text at hand from which a way back leads, though it was lost."""
+        self._bases.keep_again(text, at)
+
     def _torn(
         self, entries: tuple[Entry, ...], document: Document, torn_ms: int
     ) -> tuple[Piece, ...] | None:
@@ -302,6 +306,10 @@ class Recovery:
         self._journal.close_entry(entry.edit_id, state)
         self._end([entry], state, now_ms)
         return state
+
+    def keep_text(self, text: Snapshot, at: RelPath) -> None:
+        """Have the text at hand from which the way back of a lost entry leads."""
+        self._rollback.keep_text(text, at)
 
     def settle_group(
         self, group: str, now_ms: int, until: Deadline | None = None

@@ -260,6 +260,10 @@ class Writer:
         stamps = [each.opened.stamp for each in files if each.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
         left, done = tuple(str(each.real) for each in work.left), False
+        for each in work.left:
+            after = each.steps[-1][1].after
+            if isinstance(after, Snapshot):  # the way back leads from it, if others write meanwhile
+                self._recovery.keep_text(after, each.real)
         with suppress(Refusal):  # of the journal
             known = {entry.edit_id for entry in self._journal.of_group(group)}
             if known.issuperset(entry.edit_id for entry in work.entries):

@@ -42,6 +42,10 @@ class Snapshots(Protocol):
         """
         ...
 
+    def keep_again(self, base: Snapshot, at: RelPath) -> None:
+        """The same at once, though it was kept before: what was kept may be lost."""
+        ...
+
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text from its file, if it has the digest still and packs well.
 
@@ -103,6 +107,11 @@ class BackgroundSnapshots:
         with self._lock:
             kept = base.size <= LARGEST and not self._lately(base.digest, at)
             self._submit([(base, at)] if kept else [], notes)
+
+    def keep_again(self, base: Snapshot, at: RelPath) -> None:
+        """Remember the text at once, after what waits."""
+        self._soon.now()
+        self._inner.keep_again(base, at)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text soon; few wait at most, and the newest takes the oldest's place."""
@@ -254,6 +263,10 @@ class SqliteSnapshots:
             return
         small = zlib.compress(base.data, 1) if base.size <= _SMALL else None
         self._keep(base.digest, at, lambda: zlib.compress(base.data, 1), small, notes)
+
+    def keep_again(self, base: Snapshot, at: RelPath) -> None:
+        """The same: it is kept at once."""
+        self.keep(base, at)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text from its file, and where it was seen."""

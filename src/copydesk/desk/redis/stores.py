@@ -96,6 +96,10 @@ class RedisSnapshots:
             if not self._touched(base.digest, at):
                 self._put(base.digest, zlib.compress(base.data, 1))
 
+    def keep_again(self, base: Snapshot, at: RelPath) -> None:
+        """The same: it is kept at once."""
+        self.keep(base, at)
+
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text from its file, and where it was seen."""
         try:
