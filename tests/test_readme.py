@@ -39,7 +39,7 @@ def test_the_first_edit_in_the_shell(tmp_path: Path) -> None:
     assert said.count("+zwei\n") == 3, "planned, applied, in the history"
     assert "Undid edit 1" in said
     assert (tmp_path / "notes.txt").read_text() == "one\ntwo\nthree\n"
-    assert "context_match: exact" in run(["sh", "-c", second], tmp_path)
+    assert run(["sh", "-c", second], tmp_path).startswith("ok notes.txt:3 +1 -0 · edit 3 · ")
     assert (tmp_path / "notes.txt").read_text() == "one\ntwo\nand a half\nthree\n"
 
 
