@@ -79,15 +79,8 @@ class Desks:
 
 
 def _comparable(report: Report) -> dict[str, object]:
-    """All fields, without what differs between any two plans.
-
-    Nor the lines that a refusal shows as they are now, and what it says of them: of a large file
-    those at the planned numbers, of another one those where the edit would go.
-    """
+    """All fields, without what differs between any two plans."""
     fields = dict(report.fields)
-    if fields.get("status") == "error":
-        for name in ("apply_evidence", "current", "summary"):
-            fields.pop(name, None)
     if "hunk_id" in fields:
         fields |= {"hunk_id": "", "expires_at_ms": 0}
     return fields

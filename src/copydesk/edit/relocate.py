@@ -291,9 +291,9 @@ class Drift:
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
         if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
             return None
-        if max(base.size, now.size) > sizes.LARGE:
+        if self._relocation is None:
             return standing(now, low, high)
-        return standing(now, *align(base.keys, now.keys).room_of(low, max(high - low, 1)))
+        return standing(now, *self._relocation.room_of(low, max(high, low + 1)))
 
     def _shift(self, foot: tuple[int, int]) -> int:
         self.met = None

@@ -454,6 +454,11 @@ class Relocation:
             return Changed("uncertain")
         return _ambiguous([at, *sorted(places, key=lambda place: abs(place - at))])
 
+    def room_of(self, start: int, stop: int) -> tuple[int, int]:
+        """Where in now the base lines [start, stop) may stand, from 0 and half-open."""
+        low, high = self._pair.alignment.room_of(start + 1, stop - start)
+        return max(low - 1, 0), min(high, len(self._strict_now) + 1) - 1
+
     def _is_certain(self, foot: Footprint) -> bool:
         pair = self._pair
         if pair.is_certain(foot):
