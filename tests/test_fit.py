@@ -138,6 +138,29 @@ def test_an_answer_stays_within_its_budget(
         assert plan.text.index("apply_file_modification(") < plan.text.index("```diff")
 
 
+def test_what_is_left_out_of_several_diffs_can_be_shown(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """Of plans made together and of edits written together: the next step names the first one."""
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(LONG[:60_000])
+    given = {"path": ".", "old": "compute", "new": "count", "all": True, "apply": "never"}
+    hunks: Any = list[dict[str, object]]()
+
+    def calls() -> Iterator[Report]:
+        yield (planned := desk.call("local", "replace_text", given))
+        hunks.extend(planned.data["hunks"])
+        ids = [row["hunk_id"] for row in hunks]
+        yield desk.call("local", "apply_file_modifications", {"hunk_ids": ids, "report": "full"})
+
+    for answer in calls():
+        assert tokens(answer.text) <= 4_000
+        asked = re.search(r"show_hunk\((\{.*?\})\)", answer.text)
+        assert asked, answer.text[:500]
+        found = desk.call("local", "show_hunk", json.loads(asked[1]), text_only=True)
+        assert "a/a.txt" in found.text
+
+
 def test_the_rest_of_a_diff_is_read_in_parts(desk: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"line {i}\n" for i in range(3_000)))
     given = {"path": "a.txt", "range": "10~2900", "content": LONG[:90_000]}

@@ -181,6 +181,12 @@ def _rest_of_edit(prefix: str, edit_id: int, lang: Lang) -> str:
     return say("next.rest", lang, {"tool": f"{prefix}show_hunk", "name": "edit_id", "id": edit_id})
 
 
+def _rest_of_each(prefix: str, name: str, first: int | str, lang: Lang) -> str:
+    """How to see what is left out of several diffs; `first` is the id of the first one."""
+    shown = f'"{first}"' if isinstance(first, str) else first
+    return say("next.rest_each", lang, {"tool": f"{prefix}show_hunk", "name": name, "id": shown})
+
+
 def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
     """The report of an apply that the file refused."""
     plan, now = outcome.plan, outcome.current
@@ -562,7 +568,8 @@ def planned_together(
     prefix = mode.removesuffix(_base_name(mode))
     ids = ", ".join(f'"{one.plan.id}"' for one in planned)
     step = say("next.together", lang, {"tool": f"{prefix}apply_file_modifications", "ids": ids})
-    return Report({**fields, "summary": summary}, diff=diff, next_steps=(step,))
+    rest = _rest_of_each(prefix, "hunk_id", planned[0].plan.id, lang)
+    return Report({**fields, "summary": summary}, diff=diff, next_steps=(step,), rest=rest)
 
 
 def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Report:
@@ -586,7 +593,9 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         fields["diff_truncated"] = True
     last = {one.plan.request.path: outcome.versions[one.plan.id] for one in outcome.applied}
     views = views_of(last, outcome.diffs)
-    report = Report({**fields, "summary": summary}, diff=diff, views=views)
+    first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
+    rest = _rest_of_each(mode.removesuffix(_base_name(mode)), "edit_id", first, lang)
+    report = Report({**fields, "summary": summary}, diff=diff, views=views, rest=rest)
     if length == "full":
         return report
     each = [
