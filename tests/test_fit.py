@@ -147,7 +147,7 @@ def test_what_is_left_out_of_several_diffs_can_be_shown(
     given = {"path": ".", "old": "compute", "new": "count", "all": True, "apply": "never"}
     hunks: Any = list[dict[str, object]]()
 
-    def calls() -> Iterator[Report]:
+    def calls() -> Iterator[Any]:
         yield (planned := desk.call("local", "replace_text", given))
         hunks.extend(planned.data["hunks"])
         ids = [row["hunk_id"] for row in hunks]

@@ -7,7 +7,7 @@ what is beyond a bound is forgotten, never assumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from copydesk.text.relpath import RelPath
 
@@ -148,6 +148,10 @@ class Note:
     member: str
     at: RelPath
     lines: Lines | Callable[[], Lines]
+
+    def ready(self) -> Note:
+        """The same with what its function tells, which may take a while."""
+        return replace(self, lines=self.lines()) if callable(self.lines) else self
 
     def found(self, known: Callable[[str], ShownLines | None]) -> ShownLines | None:
         """All that is known now of the version; None where that is nothing.

@@ -169,6 +169,7 @@ class BackgroundSnapshots:
         with self._lock:
             texts, self._texts = self._texts, []
             notes, self._notes = self._notes, []
+        notes = [note.ready() for note in notes]  # before anybody waits for the file
         for base, at in texts:
             if notes:
                 self._inner.keep(base, at, notes)
