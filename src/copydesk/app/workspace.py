@@ -292,6 +292,7 @@ class OpenWorkspace(Closing):
             self.batches,
             self.looking,
             caller,
+            _manual,
             lang,
             progress,
             cancelled,
@@ -301,7 +302,6 @@ class OpenWorkspace(Closing):
             config.of_member(member).apply or config.apply,
             config.answer_tokens,
             text_only,
-            _manual,
         )
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)

@@ -94,9 +94,14 @@ class History:
         """An edit that the member may see. Raises EditNotFound, AccessDenied."""
         entry = self._set.journal.get(edit_id)
         if entry is None:
-            raise EditNotFound(edit_id, "unknown")
+            raise self.not_found(member, edit_id)
         member.permission.check("read", entry.path)
         return entry
+
+    def not_found(self, member: Member, edit_id: int) -> EditNotFound:
+        """The refusal for an edit that there is not, with the reason."""
+        reason = self._set.journal.why_missing(edit_id)
+        return EditNotFound(edit_id, reason, self.newest(member))
 
     def newest(self, member: Member) -> int | None:
         """The id of the newest edit that the member may see, if there is one."""
@@ -194,7 +199,7 @@ class Undoing:
         """
         entry = self._set.journal.get(edit_id)
         if entry is None:
-            raise self._not_found(member, edit_id)
+            raise self._history.not_found(member, edit_id)
         authorized(self._set.files, member, entry.path, "write", "read")
         seen: list[Text] = []
         lines: list[tuple[int, int]] = []
@@ -227,10 +232,6 @@ class Undoing:
         return Undone(
             entry, made.base, made.change, after, made.diff, made.context, written.edit_id
         )
-
-    def _not_found(self, member: Member, edit_id: int) -> EditNotFound:
-        reason = self._set.journal.why_missing(edit_id)
-        return EditNotFound(edit_id, reason, self._history.newest(member))
 
     def check_stands(self, member: Member, entry: Entry) -> None:
         """Raise unless the edit was made and was not taken back; call it in the file's turn."""

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import zlib
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ from copydesk.text import sizes
 from copydesk.text.encoding import Encoding
 
 
-class Closing:
+class Closing(ABC):
     """A context that closes itself at the end, whatever ends it."""
 
     __slots__ = ()
@@ -41,9 +42,9 @@ class Closing:
     ) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of what is held."""
-        raise NotImplementedError
 
 
 _THREADS = 8

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,10 +47,6 @@ _log = logging.getLogger("copydesk")
 
 def _silent(seen: int) -> None:
     """Nobody asked for progress."""
-
-
-def _no_manual(toolset: str, topic: str, lang: Lang) -> str:
-    raise NotImplementedError("nobody has provided the manuals")
 
 
 class Answer(Protocol):
@@ -103,6 +100,7 @@ class Context:
     batches: Batching
     looking: FileSearch
     member: Member
+    manual: Callable[[str, str, Lang], str]
     lang: Lang = "en"
     progress: Progress = _silent
     cancelled: Callable[[], bool] = field(default=lambda: False)
@@ -112,7 +110,6 @@ class Context:
     apply: Literal["never", "auto"] = "never"
     budget: int = ANSWER_TOKENS
     text_only: bool = False
-    manual: Callable[[str, str, Lang], str] = _no_manual
 
     @property
     def shown_tokens(self) -> int | None:
@@ -194,12 +191,12 @@ class Context:
         return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
 
 
-class ToolCall(Arguments):
+class ToolCall(Arguments, ABC):
     """One call: the arguments of a tool, and what it does."""
 
+    @abstractmethod
     def run(self, context: Context, name: str) -> Answer:
         """Do it; `name` is the tool's own, which a mirror toolset prefixes."""
-        raise NotImplementedError
 
 
 class EditingCall(ToolCall):

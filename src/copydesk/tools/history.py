@@ -176,13 +176,13 @@ class ShowHunkCall(ToolCall):
                 kept, stop = kept[:at], start + at
                 shown_lines |= {"end": stop, "count": at}
                 call = json.dumps({**asked, "range": f"{stop + 1}~"})
-                steps = (say("next.read_on_diff", context.lang, {"tool": name, "call": call}),)
+                steps = (say("next.read_on", context.lang, {"tool": name, "call": call}),)
                 break
         for view in views:
             found = view.lines(lines_in(lines, range(start, stop)), fields=False)
             context.desk.note_shown(context.member, path, found)
-        where = f"{start + 1}~{stop}"
-        line = f"{where} of {len(lines)} lines of the diff · {path}"
+        facts = {"where": f"{start + 1}~{stop}", "total": len(lines), "path": named(str(path))}
+        line = say("show_hunk.lines", context.lang, facts)
         text = "".join(f"{one}\n" for one in kept)
         return Report(
             fields,

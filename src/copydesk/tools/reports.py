@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -335,8 +336,9 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Report
         "truncated_by_char_limit": outcome.cut_by_characters,
     }
     if last is not None and last < outcome.last_wanted:
-        on = {"tool": mode, "path": outcome.path, "range": f"{last + 1}~{outcome.last_wanted}"}
-        steps.append(say("next.read_on", lang, on))
+        on = {"path": str(outcome.path), "range": f"{last + 1}~{outcome.last_wanted}"}
+        call = json.dumps(on, ensure_ascii=False)
+        steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
     if outcome.cut_in_line:
         search = mode.replace("read_file", "ripgrep_snippets")
         steps.append(say("next.long_line", lang, {"tool": search}))

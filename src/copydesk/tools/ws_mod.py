@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar, Literal, TypedDict
@@ -103,9 +104,9 @@ class PrepareCall(EditingCall):
     report: Length | None = None
     existing_hunk_id: str | None = None
 
+    @abstractmethod
     def request(self, context: Context) -> Request:
         """The edit that is asked for."""
-        raise NotImplementedError
 
     def terms(self, context: Context) -> Terms:
         """On what terms it is planned."""

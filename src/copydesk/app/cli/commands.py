@@ -96,7 +96,7 @@ def _call(options: argparse.Namespace) -> int:
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
         config = opened.config
-        opened.kept = LongTexts(None)  # nothing is cut: there is no second call to read on in
+        opened.kept = LongTexts(None)  # they are kept whole: there is no second call to read on in
         report = opened.call(
             config.member,
             tool.name,
