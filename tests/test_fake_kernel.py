@@ -146,11 +146,54 @@ def test_documents_of_one_title_and_parents_that_are_made(talk: Talk) -> None:
     box = talk.kernel.calls.space.boxes[0].id
     for _ in range(2):
         talk.ask("filetree/createDocWithMd", notebook=box, path="/T/U", markdown="")
-    assert [talk.kernel.calls.space.hpath(one) for one in talk.kernel.calls.space.documents] == [
-        "/T", "/T/U", "/T/U"
-    ]  # fmt: skip
+    hpaths = [talk.kernel.calls.space.hpath(one) for one in talk.kernel.calls.space.documents]
+    assert [hpath for hpath in hpaths if hpath != "/"] == ["/T", "/T/U", "/T/U"]
     talk.ask("filetree/createDocWithMd", notebook=box, path="/V/W", markdown="")
     assert talk.kernel.calls.space.hpath(talk.kernel.calls.space.documents[-2]) == "/V"
+
+
+def test_attributes_come_in_another_order_each_time(talk: Talk) -> None:
+    talk.ask("attr/setBlockAttrs", id=talk.ids[1], attrs={"memo": "m", "bookmark": "b"})
+    told = {talk.ask("block/getBlockKramdown", id=talk.ids[1])["kramdown"] for _ in range(4)}
+    assert len(told) > 1
+
+
+def test_a_query_that_it_cannot_print_is_answered_with_nothing(talk: Talk) -> None:
+    like = r"SELECT id FROM blocks WHERE content LIKE '%a%' ESCAPE '\'"
+    assert talk.ask("query/sql", stmt=like) is None
+    assert talk.found("a") == 1
+
+
+def test_an_empty_container_goes_but_a_callout_stays(talk: Talk) -> None:
+    text = "> q\n\n- x\n\n{{{row\ns\n\n}}}\n\n> [!NOTE] T\n> c"
+    document = talk.kernel.document(talk.kernel.calls.space.boxes[0].id, "E", text)
+    for child in list(talk.kernel.node(document).children):
+        talk.ask("block/deleteBlock", id=child.children[0].id)
+    assert [node.kind for node in talk.kernel.node(document).children] == ["callout"]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("a **b\nc** d", "a **bc** d"),
+        ("a *b\nc* d\ne", "a *bc* d\ne"),
+        ("[b\nc](d)", "[bc](d)"),
+        ("```py more words\nx\n```", "```py\nx\n```"),
+        ("|a|b|\n|---|---|", "|a|b|\n|---|---|"),
+    ],
+)
+def test_what_it_eats(talk: Talk, written: str, read: str) -> None:
+    talk.write("updateBlock", id=talk.ids[1], data=written)
+    assert talk.texts()[1] == read
+
+
+def test_a_memo_is_a_remark_in_markdown(talk: Talk) -> None:
+    memo = '<span data-type="inline-memo" data-inline-memo-content="m">b</span>'
+    talk.write("updateBlock", id=talk.ids[1], data=f"a {memo}")
+    assert talk.texts()[1] == "a b<sup>(m)</sup>"
+    for mode, text in (("md", "a b<sup>(m)</sup>"), ("textmark", f"a {memo}")):
+        told = talk.ask("block/getBlockKramdown", id=talk.ids[1], mode=mode)
+        assert told["kramdown"].startswith(text)
 
 
 def test_a_call_that_is_none(talk: Talk) -> None:

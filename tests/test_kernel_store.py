@@ -21,7 +21,7 @@ from copydesk.store.notes.kernel_write import HeldBlocks
 from copydesk.store.notes.pieces import BlockText
 from copydesk.store.notes.protocol import Delete, InsertText, Prepared, Restore, Update
 from support.fake_kernel import FakeKernel
-from support.fake_kernel.kramdown import Node, kramdown, parse
+from support.fake_kernel.kramdown import Node, fresh_id, kramdown, parse
 from support.fake_kernel.split import split
 from support.note_stores import Home, Op, changes_of, store_of
 
@@ -334,6 +334,7 @@ def test_what_is_bound_to_a_database_is_not_touched(desk: Desk, name: str) -> No
 )
 def test_what_its_own_text_would_not_make_is_not_touched(desk: Desk, node: Node) -> None:
     document = desk.document("a")
+    node.id = fresh_id()
     desk.kernel.node(document).children.append(node)
     desk.kernel.calls.flush()
     for change in (Update(node.id, "n"), Delete(node.id)):

@@ -185,8 +185,8 @@ def test_a_search_that_cannot_be(words: list[str]) -> None:
 def test_a_search_is_one_select() -> None:
     statement = search(["a;b", "--", "/*"], 5)
     base = sqlite3.connect(":memory:")
-    base.execute("CREATE TABLE blocks (id, type, content, markdown, updated)")
-    base.execute("INSERT INTO blocks VALUES ('1', 'p', 'a;b -- /*', '', '')")
+    base.execute("CREATE TABLE blocks (id, box, type, content, markdown, updated)")
+    base.execute("INSERT INTO blocks VALUES ('1', '2', 'p', 'a;b -- /*', '', '')")
     try:
         assert base.execute(statement).fetchall() == [("1",)]
     finally:

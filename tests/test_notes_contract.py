@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from copydesk.store.notes.errors import (
     NotebookNotFound,
     WrongBlockKind,
 )
+from copydesk.store.notes.kernel_blocks import plain
 from copydesk.store.notes.protocol import Delete, InsertText, Update
 from support.cost import spread
 from support.note_stores import (
@@ -476,8 +478,8 @@ def test_documents_that_cannot_be(home: Home) -> None:
     ]
     for (box, parent, title), refusal in cases:
         with pytest.raises(refusal):
-            home.store.prepare_document(box, parent, title, "x")
-    assert [block.id for block in home.store.search("x", 5)] == []
+            home.store.prepare_document(box, parent, title, "quincunx")
+    assert [block.id for block in home.store.search("quincunx", 5)] == []
 
 
 def test_a_daily_note_is_made_once(home: Home) -> None:
@@ -515,3 +517,103 @@ def test_many_may_write_at_once(home: Home) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, documents)) == [["a", "n0", "n1", "n2"]] * 4
+
+
+# What only kernels have.
+
+KERNELS = pytest.mark.parametrize("home", ["fake 3.7.3", "live"], indirect=True)
+MEMO = '<span data-type="inline-memo" data-inline-memo-content="my memo">{}</span>'
+
+
+def image(home: Home, block_id: str) -> str:
+    """A block with ids, attributes and memos, as a kernel tells it; times left out."""
+    body = {"id": block_id, "mode": "textmark"}
+    told = home.ask("/api/block/getBlockKramdown", body)
+    assert isinstance(told, dict)
+    return plain(str(cast(dict[str, object], told)["kramdown"]))
+
+
+def attribute(home: Home, block_id: str, **attributes: str) -> None:
+    """Give a block attributes; those of one's own have names without their prefix."""
+    named = {name if name in SHOWN else f"custom-{name}": attributes[name] for name in attributes}
+    home.ask("/api/attr/setBlockAttrs", {"id": block_id, "attrs": named})
+
+
+SHOWN = ("name", "alias", "memo", "bookmark")
+
+
+@KERNELS
+def test_an_edit_of_a_word_keeps_the_memo_of_another(home: Home) -> None:
+    document = home.document(f"one {MEMO.format('two')} **three**\n\n- four {MEMO.format('five')}")
+    paths = home.paths(document)
+    for path, old, new in (("0", "one", "uno"), ("1", "four", "vier"), ("1.0.0", "four", "vier")):
+        before = image(home, document)
+        (block,) = home.store.blocks([paths[path]]).values()
+        assert "my memo" in block.markdown
+        assert "<sup>" not in block.markdown
+        prepared, done = home.apply([Update(block.id, block.markdown.replace(old, new))])
+        assert image(home, block.id).count("data-inline-memo-content") == 1
+        assert new in image(home, block.id)
+        home.take_back(prepared, done)
+        assert image(home, document) == before
+        paths = home.paths(document)
+
+
+@KERNELS
+@pytest.mark.parametrize("path", ["0", "1", "2", "3.0"])
+@pytest.mark.parametrize("count", range(4))
+def test_an_edit_is_taken_back_whatever_the_attributes(home: Home, path: str, count: int) -> None:
+    text = "para\n\n# head\n\n|a|b|\n|---|---|\n|c|d|\n\n- item\n- more"
+    new = {"0": "text", "1": "# top", "2": "|a|b|c|\n|---|---|---|\n|e|f|g|", "3.0": "- thing"}
+    document = home.document(text)
+    block_id = home.paths(document)[path]
+    attribute(home, block_id, **dict(list(ATTRIBUTES.items())[:count]))
+    before = image(home, document)
+    for _ in range(3):
+        prepared, done = home.apply([Update(block_id, new[path])])
+        assert set(home.store.blocks([block_id])[block_id].attributes.values()) == set(
+            list(ATTRIBUTES.values())[:count]
+        )
+        home.take_back(prepared, done)
+        assert image(home, document) == before
+
+
+ATTRIBUTES = {"bookmark": "b & c", "memo": 'm "n"\no', "mine": "1"}
+
+
+@KERNELS
+@pytest.mark.parametrize(
+    ("text", "gone", "left"),
+    [
+        ("a\n\n> q", ["1.0"], ["0 p a"]),
+        ("a\n\n> q\n>\n> r", ["1.0", "1.1"], ["0 p a"]),
+        ("a\n\n> > q", ["1.0.0"], ["0 p a"]),
+        ("a\n\n- x", ["1.0"], ["0 p a"]),
+        ("a\n\n{{{row\ns\n\nt\n\n}}}", ["1.0", "1.1"], ["0 p a"]),
+        ("a\n\n> [!NOTE] T\n> c", ["1.0"], ["0 p a", "1 callout"]),
+        ("> q", ["0.0"], ["+ p"]),
+        ("- > q", ["0.0.0.0"], ["0 l", "  0.0 i", "    + p"]),
+    ],
+)
+def test_a_container_goes_with_the_last_block_in_it_and_comes_back(
+    home: Home, text: str, gone: list[str], left: list[str]
+) -> None:
+    document = home.document(text)
+    paths = home.paths(document)
+    for path, block_id in paths.items():
+        if path != "doc":
+            attribute(home, block_id, bookmark=path)
+    before = image(home, document)
+    prepared, done = home.apply([Delete(paths[path]) for path in gone])
+    assert home.drawn(document, paths) == left
+    home.take_back(prepared, done)
+    assert image(home, document) == before
+
+
+@KERNELS
+def test_the_document_of_a_notebook_is_not_listed(home: Home) -> None:
+    home.document("a kiwi", "One")
+    assert [block.hpath for block in home.store.documents(home.box, 10)] == ["/One"]
+    (name,) = [each.name for each in home.store.notebooks() if each.id == home.box]
+    found = home.store.search(name.split()[0], 50)
+    assert home.box not in [block.id for block in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from tempfile import TemporaryDirectory
@@ -15,7 +15,7 @@ from copydesk.store.access import Rules
 from copydesk.store.files import Files
 from copydesk.store.notes.folder import FolderStore
 from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.kernel_api import Address, KernelHttp, Pause
+from copydesk.store.notes.kernel_api import Address, KernelHttp, KernelRefused, Pause
 from copydesk.store.notes.kernel_blocks import split_blocks
 from copydesk.store.notes.pieces import SplitBlocks
 from copydesk.store.notes.protocol import (
@@ -44,13 +44,14 @@ class Home:
     """A store with an empty notebook.
 
     `write` puts what was prepared into files, where notes are files. `back`
-    takes a change back.
+    takes a change back. `ask` asks the kernel, where there is one.
     """
 
     store: NoteStore
     box: str
     write: Callable[[Prepared], None] = lambda prepared: None
     back: Callable[[Prepared, ChangesDone], object] | None = None
+    ask: Callable[[str, Mapping[str, object]], object] = lambda path, body: None
 
     def document(self, markdown: str, title: str = "One", parent: str = "") -> str:
         """A new document; its id."""
@@ -155,7 +156,9 @@ def fake_home(version: str) -> Iterator[Home]:
     """A fake kernel of a version."""
     with FakeKernel(version) as kernel:
         store = store_of(kernel)
-        yield Home(store, kernel.box())
+        http = KernelHttp(Address.of(kernel.url), kernel.token)
+        yield Home(store, kernel.box(), ask=http.ask)
+        http.close()
         store.close()
 
 
@@ -167,9 +170,10 @@ def live_home(url: str, token: str) -> Iterator[Home]:
     box = cast(dict[str, dict[str, str]], made)["notebook"]["id"]
     store = KernelStore(http, split_blocks)
     try:
-        yield Home(store, box)
+        yield Home(store, box, ask=http.ask)
     finally:
-        http.ask("/api/notebook/removeNotebook", {"notebook": box})
+        with suppress(KernelRefused):  # "directory not empty", while it writes its index
+            http.ask("/api/notebook/removeNotebook", {"notebook": box})
         store.close()
 
 

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from support.fake_kernel.habits import Fault, Habits
-from support.fake_kernel.kramdown import Node, Refused, content, fresh_id, kramdown, markdown
+from support.fake_kernel.kramdown import (
+    Node,
+    Panic,
+    Refused,
+    content,
+    fresh_id,
+    kramdown,
+    markdown,
+    unmarked,
+)
 from support.fake_kernel.workspace import CONTAINERS, Document, Workspace
 
 Body = dict[str, Any]
@@ -63,6 +72,7 @@ class Calls:
         self.rows: list[tuple[str, ...]] = []
         self.pending: list[str] = []
         self.statements: list[Body] = []
+        self.reads = 0
         self._paths: dict[str, Callable[[Body], Any]] = {
             "/api/system/version": lambda body: habits.version,
             "/api/system/bootProgress": lambda body: {"progress": habits.progress, "details": ""},
@@ -113,7 +123,7 @@ class Calls:
         self.pending.clear()
 
     def _add_row(self, document: Document, node: Node, parent: Node | None) -> None:
-        text = "" if node.kind == "d" else markdown(node, parent)
+        text = "" if node.kind == "d" else unmarked(markdown(node, parent))
         self.rows.append(
             (
                 node.id, parent.id if parent else "", document.root.id, document.box, document.path,
@@ -137,6 +147,8 @@ class Calls:
         self.statements.append(body)
         if self.habits.since >= (3, 7) and mode not in ("", "readonly", "multiple"):
             raise Refused("unknown mode")
+        if " ESCAPE " in statement:
+            raise Panic("the printer of the query knows no ESCAPE")
         base = sqlite3.connect(":memory:")
         base.row_factory = sqlite3.Row
         base.execute(f"CREATE TABLE blocks ({','.join(COLUMNS)})")
@@ -164,7 +176,7 @@ class Calls:
                 "type": one.kind,
                 "subType": one.subtype,
                 "content": content(one),
-                "markdown": markdown(one, holder),
+                "markdown": unmarked(markdown(one, holder)),
             }
             for one in held
         ]
@@ -173,7 +185,10 @@ class Calls:
         if body.get("mode", "md") not in ("md", "textmark"):
             raise Refused("Invalid mode")
         found = self.space.find(body["id"])
-        return {"id": body["id"], "kramdown": kramdown(found[1], found[2]) if found else ""}
+        self.reads += 1
+        text = kramdown(found[1], found[2], turned=self.reads) if found else ""
+        marked = body.get("mode", "md") == "textmark"
+        return {"id": body["id"], "kramdown": text if marked else unmarked(text)}
 
     def _info(self, body: Body) -> Any:
         document, _, _ = self._known(body["id"])
@@ -267,7 +282,7 @@ class Calls:
             while stack and stack[-1][0] >= node.subtype:
                 stack.pop()
             below: list[Any] = []
-            text = html.escape(content(node), quote=False)
+            text = html.escape(content(node), quote=False).replace(" ", "\u00a0")
             if stack:
                 stack[-1][1].append(
                     {"id": node.id, "content": text, "subType": node.subtype, "children": below}
@@ -312,7 +327,7 @@ class Calls:
         body["dataType"]
         anchors = [body.get(name) or "" for name in ("nextID", "previousID", "parentID")]
         if self._fault == "astray":
-            document = self.space.documents[0]
+            document = next(one for one in self.space.documents if one.root.id != one.box)
             anchors = ["", "", document.root.id]
         nodes = self.space.insert(self._text(body["data"]), *anchors, self.habits.since)
         if self._fault == "twice":

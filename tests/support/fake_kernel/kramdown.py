@@ -25,6 +25,13 @@ _TASK = re.compile(r"\[([ xX])\] ")
 _CALLOUT = re.compile(r"\[!([A-Za-z]+)\]")
 _TABLE = re.compile(r"[ |:-]*-[ |:-]*$")
 _EMPHASIS = re.compile(r"(?<![\w*])_([^_\n]+)_(?![\w*])")
+_SOFT = re.compile(
+    r"(\*\*|~~|==|[*_])(?=\S)((?:(?!\1).)+?)(?<=\S)\1|(?<!!)\[([^\[\]]*\n[^\[\]]*)(?=\]\()",
+    re.DOTALL,
+)
+_MEMO = re.compile(
+    r'<span data-type="inline-memo" data-inline-memo-content="([^"\n]*)">(.*?)</span>', re.DOTALL
+)
 _CONFLICT = re.compile(r"<{7} ?.*?^={7}$.*?^>{7}", re.MULTILINE | re.DOTALL)
 
 
@@ -93,7 +100,8 @@ def _block(lines: list[str], at: int) -> tuple[int, list[Node]]:
         end = _until(
             lines, at + 1, lambda one: one.strip().startswith(found[1]) and not one.strip(" `~")
         )
-        return end + 1, [Node("c", "\n".join(lines[at : end + 1]))]
+        first = f"{line.rstrip(' ')[: found.end()]}{(line[found.end() :].split() or [''])[0]}"
+        return end + 1, [Node("c", "\n".join([first, *lines[at + 1 : end + 1]]))]
     if line.strip() == "$$":
         end = _until(lines, at + 1, lambda one: one.strip() == "$$")
         return end + 1, [Node("m", "\n".join(lines[at : end + 1]))]
@@ -127,9 +135,12 @@ def _block(lines: list[str], at: int) -> tuple[int, list[Node]]:
         return end, [Node(kind, body)]
     if "|" in line and at + 1 < len(lines) and _TABLE.match(lines[at + 1]):
         end = _until(lines, at, lambda one: not one.strip() or bool(_IAL.fullmatch(one)))
-        return end, [Node("t", "\n".join(lines[at:end]))]
+        table = Node("t", "\n".join(lines[at:end]))
+        table.attributes["colgroup"] = "|" * max(line.strip().strip("|").count("|"), 1)
+        return end, [table]
     end = _until(lines, at + 1, _interrupts)
     body = "\n".join(one.strip() for one in lines[at:end])
+    body = _SOFT.sub(lambda found: found[0].replace("\n", ""), body)
     return end, [Node("p", _EMPHASIS.sub(r"*\1*", body))]
 
 
@@ -224,9 +235,17 @@ def markdown(node: Node, parent: Node | None = None) -> str:
     return _written(node, _number(node, parent), lambda one: "").strip()
 
 
-def kramdown(node: Node, parent: Node | None = None) -> str:
-    """The text of a block with the ids and attributes of all in it."""
-    return _written(node, _number(node, parent), _attributes_of)
+def kramdown(node: Node, parent: Node | None = None, *, turned: int = 0) -> str:
+    """The text of a block with the ids and attributes of all in it.
+
+    The kernel writes attributes in another order each time: `turned` by so many.
+    """
+    return _written(node, _number(node, parent), lambda one: _attributes_of(one, turned))
+
+
+def unmarked(text: str) -> str:
+    """A text without what Markdown has no sign for: a memo becomes a remark behind its word."""
+    return _MEMO.sub(r"\2<sup>(\1)</sup>", text)
 
 
 def _number(node: Node, parent: Node | None) -> int:
@@ -234,8 +253,10 @@ def _number(node: Node, parent: Node | None) -> int:
     return parent.children.index(node) + 1 if parent is not None else 1
 
 
-def _attributes_of(node: Node) -> str:
-    pairs = {"id": node.id, **node.attributes}
+def _attributes_of(node: Node, turned: int = 0) -> str:
+    listed = [("id", node.id), *node.attributes.items()]
+    at = turned % len(listed)
+    pairs = dict([*listed[at:], *listed[:at]])
     spelled = (
         f'{name}="{html.escape(value).replace(chr(10), "_esc_newline_")}"'
         for name, value in pairs.items()

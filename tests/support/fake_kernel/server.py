@@ -11,7 +11,7 @@ from typing import Any
 from support.fake_kernel.calls import WRITES, Calls, NoSuchPath
 from support.fake_kernel.habits import Fault, Habits
 from support.fake_kernel.kramdown import Node, Refused, fresh_id, kramdown, restart
-from support.fake_kernel.workspace import Box
+from support.fake_kernel.workspace import Box, Document
 
 TOKEN = "sixteen-letters!"
 
@@ -64,6 +64,9 @@ class FakeKernel:
         """A new notebook; its id."""
         made = Box(fresh_id(), name, closed)
         self.calls.space.boxes.append(made)
+        if self.habits.since >= (3, 7):  # a notebook is a document, too
+            root = Node("d", id=made.id, attributes={"title": name, "type": "doc"})
+            self.calls.space.documents.append(Document(made.id, (), root))
         return made.id
 
     def document(self, box: str, title: str, markdown: str) -> str:
@@ -85,6 +88,7 @@ class FakeKernel:
         return "\n\n".join(
             f"{one.box}{one.path}\n{kramdown(_timeless(one.root))}"
             for one in self.calls.space.documents
+            if one.root.id != one.box
         )
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes | None, bool]:
@@ -152,7 +156,9 @@ def _envelope(code: int, message: str, data: object) -> bytes:
 
 
 def _timeless(node: Node) -> Node:
-    attributes = {name: value for name, value in node.attributes.items() if name != "updated"}
+    attributes = {
+        name: node.attributes[name] for name in sorted(node.attributes.keys() - {"updated"})
+    }
     return Node(
         node.kind,
         node.text,

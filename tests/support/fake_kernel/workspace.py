@@ -58,6 +58,8 @@ class Workspace:
 
     def hpath(self, document: Document) -> str:
         """The path of titles."""
+        if document.root.id == document.box:
+            return "/"
         titles = [self._title(one) for one in (*document.above, document.root.id)]
         return "".join(f"/{title}" for title in titles)
 
@@ -167,6 +169,8 @@ class Workspace:
         parent.children.remove(node)
         if not parent.children and parent.kind in ("i", "d"):
             parent.children.append(Node("p"))
+        elif not parent.children and parent.kind in ("b", "s", "l"):
+            self.delete(parent.id)
 
     def _made(self, data: str) -> list[Node]:
         nodes = parse(data) or [Node("p")]

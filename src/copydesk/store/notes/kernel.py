@@ -27,7 +27,6 @@ from copydesk.store.notes.kernel_api import (
     KINDS,
     Address,
     AnswerLost,
-    Child,
     DocumentPlace,
     Kernel,
     KernelHttp,
@@ -42,6 +41,7 @@ from copydesk.store.notes.kernel_api import (
     text,
 )
 from copydesk.store.notes.kernel_blocks import (
+    Child,
     attributes_of,
     checked,
     differing,
@@ -418,8 +418,8 @@ def _heading(of: SqlRow, name: str, below: str) -> Heading:
 
 
 def _read(markup: str) -> str:
-    """The text of some HTML."""
-    return html.unescape(_TAG.sub("", markup))
+    """The text of some HTML, in which the kernel makes blanks of outlines unbreakable."""
+    return html.unescape(_TAG.sub("", markup)).replace("\u00a0", " ")
 
 
 def _holds(block: NoteBlock, words: Sequence[str]) -> bool:

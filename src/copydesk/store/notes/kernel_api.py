@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import IPPROTO_TCP, TCP_NODELAY, socket
 from typing import TypeVar, cast
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import NotesUnavailable, Unavailable, is_id, valid
+from copydesk.store.notes.kernel_blocks import MEMO, Child, with_memos
 from copydesk.store.notes.pieces import check_characters
 from copydesk.store.notes.protocol import Around, Notebook
 
@@ -245,17 +246,6 @@ class TreeInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
-    """A block of a container, as its tree lists it."""
-
-    id: str
-    kind: str
-    subtype: str
-    content: str
-    markdown: str
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentPlace:
     """The document of a block: its notebook, path of ids, id, title."""
 
@@ -313,6 +303,7 @@ LEAVES_OUT = ("l", "i", "b", "s", "callout")
 def search(words: Sequence[str], most: int) -> str:
     """The ids of blocks that may hold all the words, those changed last first.
 
+    A notebook's own document, whose id is that of the notebook, is none of them.
     InvalidArgs for no word, too many, or one that no literal can hold.
     """
     if not words:
@@ -320,7 +311,7 @@ def search(words: Sequence[str], most: int) -> str:
     if len(words) > MOST_WORDS:
         raise InvalidArgs("query", f"more than {MOST_WORDS} words")
     kinds = ", ".join(literal(kind) for kind in LEAVES_OUT)
-    tests = [f"type NOT IN ({kinds})", *(_holds(word) for word in words)]
+    tests = [f"type NOT IN ({kinds})", "id <> box", *(_holds(word) for word in words)]
     return (
         f"SELECT id FROM blocks WHERE {' AND '.join(tests)} "
         f"ORDER BY updated DESC, id LIMIT {int(most)}"
@@ -328,9 +319,9 @@ def search(words: Sequence[str], most: int) -> str:
 
 
 def documents(box: str, most: int) -> str:
-    """The ids of the documents of a notebook, by their paths of titles."""
+    """The ids of the documents of a notebook, without its own one, by their paths of titles."""
     return (
-        f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} "
+        f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} AND id <> box "
         f"ORDER BY hpath, id LIMIT {int(most)}"
     )
 
@@ -342,20 +333,21 @@ def literal(value: str) -> str:
 
 
 def _holds(word: str) -> str:
-    """The SQL test for a word. SQLite folds the case of ASCII only, so four forms are tried."""
-    forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
-    if word.isascii():
-        forms = {word: None}
-    likes = (
-        f"{column} LIKE {literal(f'%{_escaped(form)}%')} ESCAPE '\\'"
-        for form in forms
+    """The SQL test for a word. SQLite folds the case of ASCII only, so four forms are tried.
+
+    The kernel cannot print a LIKE with ESCAPE, and answers it with no rows at all.
+    """
+    forms = (word, word.lower(), word.upper(), word.capitalize())
+    tests = (
+        f"instr(lower({column}), {literal(form)}) > 0"
+        for form in dict.fromkeys(_ascii_lower(form) for form in forms)
         for column in ("content", "markdown")
     )
-    return f"({' OR '.join(likes)})"
+    return f"({' OR '.join(tests)})"
 
 
-def _escaped(word: str) -> str:
-    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+def _ascii_lower(text: str) -> str:
+    return "".join(one.lower() if one.isascii() else one for one in text)
 
 
 Version = tuple[int, int, int]
@@ -370,6 +362,7 @@ _HISTORY: Version = (3, 7, 0)
 _AT_ONCE = 200
 """The most ids in one request."""
 
+_MAY_BE_MEMO = re.compile(r"[)）]</sup>")
 _ID = re.compile(r"^[0-9]{14}-[0-9a-z]{7}$")
 _NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
@@ -448,14 +441,26 @@ class Kernel:
         call = "/api/block/getChildBlocks"
         told = rows(call, self._read(call, {"id": valid(block_id)}))
         names = ("id", "type", "subType", "content", "markdown")
-        return [Child(*texts(call, of, *names)) for of in told]
+        return [self._with_memos(Child(*texts(call, of, *names))) for of in told]
+
+    def _with_memos(self, child: Child) -> Child:
+        """The child with its memos in its Markdown, where it may have any."""
+        if not _MAY_BE_MEMO.search(child.markdown):
+            return child
+        image = self.kramdown(child.id)
+        if MEMO not in image:
+            return child
+        return replace(child, markdown=with_memos(child.markdown, image))
 
     def kramdown(self, block_id: str) -> str:
-        """The block's text with the ids and attributes of all in it; empty when it is not there."""
+        """The block's text with the ids and attributes of all in it; empty when it is not there.
+
+        Marks within lines are spans: as Markdown, the text would have lost its memos.
+        """
         call = "/api/block/getBlockKramdown"
         body: dict[str, object] = {"id": valid(block_id)}
         if self.version() >= _KRAMDOWN_MODE:
-            body["mode"] = "md"
+            body["mode"] = "textmark"
         return text(call, row(call, self._read(call, body)), "kramdown")
 
     def attributes(self, block_id: str) -> dict[str, str]:

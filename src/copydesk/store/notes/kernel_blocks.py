@@ -7,10 +7,10 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.kernel_api import Child
 from copydesk.store.notes.pieces import BlockText, check_characters, split_tree
 from copydesk.text.markdown import parse
 
@@ -22,10 +22,17 @@ _LIST = re.compile(r"\{::?[^{}\n]*\}")
 _MARKERS = re.compile(r"^[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]+|$)[ \t>]*)+", re.MULTILINE)
 _EMOJI = re.compile(r":[a-z0-9_+-]+:")
 _BREAK = re.compile(r"<br\s*/?>")
+_MARKUP = re.compile(
+    r"</?(?:a|b|code|del|em|i|img|kbd|mark|s|span|strong|sub|sup|u)(?:\s[^<>\n]*)?/?>",
+    re.IGNORECASE,
+)
+_TELLING = re.compile(
+    r'(?:href|title|src|alt|data-id|data-content|data-inline-memo-content)="([^"\n]*)"'
+)
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufe0f\ufeff]")
 _IDEOGRAPHS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(f"[{_IDEOGRAPHS}]|[^\\W_{_IDEOGRAPHS}]+")
-_TAGS = frozenset(("sup", "sub", "kbd", "u", "mark", "span", "style", "br", "data"))
+_TAGS = frozenset(("style", "br"))
 """Words that the kernel may add, in the tags it writes for inline styles."""
 
 _TOLD = 5
@@ -72,7 +79,9 @@ def _trimmed(markdown: str) -> str:
 
 
 def _words(markdown: str) -> Counter[str]:
-    plain = unquote(html.unescape(_INVISIBLE.sub("", _LIST.sub(" ", markdown))))
+    """The words of a text; of tags within lines, which have several spellings, what they name."""
+    shown = _MARKUP.sub(lambda tag: f" {' '.join(_TELLING.findall(tag[0]))} ", markdown)
+    plain = unquote(html.unescape(_INVISIBLE.sub("", _LIST.sub(" ", shown))))
     return Counter(word.casefold() for word in _WORD.findall(_MARKERS.sub("", plain)))
 
 
@@ -94,7 +103,13 @@ _IMAGE_ATTRIBUTES = re.compile(r'\{: ((?:[^"{}\n]|"[^"\n]*")*)\}')
 _ONLY = re.compile(r'[ >]*\{: ((?:[^"{}\n]|"[^"\n]*")*)\}')
 _PAIR = re.compile(r'([A-Za-z_:][\w\-.:]*)="([^"\n]*)"')
 _BLANKS = re.compile(r"(?<=\S)[ \t]+")
-_UPDATED = re.compile(r' updated="[0-9]*"')
+_SETTING = re.compile(r'\{: ((?:[A-Za-z_:][\w\-.:]*="[^"\n]*" ?)+)\}')
+_MEMO = re.compile(
+    r'<span data-type="inline-memo" data-inline-memo-content="([^"\n]*)">([^<]*)</span>'
+)
+_BARE_END = re.compile(r"(?:\n[ >]*)+\Z")
+MEMO = "data-inline-memo-content="
+"""What shows that a text with spans has a memo."""
 
 _BOUND = ("custom-avs", "custom-riff-decks")
 _BOUND_PREFIX = "custom-sy-av-"
@@ -107,8 +122,22 @@ _USERS = ("name", "alias", "memo", "bookmark", "style")
 
 
 def plain(image: str) -> str:
-    """The image without the times of its last changes."""
-    return _IMAGE_ATTRIBUTES.sub(lambda found: _UPDATED.sub("", found[0]), image)
+    """The image without times of change; its attributes, which come in any order, in one."""
+    return _SETTING.sub(_sorted, image)
+
+
+def _sorted(found: re.Match[str]) -> str:
+    pairs = (
+        f'{name}="{value}"'
+        for name, value in sorted(_PAIR.findall(found[1]))
+        if name != "updated" and not _is_default(name, value)
+    )
+    return f"{{: {' '.join(pairs)}}}"
+
+
+def _is_default(name: str, value: str) -> bool:
+    """Whether the kernel gives each table this attribute by itself: columns without widths."""
+    return name == "colgroup" and not value.strip("|")
 
 
 def mark_of(image: str) -> str:
@@ -130,6 +159,57 @@ def without_attributes(image: str) -> str:
     """The text of an image, as far as it can be found without parsing."""
     lines = (line for line in image.split("\n") if not _ONLY.fullmatch(line))
     return _IMAGE_ATTRIBUTES.sub("", "\n".join(lines)).strip("\n")
+
+
+_SPAN = re.compile(r'<span data-type="([a-z-]+)"([^<>\n]*)>([^<]*)</span>')
+_SIGNS = {"strong": "**", "em": "*", "code": "`", "s": "~~", "mark": "==", "tag": "#"}
+_HREF = re.compile(r'data-href="([^"\n]*)"(?: data-title="([^"\n]*)")?')
+_INSIDE = re.compile(r'data-(?:content|id)="([^"\n]*)"')
+
+
+def markdown_of_image(image: str) -> str:
+    """The text of an image as Markdown, for a diff: what Markdown has no sign for stays a span."""
+    text = _SPAN.sub(_as_signs, without_attributes(image))
+    return _BARE_END.sub("", _INVISIBLE.sub("", text))
+
+
+def _as_signs(found: re.Match[str]) -> str:
+    kind, attributes, text = found[1], found[2], html.unescape(found[3])
+    if kind in _SIGNS and not attributes:
+        return f"{_SIGNS[kind]}{text}{_SIGNS[kind]}"
+    if kind in ("sup", "sub", "kbd", "u") and not attributes:
+        return f"<{kind}>{text}</{kind}>"
+    if kind == "a" and (link := _HREF.search(attributes)):
+        title = f' "{html.unescape(link[2])}"' if link[2] else ""
+        return f"[{text}]({html.unescape(link[1])}{title})"
+    if inside := _INSIDE.search(attributes):
+        if kind == "inline-math":
+            return f"${html.unescape(inside[1])}$"
+        if kind == "block-ref":
+            sign = '"' if 'data-subtype="s"' in attributes else "'"
+            return f"(({inside[1]} {sign}{text}{sign}))"
+    return found[0]
+
+
+def with_memos(markdown: str, image: str) -> str:
+    """The Markdown of a block with the memos of its image, which Markdown has no sign for.
+
+    Where a memo cannot be found in the Markdown it is the text of the image.
+    """
+    made, at = "", 0
+    for found in _MEMO.finditer(image):
+        memo, word = (html.unescape(part) for part in found.groups())
+        memo = memo.replace("_esc_newline_", " ")
+        for spelled in (f"{word}<sup>({memo})</sup>", f"{word}<sup>（{memo}）</sup>"):
+            start = markdown.find(spelled, at)
+            if start >= 0:
+                made += markdown[at:start] + found[0]
+                at = start + len(spelled)
+                break
+    whole = made + markdown[at:]
+    if whole.count(MEMO) == image.count(MEMO):
+        return whole
+    return _BARE_END.sub("", without_attributes(image))
 
 
 def same(one: str, other: str) -> bool:
@@ -162,6 +242,7 @@ def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
         for name, value in attributes.items()
         if name not in _OWN
         and value
+        and not _is_default(name, value)
         and (same_kind or name in _USERS or name.startswith("custom-"))
     }
 
@@ -200,6 +281,17 @@ def _unescaped(value: str) -> str:
 
 
 _MARKER = re.compile(r"\s*([-*+]|[0-9]{1,9}[.)])([ \t]+|$)(\[.\][ \t]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A block of a container, as its tree lists it."""
+
+    id: str
+    kind: str
+    subtype: str
+    content: str
+    markdown: str
 
 
 class KernelNode:

@@ -35,12 +35,12 @@ from copydesk.store.notes.kernel_blocks import (
     checked,
     differing,
     mark_of,
+    markdown_of_image,
     plain,
     same,
     same_blocks,
     same_text,
     to_keep,
-    without_attributes,
 )
 from copydesk.store.notes.pieces import BlockText, SplitBlocks, for_place, for_update
 from copydesk.store.notes.protocol import (
@@ -56,6 +56,9 @@ from copydesk.store.notes.protocol import (
     Update,
     named,
 )
+
+_VANISHING = ("l", "b", "s")
+"""Containers that the kernel removes together with the last block in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,8 @@ class _KernelDryRun:
             return
         self._hold(node)
         parent = node.parent
-        while parent.kind == "l" and parent.children == [node] and parent.parent is not None:
+        while parent.kind in _VANISHING and parent.children == [node]:
+            assert parent.parent is not None
             node, parent = parent, parent.parent
             self._hold(node)
         self._forget_inside(node)
@@ -200,7 +204,7 @@ class _KernelDryRun:
         if node is None:
             return
         self._forget_inside(node)
-        node.markdown, node.children = without_attributes(change.image), None
+        node.markdown, node.children = markdown_of_image(change.image), None
 
     def _bring_back(self, change: Restore, side: Side) -> None:
         known = self._restores(change)
@@ -211,7 +215,7 @@ class _KernelDryRun:
         if place is None:
             return
         parent, at = place
-        node = KernelNode(change.id, "", "", without_attributes(change.image))
+        node = KernelNode(change.id, "", "", markdown_of_image(change.image))
         self._nodes[node.id] = node
         parent.put(at, [node])
 
@@ -499,7 +503,7 @@ class KernelWriter:
     def _delete(self, block_id: str) -> tuple[str, ...]:
         stood = self._standing(block_id)
         parent = self._standing(stood.parent_id)
-        while parent.kind == "l" and not stood.previous_id and not stood.next_id:
+        while parent.kind in _VANISHING and not stood.previous_id and not stood.next_id:
             stood, parent = parent, self._standing(parent.parent_id)
         block_id = stood.id
         before = self._image(block_id)

@@ -118,7 +118,8 @@ class Update:
 class Delete:
     """A block goes, with what is in it; of a heading only its line. `over` as in `Restore`.
 
-    A list goes with its last item.
+    A list goes with its last item, and in a kernel a quote and a super block
+    with the last block in them.
     """
 
     id: str
