@@ -71,8 +71,8 @@ class Scene:
         page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
         page.on("console", self._heard)
         page.goto(f"{self.room.address}/sign-in?token={self.room.tokens[-1]}")
-        page.get_by_label("You decide under the name").fill(name)
-        page.get_by_role("button", name="Open the desk").click()
+        page.get_by_label("Your name").fill(name)
+        page.get_by_role("button", name="Sign in").click()
         page.wait_for_selector("#live.on")
         return page
 
@@ -128,7 +128,7 @@ def see(page: Any, text: str | re.Pattern[str]) -> None:
 
 def test_an_agents_hunk_appears_without_a_reload(scene: Scene) -> None:
     page = scene.person()
-    see(page, "The desk is clear.")
+    see(page, "Nothing is pending.")
     page.evaluate("window.here = true")
     given = json.dumps({"path": "made/by/another.txt", "content": "process\n"})
     command = [sys.executable, "-m", "copydesk.app.cli", "call", "prepare_file_append", given]
@@ -199,7 +199,7 @@ def test_what_changed_since_it_was_shown_is_not_approved(scene: Scene) -> None:
     (scene.root / "a.txt").write_text("zero\none\ntwo\nthree\n")
     see(page, "has changed since this was shown")
     assert page.get_by_role("button", name="Approve a", exact=True).is_disabled()
-    page.get_by_role("link", name="Show it anew").click()
+    page.get_by_role("link", name="Reload").click()
     page.wait_for_selector("#live.on")
     page.evaluate("source.close()")
     (scene.root / "a.txt").write_text("minus one\nzero\none\ntwo\nthree\n")
@@ -216,7 +216,7 @@ def test_what_was_edited_is_what_is_written(scene: Scene) -> None:
     field_ = page.get_by_label("The new text")
     api.expect(field_).to_have_value("teh end\n")
     field_.fill("the end\nof it\n")
-    page.get_by_role("button", name="Look at it so").click()
+    page.get_by_role("button", name="Preview").click()
     see(page, "not approved yet")
     page.get_by_role("button", name="Approve and apply").click()
     see(page, "is written")
@@ -267,17 +267,17 @@ def test_all_can_be_done_by_keyboard(scene: Scene) -> None:
     api.expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("/")
-    page.keyboard.type("second")
-    api.expect(page.locator("#rows > li")).to_have_count(1)
+    page.keyboard.type("txt")
+    page.wait_for_url("**/?path=txt")
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/hunk/{second}")
+    page.wait_for_url(f"**/hunk/{second}?path=txt")
     page.keyboard.press("v")
     page.wait_for_selector(".diff.unified")
     page.wait_for_selector("body[data-ready]")
     page.keyboard.press("Shift+A")
-    page.wait_for_url(f"**/hunk/{first}")
+    page.wait_for_url(f"**/hunk/{first}?path=txt*")
     assert (scene.root / "second.txt").read_text() == "new\n"
     page.wait_for_selector("body[data-ready]")
     page.keyboard.press("a")
@@ -295,6 +295,34 @@ def test_all_can_be_done_by_keyboard(scene: Scene) -> None:
     assert not (scene.root / "second.txt").exists()
 
 
+def test_a_key_in_the_first_moment_of_a_page_is_not_lost_without_a_word(scene: Scene) -> None:
+    hunk = scene.prepare()
+    page = scene.person()
+    page.add_init_script("window.setTimeout = () => 0")  # the moment does not end
+    scene.go(page, f"/hunk/{hunk}")
+    page.keyboard.press("a")
+    see(page, "The key a was ignored")
+    assert scene.call("apply_file_modification", hunk_id=hunk)["error"] == "APPROVAL_REQUIRED"
+
+
+def test_the_filter_is_kept_by_each_key_that_leads_on(scene: Scene) -> None:
+    first, second = (scene.prepare(f"src/{name}.txt") for name in "ab")
+    scene.prepare("other.txt")
+    page = scene.person()
+    page.keyboard.press("/")
+    page.keyboard.type("src")
+    api.expect(page.locator("#rows > li")).to_have_count(2)
+    page.locator(f"#hunk-{second} .open").click()
+    page.wait_for_url(f"**/hunk/{second}?path=src")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("Shift+A")
+    page.wait_for_url(f"**/hunk/{first}?path=src")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("u")
+    page.wait_for_url("**/?path=src")
+    api.expect(page.locator("#rows > li")).to_have_count(1)
+
+
 def test_hostile_names_and_texts_stay_text(scene: Scene) -> None:
     name = "<img src=x onerror=alert(1)>\u202e\"'.html"
     text = "</textarea><script>alert(2)</script>\x1b[2J\u2066" + "z" * 3_000
@@ -307,7 +335,7 @@ def test_hostile_names_and_texts_stay_text(scene: Scene) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     scene.go(page, f"/hunk/{hunk}")
     assert page.get_by_role("button", name="Approve and apply").count() == 0, "it is shown in part"
-    page.locator("#decide a.button", has_text="Show all of it").click()
+    page.locator("#decide a.button", has_text="Show all").click()
     page.get_by_role("button", name="Approve and apply").click()
     see(page, "is written")
     assert (scene.root / name).read_text() == text + "\n"
@@ -408,7 +436,7 @@ def furnished(scene: Scene) -> dict[str, str]:
     }
 
 
-LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 360)]
+LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1400, 800, 360)]
 
 
 def each_look(scene: Scene, then: Callable[[Any, str, str], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_only_who_decided_takes_it_back(room: Room) -> None:
     ada, bob = room.reader("Ada"), room.reader("Bob")
     hunk = prepared(room.desk, path="a.txt", content="three\n")
     ada.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
-    assert "Take my approval back" not in bob.page(f"/hunk/{hunk}")
+    assert "Withdraw approval" not in bob.page(f"/hunk/{hunk}")
     csrf = fields_of(bob.page("/"), "/sign-out")
     bob.post(f"/hunk/{hunk}/withdraw", csrf)
     ada.send(f"/hunk/{hunk}", f"/hunk/{hunk}/withdraw")
@@ -177,9 +178,9 @@ def test_of_a_long_line_it_is_said_when_a_change_is_not_shown(
     hunk = prepared(room.desk, "prepare_file_range_edit", **given)
     reader = room.reader()
     for address in (f"/hunk/{hunk}?", f"/hunk/{hunk}?view=unified", f"/together?hunk={hunk}"):
-        assert ("Parts of what changes" in reader.page(address)) is is_cut, address
+        assert ("Very long lines are shown in part" in reader.page(address)) is is_cut, address
     whole = reader.page(f"/hunk/{hunk}?all=1")
-    assert "Parts of what changes" not in whole
+    assert "Very long lines are shown in part" not in whole
     assert content in re.sub(r"<[^>]*>", "", whole)
 
 
@@ -245,3 +246,77 @@ def test_a_long_line_of_which_a_word_changes_is_approved_at_once(room: Room) -> 
     reader = room.reader()
     reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/apply")
     assert (room.root / "long.txt").read_text() == f"{content}\n"
+
+
+def hrefs(page: str) -> list[str]:
+    return [link["href"] or "" for name, link in Elements(page).found if name == "a"]
+
+
+def test_the_filter_of_the_list_is_kept_until_the_list_is_seen_again(room: Room) -> None:
+    first, other, second = (
+        prepared(room.desk, path=path, content="x") for path in ("src/a.py", "b.py", "src/c.py")
+    )
+    reader, query = room.reader(), "?path=src&member=writer"
+    assert f"/hunk/{second}{query}" in hrefs(reader.page(f"/{query}"))
+    page = reader.page(f"/hunk/{second}{query}")
+    assert {f"/hunk/{first}{query}", f"/{query}"} <= set(hrefs(page))
+    assert f"/hunk/{other}" not in page
+    for action in ("approve", "reject", "apply"):
+        assert html.escape(f"/hunk/{second}/{action}{query}") in page
+    form = fields_of(page, html.escape(f"/hunk/{second}/approve{query}"))
+    sent = reader.post(f"/hunk/{second}/approve{query}", form)
+    assert sent.headers["location"] == f"/hunk/{first}{query}"
+    page = reader.page(f"/hunk/{first}{query}")
+    form = fields_of(page, html.escape(f"/hunk/{first}/apply{query}"))
+    assert reader.post(f"/hunk/{first}/apply{query}", form).headers["location"] == f"/{query}"
+    assert f"/{query}" in hrefs(reader.get(f"/hunk/{first}{query}").text), "it is gone"
+    together = f"/together{query}&hunk={other}"
+    page = reader.page(together)
+    assert f"/{query}" in hrefs(page)
+    form = fields_of(page, html.escape(f"/apply{query}"))
+    assert reader.post(f"/apply{query}", form).headers["location"] == f"/{query}"
+
+
+def test_signing_in_leads_to_the_very_address_that_was_asked_for(room: Room) -> None:
+    stranger = room.stranger()
+    location = stranger.get("/?path=src&state=drifted").headers["location"]
+    onward = fields_of(stranger.page(location), "/sign-in")["next"]
+    assert onward == "/?path=src&state=drifted"
+    sent = stranger.post("/sign-in", {"token": room.tokens[-1], "next": onward})
+    assert sent.headers["location"] == onward
+
+
+def test_a_decided_plan_has_no_button_that_can_only_be_refused(room: Room) -> None:
+    ada, bob = room.reader("Ada"), room.reader("Bob")
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    assert "/amend" in ada.page(f"/hunk/{hunk}")
+    ada.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
+    for reader, own in ((ada, ["withdraw"]), (bob, [])):
+        page = reader.page(f"/hunk/{hunk}")
+        actions = re.findall(rf'action="/hunk/{hunk}/([a-z]+)"', page)
+        assert actions == ["apply", *own]
+
+
+def test_what_an_empty_file_gets_is_said(room: Room) -> None:
+    (room.root / "empty.txt").write_text("")
+    prepared(room.desk, "prepare_file_range_edit", path="empty.txt", range="1~", content="x")
+    edits = [{"old_string": word, "new_string": word.upper()} for word in ("one", "two")]
+    prepared(room.desk, "prepare_batch_edit", path="a.txt", edits=edits)
+    text = Elements(room.reader().page("/")).text
+    assert "makes 2 replacements" in text
+    assert "lines 1–0" not in text
+
+
+def test_an_address_of_nothing_is_a_page_for_who_is_signed_in(room: Room) -> None:
+    answer = room.reader().get("/nowhere")
+    assert answer.status_code == 404
+    assert "All pending" in answer.text
+    program = room.stranger().get("/.well-known/oauth-authorization-server")
+    assert (program.status_code, program.text) == (404, "Not Found")
+
+
+def test_two_plans_of_one_file_have_each_its_landmark(room: Room) -> None:
+    both = [prepared(room.desk, path="a.txt", content=text) for text in ("x", "y")]
+    page = room.reader().page(f"/together?hunk={both[0]}&hunk={both[1]}")
+    regions = [of["aria-label"] for _, of in Elements(page).found if of.get("role") == "region"]
+    assert len(set(regions)) == len(regions) == 2

@@ -243,6 +243,14 @@ class Seen(NamedTuple):
     after: str
 
 
+class Rights(NamedTuple):
+    """Why a reviewer may not decide on a plan, approve it, or have it written; None: it may."""
+
+    decide: Refusal | None = None
+    approve: Refusal | None = None
+    apply: Refusal | None = None
+
+
 class Review:
     """What the people who decide on plans of one workspace can do. Safe for many threads."""
 
@@ -297,6 +305,20 @@ class Review:
                 decision = None
         return Shown(plan, draft, "exact" if is_exact else "drifted", before, after, decision)
 
+    def rights(self, reviewer: Member, shown: Shown, together: int = 1) -> Rights:
+        """What the reviewer may do with a plan that was shown, of so many that are applied."""
+        plan = shown.plan
+        refused = _refusal(lambda: self._plan(reviewer, plan.id, "write"))
+        if refused is not None:
+            return Rights(refused, refused, refused)
+        is_own = plan.owner == reviewer.name  # who could write it with any number of others
+        alone = sys.maxsize if is_own else 1
+        return Rights(
+            None,
+            _refusal(lambda: self._check_may_approve(reviewer, shown, alone)),
+            _refusal(lambda: self._check_may_approve(reviewer, shown, together)),
+        )
+
     def approve(self, reviewer: Member, hunk_id: str, before: str, after: str) -> Decision:
         """Approve the plan for the bytes that were shown, as `Shown` has their digests.
 
@@ -305,8 +327,9 @@ class Review:
         edits like it are approved by a person, and what `show` raises.
         """
         shown = self._as_seen(reviewer, Seen(hunk_id, before, after))
-        is_own = shown.plan.owner == reviewer.name  # who could write it with any number of others
-        self._check_may_approve(reviewer, shown, sys.maxsize if is_own else 1)
+        refused = self.rights(reviewer, shown).approve
+        if refused is not None:
+            raise refused
         return self._take(reviewer, shown.plan, "approved", shown)
 
     def reject(self, reviewer: Member, hunk_id: str, reason: str) -> Decision:
@@ -509,3 +532,11 @@ class Review:
         named = self._set.named(self._drafting.real(plan.request.path))
         base = self._set.bases.find(plan.base_digest, named, None)
         return None if base is None else compose(plan.request, base, plan.place)
+
+
+def _refusal(check: Callable[[], object]) -> Refusal | None:
+    try:
+        check()
+    except Refusal as refusal:
+        return refusal
+    return None

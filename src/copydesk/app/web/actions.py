@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from copydesk.app.web.markup import address, named
-from copydesk.app.web.pages import DiffOptions, shows_all
+from copydesk.app.web.pages import DiffOptions, PlanFilter, shows_all
 from copydesk.app.web.reviewer import Reviewer, words_of
 from copydesk.app.web.sessions import Session
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
@@ -97,7 +97,7 @@ def withdraw(ctx: RequestContext) -> Location:
         ctx.reviewer.withdraw(ctx.path_params["hunk_id"])
     except Refusal as refusal:
         return _refused(ctx, refusal)
-    ctx.session.notify("plain", "Your decision is taken back.")
+    ctx.session.notify("plain", "Your decision is withdrawn.")
     return _here(ctx)
 
 
@@ -126,7 +126,9 @@ def split(ctx: RequestContext) -> Location:
 def apply_all(ctx: RequestContext) -> Location:
     """Approve several plans as they were shown, and write all or none."""
     seen = [Seen(*text.split(".")) for text in ctx.form.get("seen", []) if text.count(".") == 2]
-    back = "/together?" + "&".join(f"hunk={one.hunk_id}" for one in seen if one.hunk_id.isalnum())
+    back = address("together", **_filter(ctx))
+    back += "&" if "?" in back else "?"
+    back += "&".join(f"hunk={one.hunk_id}" for one in seen if one.hunk_id.isalnum())
     if not _was_shown(ctx, *seen):
         return back
     try:
@@ -138,10 +140,10 @@ def apply_all(ctx: RequestContext) -> Location:
         ctx.session.notify(
             "good", f"{outcome.plan.request.path} is written, as edit {outcome.edit_id}."
         )
-        return "/"
+        return address(**_filter(ctx))
     if isinstance(outcome, Transacted):
         ctx.session.notify("good", f"{named(len(outcome.applied), 'plan')} written as one.")
-        return "/"
+        return address(**_filter(ctx))
     ctx.session.notify("bad", f"Nothing was written: {words_of(outcome.refusal)}")
     return back
 
@@ -205,7 +207,7 @@ def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
     if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
         return True
     ctx.session.notify(
-        "bad", "Nothing was decided: not all of this change was shown to you. Look at all of it."
+        "bad", "Nothing was decided: not all of this change was shown to you. Show all of it first."
     )
     return False
 
@@ -224,7 +226,12 @@ def _field(ctx: RequestContext, name: str) -> str:
 
 
 def _here(ctx: RequestContext) -> Location:
-    return address("hunk", ctx.path_params["hunk_id"])
+    return address("hunk", ctx.path_params["hunk_id"], **_filter(ctx))
+
+
+def _filter(ctx: RequestContext) -> dict[str, str]:
+    """The filter of the list that the person came from."""
+    return PlanFilter.of(ctx.query).query
 
 
 def _refused(ctx: RequestContext, refusal: Refusal) -> Location:
@@ -240,4 +247,5 @@ def _refused(ctx: RequestContext, refusal: Refusal) -> Location:
 def _next(ctx: RequestContext) -> Location:
     """The next undecided plan that the page named, if it is still pending; else the list."""
     onward = _field(ctx, "onward")
-    return address("hunk", onward) if onward and ctx.reviewer.waits(onward) else "/"
+    parts = ("hunk", onward) if onward and ctx.reviewer.waits(onward) else ()
+    return address(*parts, **_filter(ctx))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -91,7 +91,8 @@ class ReviewApp:
                 *self.login.routes(),
                 Route("/events", self._events, methods=["GET"]),
                 Mount("/static", StaticFiles(directory=_STATIC)),
-            ]
+            ],
+            exception_handlers={404: self._nowhere},
         )
         self.app = RequestGuard(inner, most_bytes)
 
@@ -117,11 +118,13 @@ class ReviewApp:
             shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
             return self._no_hunk(ctx, hunk_id, refusal, len(items))
-        why = words_of(shown.refusal) if shown.refusal else ""
         frame = self._frame(ctx, len(items))
         _remember_shown(ctx, shown)
-        neighbours = _neighbours(items, hunk_id)
-        return _page(pages.review(frame, shown, why, _options(ctx), neighbours))
+        wanted = pages.PlanFilter.of(ctx.query)
+        listed = [item for item in items if item.plan.id == hunk_id or wanted.takes(item)]
+        neighbours = _neighbours(listed, hunk_id)
+        rights = ctx.reviewer.rights(shown)
+        return _page(pages.review(frame, shown, rights, _options(ctx), neighbours, wanted))
 
     def _no_hunk(
         self, ctx: RequestContext, hunk_id: str, refusal: Refusal, waiting: int
@@ -129,11 +132,12 @@ class ReviewApp:
         entry = None
         if isinstance(refusal, HunkNotFound) and refusal.reason == "applied":
             entry = self._opened.journal.of_hunk(hunk_id)
-        title = "This plan does not wait any more."
+        title = "This plan is no longer pending."
         if not isinstance(refusal, HunkNotFound):
             title = "This plan cannot be shown."
         edit_id = entry.edit_id if entry else 0
-        page = pages.gone(self._frame(ctx, waiting), title, words_of(refusal), edit_id)
+        wanted = pages.PlanFilter.of(ctx.query)
+        page = pages.gone(self._frame(ctx, waiting), title, words_of(refusal), wanted, edit_id)
         return _page(page, 404)
 
     def _diff(self, ctx: RequestContext) -> Response:
@@ -159,6 +163,8 @@ class ReviewApp:
                 refused.append((path, words_of(shown.refusal)))
             elif shown.decision is not None and shown.decision.verdict != "approved":
                 refused.append((path, f"{shown.decision.verdict} by {shown.decision.by}"))
+            elif (barred := ctx.reviewer.rights(shown, len(chosen)).apply) is not None:
+                refused.append((path, words_of(barred)))
             _remember_shown(ctx, shown)
             found.append(shown)
         refused += [
@@ -167,7 +173,8 @@ class ReviewApp:
         ]
         if not chosen:
             return RedirectResponse("/", 303)
-        return _page(pages.together(self._frame(ctx), found, refused, _options(ctx)))
+        wanted = pages.PlanFilter.of(ctx.query)
+        return _page(pages.together(self._frame(ctx), found, refused, _options(ctx), wanted))
 
     def _history(self, ctx: RequestContext) -> Response:
         wanted = pages.EditFilter(
@@ -195,7 +202,11 @@ class ReviewApp:
         undone_by = taken_back_by(self._opened.journal, entry.edit_id)
         named = self._opened.settings.encoding_of(str(entry.path))
         diff = of_diff(entry.diff, encoding_of_diff(entry.diff, named))
-        return _page(pages.edit(self._frame(ctx), entry, undone_by, diff, _options(ctx)))
+        may_undo = ctx.reviewer.may_undo(entry)
+        page = pages.edit(
+            self._frame(ctx), entry, undone_by, diff, _options(ctx), may_undo=may_undo
+        )
+        return _page(page)
 
     def _edit_diff(self, ctx: RequestContext) -> Response:
         try:
@@ -236,13 +247,24 @@ class ReviewApp:
             events(), ping=20, shutdown_event=closing, shutdown_grace_period=2
         )
 
+    async def _nowhere(self, request: Request, _: Exception) -> Response:
+        """An address of nothing: a page for who is signed in, a line for programs."""
+        if self.login.session(request) is None or request.method != "GET":
+            return PlainTextResponse("Not Found", 404)
+
+        def view(ctx: RequestContext) -> Response:
+            words = "There is nothing at this address."
+            return _page(pages.gone(self._frame(ctx), "Page not found", words), 404)
+
+        return await self._view(view)(request)
+
     # how a view is called
 
     def _view(self, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             session = self.login.session(request)
             if session is None:
-                return RedirectResponse(address_of(request.url.path), 303)
+                return RedirectResponse(address_of(request.url.path, request.url.query), 303)
             many = tuple(request.query_params.getlist("hunk"))
             try:
                 person = self._person(session)
@@ -339,7 +361,7 @@ def _options(ctx: RequestContext) -> pages.DiffOptions:
     )
 
 
-def _neighbours(items: tuple[Item, ...], hunk_id: str) -> pages.Neighbours:
+def _neighbours(items: Sequence[Item], hunk_id: str) -> pages.Neighbours:
     ids = [item.plan.id for item in items]
     if hunk_id not in ids:
         return pages.Neighbours()

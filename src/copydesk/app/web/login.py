@@ -21,8 +21,9 @@ from copydesk.app.web.security import BadForm, form_of
 from copydesk.app.web.sessions import NameTaken, Session, SessionStore
 
 
-def address_of(onward: str) -> str:
-    """The address of the sign-in page that redirects to `onward` afterwards."""
+def address_of(path: str, query: str = "") -> str:
+    """The address of the sign-in page that redirects to that page afterwards."""
+    onward = f"{path}?{query}" if query else path
     return address("sign-in", next=onward if onward != "/" else None)
 
 
@@ -89,13 +90,11 @@ class Login:
             return response
         except NameTaken:
             words = (
-                "This name is that of a member. Sign in with the member's token, or take another."
+                "This is a member's name. Sign in with the member's token, or choose another name."
             )
             return self._page(request, words, token, status=403)
         if entered is None:
-            words = (
-                "This token is not valid, or was used already. The terminal shows the current one."
-            )
+            words = "This token is invalid or was already used. The terminal shows the current one."
             return self._page(request, words, status=403)
         response = RedirectResponse(within(one_of(form, "next")), 303)
         response.set_cookie(

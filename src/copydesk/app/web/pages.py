@@ -7,7 +7,7 @@ when all changed lines are shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -16,13 +16,14 @@ from markupsafe import Markup
 from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change
 from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render
-from copydesk.app.web.reviewer import Item
+from copydesk.app.web.reviewer import Item, words_of
 from copydesk.app.web.sessions import Notice
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.history import Past
-from copydesk.desk.review import Shown, regions_apart, text_of
+from copydesk.desk.review import Rights, Shown, regions_apart, text_of
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import Plan
+from copydesk.edit.request import BlockDiff
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
 
@@ -66,6 +67,11 @@ class PlanFilter:
         """The filter that an address asks for."""
         names = ("path", "member", "tool", "state")
         return PlanFilter(*(query.get(name, "")[:200] for name in names))
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The filter in an address."""
+        return {name: value for name, value in asdict(self).items() if value}
 
     def takes(self, item: Item) -> bool:
         """Whether the plan is listed."""
@@ -145,7 +151,7 @@ def pending(frame: Frame, items: Sequence[Item], wanted: PlanFilter) -> Markup:
         **around(frame, "Pending", "pending"),
         note=_note(len(items), len(found)),
         any=bool(items),
-        rows=[_row(item) for item in found[:MOST_ROWS]],
+        rows=[_row(item, tuple(wanted.query.items())) for item in found[:MOST_ROWS]],
         wanted=wanted,
         members=[(name, name) for name in members],
         tools=[(name, name) for name in tools],
@@ -154,20 +160,28 @@ def pending(frame: Frame, items: Sequence[Item], wanted: PlanFilter) -> Markup:
 
 
 def review(
-    frame: Frame, one: Shown, why: str, options: DiffOptions, neighbours: Neighbours
+    frame: Frame,
+    one: Shown,
+    rights: Rights,
+    options: DiffOptions,
+    neighbours: Neighbours,
+    wanted: PlanFilter,
 ) -> Markup:
-    """The page of one plan; `why` says what is wrong with a plan that cannot be applied now."""
-    view = _plan_view(one, options)
+    """The page of one plan, as it was opened from a list with that filter."""
+    view = _plan_view(one, options, wanted)
     content = _editable(one)
     return render(
         "review.html",
         **around(frame, view.path.rpartition("/")[2], "pending", wide=True),
         **view._asdict(),
         complete=view.complete,
-        why=why,
+        why=words_of(one.refusal) if one.refusal else "",
+        rights=rights,
+        barred=words_of(rights.apply) if rights.apply else "",
         options=options,
         wider=_wider(options, view.has_gaps),
         neighbours=neighbours,
+        query=wanted.query,
         splits=_splits(one),
         content=content,
         hidden_count=hidden_in(content or ""),
@@ -175,21 +189,40 @@ def review(
 
 
 def together(
-    frame: Frame, all_: Sequence[Shown], refused: Sequence[tuple[str, str]], options: DiffOptions
+    frame: Frame,
+    all_: Sequence[Shown],
+    refused: Sequence[tuple[str, str]],
+    options: DiffOptions,
+    wanted: PlanFilter,
 ) -> Markup:
     """Several plans on one page, to be applied all or none.
 
     `refused` are those that cannot be: what they are, and why.
     """
-    plans = [_plan_view(one, options, all_rows=True) for one in all_]
+    plans = [_plan_view(one, options, wanted, all_rows=True) for one in all_]
     can = bool(plans) and not refused and all(shows_all(one, options) for one in all_)
     named_page = around(frame, "Together", "pending", wide=True)
-    return render("together.html", **named_page, plans=plans, refused=refused, can=can)
+    return render(
+        "together.html",
+        **named_page,
+        plans=plans,
+        refused=refused,
+        can=can,
+        query=wanted.query,
+    )
 
 
-def gone(frame: Frame, title: str, words: str, edit_id: int = 0) -> Markup:
+def gone(
+    frame: Frame, title: str, words: str, wanted: PlanFilter | None = None, edit_id: int = 0
+) -> Markup:
     """The page of a plan that does not wait any more, or of what cannot be shown."""
-    return render("gone.html", **around(frame, title, "pending"), words=words, edit_id=edit_id)
+    return render(
+        "gone.html",
+        **around(frame, title, "pending" if wanted else ""),
+        words=words,
+        edit_id=edit_id,
+        query=wanted.query if wanted else {},
+    )
 
 
 def history(
@@ -213,7 +246,13 @@ def history(
 
 
 def edit(
-    frame: Frame, entry: Entry, undone_by: int, model: DiffModel, options: DiffOptions
+    frame: Frame,
+    entry: Entry,
+    undone_by: int,
+    model: DiffModel,
+    options: DiffOptions,
+    *,
+    may_undo: bool,
 ) -> Markup:
     """The page of one edit."""
     part = model if options.everything else model.first(MOST_ROWS)
@@ -223,6 +262,7 @@ def edit(
         **around(frame, f"Edit {edit_id}", "history", wide=True),
         entry=entry,
         undone_by=undone_by,
+        may_undo=may_undo,
         counts=counts(entry.diff),
         diff=table(str(entry.path), part, options.view) if model.hunks else "",
         rows=model.rows,
@@ -242,10 +282,10 @@ def described(plan: Plan) -> str:
         return "creates the file"
     if action == "append":
         return "appends at the end"
-    if action == "insert":
+    if action == "insert" or not old:
         return f"inserts after line {place.start}" if place.start else "inserts at the start"
     if place.parts:
-        return named(max(len(place.parts), place.candidates), "replacement")
+        return f"makes {named(max(len(place.parts), place.candidates), 'replacement')}"
     if action == "delete":
         return f"deletes {lines}"
     return f"replaces {lines}"
@@ -256,7 +296,9 @@ def around(frame: Frame, title: str, here: str, *, wide: bool = False) -> dict[s
     return {"frame": frame, "title": title, "here": here, "wide": wide}
 
 
-def _plan_view(one: Shown, options: DiffOptions, *, all_rows: bool = False) -> _PlanView:
+def _plan_view(
+    one: Shown, options: DiffOptions, wanted: PlanFilter, *, all_rows: bool = False
+) -> _PlanView:
     draft, plan_id = one.draft, one.plan.id
     model = of_change(draft.base, draft.change, options.context)
     cut_rows = not (all_rows or options.everything) and model.rows > MOST_ROWS
@@ -267,7 +309,7 @@ def _plan_view(one: Shown, options: DiffOptions, *, all_rows: bool = False) -> _
             path,
             model.first(MOST_ROWS) if cut_rows else model,
             options.view,
-            address("hunk", plan_id, view=options.view, context=CONTEXTS[-1]),
+            address("hunk", plan_id, view=options.view, context=CONTEXTS[-1], **wanted.query),
             _colours(draft, path),
             whole=options.everything,
         )
@@ -281,14 +323,14 @@ def _plan_view(one: Shown, options: DiffOptions, *, all_rows: bool = False) -> _
         model.has_gaps,
         cut_rows,
         not options.everything and cuts_changes(model),
-        address("hunk", plan_id, view=options.view, all="1"),
+        address("hunk", plan_id, view=options.view, all="1", **wanted.query),
     )
 
 
 @lru_cache(maxsize=4_096)
-def _row(item: Item) -> Markup:
-    """The plan's row of the list; the page's script counts its times."""
-    return render("pending_row.html", item=item)
+def _row(item: Item, query: tuple[tuple[str, str], ...]) -> Markup:
+    """The plan's row of the list, which leads on with the list's filter."""
+    return render("pending_row.html", item=item, query=dict(query))
 
 
 def _note(every: int, found: int) -> str:
@@ -308,7 +350,8 @@ def _wider(options: DiffOptions, has_gaps: bool) -> int | None:
 def _splits(one: Shown) -> bool:
     """Whether there are several parts that can be decided on alone."""
     draft = one.draft
-    return not draft.created and isinstance(draft.base, Snapshot) and len(regions_apart(draft)) > 1
+    is_whole = isinstance(draft.base, Snapshot) and not isinstance(one.plan.request, BlockDiff)
+    return not draft.created and is_whole and len(regions_apart(draft)) > 1
 
 
 def _editable(one: Shown) -> str | None:

@@ -16,7 +16,7 @@ from copydesk.desk.history import Page
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
 from copydesk.desk.plan_status import State
-from copydesk.desk.review import Seen, Shown, Waiting
+from copydesk.desk.review import Rights, Seen, Shown, Waiting
 from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
 from copydesk.errors import (
@@ -125,6 +125,10 @@ class Reviewer:
         self._counted.keep(shown)
         return shown
 
+    def rights(self, shown: Shown, together: int = 1) -> Rights:
+        """What the person may do with a plan that was shown, of so many."""
+        return self._opened.desk.review.rights(self._as, shown, together)
+
     def approve(self, seen: Seen) -> Decision:
         """Approve what was seen; raises Refusal."""
         return self._opened.desk.review.approve(self._as, *seen)
@@ -198,6 +202,14 @@ class Reviewer:
     def undo(self, edit_id: int) -> Undone | NotUndone:
         """Undo an edit; raises Refusal."""
         return self._opened.desk.undo(self._as, UNDO, edit_id)
+
+    def may_undo(self, entry: Entry) -> bool:
+        """Whether the person may write there, and needs nobody for it."""
+        try:
+            self._as.permission.check("write", entry.path)
+        except AccessDenied:
+            return False
+        return self._as.policy.why_human(entry.path, 0) is None
 
     def saved(self) -> tuple[Saved, ...]:
         """What other programs wrote that was saved as an edit, and nobody was told of yet."""
@@ -314,6 +326,8 @@ def words_of(refusal: Refusal) -> str:
         return _CHANGED.get(refusal.reason, f"{refusal.reason}.")
     if isinstance(refusal, AmbiguousMatch):
         return "its lines could now be in more than one place."
+    if isinstance(refusal, AccessDenied) and refusal.operation == "approve":
+        return "edits of yours like this one are approved by another person."
     if isinstance(refusal, FileNotFound):
         return "the file is not there any more."
     return refusal_words(refusal, "en")

@@ -113,7 +113,7 @@ function patchReview(next) {
   link.id = "anew";
   link.href = location.href;
   link.dataset.key = ".";
-  link.textContent = "Show it anew";
+  link.textContent = "Reload";
   words.append(link);
   state.replaceChildren(words);
   for (const button of all("#decide .buttons button", have)) button.disabled = true;
@@ -265,8 +265,9 @@ function tellChoice() {
 }
 
 function together() {
-  const ids = chosen().map((box) => `hunk=${encodeURIComponent(box.value)}`);
-  if (ids.length) location.href = `/together?${ids.join("&")}`;
+  const query = new URLSearchParams(location.search);
+  for (const box of chosen()) query.append("hunk", box.value);
+  if (query.has("hunk")) location.href = `/together?${query}`;
 }
 
 let last = null;
@@ -326,11 +327,20 @@ function open(details) {
   field.scrollIntoView({ block: "nearest" });
 }
 
+function early(key) {
+  if (one("#early")) return;
+  const words = document.createElement("p");
+  words.className = "notice warn";
+  words.id = "early";
+  words.textContent = `The key ${key} was ignored: this page had only just appeared. Press it again.`;
+  one("#notices").append(words);
+}
+
 function press(key) {
   const target = all(`[data-key="${CSS.escape(key)}"]`).find((each) => !each.disabled);
   if (!target) return false;
   // Not in the first moment of a page: the key may have been meant for the one before.
-  if (target.tagName === "BUTTON" && !document.body.dataset.ready) return true;
+  if (target.tagName === "BUTTON" && !document.body.dataset.ready) return early(key), true;
   target.click();
   return true;
 }
