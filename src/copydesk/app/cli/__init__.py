@@ -7,6 +7,7 @@ Nothing heavy is imported before a command runs, and each imports what it needs.
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,13 @@ from copydesk.app.cli.parser import UsageError, new_parser, parse
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.platform == "win32":
+        print(
+            "copydesk: Windows itself is not supported yet (file locks and safe replacement need "
+            "POSIX); run it in WSL, where all of it works",
+            file=sys.stderr,
+        )
+        return 2
     _replace_closed_streams()
     _use_utf_8(sys.stdin, "surrogateescape")
     _use_utf_8(sys.stdout, "backslashreplace")
@@ -26,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = _run(words)
         sys.stdout.flush()
+    except ModuleNotFoundError as error:
+        _report_missing(error, words)
+        return 2
     except OSError as error:
         # The reader has gone (`| head`), or the disk is full: drop what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,3 +88,22 @@ def _run(words: Sequence[str]) -> int:
     except KNOWN as error:
         as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
         return report(error, as_json=as_json, lang=options.lang or "en")
+
+
+_EXTRAS = {"redis": "copydesk[redis]", "ahocorasick_rs": "copydesk[batch]"}
+
+
+def _report_missing(error: ModuleNotFoundError, words: Sequence[str]) -> None:
+    """Report a package that is not installed; raises the error if it is copydesk's own.
+
+    The modules that print other errors may need that very package.
+    """
+    name = (error.name or "").partition(".")[0]
+    if name in ("", "copydesk"):
+        raise error
+    install = f"'{sys.executable}' -m pip install '{_EXTRAS.get(name, 'copydesk')}' installs it"
+    summary = f"the Python package {name!r} is not installed; {install}"
+    if "--json" in words:
+        print(json.dumps({"status": "error", "error": "USAGE", "summary": summary}, indent=2))
+    else:
+        print(f"copydesk: {summary}", file=sys.stderr)

@@ -1,0 +1,172 @@
+"""What is published: the wheel and the source, installed and run on every Python that is here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import copydesk
+
+ROOT = Path(__file__).parent.parent
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+SECONDS = 300.0
+HELLO = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    b'"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}\n'
+)
+
+
+def run(
+    *words: str | Path, cwd: Path, stdin: bytes = b"", **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    """A command with nothing of ours in its environment."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("COPYDESK_", "PYTHON"))}
+    return subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env={**kept, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **more},
+        input=stdin,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def done(*words: str | Path, cwd: Path, stdin: bytes = b"", **more: str) -> str:
+    ran = run(*words, cwd=cwd, stdin=stdin, **more)
+    assert ran.returncode == 0, (words, ran.stdout.decode()[-2000:], ran.stderr.decode()[-2000:])
+    return ran.stdout.decode()
+
+
+def python(version: str) -> str:
+    """An interpreter of this version that is on the machine; skips the test where there is none."""
+    for found in interpreters(version):
+        said = run(found, "-c", "import sys, venv; print(*sys.version_info[:2])", cwd=ROOT)
+        if said.returncode == 0 and said.stdout.decode().split() == version.split("."):
+            return found
+    pytest.skip(f"there is no Python {version} on this machine")
+
+
+def interpreters(version: str) -> Iterator[str]:
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        yield sys.executable
+    found = shutil.which(f"python{version}")
+    if found:
+        yield found
+    yield from map(str, sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python")))
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the source distribution."""
+    folder = tmp_path_factory.mktemp("dist")
+    done(Path(sys.executable).with_name("hatchling"), "build", "-d", folder, cwd=ROOT)
+    return folder
+
+
+def only(dist: Path, pattern: str) -> Path:
+    (found,) = dist.glob(pattern)
+    return found
+
+
+def installed(tmp_path: Path, version: str, what: Path) -> Path:
+    """The folder of commands of a new environment that has this alone in it."""
+    done(python(version), "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    commands = tmp_path / "venv" / "bin"
+    done(commands / "python", "-m", "pip", "install", "-q", what, cwd=tmp_path)
+    return commands
+
+
+def check_it_runs(commands: Path, tmp_path: Path) -> None:
+    """The command, the server and the page's own packages, from a folder that is not ours."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    assert (
+        done(commands / "copydesk", "--version", cwd=root) == f"copydesk {copydesk.__version__}\n"
+    )
+    answer = done(commands / "copydesk", "mcp", cwd=root, stdin=HELLO)
+    assert '"serverInfo":{"name":"copydesk"' in answer
+    done(commands / "python", "-c", "import copydesk.app.mcp.http, pygments, jinja2", cwd=root)
+    searched = done(
+        *(commands / "copydesk", "call", "ripgrep_search", "--pattern", "one"),
+        cwd=root,
+        PATH=str(commands),
+    )
+    assert "a.txt" in searched
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", PYTHONS)
+def test_the_wheel_has_all_that_the_main_job_needs(
+    dist: Path, tmp_path: Path, version: str
+) -> None:
+    check_it_runs(installed(tmp_path, version, only(dist, "*.whl")), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_source_builds_what_runs(dist: Path, tmp_path: Path) -> None:
+    check_it_runs(installed(tmp_path, "3.11", only(dist, "*.tar.gz")), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_index_would_take_them(dist: Path, tmp_path: Path) -> None:
+    done(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    commands = tmp_path / "venv" / "bin"
+    done(commands / "python", "-m", "pip", "install", "-q", "twine", cwd=tmp_path)
+    said = done(commands / "twine", "check", "--strict", *dist.iterdir(), cwd=tmp_path)
+    assert re.sub(r"\x1b\[\d+m", "", said).count("PASSED") == 2
+
+
+@pytest.mark.slow
+def test_what_is_in_them(dist: Path) -> None:
+    with zipfile.ZipFile(only(dist, "*.whl")) as wheel:
+        names = wheel.namelist()
+        metadata = wheel.read(next(name for name in names if name.endswith("METADATA"))).decode()
+    heads = {name.split("/")[0] for name in names}
+    assert heads == {"copydesk", f"copydesk-{copydesk.__version__}.dist-info"}
+    shipped = {f"copydesk/{path.relative_to(ROOT / 'src' / 'copydesk')}" for path in ours()}
+    assert shipped == {name for name in names if name.startswith("copydesk/")}
+    for extra in ("mcp", "web", "ripgrep", "redis", "batch"):
+        assert f"Provides-Extra: {extra}\n" in metadata, "commands of earlier days still work"
+    with tarfile.open(only(dist, "*.tar.gz")) as source:
+        inside = {name.partition("/")[2] for name in source.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= inside
+
+
+def ours() -> Iterator[Path]:
+    for path in (ROOT / "src" / "copydesk").rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "mend"),
+    [
+        (["mcp"], "mcp", "pip install 'copydesk'"),
+        (["serve", "--port", "0"], "jinja2", "pip install 'copydesk'"),
+        (["pending", "--json"], "msgpack", "pip install 'copydesk'"),
+    ],
+)
+def test_a_package_that_is_missing_is_one_sentence(
+    tmp_path: Path, words: list[str], missing: str, mend: str
+) -> None:
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from copydesk.app.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    ran = run(sys.executable, "-c", program, *words, cwd=tmp_path)
+    said = (ran.stdout + ran.stderr).decode()
+    assert ran.returncode == 2
+    assert "Traceback" not in said
+    assert f"the Python package '{missing}' is not installed" in said
+    assert mend in said
