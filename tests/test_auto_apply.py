@@ -263,6 +263,20 @@ def test_what_replaces_nothing_needs_no_proof(desk: OpenWorkspace) -> None:
     )
 
 
+def test_of_several_anchors_the_one_that_is_meant_must_have_been_shown(desk: OpenWorkspace) -> None:
+    told(desk, "read_file", path="a.txt", range="10~12")
+    after = {"path": "a.txt", "anchor": "line 1", "version": VERSION, "apply": "auto"}
+
+    def at(occurrence: str) -> Facts:
+        given = {**after, "occurrence": occurrence, "content": "x\n"}
+        return told(desk, "prepare_file_insert_after", **given)
+
+    refused = at("1")
+    assert not written(refused)
+    assert f"lines 1~1 of version {VERSION} were not shown" in refused["auto_apply_reason"]
+    assert written(at("2"))
+
+
 def test_a_deletion_and_the_whole_file(desk: OpenWorkspace) -> None:
     told(desk, "read_file", path="a.txt", range="2~60")
     assert not written(edit(desk, "~"))

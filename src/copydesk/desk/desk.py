@@ -49,6 +49,7 @@ from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import (
     BlockDiff,
     BlockReplace,
+    Insert,
     RangeEdit,
     RangeEdits,
     Request,
@@ -411,8 +412,13 @@ class _OverwriteJob(Job[WholeRevision]):
 
 
 def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:
-    """The lines that an edit replaces and of which nobody said what they are, in their version."""
+    """The lines that an edit needs and of which nobody said what they are, in their version.
+
+    Those that it replaces; of an insertion at one of several anchors, that one.
+    """
     request, named = drafted.draft.request, drafted.named
+    if isinstance(request, Insert):
+        return (named.foot,) if named.foot is not None and named.candidates > 1 else ()
     if isinstance(request, RangeEdits):
         olds = terms.expected_olds or (None,) * len(named.parts)
         parts = zip(named.parts, olds, strict=True)
