@@ -107,7 +107,8 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     wire.add_argument(
         "--apply",
         choices=("never", "auto"),
-        help="what a call means that does not say apply; auto: write certain edits at once",
+        help="what a call means that does not say apply, unless the member has its own setting;"
+        " auto: write certain edits at once",
     )
     parser = _Parser(
         prog="copydesk",
