@@ -328,6 +328,7 @@ RECORDS = "[" + ",".join(f'{{"id":{i},"name":"item {i}"}}' for i in range(400_00
 """One line of 13 MB."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3_000, 60_000, 300_000, len(RECORDS)])
 def test_of_one_long_line_the_change_is_shown(tmp_path: Path, size: int) -> None:
     """Plans, answers and refusals show what changes in it, in text and in data, in short."""

@@ -440,6 +440,7 @@ def test_what_was_shown_of_one_path_is_not_known_of_another(
     assert written(edit(desk, "5"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_auto_takes_what_a_naive_model_says(tmp_path: Path, seed: int) -> None:
     """Readings, searches and edits by the numbers of any version seen, while another one writes.
@@ -539,6 +540,7 @@ def text_of(result: t.CallToolResult) -> str:
     return "".join(part.text for part in result.content if isinstance(part, t.TextContent))
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_client_is_taken_at_its_word_for_what_it_was_shown(tmp_path: Path) -> None:
     """Two servers of one workspace, real clients: the one knows what the other has shown."""
@@ -603,6 +605,7 @@ def test_a_server_that_forgets_makes_no_edit_certain(
         assert (tmp_path / "a.txt").read_text() == now
 
 
+@pytest.mark.slow
 def test_members_in_many_processes_note_at_once(tmp_path: Path) -> None:
     """What each was shown is there in the end, and nothing else."""
     (tmp_path / "a.txt").write_text(TEXT)

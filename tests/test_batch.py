@@ -374,6 +374,7 @@ def test_everywhere_is_what_str_replace_does(text: str, old: str, new: str) -> N
 # bounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [SHOWN_FAILURES, 600])
 def test_of_many_failures_all_are_named_and_some_shown(count: int) -> None:
     text = "".join(f"value_{i:05d} = {i * 7919 % 1000}\n" for i in range(6_000))

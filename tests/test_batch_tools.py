@@ -710,6 +710,7 @@ def test_a_lost_character_is_warned_of(
 # what a refusal costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "old"),
     spread([

@@ -277,6 +277,7 @@ def entrant(name: str, kind: Any, module: str, **options: str) -> Entrant:
     return Entrant(name, kind, module, options, sys.executable)
 
 
+@pytest.mark.slow
 def test_only_who_did_the_edit_has_a_time(tmp_path: Path, pool: Pool) -> None:
     text = Text(10_000)
     edits = [revised(mark, "x") for mark in text.marks(1)]
@@ -310,6 +311,7 @@ def test_only_who_did_the_edit_has_a_time(tmp_path: Path, pool: Pool) -> None:
     }
 
 
+@pytest.mark.slow
 def test_who_takes_too_long_is_ended_and_left_out(tmp_path: Path, pool: Pool) -> None:
     job = write_job(tmp_path / "job", "line", [])
     (tmp_path / "master").write_bytes(b"one\n")

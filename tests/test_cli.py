@@ -580,6 +580,7 @@ def test_a_hostile_name_is_one_row_of_a_table(shell: Shell, hostile: str) -> Non
 COMMAND = [sys.executable, "-m", "copydesk.app.cli"]
 
 
+@pytest.mark.slow
 def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "big.txt").write_text("a long line of text\n" * 5_000)
     words = ["call", "read_file", "--path", "big.txt", "--max-lines", "5000", "--json"]
@@ -597,6 +598,7 @@ def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
         assert process.wait() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     spread(
@@ -615,6 +617,7 @@ def test_a_full_disk_is_told(shell: Shell, tmp_path: Path, words: list[str]) -> 
     assert b"None" not in ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", spread(("<&-", ">&-", "2>&-", "<&- >&- 2>&-"), of=3))
 def test_a_closed_stream_is_no_file_of_ours(shell: Shell, tmp_path: Path, closed: str) -> None:
     line = f'"$@" {closed}'
@@ -628,6 +631,7 @@ def test_a_closed_stream_is_no_file_of_ours(shell: Shell, tmp_path: Path, closed
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_colours_on_a_terminal_alone(
     shell: Shell, tmp_path: Path, no_color: str, coloured: bool

@@ -196,6 +196,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
+@pytest.mark.slow
 def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
     """y, n with a reason, e with an editor, s, u, ?, j, w and q, one after the other."""
     yes = plan(agent, 2, "two")
@@ -236,6 +237,7 @@ def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
     assert apply(agent, last)["why"] == "member"
 
 
+@pytest.mark.slow
 def test_what_moves_on_meanwhile_is_shown_anew(agent: OpenWorkspace, tmp_path: Path) -> None:
     hunk, other = plan(agent, 20, "twenty"), plan(agent, 5, "five")
     step = Terminal(tmp_path)
@@ -256,6 +258,7 @@ def test_what_moves_on_meanwhile_is_shown_anew(agent: OpenWorkspace, tmp_path: P
     assert decision.by == "eve"
 
 
+@pytest.mark.slow
 def test_a_written_edit_is_taken_back(agent: OpenWorkspace, tmp_path: Path) -> None:
     plan(agent, 5, "five")
     plan(agent, 9, "nine")

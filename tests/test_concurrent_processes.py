@@ -48,6 +48,7 @@ def test_every_success_is_in_the_file_once(tmp_path: Path, processes: int, count
     assert {e.edit_id for e in entries} == {f["edit_id"] for f in ended if f["code"] == "ok"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "count"),
     [pytest.param(3, 10, id="few"), pytest.param(8, 50, id="many", marks=pytest.mark.slow)],
@@ -68,6 +69,7 @@ def test_lines_written_anew_by_number_are_the_right_ones(
     assert (tmp_path / "f").read_text() == done
 
 
+@pytest.mark.slow
 def test_a_plan_is_written_by_one_of_the_processes(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(BASE)
     with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
@@ -87,6 +89,7 @@ EDIT: Facts = {"tool": "prepare_file_range_edit", "path": "f", "range": "2~3", "
 BEFORE, AFTER = "line 1\n", BASE.removeprefix("line 1\nline 2\nline 3\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("now", "context", "after"),
     [
@@ -112,6 +115,7 @@ def test_a_plan_is_applied_by_another_process(
     assert (tmp_path / "f").read_text() == (now if after is None else after)
 
 
+@pytest.mark.slow
 def test_without_its_base_a_plan_is_applied_to_an_unchanged_file_only(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(BASE)
     (told,) = results(tmp_path, ("prepare", EDIT))
@@ -125,6 +129,7 @@ def test_without_its_base_a_plan_is_applied_to_an_unchanged_file_only(tmp_path: 
     assert (tmp_path / "f").read_text() == f"{BEFORE}new\n{AFTER}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds", [pytest.param(2, id="few"), pytest.param(20, id="many", marks=pytest.mark.slow)]
 )
@@ -177,6 +182,7 @@ def killed(root: Path, after: int, count: int) -> tuple[list[Facts], str, float]
     return told, unsure, max(gaps, default=0.0)
 
 
+@pytest.mark.slow
 def test_two_names_of_one_file_lose_nothing(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(BASE)
     os.link(tmp_path / "f", tmp_path / "g")
@@ -197,6 +203,7 @@ def test_the_state_folder_is_private_and_ignored(tmp_path: Path) -> None:
     assert names >= {".gitignore", "locks", "plans.sqlite", "journal.sqlite", "snapshots.sqlite"}
 
 
+@pytest.mark.slow
 def test_a_report_that_was_refused_says_how_the_plan_ended(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(BASE)
     ((plan,),) = results(tmp_path, ("prepare", EDIT))

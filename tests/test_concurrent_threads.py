@@ -262,6 +262,7 @@ def test_an_overwrite_replaces_only_what_was_known(desk: OpenWorkspace, tmp_path
     assert (tmp_path / "f").read_text() == f"by {winner}\n"
 
 
+@pytest.mark.slow
 def test_two_names_of_one_file_lose_nothing(desk: OpenWorkspace, tmp_path: Path) -> None:
     """The file is large, so that the writes, which are made in place, take their time."""
     large = "".join(f"{i:099}\n" for i in range(20_000))

@@ -95,6 +95,7 @@ def test_the_owner_hears_of_each_once(opener: Open) -> None:
     assert one.of(early.plan) == replace(early, told=True)
 
 
+@pytest.mark.slow
 def test_old_decisions_are_forgotten_but_the_last_ones_are_not(opener: Open) -> None:
     decisions = opener()
     old = decisions.take(decision(time_ms=5))

@@ -90,6 +90,7 @@ def test_the_catalog_is_the_one_that_is_served(tmp_path: Path) -> None:
     assert tuple(DIALECTS) == CLI_DIALECTS
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("dialect", CLI_DIALECTS)
 def test_what_all_dialects_have(lang: str, dialect: str) -> None:

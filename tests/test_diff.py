@@ -172,6 +172,7 @@ def test_weighing_agrees_with_the_table(
     assert found.tied == (max(elsewhere, without) >= found.best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", spread(("equal", "few kinds", "no two equal", "nested"), of=2))
 def test_large_texts_in_bounded_time(name: str) -> None:
     size = 100_000

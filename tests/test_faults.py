@@ -108,6 +108,7 @@ def each_in_turn(
     raise AssertionError("there is no end of calls")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "name"), spread(NUMBERS, DEEDS, of=3))
 @pytest.mark.parametrize("durability", first("full", "fast"))
 def test_each_call_fails_in_turn(
@@ -141,6 +142,7 @@ def test_each_call_fails_in_turn(
     assert ("sync" in reached) == (durability == "full")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "name"), spread((errno.ENOSPC, errno.EIO), DEEDS, of=3))
 def test_the_disk_is_full_from_a_call_on(
     tmp_path: Path, name: str, number: int, monkeypatch: pytest.MonkeyPatch

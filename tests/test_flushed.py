@@ -158,6 +158,7 @@ def check(root: Path, found: Facts, wanted: tuple[str, ...], theirs: bool) -> st
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [one, transact, in_place, taken_back])
 @pytest.mark.parametrize(
     "disturb", [flushed, *(pytest.param(each, marks=SLOW) for each in (flushed_later, replaced))]
@@ -243,6 +244,7 @@ def settled(server: RedisServer, name: str, root: Path, wanted: tuple[str, ...])
 Kept = dict[bytes, tuple[bytes, int]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "write",
     [transact, *(pytest.param(each, marks=SLOW) for each in (one, in_place, taken_back))],
@@ -284,6 +286,7 @@ def test_the_server_forgets_the_last_scripts(
     assert number > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goes_on", ["after one script", pytest.param("after all", marks=SLOW)])
 @pytest.mark.parametrize(
     "write",
@@ -348,6 +351,7 @@ def test_the_server_stands_still_before_each_script(
     assert "refused" in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "count"),
     [pytest.param(2, 12, id="few"), pytest.param(4, 300, id="many", marks=SLOW)],

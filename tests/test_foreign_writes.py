@@ -335,6 +335,7 @@ def killed(root: Path, shared: str) -> None:
     assert (root / "a.txt").read_text() == f"{TEXT}N\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("words", [["recover"], ["recover", "--json"], ["history"]])
 def test_after_a_kill_the_next_command_says_what_another_program_wrote(
@@ -358,6 +359,7 @@ def test_after_a_kill_the_next_command_says_what_another_program_wrote(
     assert "copydesk undo 2" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["is there", "is removed", "has another name"])
 def test_recover_removes_no_only_copy_of_what_another_program_saved(
     tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -501,6 +503,7 @@ def test_without_a_foreign_write_the_library_keeps_nothing_on_the_disk(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["apply", "undo"])
 def test_the_page_says_what_another_program_wrote(
     tmp_path: Path, action: str, overwrite_in_the_exchange: Start

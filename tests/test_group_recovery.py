@@ -193,6 +193,7 @@ def dies_at_call(number: int) -> Die:
     return die
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lives", [False, True], ids=["start", "live"])
 def test_killed_before_each_call(root: Path, lives: bool, step: int) -> None:

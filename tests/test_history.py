@@ -303,6 +303,7 @@ def shell(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
     request = '{"path": "a.txt", "range": "%s", "content": "%s"}'

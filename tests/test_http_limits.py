@@ -56,6 +56,7 @@ async def works(client: Client) -> bool:
     return not (await client.call_tool("read_file", {"path": "a.txt"})).is_error
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_wrong_tokens(opened: OpenWorkspace, mode: str) -> None:
@@ -109,6 +110,7 @@ def test_the_setting_names_addresses(tmp_path: Path) -> None:
             load(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_event_streams(opened: OpenWorkspace) -> None:
     with served(opened, TOKENS) as address, ExitStack() as held:
@@ -128,6 +130,7 @@ async def test_event_streams(opened: OpenWorkspace) -> None:
             assert await works(client)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize(
@@ -156,6 +159,7 @@ async def test_half_sent_requests_make_room(opened: OpenWorkspace, mode: str, ha
                 ones[-1].recv(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "half",
     [

@@ -364,6 +364,7 @@ opened.call("local", "prepare_file_append", arguments)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when", "text"), [("before", "one\nthree\n"), ("after", "one\nthree\nthree\n")]
 )

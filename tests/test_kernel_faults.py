@@ -209,6 +209,7 @@ def test_what_is_said_is_what_is_there(kernel: FakeKernel, name: str, fault: Fau
         assert "torn" not in said  # a block that is there can be put back by what it was
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "name"),
     spread(
@@ -228,6 +229,7 @@ def test_what_goes_wrong_on_the_way_back_is_told(
         assert "torn" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", SLOW)
 @pytest.mark.parametrize("name", ["update", "insert"])
 def test_an_answer_that_does_not_come(kernel: FakeKernel, name: str, fault: Fault) -> None:

@@ -135,6 +135,7 @@ def test_behind_a_folded_heading_is_not_behind_its_section(each: Desk) -> None:
 # 0.2: what the kernel says it did; more in test_kernel_habits.
 
 
+@pytest.mark.slow
 def test_the_seventh_of_ten_fails_and_nothing_is_left(each: Desk) -> None:
     document = each.document("\n\n".join(f"p{n}\n\n> q{n}" for n in range(10)))
     paths = each.paths(document)

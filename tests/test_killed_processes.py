@@ -103,6 +103,7 @@ def test_one_file(tmp_path: Path, processes: int, count: int) -> None:
     assert waited < WAITED_SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", first(3, 1))
 @pytest.mark.parametrize(("processes", "count"), MANY)
 def test_fifty_files(tmp_path: Path, processes: int, count: int, at_once: int) -> None:
@@ -119,6 +120,7 @@ def test_fifty_files(tmp_path: Path, processes: int, count: int, at_once: int) -
     assert waited < WAITED_SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("processes", "count"), MANY)
 def test_the_same_few_files(tmp_path: Path, processes: int, count: int) -> None:
     """All transactions meet each other, in other orders each: no two wait for each other for ever."""

@@ -51,6 +51,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorksp
         yield opened
 
 
+@pytest.mark.slow
 def test_plans_on_other_lines_apply_in_any_order(desk: OpenWorkspace, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     edits: list[tuple[Request, bytes, bytes]] = [
@@ -175,6 +176,7 @@ def replaced(path: Path, data: bytes) -> None:
     os.replace(other, path)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.data(), files, st.sampled_from([8, 40, 1 << 20]))
 def test_both_ways_carry_through_changes_of_others(

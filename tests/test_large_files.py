@@ -137,6 +137,7 @@ def test_blank_lines_are_counted_as_far_as_the_window_goes(desks: Desks) -> None
     assert report.fields["blankline_style"]["file_trailing_blank_line_count"] == 50  # type: ignore[index, call-overload]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "kind"),
     spread((1, 7, 64, 1 << 20), ("mixed", "utf-16-be, crlf", "utf-8 with mark, broken"), of=4),
@@ -146,6 +147,7 @@ def test_the_size_of_blocks_does_not_matter(desks: Desks, kind: str, block: int)
         desks.check(TEXTS[kind], make("new"), block=block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "encoding", spread(("gb18030", "shift_jis", "latin-1", "utf-8", "utf-16-le"), of=4)
 )
@@ -176,6 +178,7 @@ def test_more_candidates_than_are_kept(desks: Desks, monkeypatch: pytest.MonkeyP
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.data(), files, st.sampled_from([1, 8, 40, 1 << 20]))
 def test_any_text_and_request(

@@ -167,6 +167,7 @@ def test_what_is_found(
 LINES = st.lists(st.sampled_from(("", " ", "a", "needle", "needle a", "  needle", "-", "x:1:y")))
 
 
+@pytest.mark.slow
 @needs_rg
 @settings(max_examples=30, deadline=None)
 @given(texts=st.lists(LINES, min_size=1, max_size=3), around=st.integers(0, 2), end=st.booleans())
@@ -241,6 +242,7 @@ def test_what_was_not_searched_is_said(desk: OpenWorkspace) -> None:
 # How much there may be
 
 
+@pytest.mark.slow
 @needs_rg
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(
@@ -300,6 +302,7 @@ def test_a_line_of_megabytes_is_shown_around_its_match(desk: OpenWorkspace) -> N
     assert len(text) < 700
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_long_directory_is_cut(desk: OpenWorkspace, lang: Lang) -> None:
     lay(desk, {f"dir/{number}": "x" for number in range(5_000)})

@@ -234,6 +234,7 @@ def test_auto_lines_and_the_library(file: Path, opened: OpenWorkspace) -> None:
             desk.apply(plan.plan.id)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "wire"), spread(("auto", "legacy"), ("stdio", "http"), of=3))
 async def test_a_running_server_takes_the_file_as_it_is(
@@ -271,6 +272,7 @@ async def test_a_running_server_takes_the_file_as_it_is(
                 await tell(client)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_tokens_come_and_go(file: Path, mode: str) -> None:
@@ -292,6 +294,7 @@ async def test_tokens_come_and_go(file: Path, mode: str) -> None:
         assert live_tokens(opened) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_a_token_began_ends_with_it(file: Path) -> None:
     file.write_text(TOKENS)

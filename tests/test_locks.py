@@ -58,6 +58,7 @@ def server(request: pytest.FixtureRequest) -> RedisServer | None:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True], ids=["another process", "the same"])
 def test_who_waits_for_too_long_is_told_who_holds_the_file(
     tmp_path: Path, server: RedisServer | None, inside: bool
@@ -87,6 +88,7 @@ def test_who_waits_for_too_long_is_told_who_holds_the_file(
     assert queue(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_an_envelope_says_timeout(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("old\n")
     with opened(tmp_path, None) as one, one.lanes.turn("f", (0, ""), ("ann", "Edit")):
@@ -131,6 +133,7 @@ with open_workspace(sys.argv[1], Config(durability="fast")) as opened:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["fork", "multiprocessing"])
 def test_a_forked_child_holds_nothing(tmp_path: Path, how: str) -> None:
     """It lives on when its parent is dead, and another process writes at once."""
@@ -189,6 +192,7 @@ def waiter(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill -9", "Ctrl-C", "time"])
 def test_who_stops_waiting_is_in_nobodys_way(tmp_path: Path, how: str) -> None:
     seconds = 0.5 if how == "time" else 60.0
@@ -209,6 +213,7 @@ def test_who_stops_waiting_is_in_nobodys_way(tmp_path: Path, how: str) -> None:
     assert queue(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_stopped_waiter_is_passed_over(tmp_path: Path) -> None:
     """The others get the lock while it is stopped; it is the next once it goes on."""
     with holder(tmp_path) as first, waiter(tmp_path, 60.0) as stopped:
@@ -334,6 +339,7 @@ with open_workspace(sys.argv[1], config) as opened:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "count"),
     [pytest.param(3, 40, id="few"), pytest.param(8, 300, id="many", marks=pytest.mark.slow)],

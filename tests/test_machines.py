@@ -68,6 +68,7 @@ def test_every_success_is_there_once(
     assert {e.edit_id for e in entries} == {f["edit_id"] for f in everything if f["code"] == "ok"}
 
 
+@pytest.mark.slow
 def test_a_plan_is_applied_by_another_machine(
     tmp_path: Path, redis_server: RedisServer, name: str
 ) -> None:
@@ -137,6 +138,7 @@ def refused(worker: Worker) -> bool:
     return told["code"] == "FAILED" and "the lock of f was lost" in told["summary"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["recording", "ready"])
 def test_who_stood_still_for_longer_than_its_lease_does_not_write(
     tmp_path: Path, redis_server: RedisServer, name: str, when: str
@@ -159,6 +161,7 @@ def test_who_stood_still_for_longer_than_its_lease_does_not_write(
     assert (tmp_path / "f").read_text() == FIRST + BASE.partition("\n")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True], ids=["another plan", "the same plan"])
 def test_what_was_written_since_stays(
     tmp_path: Path, redis_server: RedisServer, name: str, again: bool
@@ -178,6 +181,7 @@ def test_what_was_written_since_stays(
         assert opened.journal.in_doubt() == ()
 
 
+@pytest.mark.slow
 def test_a_transaction_that_stood_still_is_settled_by_others_and_says_so(
     tmp_path: Path, redis_server: RedisServer, name: str
 ) -> None:
@@ -203,6 +207,7 @@ def test_a_transaction_that_stood_still_is_settled_by_others_and_says_so(
     assert (tmp_path / "f").read_text() == FIRST + BASE.partition("\n")[2] + "end\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", ["f", "fg"])
 def test_who_is_killed_in_the_middle_is_in_nobodys_way(
     tmp_path: Path, redis_server: RedisServer, name: str, files: str
@@ -322,6 +327,7 @@ def test_the_server_dies_in_the_middle_of_a_transaction(
         assert opened.journal.in_doubt() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "count", "deaths"),
     [pytest.param(2, 12, 2, id="few"), pytest.param(4, 50, 12, id="many", marks=SLOW)],

@@ -99,6 +99,7 @@ def hostile(draw: st.DrawFn) -> list[Part]:
     return ["".join(each) if draw(st.booleans()) else ("".join(each),) for each in texts]
 
 
+@pytest.mark.slow
 @given(hostile(), st.sampled_from(("gfm", "siyuan")))
 @settings(max_examples=examples(1_000))
 def test_so_does_any_text_that_goes_on_and_on(parts: list[Part], profile: Profile) -> None:
@@ -146,6 +147,7 @@ def test_depth_is_no_matter(sign: str, holders: int, depth: int, profile: Profil
     assert insertion(tree, last, "after").edit("b").new.endswith(b"b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["gfm", "siyuan"])
 def test_a_large_text_is_read_whole(profile: Profile) -> None:
     part = "# a\n\nb *c*\nd\n\n- e\n  - f\n\n> g\n\n| h |\n|---|\n\n```\ni\n```\n\n"

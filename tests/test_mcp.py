@@ -79,6 +79,7 @@ async def test_each_tool_answers(opened: OpenWorkspace, tmp_path: Path, mode: st
         assert await call_each(client, tmp_path) == list(opened.catalog.tools)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", first(*MODES))
 async def test_each_tool_answers_in_text_only(
     opened: OpenWorkspace, tmp_path: Path, mode: str

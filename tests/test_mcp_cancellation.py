@@ -70,6 +70,7 @@ def edits(opened: OpenWorkspace) -> int:
     return len(opened.journal.entries())
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", first("auto", "legacy"))
 async def test_calls_that_are_cancelled_while_they_wait_are_not_written(

@@ -42,6 +42,7 @@ def address(opened: OpenWorkspace) -> Iterator[str]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", first(*WIRE_MODES))
 async def test_http_each_tool_answers(address: str, tmp_path: Path, mode: str) -> None:
     async with client_of(address, mode) as client:
@@ -98,6 +99,7 @@ def test_http_a_body_above_the_limit_is_refused(opened: OpenWorkspace) -> None:
         assert not raw.call(6, "list_dir", {"path": "."})["result"].get("isError")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", WIRE_MODES)
 async def test_http_many_calls_do_not_wait_for_a_long_one(
     opened: OpenWorkspace, address: str, mode: str
@@ -128,6 +130,7 @@ async def test_http_many_calls_do_not_wait_for_a_long_one(
     assert len(answered) == 21
 
 
+@pytest.mark.slow
 def test_http_the_command_says_where_it_listens_and_ends_at_a_signal(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "copydesk.app.cli", "serve", "--port", "0"]
     process = subprocess.Popen([*command, "--root", str(lay(tmp_path))], stdout=subprocess.PIPE)

@@ -58,6 +58,7 @@ async def test_stdio_each_tool_answers(tmp_path: Path, mode: str) -> None:
         await call_each(client, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD_TEXTS.values(), ids=BAD_TEXTS)
 def test_stdio_a_bad_text_is_refused(process: Process, bad: bytes) -> None:
     plain = call("a", "prepare_file_append", {"path": FILE, "content": "BAD"})
@@ -94,6 +95,7 @@ def test_stdio_what_cannot_be_taken_is_answered(
     assert process.answer()["id"] == 6
 
 
+@pytest.mark.slow
 def test_stdio_garbage_before_the_first_request(tmp_path: Path) -> None:
     with closing(Process(tmp_path)) as found:
         found.send(b"\xff\0", request(1, "initialize", HELLO))
@@ -108,6 +110,7 @@ async def test_stdio_takes_20_megabytes(tmp_path: Path, mode: str) -> None:
         await takes_20_megabytes(client, tmp_path)
 
 
+@pytest.mark.slow
 def test_stdio_a_line_that_is_too_long_is_answered(process: Process) -> None:
     head = call(5, "list_dir", {"path": "."})[:-3]
     process.send(head + b"x" * (65 << 20), request(6, "tools/list", {}))
@@ -116,11 +119,13 @@ def test_stdio_a_line_that_is_too_long_is_answered(process: Process) -> None:
     assert process.answer()["id"] == 6
 
 
+@pytest.mark.slow
 def test_stdio_ends_with_its_input(tmp_path: Path) -> None:
     with closing(Process(tmp_path)) as found:
         assert found.end() == (b"", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", first(signal.SIGTERM, signal.SIGINT))
 def test_stdio_ends_at_a_signal(tmp_path: Path, number: int) -> None:
     with started(tmp_path) as found:
@@ -156,6 +161,7 @@ with open_workspace(sys.argv[1], shared=False) as opened:
 """
 
 
+@pytest.mark.slow
 def test_stdio_ends_when_a_call_does_not(tmp_path: Path) -> None:
     with closing(Process(tmp_path, sys.executable, "-c", HANGS, str(tmp_path))) as found:
         found.send(request(1, "initialize", HELLO), call(2, "list_dir", {"path": "."}))
@@ -175,5 +181,6 @@ print(sorted(heavy & sys.modules.keys()))
 """
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported_before_a_server_is_started() -> None:
     assert subprocess.check_output([sys.executable, "-c", LIGHT]) == b"[]\n"

@@ -295,6 +295,7 @@ def test_a_slip_of_whoever_wrote_the_file(slip: str) -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slip", GUESSES)
 def test_the_place_of_other_words(slip: str) -> None:
     """What is no slip of writing has no correction; its place is found, but for a few."""
@@ -363,6 +364,7 @@ def test_a_correction_is_text_of_the_file_and_stands_there_once(
             assert not base.encoding.known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a" * 9, "é" * 5, "\\" * 7, " \t\n", "\u0301" * 6, "ﬁ½İ" * 3])
 def test_texts_of_one_character_in_many_places(text: str) -> None:
     data = (text + "\n") * 2_000

@@ -20,6 +20,7 @@ def indented(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "lines"),
     spread(
@@ -74,12 +75,14 @@ def test_a_line_too_many() -> None:
     assert (found.start, found.stop, found.diff) == (AT, AT + 8, ("- ",))
 
 
+@pytest.mark.slow
 def test_all_texts_are_sought_at_once() -> None:
     places = range(0, 200_000, 2_000)
     found = nearest_of(SIMILAR, [MANY[at].replace("value", "vlaue") for at in places])
     assert [near.start for near in found if near] == list(places)
 
 
+@pytest.mark.slow
 def test_the_closest_line_among_many() -> None:
     assert nearest_lines(SIMILAR, MANY[AT].replace("value", "vlaue")).lines[0] == AT
 
@@ -179,6 +182,7 @@ def test_bytes_that_do_not_decode_are_shown_as_escapes() -> None:
     assert found.diff == ("- value = cafe # here", "+ value = caf\\xe9 # here")
 
 
+@pytest.mark.slow
 def test_a_long_line_is_shown_where_it_differs() -> None:
     found = nearest(Snapshot.of(" ".join(MANY).encode()), MANY[AT].replace("value", "vlaue"))
     assert found is not None
@@ -195,6 +199,7 @@ def test_any_text_in_any_file(base: Snapshot, sought: str) -> None:
         assert sum(map(len, found.diff)) < 700
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("have", "sought"),
     spread(

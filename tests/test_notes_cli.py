@@ -87,6 +87,7 @@ def test_showing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "BLOCK_NOT_FOUND" in told
 
 
+@pytest.mark.slow
 def test_a_long_note_is_not_cut(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "\n\n".join(f"Paragraph {i}." for i in range(1_500))
     (root / "long.md").write_text(f"---\nid: 20260101000000-longlon\n---\n\n{text}\n")
@@ -95,6 +96,7 @@ def test_a_long_note_is_not_cut(root: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"{text}\n"
 
 
+@pytest.mark.slow
 def test_a_diff_is_shown_planned_made_and_taken_back(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +139,7 @@ def test_adding_and_finding(root: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert data(capsys, "search", "nothing such")["count"] == 0
 
 
+@pytest.mark.slow
 def test_two_notebooks_of_one_workspace(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("wiki", "log"):
         (root / name).mkdir()
@@ -159,6 +162,7 @@ def test_two_notebooks_of_one_workspace(root: Path, capsys: pytest.CaptureFixtur
     assert data(capsys, "search", "new")["count"] == 2
 
 
+@pytest.mark.slow
 def test_the_guided_run_ends_as_it_must(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "notes"]) == 0
     shown = capsys.readouterr().out

@@ -511,6 +511,7 @@ LONG: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LONG)
 def test_time_is_linear(case: str) -> None:
     check_linear(lambda size: read(LONG[case](size)), 500)

@@ -141,6 +141,7 @@ def test_any_two_texts(search: str, markdown: str) -> None:
     assert (found.reason == "blanks") is matches(search, markdown, strict=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "markdown"),
     spread(

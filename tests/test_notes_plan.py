@@ -359,6 +359,7 @@ def many_hunks(count: int) -> tuple[list[BlockHunk], Model]:
     return hunks, Model.of(("doc", "d", "", leaves))
 
 
+@pytest.mark.slow
 def test_many_hunks_take_linear_time() -> None:
     made = {size: many_hunks(size) for size in (500, 1_000, 2_000)}
     check_linear(lambda size: plan_blocks(made[size][0], made[size][1].tree, split), 500)

@@ -26,6 +26,7 @@ def applied(room: Room, hunk: str) -> object:
     return fields.get("error", fields["status"])
 
 
+@pytest.mark.slow
 def test_an_approval_is_for_the_bytes_that_were_shown(room: Room) -> None:
     reader = room.reader()
     hunk = prepared(room.desk, path="a.txt", content="three\n")
@@ -44,6 +45,7 @@ def test_an_approval_is_for_the_bytes_that_were_shown(room: Room) -> None:
     assert (room.root / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deed", ["approve", "apply", "amend"])
 def test_a_plan_prepared_anew_is_not_the_one_that_was_shown(room: Room, deed: str) -> None:
     reader = room.reader()
@@ -56,6 +58,7 @@ def test_a_plan_prepared_anew_is_not_the_one_that_was_shown(room: Room, deed: st
     assert (room.root / "a.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["approve", "reject"])
 @pytest.mark.parametrize("second", ["approve", "reject"])
 def test_the_second_one_is_told_who_was_first(room: Room, first: str, second: str) -> None:
@@ -115,6 +118,7 @@ def test_a_refused_transaction_writes_nothing_and_says_why(room: Room) -> None:
     assert not (room.root / "x.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "count"),
     [
@@ -152,6 +156,7 @@ def test_more_of_the_file_is_shown_on_demand(room: Room) -> None:
     assert reader.page(f"/hunk/{hunk}?context=nonsense").count('<tr class="kept"') == 6
 
 
+@pytest.mark.slow
 def test_a_very_large_change_is_decided_on_when_all_of_it_was_shown(room: Room) -> None:
     hunk = prepared(room.desk, path="big.txt", content="line\n" * 2_500)
     reader = room.reader()
@@ -159,6 +164,7 @@ def test_a_very_large_change_is_decided_on_when_all_of_it_was_shown(room: Room) 
     assert f"/hunk/{hunk}/approve" in reader.page(f"/hunk/{hunk}?all=1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "is_cut"),
     [
@@ -199,6 +205,7 @@ CHANGED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "what"), spread(CHANGED, of=2))
 def test_nothing_is_approved_that_was_not_shown(
     room: Room, given: dict[str, str], what: str

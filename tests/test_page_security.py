@@ -128,6 +128,7 @@ def test_another_name_of_the_server_is_refused(room: Room) -> None:
     assert reader.http.get("/sign-in", headers={"Host": "evil.example"}).status_code == 421
 
 
+@pytest.mark.slow
 def test_every_answer_has_the_headers_and_none_lets_others_read(room: Room) -> None:
     reader = room.reader()
     hunk = prepared(room.desk, path="a.txt", content="three\n")
@@ -185,6 +186,7 @@ NO_IDS = (
 QUERIES = ("before", "context", "view", "all", "hunk", "path", "member", "q", "state", "sort")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", first(False, True))
 def test_no_address_and_no_form_breaks_the_page(tmp_path: Path, shared: bool) -> None:
     """Ids, query values and fields of forms that no page has: each is refused, none is a 500."""
@@ -233,6 +235,7 @@ def test_an_edit_of_no_possible_number_is_not_found(tmp_path: Path) -> None:
                 assert not opened.call("agent", "list_edits", given).is_error, number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/hunk/" + "a" * 5_000, "/nowhere"])
 def test_an_address_that_leads_nowhere(room: Room, path: str) -> None:
     assert room.reader().get(path).status_code in (404, 414)
@@ -248,6 +251,7 @@ AWAY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("onward", AWAY)
 def test_the_way_in_leads_to_this_server_only(room: Room, onward: str) -> None:
     reader = room.reader()
@@ -271,6 +275,7 @@ def test_a_body_above_the_limit_is_refused(tmp_path: Path) -> None:
         room.reader()
 
 
+@pytest.mark.slow
 def test_who_has_not_come_in_sends_no_large_form(room: Room) -> None:
     assert room.stranger().post("/sign-in", {"token": "x" * 20_000}).status_code == 413
     assert room.reader().post("/apply", {"seen": "x" * (17 << 20)}).status_code == 413
@@ -388,6 +393,7 @@ def check_harmless(page: str, path: str, *, fields: bool = False) -> None:
     assert not UNSEEN.search(shown), path
 
 
+@pytest.mark.slow
 def test_hostile_text_is_harmless_wherever_it_stands(tmp_path: Path) -> None:
     with room_at(tmp_path) as room:
         for text in HOSTILE:
@@ -424,6 +430,7 @@ def _check_hostile(room: Room, text: str) -> None:
         assert "<script>" in Elements(reader.page(edit)).text
 
 
+@pytest.mark.slow
 def test_a_line_of_five_megabytes_is_harmless_and_readable(tmp_path: Path) -> None:
     long = "x" * 3_000_000 + "OLD" + "y" * 2_000_000
     (tmp_path / "long.js").write_text(f"first\n{long}\nlast\n")

@@ -123,6 +123,7 @@ def write(opened: OpenWorkspace, i: int) -> tuple[str, Facts]:
 REFUSALS = {"INVALID_PATH", "FILE_NOT_FOUND", "NOT_A_FILE", "FILE_EXISTS", "FAILED"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("applies", "shared", "openat2"),
     [
@@ -287,6 +288,7 @@ def check(text: str, fields: Any, mine: str, way: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["rename", "in place"])
 @pytest.mark.parametrize("applies", [50, pytest.param(2000, marks=pytest.mark.slow)])
 def test_what_another_program_writes_is_never_mixed_with_ours(
@@ -511,6 +513,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", first("known", "unknown"))
 def test_with_few_descriptors_a_search_says_so(tmp_path: Path, program: str) -> None:
     for i in range(80):

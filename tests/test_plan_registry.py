@@ -222,6 +222,7 @@ def test_plans_survive_the_process(opener: Open) -> None:
     assert again.waiting(NOW + 5) == (C, A)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opener", KEPT, indirect=True)
 def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(
     registry: Registry,

@@ -84,6 +84,7 @@ def check(root: Path, hunk: str, left: str, code: str | None, after: str) -> Non
     assert (root / "f.txt").read_text() == after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "left", "code"),
     [
@@ -100,6 +101,7 @@ def test_killed(tmp_path: Path, where: str, left: str, code: str | None) -> None
     check(tmp_path, hunk, left, code, AFTER)
 
 
+@pytest.mark.slow
 def test_a_torn_file_with_two_names_is_put_back(tmp_path: Path) -> None:
     (tmp_path / "f.txt").write_text(BEFORE)
     os.link(tmp_path / "f.txt", tmp_path / "g.txt")
@@ -114,6 +116,7 @@ def test_a_torn_file_with_two_names_is_put_back(tmp_path: Path) -> None:
     assert (tmp_path / "g.txt").read_text() == AFTER
 
 
+@pytest.mark.slow
 def test_another_live_process_settles_it_too(tmp_path: Path) -> None:
     (tmp_path / "f.txt").write_text(BEFORE)
     hunk = plan(tmp_path)
@@ -124,6 +127,7 @@ def test_another_live_process_settles_it_too(tmp_path: Path) -> None:
     assert (tmp_path / "f.txt").read_text() == AFTER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "theirs", "state"),
     [
@@ -259,6 +263,7 @@ def test_a_member_may_write_so_many_lines_unseen(tmp_path: Path) -> None:
         assert one.fields["changed"] is True
 
 
+@pytest.mark.slow
 def test_what_the_database_refuses_is_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

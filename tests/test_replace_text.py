@@ -300,6 +300,7 @@ def test_several_ranges_are_each_alone_from_the_bottom_up(
     assert together.after.data == alone.data  # type: ignore[union-attr]  # it is all at hand
 
 
+@pytest.mark.slow
 @given(cases(), st.integers(0, 9), st.lists(WORDS, max_size=2), st.integers(0, 2))
 @settings(max_examples=examples(300))
 def test_ranges_are_carried_as_each_alone_is(

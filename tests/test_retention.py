@@ -101,6 +101,7 @@ def test_a_clock_behind_drops_nothing_then_or_later(journal: Journal, behind: in
     assert ids(journal) == made
 
 
+@pytest.mark.slow
 def test_a_clock_that_jumps_to_and_fro_ages_nothing_faster(journal: Journal) -> None:
     """As of two machines that share a workspace, one of them wrong."""
     made = []
@@ -110,6 +111,7 @@ def test_a_clock_that_jumps_to_and_fro_ages_nothing_faster(journal: Journal) -> 
     assert ids(journal) == made
 
 
+@pytest.mark.slow
 def test_a_clock_that_goes_on_drops_what_is_old_a_share_at_a_time(journal: Journal) -> None:
     first = edited(journal, TODAY, 40)
     for day in range(TODAY + 1, TODAY + 160):
@@ -280,6 +282,7 @@ def moved_aside(room: Room) -> None:
     (room.state / "journal.sqlite").rename(room.state / "journal.sqlite.damaged")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lose", [removed, cut, moved_aside])
 @pytest.mark.parametrize("first", ["undo", "edit"])
 def test_ids_go_on_when_the_journal_was_lost(

@@ -216,6 +216,7 @@ def test_overlapping(given: list[tuple[int, int]]) -> None:
     assert sorted(overlapping(spans)) == pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wanted"),
     spread(
@@ -235,6 +236,7 @@ def test_bounded(text: str, wanted: list[str]) -> None:
         find_all(Snapshot.of(text.encode()), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -90,6 +90,7 @@ ENCODED = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(data=st.lists(ENCODED, min_size=1, max_size=4), around=st.integers(0, 2))
 def test_every_line_stands_in_its_version(data: list[bytes], around: int) -> None:

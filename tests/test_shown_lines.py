@@ -50,6 +50,7 @@ def lines_in_runs(runs: Sequence[Run]) -> set[int]:
 # Runs of lines, beside sets of them
 
 
+@pytest.mark.slow
 @given(RUNS, RUNS, st.integers(0, 40), st.integers(0, 10))
 def test_runs_are_sets_of_lines(
     one: Sequence[Run], other: Sequence[Run], at: int, size: int

@@ -39,6 +39,7 @@ def test_nothing_heavy_for_help(code: str) -> None:
     assert imported(code, HEAVY) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -54,6 +55,7 @@ def test_no_server_for_what_serves_nothing(code: str) -> None:
     assert imported(code, SERVERS) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

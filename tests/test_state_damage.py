@@ -407,6 +407,7 @@ def lost(fields: dict[str, Any]) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_the_state_folder_is_deleted_between_calls(
     served: tuple[Path, Callable[[], Server]],
 ) -> None:
@@ -436,6 +437,7 @@ def test_the_state_folder_is_deleted_between_calls(
     assert (root / "a.txt").read_text() == TEXT + "four\n"
 
 
+@pytest.mark.slow
 def test_a_file_stands_where_the_state_folder_was(
     served: tuple[Path, Callable[[], Server]],
 ) -> None:
@@ -452,6 +454,7 @@ def test_a_file_stands_where_the_state_folder_was(
     assert one.call("create_new_file", path="2.txt", content="2\n")["status"] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first(*NEEDED))
 def test_one_file_is_deleted(served: tuple[Path, Callable[[], Server]], name: str) -> None:
     root, start = served
@@ -467,6 +470,7 @@ def test_one_file_is_deleted(served: tuple[Path, Callable[[], Server]], name: st
         assert told == {f"deleted {name}"}
 
 
+@pytest.mark.slow
 def test_a_backup_is_put_in_the_place_of_the_folder(
     served: tuple[Path, Callable[[], Server]],
 ) -> None:

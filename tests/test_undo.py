@@ -365,6 +365,7 @@ class Sheet:
             self.refused += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", spread(range(8), of=4))
 def test_edits_and_undos_in_any_order(room: Room, seed: int) -> None:
     sheet = Sheet(room, seed)
@@ -956,6 +957,7 @@ def test_a_file_that_grew_too_large_to_be_compared(large: Room) -> None:
     assert large.refused(edit)["reason"].endswith("is not kept")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first(*range(3)))
 def test_edits_and_undos_of_a_large_file_in_any_order(
     room: Room, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -991,6 +993,7 @@ opened.call("local", "undo_file_modification", {"edit_id": int(edit_id)})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "where"),
     spread(

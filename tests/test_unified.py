@@ -138,6 +138,7 @@ line_cases = drafts(narrow()).map(_drafted)
 wide_cases = drafts(wide(ragged=False)).map(_shown)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize(
     "cases", [byte_cases, line_cases, wide_cases], ids=["bytes", "lines", "wide"]

@@ -219,6 +219,7 @@ def test_a_text_is_found_where_it_was_seen(bases: Snapshots) -> None:
     assert bases.find(two.version, None, PATH) == bases.find(two.version, None, OTHER) == two
 
 
+@pytest.mark.slow
 def test_where_texts_were_seen_is_bounded(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +317,7 @@ def test_a_chain(journal: Journal, links: str, asked: str, expected: str | None)
     assert spelled == expected
 
 
+@pytest.mark.slow
 def test_a_chain_is_bounded(journal: Journal) -> None:
     written(journal, " ".join(f"{i}>{i + 1}" for i in range(CHAIN_LENGTH + 1)))
     found = journal.chain(PATH, "1", str(CHAIN_LENGTH + 1))

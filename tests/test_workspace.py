@@ -218,6 +218,7 @@ def test_similar(workspace: Files, path: str, expected: tuple[str, ...]) -> None
     assert workspace.similar(RelPath.parse(path)) == expected
 
 
+@pytest.mark.slow
 def test_similar_looks_at_a_bounded_number_of_names(here: Path, workspace: Files) -> None:
     for number in range(600):
         (here / "dir" / f"a{number:03}").write_bytes(b"")
