@@ -31,7 +31,9 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    DeleteFile,
     Insert,
+    MoveFile,
     Preconditions,
     RangeEdit,
     RangeEdits,
@@ -337,3 +339,7 @@ def _tool(request: Request) -> str:
             return "prepare_batch_edit"
         case BlockDiff():
             return "prepareBlockDiff"
+        case DeleteFile():
+            return "prepare_file_delete"
+        case MoveFile():
+            return "prepare_file_move"

@@ -14,9 +14,17 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from copydesk.desk.approval import Approving
-from copydesk.desk.backends.api import Entry, OutcomeKind, PlanOutcome, State, counts, version_of
+from copydesk.desk.backends.api import (
+    Entry,
+    Kind,
+    OutcomeKind,
+    PlanOutcome,
+    State,
+    counts,
+    version_of,
+)
 from copydesk.desk.context import Setting
-from copydesk.desk.drafts import DraftCache, Drafting
+from copydesk.desk.drafts import DraftCache, Drafting, made_at
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
@@ -29,16 +37,17 @@ from copydesk.desk.transaction import (
     Writer,
     WriteRequest,
 )
-from copydesk.desk.visibility import authorized, change_of, note_of_change
+from copydesk.desk.visibility import authorized, change_of, check_no_link, note_of_change
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import text_for
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
 from copydesk.edit.relocate import place_of
-from copydesk.edit.request import BlockDiff
+from copydesk.edit.request import BlockDiff, DeleteFile, FileOperation, MoveFile
 from copydesk.errors import (
     ApprovalRequired,
     ContentChanged,
     Failed,
+    FileExists,
     FileNotFound,
     HunkNotFound,
     InvalidArgs,
@@ -52,7 +61,7 @@ from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
-from copydesk.text.unified import unified
+from copydesk.text.unified import renamed, unified
 
 if TYPE_CHECKING:
     from copydesk.edit.notes.draft import BlockDraft
@@ -99,6 +108,8 @@ class Applying:
         path = plan.request.path
         try:
             real = authorized(self._set.files, member, path, "write", "read")
+            if isinstance(plan.request, FileOperation):
+                check_no_link(self._set.files, path, real)
             ticket = plan.created_ms, plan.id
             job = _ApplyJob(
                 *(member, plan.tool, path, ticket, plan.id),
@@ -115,6 +126,9 @@ class Applying:
             self.refused(plan, refusal)
             return Rejected(plan, refusal, seen[0] if seen else None)
         draft = written.made
+        if isinstance(plan.request, FileOperation):
+            self._drafting.note_moved(member.name, real, plan.request, draft.base)
+            return Applied(plan, draft, "exact", written.edit_id)
         if not isinstance(draft.base, Snapshot):
             draft = replace(draft, after_digest=written.digest)
         change = change_of(draft, own=not plan.edited_by)
@@ -189,6 +203,8 @@ class Applying:
         `base` is the text planned on, where it is at hand; else it is looked up.
         """
         digest = plan.base_digest
+        if isinstance(plan.request, FileOperation):
+            return made_as_planned(plan, ahead.digest or now.digest, now)
         if digest in (None, now.digest) or plan.place.foot is None:
             return made(plan, now)
         read = ahead.digest or now.digest
@@ -238,6 +254,18 @@ class _ApplyJob(Job[Draft]):
     planned_on: Text | None
     seen: list[Text]
 
+    @property
+    def kind(self) -> Kind:
+        return "remove" if isinstance(self.of.request, DeleteFile) else "edit"
+
+    @property
+    def to(self) -> RelPath | None:
+        return self.of.request.to if isinstance(self.of.request, MoveFile) else None
+
+    @property
+    def is_whole_file(self) -> bool:
+        return isinstance(self.of.request, FileOperation)
+
     def precondition(self) -> None:
         self.applying.check_waits(self.of)
 
@@ -267,8 +295,17 @@ def made(
     known: tuple[ChangeSet, ...] | None = None,
 ) -> Draft:
     """The plan's edit on the text as it is now; `find` and `known` as in `place_of`."""
+    if isinstance(plan.request, FileOperation):
+        return made_at(plan.request, now)
     place = place_of(plan, now, find, known)
     return compose(plan.request, text_for(plan.request, now, place), place)
+
+
+def made_as_planned(plan: Plan, digest: str, now: Source) -> Draft:
+    """The removal or the move of a file that has the digest it had when it was planned."""
+    if plan.base_digest != digest:
+        raise ContentChanged("the file changed since it was planned", version=now.version)
+    return made_at(plan.request, now)
 
 
 def digest_of(diff: bytes) -> str:
@@ -284,13 +321,14 @@ Owner = Callable[[Plan], Member]
 class _File:
     """One file of a transaction: the plans for it, the oldest first, and their drafts by id.
 
-    `opened` is None where there is no file. A context is that of the plan in the
-    file as it was read, whatever the plans before it do there.
+    `opened` is None where there is no file, `to` where it is moved. A context is that of
+    the plan in the file as it was read, whatever the plans before it do there.
     """
 
     real: RelPath
     plans: list[Plan]
     opened: OpenText | None = None
+    to: RelPath | None = None
     drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
     contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
 
@@ -300,9 +338,27 @@ class _File:
         assert self.opened is not None, "only what was opened has one"
         return self.opened.stamp.dev, self.opened.stamp.ino
 
-    def rewriting(self, owner: Owner) -> Rewriting | None:
-        """What is written to it; None when all drafts together change nothing."""
-        steps = tuple(
+    @property
+    def operation(self) -> Plan | None:
+        """The plan that removes or moves it."""
+        return next((one for one in self.plans if isinstance(one.request, FileOperation)), None)
+
+    def check_plans(self) -> None:
+        """Raise InvalidArgs where it is to be removed, or moved twice, and something else."""
+        for plan in self.plans:
+            others = [one for one in self.plans if one is not plan]
+            if isinstance(plan.request, DeleteFile) and others:
+                raise InvalidArgs(
+                    "hunk_ids", f"{plan.id} deletes a file that {others[0].id} is for"
+                )
+            if isinstance(plan.request, MoveFile) and any(
+                isinstance(one.request, FileOperation) for one in others
+            ):
+                raise InvalidArgs("hunk_ids", f"{plan.id} moves a file that another one moves too")
+
+    def rewritings(self, owner: Owner) -> list[Rewriting]:
+        """What is written to it; nothing when all drafts together change nothing."""
+        steps = [
             (
                 WriteRequest(
                     *(owner(plan).because(plan.why), plan.tool, plan.request.path),
@@ -312,8 +368,13 @@ class _File:
             )
             for plan in self.plans
             if not self.drafts[plan.id].replaces_nothing
-        )
-        return Rewriting(self.real, self.opened, steps) if steps else None
+        ]
+        if self.operation is None:
+            return [Rewriting(self.real, self.opened, tuple(steps))] if steps else []
+        last = steps.pop()
+        found = [Rewriting(self.real, self.opened, tuple(steps))] if steps else []
+        removes = self.to is None
+        return [*found, Rewriting(self.real, self.opened, (last,), removes, self.to)]
 
 
 class Transactions:
@@ -386,11 +447,18 @@ class Transactions:
             path = plan.request.path
             try:
                 real = authorized(self._set.files, owner(plan), path, "write", "read")
+                if isinstance(plan.request, FileOperation):
+                    check_no_link(self._set.files, path, real)
             except Refusal as refusal:
                 refused[plan.id] = refusal
             else:
                 files.setdefault(real, _File(real, [])).plans.append(plan)
+        for file in files.values():
+            file.check_plans()
+            file.plans.sort(key=lambda one: isinstance(one.request, FileOperation))
         tickets = {real: _age(file.plans[0]) for real, file in files.items()}
+        targets = self._targets(owner, files, refused)
+        tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
         caller = owner(plans[0]).name, plans[0].tool
         with self._set.turns.of_all(tickets, caller), ExitStack() as held:
             opened = self._opened(files.values(), held, refused)
@@ -412,6 +480,26 @@ class Transactions:
                 self._note_changes(file, {entry.hunk_id: entry.after for entry in entries})
         return _transacted(group, plans, opened, entries)
 
+    def _targets(
+        self, owner: Owner, files: Mapping[RelPath, _File], refused: dict[str, Refusal]
+    ) -> list[RelPath]:
+        """The real paths that files are moved to; none is one that something else is written to."""
+        found: list[RelPath] = []
+        for file in files.values():
+            plan = file.operation
+            if plan is None or not isinstance(plan.request, MoveFile):
+                continue
+            try:
+                to = authorized(self._set.files, owner(plan), plan.request.to, "write")
+                if to in found or to in files:
+                    raise FileExists()
+            except Refusal as refusal:
+                refused[plan.id] = refusal
+            else:
+                file.to = to
+                found.append(to)
+        return found
+
     def _opened(
         self, files: Iterable[_File], held: ExitStack, refused: dict[str, Refusal]
     ) -> list[_File]:
@@ -419,7 +507,7 @@ class Transactions:
         found: list[_File] = []
         for file in sorted(files, key=lambda each: str(each.real)):
             try:
-                file.opened = self._open(file.real, held)
+                file.opened = self._open(file, held)
             except FileNotFound:
                 found.append(file)
             except Refusal as refusal:
@@ -437,6 +525,9 @@ class Transactions:
         inodes: dict[tuple[int, int], _File] = {}
         for file in linked:
             one = inodes.setdefault(file.inode, file)
+            if one is not file and (one.operation or file.operation):
+                what = "are names of one file, which is to be deleted or moved"
+                raise InvalidArgs("hunk_ids", f"{one.real} and {file.real} {what}")
             if one is not file:
                 one.plans = sorted([*one.plans, *file.plans], key=_created)
         for inode in sorted(inodes):
@@ -445,21 +536,24 @@ class Transactions:
             caller = first.owner, first.tool
             held.enter_context(self._set.turns.of_inode(inode, _age(first), caller))
         for inode, file in inodes.items():
-            file.opened = self._open(file.real, held)
+            file.opened = self._open(file, held)
             if file.inode != inode:
                 raise TargetMoved()
         return list(inodes.values())
 
-    def _open(self, real: RelPath, held: ExitStack) -> OpenText:
-        opened = held.enter_context(self._set.files.text(real, self._set.named))
-        if opened.real != real:
+    def _open(self, file: _File, held: ExitStack) -> OpenText:
+        first = file.plans[0].request  # one that is not for the whole file, if there is any
+        opened = held.enter_context(self._drafting.opened(file.real, first))
+        if opened.real != file.real:
             raise TargetMoved()
+        if file.to is not None:
+            self._set.files.check_new(file.to, opened.stamp)
         return opened
 
     def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
         """The drafts of all plans for the file, each on what the one before it left."""
         now = file.opened.source if file.opened else None
-        if now is not None and len(file.plans) > 1:
+        if now is not None and len(file.plans) > 1 + (file.to is not None):
             try:
                 now = Whole(now.whole())
             except Refusal as refusal:
@@ -504,8 +598,13 @@ class Transactions:
                 shown = draft if is_alone else self._alone(file, plan)
                 created = file.opened is None
                 why = self._approving.check(
-                    member, version_of(plan), file.real, shown, created=created, files=files
+                    *(member, version_of(plan), file.real, shown),
+                    created=created,
+                    files=files,
+                    to=file.to if isinstance(plan.request, MoveFile) else None,
                 )
+                if isinstance(plan.request, FileOperation):
+                    continue
                 if why and ahead is not None and shown.change.rebase(ahead) != draft.change:
                     raise ApprovalRequired("drifted", plan.id)
             except Refusal as refusal:
@@ -523,6 +622,8 @@ class Transactions:
     ) -> ContextMatch:
         """How the plan stands in the file as it was read, which is `base` if that is at hand."""
         is_new = file.opened is None and plan.base_digest is None
+        if isinstance(plan.request, FileOperation):
+            return "exact"
         if is_new or digest_of(draft.diff) == plan.diff_digest:
             return "exact"
         if base is None or draft.base is base:
@@ -537,8 +638,12 @@ class Transactions:
 
     def _note_changes(self, file: _File, digests: Mapping[str, str]) -> None:
         """Remember what the owners of plans know of the file now; `digests` are those written."""
-        plans = [plan for plan in file.plans if plan.id in digests]
+        moved = file.operation
+        plans = [plan for plan in file.plans if plan.id in digests and plan is not moved]
         if not plans:
+            if moved is not None and moved.id in digests:
+                base = file.drafts[moved.id].base
+                self._drafting.note_moved(moved.owner, file.real, moved.request, base)
             return
         drafts = [file.drafts[plan.id] for plan in plans]
         base, after, digest = drafts[0].base, drafts[-1].after, digests[plans[-1].id]
@@ -552,7 +657,7 @@ class Transactions:
 
     def _written(self, owner: Owner, files: Sequence[_File]) -> tuple[str, tuple[Entry, ...]]:
         """The id of the transaction and its entries; an empty one when nothing changes."""
-        rewritings = [made for file in files if (made := file.rewriting(owner)) is not None]
+        rewritings = [made for file in files for made in file.rewritings(owner)]
         if not rewritings:
             return "", ()
         for each in rewritings:  # with the texts after them recovery can tell what others did
@@ -621,6 +726,9 @@ def _diff(steps: Sequence[Draft]) -> bytes:
     first = steps[0]
     if len(steps) == 1:
         return first.diff
-    change = reduce(ChangeSet.then, (step.change for step in steps))
-    path = str(first.request.path)
+    path, last = str(first.request.path), steps[-1].request
+    edits = [step.change for step in steps if not isinstance(step.request, FileOperation)]
+    change = reduce(ChangeSet.then, edits)
+    if isinstance(last, MoveFile):
+        return renamed(path, str(last.to), first.base, change)
     return unified(first.base, change, path, created=first.created)

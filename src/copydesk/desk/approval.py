@@ -52,11 +52,13 @@ class Approving:
         created: bool,
         files: int = 1,
         others: Sequence[RelPath] = (),
+        to: RelPath | None = None,
     ) -> Why | None:
         """Raise unless the change may be written now; else why a person had to approve it.
 
         `plan` is None for a tool that writes at once; `files`: so many are written
-        together; `others`: the change is one of the texts of these files too.
+        together; `others`: the change is one of the texts of these files too; `to`: the file
+        is moved there.
         AccessDenied: the member may not write there any more. ApprovalRequired: nobody
         has decided, or the bytes are not those that were approved (which is then
         forgotten). HunkRejected: a person said no. Where nobody has to be asked the
@@ -66,6 +68,9 @@ class Approving:
         now.permission.check("write", real, *others)
         if not created:
             now.permission.check("read", real, *others)  # every answer shows content
+        if to is not None:
+            now.permission.check("write", to)
+            others = *others, to
         policies = [one.policy for one in (member, now) if not one.policy.asks_nobody]
         try:
             decision = None if plan is None else self._decisions.of(plan)

@@ -49,7 +49,9 @@ from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import (
     BlockDiff,
     BlockReplace,
+    DeleteFile,
     Insert,
+    MoveFile,
     RangeEdit,
     RangeEdits,
     Request,
@@ -142,7 +144,8 @@ class FileDesk:
                     return outcome
                 refusal = outcome.refusal
                 declined = refusal.code
-        self._drafting.remember_planned(draft.base, plan.request.path)
+        if not isinstance(plan.request, MoveFile):
+            self._drafting.remember_planned(draft.base, plan.request.path)
         return Planned(plan, draft, declined, refusal, drafted.real)
 
     def read(
@@ -424,4 +427,5 @@ def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:
         parts = zip(named.parts, olds, strict=True)
         return tuple(part for part, old in parts if part[0] < part[1] and old is None)
     replaces = isinstance(request, RangeEdit | BlockReplace) and named.foot is not None
+    replaces = replaces or (isinstance(request, DeleteFile) and named.stop > 0)
     return ((named.start, named.stop),) if replaces and terms.expected_old is None else ()

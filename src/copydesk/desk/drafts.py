@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TypeVar
 
@@ -17,12 +17,22 @@ from copydesk.desk.backends.shown import Note
 from copydesk.desk.context import Setting
 from copydesk.desk.member import Member
 from copydesk.desk.transaction import ATTEMPTS
-from copydesk.desk.visibility import authorized, missing
+from copydesk.desk.visibility import authorized, check_no_link, missing
 from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.locate import Place, end_of, locate, sought_by, standing, text_for
 from copydesk.edit.plan import Plan
 from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
-from copydesk.edit.request import Append, BatchEdit, Insert, RangeEdits, Request, Terms
+from copydesk.edit.request import (
+    Append,
+    BatchEdit,
+    DeleteFile,
+    FileOperation,
+    Insert,
+    MoveFile,
+    RangeEdits,
+    Request,
+    Terms,
+)
 from copydesk.errors import (
     AmbiguousMatch,
     ContentChanged,
@@ -33,7 +43,7 @@ from copydesk.errors import (
     LineShown,
     Refusal,
 )
-from copydesk.store.protocol import TargetMoved
+from copydesk.store.protocol import OpenText, Stamp, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
@@ -61,6 +71,8 @@ class Drafting:
     def of(self, member: Member, request: Request, terms: Terms) -> Drafted:
         """The edit on the file as it is, its place understood in the version that was read."""
         real = authorized(self._set.files, member, request.path, "write", "read")
+        if isinstance(request, FileOperation):
+            return self._of_operation(member, request, terms, real)
 
         def draft(now: Source) -> Drafted:
             if terms.expected is not None and not terms.expected.nothing:
@@ -90,6 +102,37 @@ class Drafting:
             made = self.of_new(request)
             return Drafted(made, real, made.place)
 
+    def _of_operation(
+        self, member: Member, request: FileOperation, terms: Terms, real: RelPath
+    ) -> Drafted:
+        """The removal or the move of a file as it is; one that was named by its version is it."""
+        files = self._set.files
+        try:
+            check_no_link(files, request.path, real)
+            _, stamp = files.stat(request.path)
+        except FileNotFound:
+            raise self.missing(member, request.path) from None
+        if isinstance(request, DeleteFile):
+            request = replace(request, mode=stamp.mode)
+        else:
+            self.check_free(request.to, real, stamp, member)
+
+        def draft(now: Source) -> Drafted:
+            if terms.version not in (None, now.version):
+                raise stale(terms.version or "", None, now, "the file changed")
+            draft = made_at(request, now)
+            return Drafted(draft, real, draft.place)
+
+        return self.at_hand(member, request, draft)
+
+    def check_free(self, to: RelPath, real: RelPath, stamp: Stamp, member: Member) -> RelPath:
+        """The real path that a file can be moved to; raises FileExists, NotAFile, AccessDenied."""
+        target = authorized(self._set.files, member, to, "write")
+        if target == real:
+            raise FileExists(stamp.size)
+        self._set.files.check_new(to, stamp)
+        return target
+
     def at_hand(self, member: Member, request: Request, make: Callable[[Source], T]) -> T:
         """What `make` makes of the file as it is; it is asked again when the file moves on."""
 
@@ -107,14 +150,21 @@ class Drafting:
         """The same, whoever asks; `check` is told which file it is."""
         for _ in range(ATTEMPTS):
             try:
-                with self._set.files.text(
-                    request.path, self._set.named, sought_by(request)
-                ) as opened:
+                with self.opened(request.path, request) as opened:
                     check(opened.real)
                     return make(opened.source)
             except TargetMoved:
                 continue
         raise Failed("read", "the file is changed by another program again and again")
+
+    def opened(self, path: RelPath, request: Request) -> AbstractContextManager[OpenText]:
+        """The file open, as far as the request needs it to be read."""
+        files, named = self._set.files, self._set.named
+        if isinstance(request, MoveFile):
+            return files.unread(path)
+        if isinstance(request, DeleteFile):
+            return files.any_content(path, named)
+        return files.text(path, named, sought_by(request))
 
     def nothing_at(self, path: RelPath) -> Snapshot:
         """The text of a file that is not there yet."""
@@ -159,6 +209,17 @@ class Drafting:
         else:
             self._set.bases.note_shown(*notes)
 
+    def note_moved(self, member: str, real: RelPath, request: Request, base: Text) -> None:
+        """Remember of a file that was moved, at its new path, what was known at the old one."""
+        if not isinstance(request, MoveFile):
+            return
+        to = self.real(request.to)
+        text = self._set.bases.find(base.digest, self._set.named(to), real)
+        shown = self._set.bases.shown(member, real, base.version)
+        notes = () if shown is None else (Note(member, to, shown),)
+        if text is not None:
+            self._set.bases.keep(text, to, notes)
+
     def remember_planned(self, text: Text, path: RelPath) -> None:
         """Keep the text that was planned on; a large one beside the work, from its file."""
         real = self.real(path)
@@ -179,6 +240,12 @@ class Drafting:
             return self._set.files.resolve(path)
         except Refusal:
             return path
+
+
+def made_at(request: Request, now: Source) -> Draft:
+    """The request on the text, where it says."""
+    place = locate(request, now)
+    return compose(request, text_for(request, now, place), place)
 
 
 def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:

@@ -7,6 +7,7 @@ what the journal says that the edit did, and only where it stands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 
@@ -20,20 +21,24 @@ from copydesk.desk.transaction import Job, Writer
 from copydesk.desk.visibility import authorized, check_look, line_change, note_of_change
 from copydesk.edit.plan import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
+from copydesk.edit.request import MoveFile
 from copydesk.errors import (
     AmbiguousMatch,
+    BinaryFile,
     ContentChanged,
     EditNotFound,
     Failed,
     FileNotFound,
     Refusal,
 )
+from copydesk.store.protocol import Removed
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Excerpt, Source
-from copydesk.text.unified import unified
+from copydesk.text.unified import deleted, renamed, unified
 
 PAGE = 50
 """So many entries are fetched at a time."""
@@ -140,12 +145,68 @@ def entries(
         before = page[-1].edit_id
 
 
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a file is that was edited, and what was written to it since, the first one first.
+
+    `moves` are those of the writes that moved it, by their new paths.
+    """
+
+    path: RelPath
+    writes: tuple[Entry, ...]
+    moves: tuple[Entry, ...] = ()
+
+
+def located(journal: Journal, entry: Entry) -> Location:
+    """The file of an edit, wherever it was moved to by edits since."""
+    path, last = entry.path, entry.edit_id
+    writes: list[Entry] = []
+    moves: list[Entry] = []
+    while len(writes) + len(moves) < CHAIN_LENGTH:
+        later = [one for one in _since(journal, path, last) if one.state != "failed"]
+        away = next((i for i, one in enumerate(later) if one.moved and one.moved.is_source), None)
+        writes += later[:away]
+        moved = None if away is None else later[away].moved
+        if away is None or moved is None:
+            break
+        path, last = moved.other, later[away].edit_id + 1
+        moves += [one for one in journal.of_group(later[away].group) if one.path == path][:1]
+    return Location(path, tuple(writes), tuple(moves))
+
+
+def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
+    """The entries of a path that are newer than one, the oldest first."""
+    found: list[Entry] = []
+    for one in islice(entries(journal, path), CHAIN_LENGTH):
+        if one.edit_id <= edit_id:
+            break
+        if one.path == path:
+            found.append(one)
+    return found[::-1]
+
+
 def between(
-    journal: Journal, path: RelPath, base_digest: str, now_digest: str
+    journal: Journal, entry: Entry, now_digest: str, since: Location | None = None
 ) -> tuple[Entry, ...] | None:
-    """The writes that made one text of another, the first one first; as `Journal.chain`."""
-    own = (e for e in islice(entries(journal, path), CHAIN_LENGTH) if e.path == path)
-    return linked(((e.before, e.after, e.state, e) for e in own), base_digest, now_digest)
+    """The writes that made another text of the one after the edit, the first one first.
+
+    None when they did not, as of `Journal.chain`.
+    """
+    writes = (since or located(journal, entry)).writes
+    links = ((e.before, e.after, e.state, e) for e in reversed(writes))
+    found = linked(links, entry.after, now_digest)
+    return None if found is None else without_removals(found)
+
+
+def without_removals(writes: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The writes but for those that removed the file and brought it back as it was."""
+    left: list[Entry] = []
+    for write in writes:
+        if left and not write.before and not left[-1].after and left[-1].before == write.after:
+            left.pop()
+        else:
+            left.append(write)
+    return tuple(left)
 
 
 def taken_back_in(journal: Journal, writes: tuple[Entry, ...]) -> dict[int, int]:
@@ -200,12 +261,16 @@ class Undoing:
         entry = self._set.journal.get(edit_id)
         if entry is None:
             raise self._history.not_found(member, edit_id)
-        authorized(self._set.files, member, entry.path, "write", "read")
+        if entry.moved is not None and entry.moved.is_source:
+            found = self._set.journal.of_group(entry.group)
+            entry = next((one for one in found if one.path == entry.moved.other), entry)
+        now_at = located(self._set.journal, entry).path
+        authorized(self._set.files, member, now_at, "write", "read")
         seen: list[Text] = []
         lines: list[tuple[int, int]] = []
         job = _UndoJob(
-            *(member, tool, entry.path, (self._set.clock(), tool)),
-            undoes=edit_id,
+            *(member, tool, now_at, (self._set.clock(), tool)),
+            undoes=entry.edit_id,
             undoing=self,
             entry=entry,
             seen=seen,
@@ -216,7 +281,7 @@ class Undoing:
         try:
             written = self._writer.write(job)
         except FileNotFound:
-            return NotUndone(entry, self._drafting.missing(member, entry.path))
+            return NotUndone(entry, self._drafting.missing(member, now_at))
         except Refusal as refusal:
             if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                 raise
@@ -225,16 +290,24 @@ class Undoing:
         after = made.after
         if isinstance(after, Excerpt):
             after = after.known_as(written.digest)
-        if entry.kind != "create":
+        if entry.kind == "edit":
             change = line_change(made.base, made.change, own=False)
-            note = note_of_change(member.name, entry.path, made.base, after, written.digest, change)
-            self._drafting.remember(after, entry.path, [note])
+            note = note_of_change(member.name, now_at, made.base, after, written.digest, change)
+            self._drafting.remember(after, now_at, [note])
+        elif entry.moved is not None:
+            with suppress(Refusal):  # what was made for it goes, as far as nothing else is in it
+                self._set.files.remove_parents(now_at, entry.made_directories)
+            back = MoveFile(now_at, entry.moved.other)
+            self._drafting.note_moved(member.name, now_at, back, made.base)
         return Undone(
             entry, made.base, made.change, after, made.diff, made.context, written.edit_id
         )
 
-    def check_stands(self, member: Member, entry: Entry) -> None:
-        """Raise unless the edit was made and was not taken back; call it in the file's turn."""
+    def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:
+        """Raise unless the edit was made and was not taken back; call it in the file's turn.
+
+        `at`: there the file is.
+        """
         now = self._set.journal.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
         if now is not None and state == "open":  # who wrote it was ended
@@ -243,17 +316,19 @@ class Undoing:
             raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
         if state == "failed":
             raise EditNotFound(entry.edit_id, "failed", self._history.newest(member))
+        if located(self._set.journal, entry).path != at:
+            raise ContentChanged("the file was moved at this moment")
         by = taken_back_by(self._set.journal, entry.edit_id)
         if by:
             raise ContentChanged(f"it was undone by edit {by}", undone_by=by)
 
-    def back(self, entry: Entry, now: Source, lines: list[tuple[int, int]]) -> _Back:
+    def back(self, entry: Entry, at: RelPath, now: Source, lines: list[tuple[int, int]]) -> _Back:
         """The way back on the text as it is now; `lines` is told where it was looked for."""
-        inverse, path = entry.inverse, entry.path
+        inverse, path = entry.inverse, at
         if now.digest == entry.after:
             text = now.holding([(e.start, e.stop) for e in inverse.edits])
-            return _Back.of(entry, text, inverse, "exact")
-        writes = between(self._set.journal, path, entry.after, now.digest)
+            return _Back.of(at, text, inverse, "exact")
+        writes = between(self._set.journal, entry, now.digest)
         known = None if writes is None else tuple(write.inverse for write in writes)
         text, after = self._texts(entry, now, known)
         taken_back = taken_back_in(self._set.journal, writes or ())
@@ -268,7 +343,7 @@ class Undoing:
         context: ContextMatch = "fuzz"
         if unified(text, change, str(path)) == unified(after, inverse, str(path)):
             context = "exact"
-        return _Back.of(entry, text, change, context)
+        return _Back.of(at, text, change, context)
 
     def _texts(
         self, entry: Entry, now: Source, known: Sequence[ChangeSet] | None
@@ -322,20 +397,44 @@ class Undoing:
 
     def created_again(self, entry: Entry) -> _Back:
         content = entry.inverse.apply(b"")
-        after = Snapshot.of(content, self._set.named(entry.path))
+        after = _as_text(content, self._set.named(entry.path))
         nothing = Snapshot(b"", replace(after.encoding, bom=b""))
         diff = unified(nothing, entry.inverse, str(entry.path), created=True)
         return _Back(nothing, entry.inverse, after, diff, "exact")
 
-    def removed(self, entry: Entry, now: Source) -> _Back:
-        if now.digest != entry.after or self._set.files.resolve(entry.path) != entry.path:
-            writes = between(self._set.journal, entry.path, entry.after, now.digest)
+    def removed(self, entry: Entry, at: RelPath, now: Source) -> _Back:
+        if now.digest != entry.after or self._set.files.resolve(at) != at:
+            writes = between(self._set.journal, entry, now.digest)
             later = None if writes is None else tuple(write.edit_id for write in writes)
             raise ContentChanged("the file was changed since it was created", later_edit_ids=later)
         base = now.whole()
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
-        diff = unified(base, change, str(entry.path), removed=True)
+        _, stamp = self._set.files.stat(at)
+        diff = deleted(base, change, str(at), stamp.mode)
         return _Back(base, change, Snapshot(b"", base.encoding), diff, "exact")
+
+    def moved_back(self, entry: Entry, now: Source) -> _Back:
+        """The file at its old path again, with whatever copydesk wrote to it since."""
+        assert entry.moved is not None, "only a move is taken back so"
+        since = located(self._set.journal, entry)
+        if since.moves:
+            later = tuple(one.edit_id for one in since.moves)
+            raise ContentChanged("the file was moved on since", later_edit_ids=later)
+        is_known = now.digest == entry.after or between(self._set.journal, entry, now.digest, since)
+        if not is_known or self._set.files.resolve(entry.path) != entry.path:
+            raise ContentChanged("another program changed the file since it was moved")
+        base = now.around(0, 0)
+        change = ChangeSet.of(base.size, [])
+        diff = renamed(str(entry.path), str(entry.moved.other))
+        return _Back(base, change, base, diff, "exact")
+
+
+def _as_text(data: bytes, named: str | None) -> Snapshot:
+    """The bytes of any file, as they are shown."""
+    try:
+        return Snapshot.of(data, named)
+    except BinaryFile:
+        return Snapshot(data, BYTES)
 
 
 _BACK: dict[Kind, Kind] = {"create": "remove", "remove": "create"}
@@ -356,16 +455,30 @@ class _UndoJob(Job["_Back"]):
     @property
     def kind(self) -> Kind:
         """The opposite of what was done."""
-        return _BACK.get(self.entry.kind, "edit")
+        return "edit" if self.entry.moved else _BACK.get(self.entry.kind, "edit")
+
+    @property
+    def to(self) -> RelPath | None:
+        return self.entry.moved.other if self.entry.moved else None
+
+    @property
+    def is_whole_file(self) -> bool:
+        return self.entry.kind in _BACK
+
+    @property
+    def restores(self) -> Removed | None:
+        return self.entry.removed
 
     def precondition(self) -> None:
-        self.undoing.check_stands(self.member, self.entry)
+        self.undoing.check_stands(self.member, self.entry, self.path)
 
     def revise(self, now: Source) -> _Back:
+        if self.entry.moved:
+            return self.undoing.moved_back(self.entry, now)
         if self.entry.kind == "create":
-            return self.undoing.removed(self.entry, now)
+            return self.undoing.removed(self.entry, self.path, now)
         try:
-            return self.undoing.back(self.entry, now, self.lines)
+            return self.undoing.back(self.entry, self.path, now, self.lines)
         except (ContentChanged, AmbiguousMatch):
             start, stop = self.lines[0] if self.lines else (0, 0)
             first = min(start, now.line_count)
@@ -393,7 +506,7 @@ class _Back:
     context: ContextMatch
 
     @staticmethod
-    def of(entry: Entry, base: Text, change: ChangeSet, context: ContextMatch) -> _Back:
-        """The change of a text at the entry's path."""
-        diff = unified(base, change, str(entry.path))
+    def of(at: RelPath, base: Text, change: ChangeSet, context: ContextMatch) -> _Back:
+        """The change of a text at a path."""
+        diff = unified(base, change, str(at))
         return _Back(base, change, base.edited(change), diff, context)

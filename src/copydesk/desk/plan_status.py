@@ -14,7 +14,7 @@ from copydesk.desk.backends.api import Decision, Version, version_of
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import BlockDiff
+from copydesk.edit.request import BlockDiff, MoveFile
 from copydesk.errors import FileNotFound, Refusal, StateFailed
 from copydesk.store.protocol import Stamp
 from copydesk.text.relpath import RelPath
@@ -63,6 +63,8 @@ class Standing:
             return self._of_blocks(plan)
         try:
             real, stamp = self._set.files.stat(plan.request.path)
+            if isinstance(plan.request, MoveFile):
+                self._set.files.check_new(plan.request.to, stamp)
         except FileNotFound:
             return "exact" if plan.base_digest is None else "conflict"
         except Refusal:

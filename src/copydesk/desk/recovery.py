@@ -71,20 +71,23 @@ class Rollback:
         self._files, self._lanes, self._journal = files, lanes, journal
         self._bases, self._named = bases, named
 
-    def look(self, entries: tuple[Entry, ...], torn_ms: int) -> Found:
+    def look(
+        self, entries: tuple[Entry, ...], torn_ms: int, moved_to: RelPath | None = None
+    ) -> Found:
         """What stands in the file that the entries wrote, the oldest first.
 
         `torn_ms`: so long after the first entry was made its write may have begun.
-        Raises TargetMoved when the file is changed meanwhile.
+        `moved_to`: there it stands now. Raises TargetMoved when the file is changed meanwhile.
         """
         first, last = entries[0], entries[-1]
+        if first.moved is not None:
+            return self._look_at_move(entries)
+        path = moved_to or first.path
         try:
-            real, stamp, digest = self._files.digest(first.path)
-        except FileNotFound:
-            real, stamp, digest = first.path, None, ""
+            real, stamp, digest = self._at(path)
         except Refusal:
             return Found(entries, "unknown")
-        if real != first.path:  # a link leads to another file now
+        if real != path:  # a link leads to another file now
             return Found(entries, "unknown")
         if digest == last.after:
             back = tuple(kept_and_new(_inverse(entries)))
@@ -94,7 +97,7 @@ class Rollback:
         if stamp is None:
             return Found(entries, "unknown")
         try:
-            document = self._files.read(first.path)
+            document = self._files.read(path)
         except Refusal:
             return Found(entries, "unknown", stamp, digest)
         if document.stamp != stamp:
@@ -107,6 +110,44 @@ class Rollback:
             return Found(entries, "written over", stamp, digest, before)
         return Found(entries, "unknown", stamp, digest)
 
+    def _at(self, path: RelPath) -> tuple[RelPath, Stamp | None, str]:
+        """The real path, the stamp and the digest of a file; None and empty for none."""
+        try:
+            return self._files.digest(path)
+        except FileNotFound:
+            return path, None, ""
+
+    def _look_at_move(self, entries: tuple[Entry, ...]) -> Found:
+        """Which end of a move the file is at; `stamp` and `digest` are those of the new one."""
+        source, target = entries
+        inode = source.moved.inode if source.moved else (0, 0)
+        try:
+            old_real, old, _ = self._at(source.path)
+            new_real, new, digest = self._at(target.path)
+        except Refusal:
+            return Found(entries, "unknown")
+        if (old_real, new_real) != (source.path, target.path):
+            return Found(entries, "unknown")
+        stands_there = new is not None and (new.dev, new.ino) == inode
+        if old is not None and (new is None or (old.dev, old.ino) == inode):
+            linked = new if stands_there else None  # a move by two names was broken off
+            return Found(entries, "not written", linked, digest)
+        if new is not None and (stands_there or (old is None and digest == target.after)):
+            return Found(entries, "written", new, digest)
+        return Found(entries, "unknown", new, digest)
+
+    def _move_back(self, found: Found) -> None:
+        """The file at its old name again, and the directories gone that were made for it."""
+        source, target = found.entries
+        assert found.stamp is not None, "only a file that stands there is moved back"
+        with self._files.stage_move(
+            *(target.path, source.path, found.stamp, found.digest),
+            expected_real=target.path,
+            expected_to=source.path,
+        ) as staged:
+            staged.commit()
+        self._files.remove_parents(target.path, target.made_directories)
+
     def put_back(self, found: Found, inodes: Collection[Inode] = ()) -> None:
         """The content before, where our writes are in the file and it is known.
 
@@ -114,6 +155,17 @@ class Rollback:
         TargetMoved, Refusal, NotPutBack; the file is as it was found then.
         """
         first, stamp = found.entries[0], found.stamp
+        if first.moved is not None:
+            if found.how == "written":
+                self._move_back(found)
+            elif found.how == "not written" and stamp is not None:
+                self._files.remove(found.entries[1].path, stamp, found.digest)
+            return
+        if found.how == "written" and first.kind == "remove":
+            self._files.restore(
+                first.path, first.before, lambda: first.inverse.apply(b""), first.removed
+            )
+            return
         if found.how in ("not written", "unknown") or stamp is None:
             return
         lane: AbstractContextManager[None] = nullcontext()
@@ -355,7 +407,14 @@ class Recovery:
 
         The way back can be begun again: a file that is back is left as it is.
         """
-        found = [self._rollback.look(chain, GROUP_TORN_MS) for chain in _by_path(entries)]
+        chains = _by_path(entries)
+        moves = [self._rollback.look(one, GROUP_TORN_MS) for one in chains if one[0].moved]
+        away = {each.entries[0].path: each for each in moves if each.how == "written"}
+        found = [
+            self._rollback.look(chain, GROUP_TORN_MS, _moved_to(away, chain[0].path))
+            for chain in chains
+            if not chain[0].moved
+        ] + moves
         known = _known(found)
         if not begun_back and all(how in _IN for how in known):
             for each in found:
@@ -365,6 +424,8 @@ class Recovery:
         for each in reversed(found):
             self._rollback.put_back(each, inodes)
             self._sweep(each.entries)
+            if each.how == "written" and each in moves:
+                raise TargetMoved()  # what was written to it before stands at its old path again
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
         self._close(unsure, "unsure", now_ms)
         self._close([entry for entry in entries if entry not in unsure], "failed", now_ms)
@@ -438,11 +499,22 @@ _STATES: dict[How, State] = {
 }
 
 
+def _moved_to(away: Mapping[RelPath, Found], path: RelPath) -> RelPath | None:
+    """Where a file was moved to after it was written, if it was."""
+    found = away.get(path)
+    return None if found is None else found.entries[1].path
+
+
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
-    """The entries of each file, files and entries in the order of their ids."""
+    """The entries of each file, files and entries in the order of their ids.
+
+    The two of a move are by themselves: the source, then the target.
+    """
     chains: dict[str, list[Entry]] = {}
     for entry in entries:
-        chains.setdefault(str(entry.path), []).append(entry)
+        moved = entry.moved
+        target = entry.path if moved is None or not moved.is_source else moved.other
+        chains.setdefault(f"move {target}" if moved else str(target), []).append(entry)
     return [tuple(chain) for chain in chains.values()]
 
 

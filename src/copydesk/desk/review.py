@@ -24,7 +24,16 @@ from copydesk.desk.visibility import authorized, may_read
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import foot_span, locate, text_for
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BatchEdit, BlockDiff, RangeEdit, RangeEdits, Request, SeveralEdits
+from copydesk.edit.request import (
+    BatchEdit,
+    BlockDiff,
+    FileOperation,
+    MoveFile,
+    RangeEdit,
+    RangeEdits,
+    Request,
+    SeveralEdits,
+)
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -47,7 +56,7 @@ def text_of(request: Request) -> str | None:
     """The new text of a request, which a person may change; None when it has several."""
     if isinstance(request, BatchEdit):
         return request.edits[0].new if len(request.edits) == 1 else None
-    return None if isinstance(request, RangeEdits) else request.content
+    return None if isinstance(request, RangeEdits | FileOperation) else request.content
 
 
 def regions_apart(draft: Draft) -> tuple[Region, ...]:
@@ -163,6 +172,8 @@ class Amending:
 
 def _with_text(request: Request, text: str) -> Request:
     check_text("new_content", text)
+    if isinstance(request, FileOperation):
+        raise InvalidArgs("new_content", "is of an edit, and the hunk deletes or moves a file")
     if not isinstance(request, SeveralEdits):
         return replace(request, content=text)
     if isinstance(request, BatchEdit) and len(request.edits) == 1:
@@ -452,6 +463,8 @@ class Review:
         real = authorized(self._set.files, reviewer, path, "read")
         if operation == "write":
             reviewer.permission.check("write", path, real)
+            if isinstance(plan.request, MoveFile):
+                authorized(self._set.files, reviewer, plan.request.to, "write")
             if reviewer.policy.why_human(real, 0) is not None:
                 raise AccessDenied("approve", _NEEDS_PERSON)
         return plan
@@ -465,6 +478,8 @@ class Review:
         paths = {plan.request.path}
         if isinstance(plan.request, BlockDiff):
             paths |= {one.path for one in self._applying.blocks(plan, reviewer).documents}
+        if isinstance(plan.request, MoveFile):
+            paths.add(plan.request.to)
         for path in paths:
             real = self._set.files.resolve(path)
             if reviewer.policy.why_human(real, lines, max(files, len(paths))) is not None:

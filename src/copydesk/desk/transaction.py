@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
 
@@ -32,7 +32,18 @@ from copydesk.errors import (
 )
 from copydesk.store.files import Files, StagedWrite
 from copydesk.store.holder import Caller
-from copydesk.store.protocol import Named, NotPutBack, OpenText, Piece, TargetMoved
+from copydesk.store.protocol import (
+    FileChange,
+    MadeDirectories,
+    Moved,
+    Named,
+    NotPutBack,
+    OpenText,
+    Piece,
+    Removed,
+    Stamp,
+    TargetMoved,
+)
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -92,6 +103,21 @@ class Job(WriteRequest, ABC, Generic[R]):
         """What is done: an `edit` writes a new file where there is none, if the job can."""
         return "edit"
 
+    @property
+    def to(self) -> RelPath | None:
+        """Where the file is moved to, if that is what is done."""
+        return None
+
+    @property
+    def is_whole_file(self) -> bool:
+        """Whether it is about a file whatever that holds, text or not."""
+        return False
+
+    @property
+    def restores(self) -> Removed | None:
+        """What a file had beside its bytes that is made again."""
+        return None
+
     def precondition(self) -> None:
         """Raise a refusal where nothing may be written any more; called before anything else."""
 
@@ -150,17 +176,19 @@ class Writer:
         for _ in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
-            with self._turns.of(real, job.ticket, job.caller):
+            to = None if job.to is None else authorized(self._files, job.member, job.to, "write")
+            tickets = dict.fromkeys((real, to or real), job.ticket)
+            with self._turns.of_all(tickets, job.caller):
                 job.precondition()
                 try:
                     with ExitStack() as held:
-                        written = self._attempt(job, real, held)
+                        written = self._attempt(job, real, to, held)
                 except TargetMoved:
                     continue
                 with suppress(Refusal):  # it is written, and the journal settles the rest
                     job.committed()
                 return written
-        what = "directory" if job.kind == "create" else "file"
+        what = "directory" if job.kind == "create" or job.to is not None else "file"
         raise Failed(
             _OPERATIONS[job.kind], f"the {what} is changed by another program again and again"
         )
@@ -185,7 +213,9 @@ class Writer:
             work.close_done()
         return work.entries
 
-    def _attempt(self, job: Job[R], real: RelPath, held: ExitStack) -> Written[R]:
+    def _attempt(
+        self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack
+    ) -> Written[R]:
         """Once through; raises TargetMoved when another program wrote meanwhile."""
         opened: OpenText | None = None
         if job.kind != "create":
@@ -195,35 +225,52 @@ class Writer:
                 if job.kind == "remove":
                     raise
         made = job.create() if opened is None else job.revise(opened.source)
-        if opened and job.kind == "edit" and made.base.unchanged_by(made.change):
+        if to is None and opened and job.kind == "edit" and made.base.unchanged_by(made.change):
             return Written(made, 0, made.base.digest)
-        self._approving.check(job.member, job.plan, real, made, created=opened is None)
-        file = Rewriting(real, opened, ((job, made),), removes=job.kind == "remove")
+        if to is not None and opened is not None:
+            if to == real:
+                raise FileExists(opened.stamp.size)
+            self._files.check_new(to, opened.stamp)
+        self._approving.check(job.member, job.plan, real, made, created=opened is None, to=to)
+        removes = job.kind == "remove"
+        file = Rewriting(real, opened, ((job, made),), removes, to, job.restores)
         entry = self._write_one(file)
         return Written(made, entry.edit_id, entry.after)
 
-    def _opened(self, job: WriteRequest, real: RelPath, held: ExitStack) -> OpenText:
+    def _opened(self, job: Job[R], real: RelPath, held: ExitStack) -> OpenText:
         """The file that was locked, open; raises TargetMoved when it is another one now."""
-        opened = held.enter_context(self._files.text(job.path, self._named))
+        opened = held.enter_context(self._read(job))
         _require(opened.real == real)
         if opened.stamp.nlink > 1:
             opened = held.enter_context(self._linked(job, opened))
         return opened
 
+    def _read(self, job: Job[R]) -> AbstractContextManager[OpenText]:
+        if job.to is not None:
+            return self._files.unread(job.path)
+        if job.is_whole_file:
+            return self._files.any_content(job.path, self._named)
+        return self._files.text(job.path, self._named)
+
     @contextmanager
-    def _linked(self, job: WriteRequest, named: OpenText) -> Generator[OpenText]:
+    def _linked(self, job: Job[R], named: OpenText) -> Generator[OpenText]:
         """A file with several names has a lock of its own besides that of the name."""
         lane = named.stamp
         with (
             self._turns.of_inode((lane.dev, lane.ino), job.ticket, job.caller),
-            self._files.text(job.path, self._named) as opened,
+            self._read(job) as opened,
         ):
             _require(opened.real == named.real)
             _require((opened.stamp.dev, opened.stamp.ino) == (lane.dev, lane.ino))
             yield opened
 
     def _write_one(self, file: Rewriting) -> Entry:
-        """Write one file; its entry."""
+        """Write one file; its entry, of a move the one at its new path."""
+        if file.to is not None:
+            try:
+                return self.write_all(f"{self._clock()} {file.real}", (file,))[-1]
+            except Stopped as stopped:
+                raise stopped.refusal from None
         work = _Transaction(self._files, self._journal, "", (file,))
         try:
             work.run(self._clock())
@@ -316,13 +363,21 @@ class Rewriting:
     """What is written to one file: at least one step, each on the text after the one before.
 
     `opened` is the file as it was read, None for one that is to be created. One that
-    `removes` it takes away what its only step leaves empty.
+    `removes` it takes away what its only step leaves empty. `to`: its only step moves it
+    there, as it is when everything else is written. `restores`: a creation gives it this.
     """
 
     real: RelPath
     opened: OpenText | None
     steps: tuple[Step, ...]
     removes: bool = False
+    to: RelPath | None = None
+    restores: Removed | None = None
+
+    @property
+    def key(self) -> RelPath:
+        """A path that no other one of a transaction has."""
+        return self.to or self.real
 
     @property
     def kind(self) -> Kind:
@@ -355,7 +410,8 @@ class Rewriting:
     @property
     def in_place(self) -> bool:
         """Whether the file has several names, so that it is written in place."""
-        return self.opened is not None and self.opened.stamp.nlink > 1
+        is_linked = self.opened is not None and self.opened.stamp.nlink > 1
+        return is_linked and not self.removes and self.to is None
 
 
 class Stopped(Exception):
@@ -378,10 +434,12 @@ class _Transaction:
     ) -> None:
         self._files, self._journal, self._group = files, journal, group
         # In place first: only that may still lack room, and nothing is to be put back then.
-        self._order = sorted(rewritings, key=lambda each: not each.in_place)
+        # Moves last: what is moved is written by then.
+        self._order = sorted(rewritings, key=lambda each: (each.to is not None, not each.in_place))
         self._wanted = rewritings
         self._entries: dict[RelPath, list[Entry]] = {}
         self._ready: dict[RelPath, StagedWrite] = {}
+        self._stamps: dict[RelPath, Stamp] = {}
         self._committed: list[Rewriting] = []
         self._at: Rewriting | None = None
         self.left: list[Rewriting] = []
@@ -390,7 +448,7 @@ class _Transaction:
     def entries(self) -> tuple[Entry, ...]:
         """All entries with their ids, as files and steps were given; none before they are made."""
         entries = self._entries
-        return tuple(entry for each in self._wanted for entry in entries.get(each.real, ()))
+        return tuple(entry for each in self._wanted for entry in entries.get(each.key, ()))
 
     def run(self, now_ms: int) -> None:
         """Write all; when it raises, all is put back but what is `left`."""
@@ -402,11 +460,13 @@ class _Transaction:
             self._open(now_ms)
             try:
                 for each in self._order:
-                    if each.real not in self._ready:
+                    if each.key not in self._ready and each.to is None:
                         self._stage(each, held)
                 for each in self._order:
+                    if each.to is not None:
+                        self._stage(each, held)
                     self._at = each
-                    self._ready[each.real].commit()
+                    self._stamps[each.real] = self._ready[each.key].commit()
                     self._committed.append(each)
             except BaseException as error:
                 if self._group:
@@ -425,7 +485,7 @@ class _Transaction:
         """Record what the journal has lost; only what is left is to be settled."""
         lost = [entry for entry in self.entries if entry.edit_id not in known]
         ids = self._journal.open_again([replace(entry, edit_id=0) for entry in lost])
-        left = {each.real for each in self.left}
+        left = {entry.path for each in self.left for entry in self._entries[each.key]}
         over = [new for entry, new in zip(lost, ids, strict=True) if entry.path not in left]
         if over:
             self._journal.close_all(over, "failed")
@@ -441,6 +501,8 @@ class _Transaction:
 
     def _is_digested(self, each: Rewriting) -> bool:
         """Whether the digest after is made while the new file is, before there is an entry."""
+        if each.to is not None:
+            return False
         if self._group or each.kind != "edit" or each.in_place:
             return each.in_parts
         return each.in_parts or each.steps[0][1].base.size >= sizes.BESIDE
@@ -450,8 +512,14 @@ class _Transaction:
         (request, first), last = each.steps[0], each.steps[-1][1]
         path = each.real if self._group else request.path
         base, real = first.base, each.real
-        if each.opened is None:
-            staged = self._files.stage_new(path, whole(last.after).data, expected_real=real)
+        if each.to is not None and each.opened is not None:
+            stamp = self._stamps.get(real, each.opened.stamp)
+            sha256 = self._entries[each.key][-1].after
+            paths = {"expected_real": real, "expected_to": each.to}
+            staged = self._files.stage_move(real, each.to, stamp, sha256, **paths)
+        elif each.opened is None:
+            data, restores = whole(last.after).data, each.restores
+            staged = self._files.stage_new(path, data, expected_real=real, removed=restores)
         elif each.removes:
             stamp = each.opened.stamp
             staged = self._files.stage_removal(path, stamp, base.digest, expected_real=real)
@@ -463,33 +531,74 @@ class _Transaction:
                 base.digest,
                 each.pieces,
                 before_in_place=lambda old: self._journal.keep_whole(
-                    self._entries[real][0].edit_id, old
+                    self._entries[each.key][0].edit_id, old
                 ),
                 digested=digested,
                 expected_real=real,
                 digest="" if digested else last.after.digest,
                 revocable=bool(self._group),
             )
-        self._ready[real] = held.enter_context(staged)
+        self._ready[each.key] = held.enter_context(staged)
 
     def _open(self, now_ms: int) -> None:
         """Record all that is about to be written; the order tells recovery what came first."""
         made = [
-            (each, self._entry(each, index, now_ms))
+            (each, entry)
             for each in self._order
             for index in range(len(each.steps))
+            for entry in self._entries_of(each, index, now_ms)
         ]
         check_cancelled()
         ids = self._journal.open_all([entry for _, entry in made])
         for (each, entry), edit_id in zip(made, ids, strict=True):
-            self._entries.setdefault(each.real, []).append(replace(entry, edit_id=edit_id))
+            self._entries.setdefault(each.key, []).append(replace(entry, edit_id=edit_id))
+
+    def _entries_of(self, each: Rewriting, index: int, now_ms: int) -> tuple[Entry, ...]:
+        """The entry of a step; those of the two ends of a move."""
+        entry = self._entry(each, index, now_ms)
+        if each.to is None or each.opened is None:
+            return (entry,)
+        nothing = ChangeSet.of(0, [])
+        stamp = each.opened.stamp
+        digest = self._moved_digest(each)
+        gone, come = (
+            Moved(other, is_source, (stamp.dev, stamp.ino))
+            for other, is_source in ((each.to, True), (each.real, False))
+        )
+        entry = replace(entry, inverse=nothing, before=digest)
+        return (
+            replace(entry, kind="remove", after="", file=(gone,)),
+            replace(
+                entry,
+                path=each.to,
+                kind="create",
+                before="",
+                after=digest,
+                file=(come, *self._made_for(each.to)),
+            ),
+        )
+
+    def _moved_digest(self, each: Rewriting) -> str:
+        """The digest of a file when it is moved; others of the transaction may write it first."""
+        own = (one for one in self._wanted if one.to is None and one.real == each.real)
+        first = next(own, None)
+        made = (first or each).steps[-1][1]
+        ready = None if first is None else self._ready.get(first.key)
+        return (ready.digest if ready is not None else "") or made.after.digest
+
+    def _made_for(self, path: RelPath) -> tuple[FileChange, ...]:
+        """What is told of the directories that have to be made for a new file."""
+        count = self._files.missing_parents(path)
+        return (MadeDirectories(count),) if count else ()
 
     def _entry(self, each: Rewriting, index: int, now_ms: int) -> Entry:
         job, made = each.steps[index]
         kind = each.kind if index == 0 else "edit"
-        after = ""
-        if not each.removes:
-            ready = self._ready.get(each.real)
+        after, file = "", tuple[FileChange, ...]()
+        if each.removes:
+            file = (self._files.attributes(each.real),)
+        elif each.to is None:
+            ready = self._ready.get(each.key)
             after = ready.digest if ready is not None else made.after.digest
         group = self._group
         if each.in_place and not group:  # it may be torn: whoever comes next recovers a group
@@ -508,15 +617,18 @@ class _Transaction:
             undoes=job.undoes,
             group=group,
             why=job.member.why,
+            file=file,
         )
 
     def _is_not_written(self, error: BaseException) -> bool:
         """Whether the file at hand is surely without what was to be written to it."""
         at = self._at
-        if not may_be_written(error) or at is None or at.real not in self._ready:
+        if not may_be_written(error) or at is None or at.key not in self._ready:
             return isinstance(error, Refusal | TargetMoved)
         try:
-            return digest_at(self._files, at.real, error) != self._entries[at.real][-1].after
+            if at.to is not None:
+                return digest_at(self._files, at.real, error) != ""
+            return digest_at(self._files, at.real, error) != self._entries[at.key][-1].after
         except Unsettled:
             return False
 
@@ -526,13 +638,13 @@ class _Transaction:
             self.left.append(self._at)
         for each in reversed(self._committed):
             try:
-                self._ready[each.real].put_back(self._entries[each.real][-1].after)
+                self._ready[each.key].put_back(self._entries[each.key][-1].after)
             except (Refusal, TargetMoved, NotPutBack):
                 self.left.append(each)
 
     def _close(self, rewritings: Sequence[Rewriting], state: State) -> None:
         entries = self._entries
-        ids = [one.edit_id for each in rewritings for one in entries.get(each.real, ())]
+        ids = [one.edit_id for each in rewritings for one in entries.get(each.key, ())]
         if not self._group:
             self._journal.close_entry(ids[0], state)
             return

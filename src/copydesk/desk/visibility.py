@@ -43,6 +43,12 @@ def authorized(files: Files, member: Member, path: RelPath, *operations: Operati
     return real
 
 
+def check_no_link(files: Files, path: RelPath, real: RelPath) -> None:
+    """Raise NotAFile where a symlink has the path, which leads to another name."""
+    if files.resolve(path.parent) / path.name != real:
+        raise NotAFile("symlink")
+
+
 def check_look(files: Files, member: Member, path: RelPath) -> RelPath:
     """The real path of a file or a directory of which the member may see something.
 

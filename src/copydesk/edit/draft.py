@@ -18,7 +18,10 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    DeleteFile,
+    FileOperation,
     Insert,
+    MoveFile,
     RangeEdit,
     RangeEdits,
     ReplaceText,
@@ -38,7 +41,7 @@ from copydesk.text.folding import explain
 from copydesk.text.search import find_all
 from copydesk.text.snapshot import Snapshot, Text, whole
 from copydesk.text.source import Excerpt
-from copydesk.text.unified import Region, regions, unified
+from copydesk.text.unified import Region, deleted, regions, renamed, unified
 
 _SHOWN_ESCAPES = 8
 _SHOWN_EXPECTED = 2_000
@@ -122,7 +125,12 @@ class Draft:
 
     @cached_property
     def _diff(self) -> bytes:
-        return unified(self.base, self.change, str(self.request.path), created=self.created)
+        request, path = self.request, str(self.request.path)
+        if isinstance(request, MoveFile):
+            return renamed(path, str(request.to))
+        if isinstance(request, DeleteFile):
+            return deleted(self.base, self.change, path, request.mode)
+        return unified(self.base, self.change, path, created=self.created)
 
     @property
     def reads(self) -> BlockReads | None:
@@ -132,7 +140,9 @@ class Draft:
     @property
     def replaces_nothing(self) -> bool:
         """Whether the file after the change is the file before it."""
-        return not self.created and self.base.unchanged_by(self.change)
+        if self.created or isinstance(self.request, FileOperation):
+            return False
+        return self.base.unchanged_by(self.change)
 
     @property
     def bad_character(self) -> bool:
@@ -158,6 +168,8 @@ def action_of(request: Request, place: Place) -> Action:
         return "block_replace"
     if isinstance(request, BlockDiff):
         return "block_diff"
+    if isinstance(request, FileOperation):
+        return "file_move" if isinstance(request, MoveFile) else "file_delete"
     if isinstance(request, Append) or place.foot is None:
         return "append"
     if isinstance(request, BatchEdit):
@@ -177,6 +189,8 @@ def compose(
     Raises ContentRequired for an empty text where there are no lines to be
     deleted, EncodingRefused for text that the file cannot hold.
     """
+    if isinstance(request, FileOperation):
+        return _compose_operation(request, base, place)
     if isinstance(request, BatchEdit):
         return _compose_batch(request, base, place)
     if isinstance(request, RangeEdits):
@@ -281,6 +295,14 @@ def _compose_batch(request: BatchEdit, base: Text, place: Place) -> Draft:
     lost = closed and added
     normalized = Normalized(closed, not lost, added and not closed, lost, style, 0)
     return Draft(request, base, place, change, (), normalized, batch.escapes)
+
+
+def _compose_operation(request: FileOperation, base: Text, place: Place) -> Draft:
+    """A deletion takes all bytes, a move none."""
+    edits = [] if isinstance(request, MoveFile) else [Edit(0, base.size, b"")]
+    closed = base.line_count == 0 or base.ends_with_newline
+    normalized = Normalized(closed, True, False, False, "lf", 0)
+    return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
 
 
 def whole_text(base: Text, content: str) -> str:

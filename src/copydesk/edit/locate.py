@@ -16,7 +16,10 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    DeleteFile,
+    FileOperation,
     Insert,
+    MoveFile,
     Occurrence,
     RangeEdits,
     Request,
@@ -36,7 +39,7 @@ from copydesk.text.diff import same_after
 from copydesk.text.folding import explain
 from copydesk.text.search import Hits, Sought
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Source, Whole
+from copydesk.text.source import Source, Unread, Whole
 
 _SHAPE = re.compile(r"(?P<first>[0-9]{1,18})?((?P<tilde>~)(?P<last>[0-9]{1,18})?)?", re.ASCII)
 _TAIL = re.compile(r"-([0-9]{1,18})~", re.ASCII)
@@ -137,6 +140,8 @@ def locate(request: Request, text: Snapshot | Source) -> Place:
         return _block(request, base)
     if isinstance(request, BlockDiff):
         raise TypeError("a block diff goes to blocks, not to lines")
+    if isinstance(request, FileOperation):
+        return Place(0, base.line_count, None)
     start, stop = resolve_range(request.range, base.line_count)
     if start < stop:
         return Place(start, stop, (start, stop))
@@ -177,8 +182,10 @@ def sought_by(request: Request) -> tuple[Sought, ...]:
 
 def text_for(request: Request, base: Source, place: Place) -> Text:
     """The text with the lines at hand that `compose` needs for the request at its place."""
-    if isinstance(request, SeveralEdits):
+    if isinstance(request, SeveralEdits | DeleteFile):
         return base.whole()
+    if isinstance(request, MoveFile):
+        return Unread(base.size, base.digest).around(0, 0)
     return base.around(place.start, place.stop)
 
 

@@ -47,7 +47,16 @@ class Preconditions:
             raise Conflict(name, first["expected"], first["actual"], wrong)
 
 
-Action = Literal["replace", "delete", "append", "insert", "block_replace", "block_diff"]
+Action = Literal[
+    "replace",
+    "delete",
+    "append",
+    "insert",
+    "block_replace",
+    "block_diff",
+    "file_delete",
+    "file_move",
+]
 Match = Literal["contains", "equals"]
 Occurrence = int | Literal["last"]
 """Which of several candidates: 1-based, or the last one."""
@@ -197,7 +206,36 @@ class BlockDiff:
     strict: bool = True
 
 
-Request = RangeEdit | RangeEdits | Append | Insert | BlockReplace | BatchEdit | BlockDiff
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Remove the file. `mode` is its mode with the type bits, for the diff alone."""
+
+    path: RelPath
+    mode: int = 0o100644
+
+
+@dataclass(frozen=True, slots=True)
+class MoveFile:
+    """Give the file the name `to`, which nothing has; its bytes stay as they are."""
+
+    path: RelPath
+    to: RelPath
+
+
+FileOperation = DeleteFile | MoveFile
+"""Requests that are for a whole file, whatever it holds, and for no other state of it."""
+
+Request = (
+    RangeEdit
+    | RangeEdits
+    | Append
+    | Insert
+    | BlockReplace
+    | BatchEdit
+    | BlockDiff
+    | DeleteFile
+    | MoveFile
+)
 SeveralEdits = BatchEdit | RangeEdits
 """Requests whose place has parts."""
 
@@ -239,6 +277,8 @@ def check_request(request: Request) -> None:
     if isinstance(request, RangeEdits):
         for index, each in enumerate(request.edits):
             check_text(f"edits[{index}].content", each.content)
+        return
+    if isinstance(request, FileOperation):
         return
     check_text("content", request.content)
     if isinstance(request, Insert):

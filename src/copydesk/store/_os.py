@@ -328,37 +328,41 @@ def close_quietly(fd: int) -> None:
 # Names
 
 
-def rename(dir_fd: int, old: bytes, new: bytes) -> None:
-    """Give `new` to the file `old`, over whatever file has it."""
-    os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+def rename(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = None) -> None:
+    """Give `new`, in the directory `to_fd` if one is given, to the file `old`, whatever has it."""
+    os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd if to_fd is None else to_fd)
 
 
-def rename_no_replace(dir_fd: int, old: bytes, new: bytes) -> None:
-    """Give `new` to the file `old`; EEXIST when anything has it, ENOSYS if the system cannot."""
-    _rename_with(dir_fd, old, new, _RENAME_NOREPLACE, _MAC_RENAME_EXCL)
+def rename_no_replace(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = None) -> None:
+    """The same, unless anything has it: EEXIST then, ENOSYS if the system cannot tell."""
+    fds = dir_fd, dir_fd if to_fd is None else to_fd
+    _rename_with(fds, old, new, _RENAME_NOREPLACE, _MAC_RENAME_EXCL)
 
 
 def rename_exchange(dir_fd: int, one: bytes, other: bytes) -> None:
     """Let two files change names, in one step; ENOSYS if the system cannot."""
-    _rename_with(dir_fd, one, other, _RENAME_EXCHANGE, _MAC_RENAME_SWAP)
+    _rename_with((dir_fd, dir_fd), one, other, _RENAME_EXCHANGE, _MAC_RENAME_SWAP)
 
 
-def _rename_with(dir_fd: int, old: bytes, new: bytes, flag: int, mac_flag: int) -> None:
+def _rename_with(
+    dir_fds: tuple[int, int], old: bytes, new: bytes, flag: int, mac_flag: int
+) -> None:
     if sys.platform == "darwin":
         call, flag = getattr(_LIBC, "renameatx_np", None), mac_flag
     else:
         call = getattr(_LIBC, "renameat2", None)
     if call is None:
         raise _os_error(errno.ENOSYS)
-    while call(dir_fd, old, dir_fd, new, flag) != 0:
+    while call(dir_fds[0], old, dir_fds[1], new, flag) != 0:
         number = ctypes.get_errno()
         if number != errno.EINTR:
             raise _os_error(number)
 
 
-def link(dir_fd: int, old: bytes, new: bytes) -> None:
-    """A second name for a file; EEXIST when anything has it."""
-    os.link(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+def link(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = None) -> None:
+    """A second name for a file, in the directory `to_fd` if one is given; EEXIST if it is taken."""
+    to_fd = dir_fd if to_fd is None else to_fd
+    os.link(old, new, src_dir_fd=dir_fd, dst_dir_fd=to_fd, follow_symlinks=False)
 
 
 def unlink(dir_fd: int, name: bytes) -> None:

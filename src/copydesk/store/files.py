@@ -6,15 +6,22 @@ of a large file is closed in a thread as the call ends).
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Protocol
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace as replace_fields
 
-from copydesk.errors import Failed, FileNotFound, FileTooLarge, InvalidPath, NotAFile, Refusal
+from copydesk.errors import (
+    BinaryFile,
+    Failed,
+    FileNotFound,
+    FileTooLarge,
+    InvalidPath,
+    NotAFile,
+    Refusal,
+)
 from copydesk.store import _os
 from copydesk.store.contents import (
     Closing,
@@ -27,6 +34,16 @@ from copydesk.store.contents import (
     wait_all_closed,
 )
 from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
+from copydesk.store.listing import entries, names, similar
+from copydesk.store.names import (
+    Move,
+    Removal,
+    give_back,
+    other_name,
+    refuse_existing,
+    staged_new,
+)
+from copydesk.store.names import StagedWrite as StagedWrite  # for the layers above
 from copydesk.store.paths import MadeParents, ResolvedPath, Root
 from copydesk.store.protocol import (
     DirEntry,
@@ -36,6 +53,7 @@ from copydesk.store.protocol import (
     OpenFile,
     OpenText,
     Piece,
+    Removed,
     Stamp,
     TargetMoved,
     Window,
@@ -43,142 +61,30 @@ from copydesk.store.protocol import (
     kind_of,
     refusing,
 )
-from copydesk.store.replace import (
-    Hooks,
-    Removal,
-    refuse_existing,
-    staged_in_place,
-    staged_new,
-    staged_replacement,
-)
+from copydesk.store.replace import Hooks, staged_in_place, staged_replacement
 from copydesk.store.source_large import LargeFile, Surveyed, from_line, last_lines
 from copydesk.store.staging import (
+    attributes_of,
     discard,
-    is_temp,
     is_temp_of,
     is_unfinished,
     stale_temps,
     temps_of,
 )
 from copydesk.text import sizes
+from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import PATH_BYTES, RelPath
 from copydesk.text.search import Sought
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.source import Whole
+from copydesk.text.source import Unread, Whole
 
 MOST_NEW_PARENTS = 100
 """So many directories are made for one new file; each is flushed to the disk."""
 
 
-class Way(Protocol):
-    """How a staged write is done: by another file in its place, in place, a new one, none."""
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
-        ...
-
-    def commit(self) -> Stamp:
-        """Do it; raises TargetMoved, FileExists, NotAFile, OSError, NotPutBack."""
-        ...
-
-    def put_back(self, sha256: str) -> None:
-        """Take the commit back; raises TargetMoved, OSError, NotPutBack."""
-        ...
-
-
-class StagedWrite:
-    """A write of the file at `real` that is ready; nothing is changed until `commit`.
-
-    It keeps the parents that were made for it.
-    """
-
-    def __init__(
-        self,
-        operation: str,
-        way: Way,
-        real: RelPath,
-        hooks: Hooks,
-        parents: MadeParents | None = None,
-    ) -> None:
-        self._operation, self._way, self._hooks = operation, way, hooks
-        self.real, self._parents = real, parents
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
-        with refusing(self._operation):
-            return self._way.digest
-
-    def commit(self) -> Stamp:
-        """Write it; the new stamp.
-
-        Raises TargetMoved, FileExists, NotAFile, Failed, with the target as it was; NotPutBack.
-        """
-        with refusing(self._operation):
-            stamp = self._way.commit()
-        if self._parents is not None:
-            self._parents.keep()
-        return stamp
-
-    def put_back(self, sha256: str) -> None:
-        """Take the commit back, if what was written, of this digest, still stands there.
-
-        TargetMoved when it does not; Failed; NotPutBack.
-        """
-        self._hooks.may_return()
-        with refusing("put back"):
-            self._way.put_back(sha256)
-        if self._parents is not None:
-            self._parents.let_go()
-
-
 def _require_real(place: ResolvedPath, expected: RelPath | None) -> None:
     if expected is not None and place.real != expected:
         raise TargetMoved()
-
-
-_NAMES_COMPARED = 500
-_NAMES_GIVEN = 3
-
-
-def entries(dir_fd: int) -> tuple[DirEntry, ...]:
-    """The entries by name, copydesk's temporary files left out; raises OSError."""
-    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
-    return tuple(entry for entry in found if entry is not None)
-
-
-def similar(dir_fd: int, name: str) -> tuple[str, ...]:
-    """Up to three names of the directory close to `name`, of the first 500; raises OSError."""
-    shown = [_shown(other) for other in sorted(names(dir_fd))[:_NAMES_COMPARED]]
-    return tuple(difflib.get_close_matches(name, shown, _NAMES_GIVEN))
-
-
-def names(dir_fd: int) -> list[bytes]:
-    """The names in the directory, in no order; raises OSError."""
-    fd = _os.open_listing(dir_fd)
-    try:
-        found = [os.fsencode(name) for name in os.listdir(fd)]
-    finally:
-        _os.close_quietly(fd)
-    return [name for name in found if not is_temp(name)]
-
-
-def _entry(dir_fd: int, name: bytes) -> DirEntry | None:
-    try:
-        found = _os.lstat(dir_fd, name)
-        target = _os.readlink(dir_fd, name) if stat.S_ISLNK(found.st_mode) else None
-    except FileNotFoundError:
-        return None  # it went away meanwhile
-    if target is not None:
-        return DirEntry(_shown(name), "symlink", link_target=_shown(target))
-    if stat.S_ISREG(found.st_mode):
-        return DirEntry(_shown(name), "file", size_bytes=found.st_size)
-    return DirEntry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
-
-
-def _shown(name: bytes) -> str:
-    return name.decode("utf-8", "backslashreplace")
 
 
 _READS_TRIED = 5
@@ -339,6 +245,26 @@ class Files(Closing):
                 yield OpenText(real, stamp, Whole(Snapshot.of(data, named(real), told)))
                 return
         raise Failed("read", _CHANGING)
+
+    @contextmanager
+    def any_content(self, path: RelPath, named: Named) -> Generator[OpenText]:
+        """The same of any file: one that is no text is shown as bytes. FileTooLarge."""
+        try:
+            with self.text(path, named) as opened:
+                opened.source.whole()
+                yield opened
+                return
+        except BinaryFile:
+            pass
+        document = self.read(path)
+        base = Whole(Snapshot(document.data, BYTES))
+        yield OpenText(document.real, document.stamp, base)
+
+    @contextmanager
+    def unread(self, path: RelPath) -> Generator[OpenText]:
+        """A file of any size and kind of content, of which only size and digest are known."""
+        real, stamp, digest = self.digest(path)
+        yield OpenText(real, stamp, Unread(stamp.size, digest))
 
     @contextmanager
     def open_for_reading(self, path: RelPath) -> Generator[OpenFile]:
@@ -504,10 +430,41 @@ class Files(Closing):
         ) as staged:
             return staged.real, staged.commit()
 
-    def check_new(self, path: RelPath) -> None:
-        """Raise what `create` would for what stands there now; nothing is made."""
-        with refusing("create"), self._new(path, None) as place:
+    def check_new(self, path: RelPath, own: Stamp | None = None) -> None:
+        """Raise what `create` would for what stands there now; nothing is made.
+
+        The file `own` is moved there: it may have the name in another case.
+        """
+        with refusing("create"), self._new(path, None, own) as place:
             place.require_way()
+
+    def missing_parents(self, path: RelPath) -> int:
+        """How many directories would be made for a new file."""
+        with self._root.place(path, follow=False) as place:
+            return len(place.missing)
+
+    def remove_parents(self, path: RelPath, count: int) -> None:
+        """Remove so many directories above a path, the lowest first, as far as they are empty."""
+        for _ in range(count):
+            path = path.parent
+            with refusing("remove"), self._root.place(path, follow=False) as place:
+                if place.missing or place.blocked or not place.name:
+                    return
+                try:
+                    _os.rmdir(place.dir_fd, place.name)
+                except OSError as refused:
+                    if refused.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        return
+                    if refused.errno != errno.ENOENT:
+                        raise
+
+    def attributes(self, real: RelPath) -> Removed:
+        """What a removal of the file would take away beside its bytes."""
+        with refusing("read"), self.open_for_reading(real) as file:
+            found = attributes_of(file.fd)
+            if file.stamp.nlink == 1:
+                return found
+            return replace_fields(found, other_name=other_name(self._root.path, real, file.stamp))
 
     @contextmanager
     def stage_new(
@@ -517,20 +474,78 @@ class Files(Closing):
         *,
         make_parents: bool = True,
         expected_real: RelPath | None = None,
+        removed: Removed | None = None,
     ) -> Generator[StagedWrite]:
         """The same as `create`, ready and not yet done; what was not committed is gone after.
 
-        The missing parents are there meanwhile.
+        The missing parents are there meanwhile. With what a `removed` file had beside its
+        bytes: it is another name of the same file again, if that has these bytes.
         """
         durability, hooks = self._durability, self._hooks
-        with refusing("create"), self._new(path, expected_real) as place:
+        with (
+            refusing("create"),
+            self._new(path, expected_real) as place,
+            self._other(removed) as other,
+        ):
             if not make_parents:
                 place.require_parent()
             with (
                 MadeParents(place, flush=durability == "full") as parents,
-                staged_new(place, data, durability=durability, hooks=hooks) as creation,
+                staged_new(
+                    *(place, data),
+                    durability=durability,
+                    hooks=hooks,
+                    removed=removed,
+                    other=other,
+                ) as creation,
             ):
                 yield StagedWrite("create", creation, place.real, self._hooks, parents)
+
+    @contextmanager
+    def _other(self, removed: Removed | None) -> Generator[tuple[int, bytes] | None]:
+        """Directory and name of a file that a removed one was another name of."""
+        if removed is None or not removed.other_name:
+            yield None
+            return
+        with ExitStack() as held:
+            found: tuple[int, bytes] | None = None
+            with suppress(OSError, Refusal):
+                path = RelPath.parse(removed.other_name)
+                place = held.enter_context(self._root.place(path, follow=False))
+                place.require_parent()
+                stat_of = _os.lstat(place.dir_fd, place.name)
+                if (stat_of.st_dev, stat_of.st_ino) == removed.inode:
+                    found = place.dir_fd, place.name
+            yield found
+
+    @contextmanager
+    def stage_move(
+        self,
+        path: RelPath,
+        to: RelPath,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+        expected_to: RelPath | None = None,
+    ) -> Generator[StagedWrite]:
+        """A move that is ready and not yet done, to a name that nothing has.
+
+        FileExists, NotAFile as `create`. The missing parents are there meanwhile.
+        """
+        durability, hooks = self._durability, self._hooks
+        with (
+            refusing("move"),
+            self._target(path, expected_real, expected.size) as (place, old_fd),
+            self._new(to, expected_to, expected) as target,
+            MadeParents(target, flush=durability == "full") as parents,
+        ):
+            move = Move(
+                *(place, target, old_fd, expected, expected_sha256),
+                durability=durability,
+                hooks=hooks,
+            )
+            yield StagedWrite("move", move, target.real, hooks, parents)
 
     def remove(
         self,
@@ -563,7 +578,29 @@ class Files(Closing):
                 durability=self._durability,
                 hooks=self._hooks,
             )
-            yield StagedWrite("remove", removal, place.real, self._hooks)
+            try:
+                yield StagedWrite("remove", removal, place.real, self._hooks)
+            finally:
+                removal.leave()
+
+    def restore(
+        self, path: RelPath, sha256: str, data: Callable[[], bytes], removed: Removed | None
+    ) -> None:
+        """Bring back a file that was removed: the one that still stands beside, or anew.
+
+        `sha256` is the digest of `data`. FileExists, NotAFile when the name is taken.
+        """
+        with refusing("put back"), self._new(path, path) as place:
+            if not place.missing and not place.blocked:
+                for name in temps_of(place.dir_fd, place.name):
+                    with ExitStack() as held:
+                        fd = -1 if is_unfinished(name) else opened(place, name, held)
+                        if fd >= 0 and sha256_of(fd, _os.fstat(fd).st_size) == sha256:
+                            self._hooks.may_return()
+                            give_back(place, name)
+                            return
+        with self.stage_new(path, data(), expected_real=path, removed=removed) as staged:
+            staged.commit()
 
     def sweep(
         self, path: RelPath, before_ns: int, known: Mapping[RelPath, Collection[str]]
@@ -694,12 +731,14 @@ class Files(Closing):
             place.close()
 
     @contextmanager
-    def _new(self, path: RelPath, expected_real: RelPath | None) -> Generator[ResolvedPath]:
-        """The place of a file that does not exist."""
+    def _new(
+        self, path: RelPath, expected_real: RelPath | None, own: Stamp | None = None
+    ) -> Generator[ResolvedPath]:
+        """The place of a file that does not exist, but perhaps as `own` in another case."""
         with self._root.place(path, follow=False) as place:
             self._check_name(place)
             if not place.missing and not place.blocked:
-                refuse_existing(place)  # first: a link's real path is its target's
+                refuse_existing(place, own)  # first: a link's real path is its target's
             _require_real(place, expected_real)
             yield place
 

@@ -105,6 +105,41 @@ class NotPutBack(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    """What a removal takes away beside the bytes; the journal keeps it for the way back.
+
+    `inode` is device and number, `other_name` another name of the same file below the root,
+    empty where there is none or it was not found, `owner` the numbers of user and group.
+    """
+
+    mode: int
+    attributes: tuple[tuple[str, bytes], ...] = ()
+    inode: tuple[int, int] = (0, 0)
+    other_name: str = ""
+    owner: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One end of a move, of which `other` is the other end; the file keeps its inode."""
+
+    other: RelPath
+    is_source: bool
+    inode: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeDirectories:
+    """A file was moved into so many directories that were made for it."""
+
+    count: int
+
+
+FileChange = Removed | Moved | MadeDirectories
+"""What a write did to the tree of files, beside the bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A whole file at one moment: its bytes, and the stamp that belongs to them."""
 

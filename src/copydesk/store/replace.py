@@ -1,10 +1,9 @@
-"""What changes a file: another content in one step or in place, a new file, a removal.
+"""What changes the content of a file: another file in its place in one step, or in place.
 
 Invariants: killed at any instant, a name holds the old bytes or the new (a file with
 several names is written in place, and its old bytes are recorded first). When anything is
 raised it holds the old ones, or what another program wrote; what came out of an exchange
-of names is looked at. A file that was there, or appears at the same moment, is never
-clobbered by a new one.
+of names is looked at.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
-from copydesk.errors import FileExists, NotAFile, Refusal
+from copydesk.errors import Refusal
 from copydesk.store import _os
 from copydesk.store.contents import (
     DigestOfPieces,
@@ -47,7 +45,6 @@ from copydesk.store.protocol import (
     Piece,
     Stamp,
     TargetMoved,
-    kind_of,
     putting_back,
 )
 from copydesk.store.staging import (
@@ -56,8 +53,6 @@ from copydesk.store.staging import (
     NewFile,
     copy_beside,
     discard,
-    move_away,
-    open_temp,
 )
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
@@ -542,231 +537,3 @@ def _mode_put_back(fd: int, mode: int) -> bool:
     except PermissionError:
         return False
     return True
-
-
-_NO_SUCH_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
-_DEFAULT_MODE = 0o666
-
-
-@contextmanager
-def staged_new(
-    place: ResolvedPath, data: bytes, *, durability: Durability, hooks: Hooks
-) -> Generator[Creation]:
-    """The new file with the default mode, complete without its name; it is gone after
-    unless it was committed. Raises FileExists, NotAFile, OSError, with nothing left behind.
-    """
-    refuse_existing(place)
-    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
-        fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE, place.name)
-        ours = _filled(place, fd, temp, data, durability)
-        ready = Creation(place, data, durability, flush, temp, ours, hooks)
-        try:
-            yield ready
-        finally:
-            ready.leave()
-
-
-@dataclass(slots=True)
-class Creation:
-    """A new file that has no name yet; `staged_new` makes it."""
-
-    _place: ResolvedPath
-    _data: bytes
-    _durability: Durability
-    _flush: DirFlush
-    _temp: bytes
-    _ours: os.stat_result
-    _hooks: Hooks
-    digest: str = ""
-
-    def commit(self) -> Stamp:
-        """Give it the name; raises FileExists, NotAFile, OSError, and the name is free then.
-
-        NotPutBack when it may not be.
-        """
-        self._hooks.may_write()
-        self._put()
-        try:
-            self._flush.now(self._place.name)
-        except OSError:
-            with putting_back():
-                self._take_away()
-            raise
-        return stamp_of_ours(self._place, self._ours)
-
-    def put_back(self, sha256: str) -> None:
-        """Remove it again, if what was written, of this digest, still stands there.
-
-        Raises TargetMoved when it does not, OSError.
-        """
-        require_ours(self._place, self._ours, sha256)
-        if not self._take_away():
-            raise TargetMoved()
-        self._flush.now(b".")
-
-    def leave(self) -> None:
-        """Remove what has no name yet."""
-        if self._temp:
-            discard(self._place.dir_fd, self._temp)
-
-    def _take_away(self) -> bool:
-        """Whether our file is gone again; what another program wrote to it stays."""
-        known = Known.as_written(self._ours, lambda: hashlib.sha256(self._data).hexdigest())
-        return holds(self._place, self._ours) and taken_away(self._place, known, self._hooks)
-
-    def _put(self) -> None:
-        temp, self._temp = self._temp, b""
-        try:
-            _give_name(self._place, temp)
-        except OSError as refused:
-            if refused.errno == errno.EEXIST:
-                refuse_existing(self._place)
-                raise FileExists() from None  # it has gone again
-            if refused.errno not in _NO_SUCH_CALL:
-                raise
-        else:
-            return
-        fd = _os.open_new(self._place.dir_fd, self._place.name, _DEFAULT_MODE)
-        self._ours = _filled(self._place, fd, self._place.name, self._data, self._durability)
-
-
-class Removal:
-    """The removal of the name of the file that is open as `old_fd`."""
-
-    digest = ""
-
-    def __init__(
-        self,
-        place: ResolvedPath,
-        old_fd: int,
-        expected: Stamp,
-        expected_sha256: str,
-        *,
-        durability: Durability,
-        hooks: Hooks,
-    ) -> None:
-        self._place, self._old_fd, self._expected = place, old_fd, expected
-        self._expected_sha256, self._durability = expected_sha256, durability
-        self._hooks = hooks
-
-    def commit(self) -> Stamp:
-        """Remove it; the stamp that it had. Raises TargetMoved, OSError, NotPutBack."""
-        place, expected, sha256 = self._place, self._expected, self._expected_sha256
-        if not expected.stands_in(_os.fstat(self._old_fd)):
-            raise TargetMoved()
-        with DirFlush(place.dir_fd, wanted=self._durability == "full") as flush:
-            self._hooks.may_write()
-            check_target(place, self._old_fd, expected, sha256)
-            if not taken_away(place, Known.as_read(expected, sha256), self._hooks):
-                raise TargetMoved()
-            try:
-                flush.now(b".")
-            except OSError:
-                with putting_back():
-                    self.put_back("")
-                raise
-        return expected
-
-    def put_back(self, sha256: str) -> None:
-        """Make it again from the open file, unless something has its name; raises OSError."""
-        old = _os.fstat(self._old_fd)
-        whole = [Kept(0, old.st_size)]
-        made = copy_beside(
-            self._place.dir_fd, self._place.name, self._old_fd, old, whole, durability="fast"
-        )
-        _give_name(self._place, made.named(self._place.dir_fd, self._place.name))
-
-
-def taken_away(place: ResolvedPath, known: Known, hooks: Hooks) -> bool:
-    """Whether the file at the place is gone, as it is known; else it has its name again.
-
-    It gets a temporary name first, so that what is removed can be looked at; what was
-    written to it at that very moment stays. Raises OSError with the file in its place,
-    NotPutBack.
-    """
-    try:
-        temp = move_away(place.dir_fd, place.name)
-    except FileNotFoundError:
-        return False
-    with ExitStack() as held:
-        fd = -1
-        try:
-            fd = opened(place, temp, held)
-            if fd >= 0:
-                awaited(fd)  # a program that keeps it open for longer is left alone
-            if fd >= 0 and _is(known, fd):
-                if hooks.late is not None:
-                    hooks.late.take(_os.duplicate(fd), place.real, known)
-                discard(place.dir_fd, temp)
-                return True
-        except OSError:
-            with putting_back():
-                _give_back(place, temp)
-            raise
-        with putting_back():
-            try:
-                _give_back(place, temp)
-            except FileExistsError:  # another program has made a new one
-                if fd >= 0:
-                    rescued(place, temp, fd, known, hooks.keep)
-        return False
-
-
-def _is(known: Known, fd: int) -> bool:
-    """Whether the open file is as it is known, its content too, where its digest is known."""
-    digest = known.sha256()
-    return known.stands_in(_os.fstat(fd)) and digest in ("", sha256_of(fd, known.size))
-
-
-def _give_back(place: ResolvedPath, temp: bytes) -> None:
-    """Give the name back unless something has it; raises OSError with the temporary one kept."""
-    try:
-        _os.rename_no_replace(place.dir_fd, temp, place.name)
-    except FileExistsError:
-        raise
-    except OSError:  # the system cannot, or not now
-        _os.link(place.dir_fd, temp, place.name)
-        discard(place.dir_fd, temp)
-
-
-def refuse_existing(place: ResolvedPath) -> None:
-    """Raise FileExists or NotAFile when anything has the name."""
-    if not place.name:
-        raise NotAFile("directory")
-    try:
-        found = _os.lstat(place.dir_fd, place.name)
-    except FileNotFoundError:
-        return
-    if stat.S_ISREG(found.st_mode):
-        raise FileExists(found.st_size)
-    raise NotAFile(kind_of(found.st_mode))
-
-
-def _filled(
-    place: ResolvedPath, fd: int, name: bytes, data: bytes, durability: Durability
-) -> os.stat_result:
-    with ExitStack() as failing:
-        failing.callback(discard, place.dir_fd, name)
-        try:
-            write_all(fd, data)
-            if durability == "full":
-                _os.sync(fd)
-            ours = _os.fstat(fd)
-        finally:
-            _os.close(fd)
-        failing.pop_all()
-    return ours
-
-
-def _give_name(place: ResolvedPath, temp: bytes) -> None:
-    """Move the temporary file to the name unless something has it; it is gone in any case."""
-    with ExitStack() as leaving:
-        leaving.callback(discard, place.dir_fd, temp)
-        try:
-            _os.rename_no_replace(place.dir_fd, temp, place.name)
-        except OSError as refused:
-            if refused.errno not in _NO_SUCH_CALL:
-                raise
-            _os.link(place.dir_fd, temp, place.name)
-        else:
-            leaving.pop_all()

@@ -22,7 +22,7 @@ from typing import Self, TypeVarTuple
 
 from copydesk.store import _os
 from copydesk.store.contents import Closing, in_thread, write_pieces
-from copydesk.store.protocol import Durability, Piece
+from copydesk.store.protocol import Durability, Piece, Removed
 
 _NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}(-new)?\.tmp")
 _NEW = b"-new.tmp"
@@ -72,6 +72,17 @@ def name_temp(fd: int, dir_fd: int, target: bytes) -> bytes:
         except FileExistsError:
             continue
         return name
+
+
+def link_temp(from_fd: int, name: bytes, dir_fd: int, target: bytes) -> bytes:
+    """A temporary name beside `target` for the file of another name; raises OSError."""
+    while True:
+        temp = _new_name(target)
+        try:
+            _os.link(from_fd, name, temp, dir_fd)
+        except FileExistsError:
+            continue
+        return temp
 
 
 def finished(dir_fd: int, name: bytes, target: bytes) -> bytes:
@@ -179,10 +190,42 @@ def copy_attributes(old_fd: int, old: os.stat_result, new_fd: int, new: os.stat_
     the owner it stands for, and a group that is not the old one gets no more
     than others had. Raises OSError for what is not a matter of permission.
     """
-    same_owner = old.st_uid == new.st_uid or _allowed(_os.chown, new_fd, old.st_uid, -1)
-    same_group = old.st_gid == new.st_gid or _allowed(_os.chown, new_fd, -1, old.st_gid)
-    _copy_extended(old_fd, new_fd)
-    mode = stat.S_IMODE(old.st_mode)
+    owner = old.st_uid, old.st_gid
+    _set_attributes(new_fd, new, owner, old.st_mode, lambda: _copy_extended(old_fd, new_fd))
+
+
+def attributes_of(fd: int) -> Removed:
+    """What a removal of the open file takes away beside its bytes; raises OSError."""
+    found = _os.fstat(fd)
+    pairs: list[tuple[str, bytes]] = []
+    for name in _names(fd):
+        with suppress(OSError):  # it went, or may not be read
+            pairs.append((name, _os.get_attribute(fd, name)))
+    owner = found.st_uid, found.st_gid
+    return Removed(found.st_mode, tuple(pairs), (found.st_dev, found.st_ino), "", owner)
+
+
+def restore_attributes(fd: int, removed: Removed) -> None:
+    """Give a new file what a removed one had, as `copy_attributes` does; raises OSError."""
+
+    def extend() -> None:
+        for name, value in removed.attributes:
+            _allowed(_os.set_attribute, fd, name, value)
+
+    _set_attributes(fd, _os.fstat(fd), removed.owner, removed.mode, extend)
+
+
+def _set_attributes(
+    new_fd: int,
+    new: os.stat_result,
+    owner: tuple[int, int],
+    old_mode: int,
+    extend: Callable[[], None],
+) -> None:
+    same_owner = owner[0] == new.st_uid or _allowed(_os.chown, new_fd, owner[0], -1)
+    same_group = owner[1] == new.st_gid or _allowed(_os.chown, new_fd, -1, owner[1])
+    extend()
+    mode = stat.S_IMODE(old_mode)
     if not same_owner:
         mode &= ~stat.S_ISUID
     if not same_group:

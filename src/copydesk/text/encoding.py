@@ -252,6 +252,8 @@ class Encoding:
 
 
 UTF8 = Encoding("utf-8")
+BYTES = Encoding(UNKNOWN)
+"""What is no text, or in an encoding that is not known."""
 
 
 def detect(data: bytes, named: str | None = None) -> Encoding:
@@ -312,7 +314,7 @@ def _detect(data: bytes, named: str | None) -> Encoding:
         known = Encoding(named, b"", _WIDE.get(named, 1))
     if known is not None:
         return known if _decodes(data, known) else replace(known, damaged=True)
-    return UTF8 if _is_utf8(data) else Encoding(UNKNOWN)
+    return UTF8 if _is_utf8(data) else BYTES
 
 
 def encoding_of_diff(diff: bytes, named: str | None) -> Encoding:

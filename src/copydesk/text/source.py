@@ -14,7 +14,7 @@ from typing import Protocol
 
 from copydesk.errors import BinaryFile
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.encoding import UNKNOWN, UTF8, Encoding, detect_head
+from copydesk.text.encoding import BYTES, UTF8, Encoding, detect_head
 from copydesk.text.nearest import Closest, nearest_lines
 from copydesk.text.search import Hits, Sought, hits_of
 from copydesk.text.snapshot import Snapshot, Text
@@ -275,6 +275,35 @@ _STEP = 1 << 17
 """Bytes whose line feeds are counted at once."""
 
 
+class Unread:
+    """A file of which nobody has to read a line: its size and digest are all that is known."""
+
+    line_count = 0
+
+    def __init__(self, size: int, digest: str) -> None:
+        self.size, self.digest = size, digest
+        self._text = Excerpt(BYTES, Facts(size, 0, False, (0, 0), digest), ())
+
+    @property
+    def version(self) -> str:
+        return self._text.version
+
+    def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
+        return hits_of(sought)
+
+    def close_to(self, text: str) -> Closest:
+        return nearest_lines(Snapshot(b"", BYTES), text)
+
+    def around(self, start: int, stop: int) -> Text:
+        return self._text
+
+    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
+        return self._text
+
+    def whole(self) -> Snapshot:
+        raise ValueError("the file was not read")
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """A text's encoding, what is known of all of it, and where its lines are.
@@ -363,5 +392,5 @@ class Surveyor:
         try:
             self._decoder.decode(block, final)
         except UnicodeDecodeError:
-            self.encoding = replace(UTF8, name=UNKNOWN)
+            self.encoding = BYTES
             self._sure = True

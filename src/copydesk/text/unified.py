@@ -7,6 +7,7 @@ holds of the texts in UTF-8. In a diff a byte order mark is the start of the fir
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Run, align, same_after, same_before
-from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.snapshot import Snapshot, Text, whole
 
 CONTEXT = 3
 """Lines of context around a change."""
@@ -99,6 +100,45 @@ def line_counts(old: Text, change: ChangeSet) -> tuple[int, int]:
         added += len(region.new)
         removed += region.stop - region.start
     return added, removed
+
+
+def renamed(path: str, to: str, old: Text | None = None, change: ChangeSet | None = None) -> bytes:
+    """The diff of a file that is moved, and changed besides if `old` and `change` are given."""
+    before, after = quoted(f"a/{path}"), quoted(f"b/{to}")
+    is_same = old is None or change is None or old.unchanged_by(change)
+    head = b"diff --git " + before + b" " + after + b"\n"
+    head += b"similarity index 100%\n" if is_same else b""
+    head += b"rename from " + quoted(path) + b"\nrename to " + quoted(to) + b"\n"
+    if is_same or old is None or change is None:
+        return head
+    old = old.unmarked()
+    head += b"--- " + before + _tab(before) + b"\n+++ " + after + _tab(after) + b"\n"
+    return head + b"".join(_hunks(old, _regions(old, change, old.line_at)))
+
+
+def is_binary(text: Snapshot) -> bool:
+    """Whether the bytes are no text."""
+    return text.encoding.unit == 1 and b"\0" in text.data
+
+
+def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
+    """The diff of a file that is removed, by the change that takes all bytes; any file.
+
+    One with NUL bytes that is no text is told by its name, its size and its digests.
+    """
+    data = whole(old).data
+    text = unified(old, change, path, removed=True)
+    head, rest = text.split(b"\n", 1)
+    rest = rest.removeprefix(b"deleted file mode 100644\n")
+    if is_binary(whole(old)):
+        name = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+        # As git has it: who applies it checks the digest, and needs none of the old bytes.
+        rest = b"index %s..%s\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n" % (
+            name.encode(),
+            b"0" * len(name),
+        )
+    kind = b"100755" if mode & 0o111 else b"100644"
+    return head + b"\ndeleted file mode " + kind + b"\n" + rest
 
 
 def _parts(

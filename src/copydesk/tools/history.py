@@ -11,7 +11,7 @@ from copydesk.desk.history import Past
 from copydesk.desk.outcome import NotUndone
 from copydesk.edit.locate import cut, resolve_range
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
+from copydesk.edit.request import BatchEdit, FileOperation, RangeEdits, content_lines
 from copydesk.errors import InvalidArgs
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.sizes import tokens
@@ -290,6 +290,8 @@ def _planned_lines(plan: Plan) -> tuple[int, int]:
     if isinstance(request, RangeEdits):
         old = sum(stop - start for start, stop in place.parts)
         return old, sum(len(content_lines(edit.content)) for edit in request.edits)
+    if isinstance(request, FileOperation):
+        return place.stop - place.start, 0
     return place.stop - place.start, len(content_lines(request.content))
 
 

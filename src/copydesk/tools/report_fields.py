@@ -15,7 +15,10 @@ from copydesk.edit.request import (
     Append,
     BlockDiff,
     BlockReplace,
+    DeleteFile,
+    FileOperation,
     Insert,
+    MoveFile,
     RangeEdit,
     RangeEdits,
     SeveralEdits,
@@ -25,6 +28,7 @@ from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.unified import is_binary
 from copydesk.tools.diff_lines import View, view_of
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value, named
@@ -92,7 +96,7 @@ def lines_whole(base: Text, start: int, stop: int) -> Iterator[Run]:
 
 def evidence_lines(draft: Draft) -> Iterator[Run]:
     """The lines of the text planned on that `plan_evidence` shows whole."""
-    if not draft.place.parts and not isinstance(draft.request, BlockDiff):
+    if not draft.place.parts and not isinstance(draft.request, BlockDiff | FileOperation):
         start, stop = draft.place.start, draft.place.stop
         runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
         yield from chain.from_iterable(lines_whole(draft.base, *run) for run in runs)
@@ -151,6 +155,8 @@ def tool_fields(draft: Draft, lang: Lang) -> Fields:
             "appended_line_count": len(draft.new_lines),
             **_blank_lines(draft, lang),
         }
+    if isinstance(request, FileOperation):
+        return _operation(draft)
     if isinstance(request, Insert):
         return {
             "position": request.position,
@@ -190,6 +196,8 @@ def applied_fields(draft: Draft) -> Fields:
         }
     if isinstance(request, BlockReplace):
         return {**_block(draft), "lines": _lines(draft)}
+    if isinstance(request, FileOperation):
+        return _operation(draft)
     if isinstance(request, SeveralEdits):
         return {**_regions(draft), "lines": _lines(draft)}
     if isinstance(request, BlockDiff):
@@ -200,6 +208,15 @@ def applied_fields(draft: Draft) -> Fields:
         return {**fields, **_append_tails(draft)}
     resolved: Fields = {"start": place.start + 1, "end": place.stop}
     return {"applied_range": resolved, "lines": _lines(draft)}
+
+
+def _operation(draft: Draft) -> Fields:
+    """Where a file goes, or what goes with it."""
+    request, base = draft.request, draft.base
+    if isinstance(request, MoveFile):
+        return {"to": str(request.to), "size_bytes": base.size}
+    binary = isinstance(base, Snapshot) and is_binary(base)
+    return {"size_bytes": base.size, "binary": binary, "lines": _lines(draft)}
 
 
 def _edits(draft: Draft) -> int:
@@ -345,7 +362,7 @@ def plan_evidence(draft: Draft) -> Fields:
     base, place, request = draft.base, draft.place, draft.request
     if isinstance(request, SeveralEdits):
         return {"evidence": _old_regions(draft)}
-    if isinstance(request, BlockDiff):
+    if isinstance(request, BlockDiff | FileOperation):
         return {}
     before = lines_before(base, place.start)
     after = lines_after(base, place.stop)
@@ -386,7 +403,7 @@ def apply_evidence(draft: Draft) -> Fields:
     """What stands there after an apply."""
     if isinstance(draft.request, SeveralEdits):
         return _new_regions(draft)
-    if isinstance(draft.request, BlockDiff):
+    if isinstance(draft.request, BlockDiff | FileOperation):
         return {}
     start = draft.place.start
     stop = start + len(draft.new_lines)
@@ -446,6 +463,15 @@ def numbers(draft: Draft) -> dict[str, object]:
         return {**told, "old": old, "new": new, "delta": new - old}
     if isinstance(draft.request, BlockDiff):
         return _block_numbers(draft)
+    if isinstance(draft.request, MoveFile):
+        return {"path": draft.request.path, "to": draft.request.to}
+    if isinstance(draft.request, DeleteFile):
+        return {
+            "path": draft.request.path,
+            "lines": draft.old_count,
+            "bytes": draft.base.size,
+            "kind": "binary" if _operation(draft)["binary"] else "text",
+        }
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)
     return {

@@ -18,7 +18,7 @@ from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undo
 from copydesk.desk.plan_status import State
 from copydesk.desk.review import Rights, Seen, Shown, Waiting
 from copydesk.edit.plan import Plan, checked_id
-from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
+from copydesk.edit.request import BatchEdit, FileOperation, RangeEdits, content_lines
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -297,6 +297,8 @@ def estimate(plan: Plan) -> Counts:
     if isinstance(request, RangeEdits):
         new = sum(len(content_lines(edit.content)) for edit in request.edits)
         return new, sum(stop - start for start, stop in plan.place.parts)
+    if isinstance(request, FileOperation):
+        return 0, plan.place.stop - plan.place.start
     return len(content_lines(request.content)), plan.place.stop - plan.place.start
 
 

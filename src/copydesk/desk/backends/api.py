@@ -19,6 +19,7 @@ from copydesk.desk.backends.codec import compress
 from copydesk.desk.backends.retention import Outlook
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import Cancelled, Failed, Refusal
+from copydesk.store.protocol import FileChange, MadeDirectories, Moved, Removed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -46,7 +47,8 @@ class Entry:
     all or none. `undoes` is the edit that this one takes back, 0 for none. Of
     notes that no file holds `undo` is the way back, for their store; `path` and the
     digests are of its texts then, and `inverse` says nothing. `why` is what the member
-    said it is for.
+    said it is for. `file` is what was done beside the bytes. A move is two entries of one
+    group: a removal at the old path, a creation at the new one.
     """
 
     time_ms: int
@@ -65,6 +67,22 @@ class Entry:
     undoes: int = 0
     undo: tuple[Change, ...] = ()
     why: str = ""
+    file: tuple[FileChange, ...] = ()
+
+    @property
+    def moved(self) -> Moved | None:
+        """The other end of a move, if it is one."""
+        return next((one for one in self.file if isinstance(one, Moved)), None)
+
+    @property
+    def removed(self) -> Removed | None:
+        """What a removal took away beside the bytes, where it is known."""
+        return next((one for one in self.file if isinstance(one, Removed)), None)
+
+    @property
+    def made_directories(self) -> int:
+        """How many directories were made for it."""
+        return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
 
 
 class HighWater(Protocol):

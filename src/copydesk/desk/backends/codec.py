@@ -22,12 +22,15 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    DeleteFile,
     Insert,
+    MoveFile,
     RangeEdit,
     RangeEdits,
     ReplaceText,
     StringEdit,
 )
+from copydesk.store.protocol import MadeDirectories, Moved, Removed
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
@@ -81,6 +84,7 @@ _know(
     (
         *(Anchor, Append, BatchEdit, BlockDiff, BlockReads, BlockReplace, ChangeSet, Edit),
         *(Insert, Place, Plan, RangeEdit, RangeEdits, RelPath, ReplaceText, StringEdit),
+        *(DeleteFile, MadeDirectories, MoveFile, Moved, Removed),
     )
 )
 

@@ -31,7 +31,7 @@ from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
 from copydesk.edit.plan import Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateFailed
-from copydesk.store.protocol import TargetMoved
+from copydesk.store.protocol import FileChange, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -689,8 +689,8 @@ class SqliteJournal:
 
 _INSERT = (
     "INSERT INTO edits (edit_id, time_ms, member, tool, path, kind, before, after, inverse, diff,"
-    " hunk_id, state, group_id, undoes, why)"
-    f" VALUES ({', '.join('?' * 15)})"
+    " hunk_id, state, group_id, undoes, why, undo)"
+    f" VALUES ({', '.join('?' * 16)})"
 )
 
 
@@ -764,11 +764,13 @@ def _row(entry: Entry) -> tuple[Value, ...]:
         entry.group,
         entry.undoes,
         entry.why,
+        compress(encode(entry.file)) if entry.file else None,
     )
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     time_ms, member, tool, path, kind, before, after, inverse, diff, hunk, edit_id, state = row[:12]
+    way: tuple[Any, ...] = () if row[14] is None else decode(decompress(row[14]))
     return Entry(
         time_ms=time_ms,
         member=member,
@@ -784,6 +786,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         state=cast(State, state),
         group=row[12],
         undoes=row[13],
-        undo=() if row[14] is None else decode(decompress(row[14])),
+        undo=tuple(one for one in way if not isinstance(one, FileChange)),
+        file=tuple(one for one in way if isinstance(one, FileChange)),
         why=row[15],
     )

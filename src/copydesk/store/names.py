@@ -1,0 +1,544 @@
+"""What gives a file its name or takes it away: a new file, a removal, a move; staged writes.
+
+Invariants: killed at any instant, a name holds the old file or the new one, or nothing; a file
+that was there, or appears at the same moment, is never clobbered. When anything is raised all
+names are as they were, or as another program left them.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from copydesk.errors import FileExists, NotAFile, Refusal
+from copydesk.store import _os
+from copydesk.store.contents import read_at, sha256_of, write_all
+from copydesk.store.foreign_writes import (
+    Known,
+    LateLooks,
+    awaited,
+    opened,
+    rescue,
+    rescued,
+)
+from copydesk.store.paths import MadeParents, ResolvedPath
+from copydesk.store.protocol import (
+    Durability,
+    Removed,
+    Stamp,
+    TargetMoved,
+    kind_of,
+    putting_back,
+    refusing,
+)
+from copydesk.store.replace import Hooks, check_target, holds, require_ours, stamp_of_ours
+from copydesk.store.staging import (
+    DirFlush,
+    discard,
+    is_temp,
+    link_temp,
+    move_away,
+    open_temp,
+    restore_attributes,
+)
+from copydesk.text.relpath import RelPath
+
+
+class Way(Protocol):
+    """How a staged write is done: by another file in its place, in place, a new one, none."""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
+        ...
+
+    def commit(self) -> Stamp:
+        """Do it; raises TargetMoved, FileExists, NotAFile, OSError, NotPutBack."""
+        ...
+
+    def put_back(self, sha256: str) -> None:
+        """Take the commit back; raises TargetMoved, OSError, NotPutBack."""
+        ...
+
+
+class StagedWrite:
+    """A write of the file at `real` that is ready; nothing is changed until `commit`.
+
+    It keeps the parents that were made for it.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        way: Way,
+        real: RelPath,
+        hooks: Hooks,
+        parents: MadeParents | None = None,
+    ) -> None:
+        self._operation, self._way, self._hooks = operation, way, hooks
+        self.real, self._parents = real, parents
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the new content in hex, where it was asked for; else empty."""
+        with refusing(self._operation):
+            return self._way.digest
+
+    def commit(self) -> Stamp:
+        """Write it; the new stamp.
+
+        Raises TargetMoved, FileExists, NotAFile, Failed, with the target as it was; NotPutBack.
+        """
+        with refusing(self._operation):
+            stamp = self._way.commit()
+        if self._parents is not None:
+            self._parents.keep()
+        return stamp
+
+    def put_back(self, sha256: str) -> None:
+        """Take the commit back, if what was written, of this digest, still stands there.
+
+        TargetMoved when it does not; Failed; NotPutBack.
+        """
+        self._hooks.may_return()
+        with refusing("put back"):
+            self._way.put_back(sha256)
+        if self._parents is not None:
+            self._parents.let_go()
+
+
+_NO_SUCH_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
+_DEFAULT_MODE = 0o666
+
+
+@contextmanager
+def staged_new(
+    place: ResolvedPath,
+    data: bytes,
+    *,
+    durability: Durability,
+    hooks: Hooks,
+    removed: Removed | None = None,
+    other: tuple[int, bytes] | None = None,
+) -> Generator[Creation]:
+    """The new file, complete without its name; it is gone after unless it was committed.
+
+    It has the default mode, or what a `removed` one had. `other`: the directory and the
+    name of a file that it becomes another name of, while that has these bytes. Raises
+    FileExists, NotAFile, OSError, with nothing left behind.
+    """
+    refuse_existing(place)
+    with DirFlush(place.dir_fd, wanted=durability == "full") as flush:
+        made = None if other is None else _linked(place, other, data)
+        if made is None:
+            fd, temp = open_temp(place.dir_fd, _DEFAULT_MODE, place.name)
+            made = temp, _filled(place, fd, temp, data, durability, removed)
+        ready = Creation(place, data, durability, flush, *made, hooks, removed)
+        try:
+            yield ready
+        finally:
+            ready.leave()
+
+
+@dataclass(slots=True)
+class Creation:
+    """A new file that has no name yet; `staged_new` makes it."""
+
+    _place: ResolvedPath
+    _data: bytes
+    _durability: Durability
+    _flush: DirFlush
+    _temp: bytes
+    _ours: os.stat_result
+    _hooks: Hooks
+    _removed: Removed | None = None
+    digest: str = ""
+
+    def commit(self) -> Stamp:
+        """Give it the name; raises FileExists, NotAFile, OSError, and the name is free then.
+
+        NotPutBack when it may not be.
+        """
+        self._hooks.may_write()
+        self._put()
+        try:
+            self._flush.now(self._place.name)
+        except OSError:
+            with putting_back():
+                self._take_away()
+            raise
+        return stamp_of_ours(self._place, self._ours)
+
+    def put_back(self, sha256: str) -> None:
+        """Remove it again, if what was written, of this digest, still stands there.
+
+        Raises TargetMoved when it does not, OSError.
+        """
+        require_ours(self._place, self._ours, sha256)
+        if not self._take_away():
+            raise TargetMoved()
+        self._flush.now(b".")
+
+    def leave(self) -> None:
+        """Remove what has no name yet."""
+        if self._temp:
+            discard(self._place.dir_fd, self._temp)
+
+    def _take_away(self) -> bool:
+        """Whether our file is gone again; what another program wrote to it stays."""
+        known = Known.as_written(self._ours, lambda: hashlib.sha256(self._data).hexdigest())
+        return holds(self._place, self._ours) and taken_away(self._place, known, self._hooks)
+
+    def _put(self) -> None:
+        temp, self._temp = self._temp, b""
+        try:
+            _give_name(self._place, temp)
+        except OSError as refused:
+            if refused.errno == errno.EEXIST:
+                refuse_existing(self._place)
+                raise FileExists() from None  # it has gone again
+            if refused.errno not in _NO_SUCH_CALL:
+                raise
+        else:
+            return
+        fd = _os.open_new(self._place.dir_fd, self._place.name, _DEFAULT_MODE)
+        place, name = self._place, self._place.name
+        self._ours = _filled(place, fd, name, self._data, self._durability, self._removed)
+
+
+class Removal:
+    """The removal of the name of the file that is open as `old_fd`.
+
+    It has a temporary name until `leave`, by which it can be put back as it was.
+    """
+
+    digest = ""
+
+    def __init__(
+        self,
+        place: ResolvedPath,
+        old_fd: int,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        durability: Durability,
+        hooks: Hooks,
+    ) -> None:
+        self._place, self._old_fd, self._expected = place, old_fd, expected
+        self._expected_sha256, self._durability = expected_sha256, durability
+        self._hooks = hooks
+        self._known = Known.as_read(expected, expected_sha256)
+        self._temp = b""
+
+    def commit(self) -> Stamp:
+        """Remove it; the stamp that it had. Raises TargetMoved, OSError, NotPutBack."""
+        place, expected, sha256 = self._place, self._expected, self._expected_sha256
+        if not expected.stands_in(_os.fstat(self._old_fd)):
+            raise TargetMoved()
+        with DirFlush(place.dir_fd, wanted=self._durability == "full") as flush:
+            self._hooks.may_write()
+            check_target(place, self._old_fd, expected, sha256)
+            self._temp = taken_aside(place, self._known, self._hooks)
+            if not self._temp:
+                raise TargetMoved()
+            try:
+                flush.now(b".")
+            except OSError:
+                with putting_back():
+                    self.put_back("")
+                raise
+        return expected
+
+    def put_back(self, sha256: str) -> None:
+        """Give it its name again, unless something has that; raises OSError."""
+        give_back(self._place, self._temp)
+        self._temp = b""
+
+    def leave(self) -> None:
+        """Remove the temporary name, when it is sure that nothing is lost with it."""
+        for _ in range(2 * bool(self._temp)):  # a fault that passes shall not leave it behind
+            with suppress(OSError):
+                try:
+                    self._let_go()
+                except Refusal:  # it could not be recorded: the file keeps its temporary name
+                    return
+                return
+
+    def _let_go(self) -> None:
+        if not self._known.stands_in(_os.fstat(self._old_fd)):
+            rescue(self._place, self._old_fd, self._known, self._hooks.keep)
+        elif self._hooks.late is not None:
+            self._hooks.late.take(_os.duplicate(self._old_fd), self._place.real, self._known)
+        discard(self._place.dir_fd, self._temp)
+        self._temp = b""
+
+
+class Move:
+    """The move of the file that is open as `old_fd` to a name that nothing has.
+
+    It stays the same file, with all its attributes and other names.
+    """
+
+    digest = ""
+
+    def __init__(
+        self,
+        place: ResolvedPath,
+        target: ResolvedPath,
+        old_fd: int,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        durability: Durability,
+        hooks: Hooks,
+    ) -> None:
+        self._place, self._target, self._old_fd = place, target, old_fd
+        self._expected, self._expected_sha256 = expected, expected_sha256
+        self._durability, self._hooks = durability, hooks
+
+    def commit(self) -> Stamp:
+        """Move it; raises TargetMoved, FileExists, NotAFile, OSError, NotPutBack."""
+        self._hooks.may_write()
+        check_target(self._place, self._old_fd, self._expected, self._expected_sha256)
+        refuse_existing(self._target, self._expected)
+        _move(self._place, self._target)
+        now_ns = _os.now_ns()
+        try:
+            found = _os.lstat(self._target.dir_fd, self._target.name)
+            is_ours = found.st_ino == self._expected.ino
+            if is_ours:
+                self._flush()
+        except OSError:
+            with putting_back(self._hooks.may_return):
+                _move(self._target, self._place)
+            raise
+        if not is_ours:  # another file had got the name
+            with putting_back():
+                _move(self._target, self._place)
+            raise TargetMoved()
+        return Stamp.of(found, now_ns)
+
+    def put_back(self, sha256: str) -> None:
+        """Move it back, if it still stands there with this digest; TargetMoved, OSError."""
+        try:
+            found = _os.lstat(self._target.dir_fd, self._target.name)
+        except FileNotFoundError:
+            raise TargetMoved() from None
+        if found.st_ino != self._expected.ino:
+            raise TargetMoved()
+        self._hooks.may_return()
+        _move(self._target, self._place)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Flush both directories, the one that has the file now last."""
+        if self._durability == "full":
+            for place in (self._target, self._place):
+                with DirFlush(place.dir_fd, wanted=True) as flush:
+                    flush.now(b".")
+
+
+def _move(place: ResolvedPath, target: ResolvedPath) -> None:
+    """Rename a file unless anything has the new name; raises FileExists, NotAFile, OSError."""
+    try:
+        _os.rename_no_replace(place.dir_fd, place.name, target.name, target.dir_fd)
+    except FileExistsError:
+        if _is_same_file(place, target):  # the names differ in case, and the system has no case
+            _os.rename(place.dir_fd, place.name, target.name, target.dir_fd)
+            return
+        refuse_existing(target)
+        raise FileExists() from None  # it has gone again
+    except FileNotFoundError:
+        raise TargetMoved() from None
+    except OSError as refused:
+        if refused.errno not in _NO_SUCH_CALL:
+            raise
+        try:
+            _os.link(place.dir_fd, place.name, target.name, target.dir_fd)
+        except FileExistsError:
+            refuse_existing(target)
+            raise FileExists() from None
+        _os.unlink(place.dir_fd, place.name)
+
+
+def _is_same_file(place: ResolvedPath, target: ResolvedPath) -> bool:
+    """Whether both are one name of one file, as they are where case is not told apart."""
+    one = _os.lstat(place.dir_fd, place.name)
+    other = _os.lstat(target.dir_fd, target.name)
+    return one.st_nlink == 1 and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
+def taken_away(place: ResolvedPath, known: Known, hooks: Hooks) -> bool:
+    """Whether the file at the place is gone, as it is known; else it has its name again.
+
+    Raises OSError with the file in its place, NotPutBack.
+    """
+    temp = taken_aside(place, known, hooks, late=hooks.late)
+    if temp:
+        discard(place.dir_fd, temp)
+    return bool(temp)
+
+
+def taken_aside(
+    place: ResolvedPath, known: Known, hooks: Hooks, *, late: LateLooks | None = None
+) -> bytes:
+    """The temporary name that the file at the place has now, as it is known.
+
+    Empty when it is not so, and it has its name again: what was written to it at that
+    very moment stays. `late` looks at it once more. Raises OSError with the file in its
+    place, NotPutBack.
+    """
+    try:
+        temp = move_away(place.dir_fd, place.name)
+    except FileNotFoundError:
+        return b""
+    with ExitStack() as held:
+        fd = -1
+        try:
+            fd = opened(place, temp, held)
+            if fd >= 0:
+                awaited(fd)  # a program that keeps it open for longer is left alone
+            if fd >= 0 and _is(known, fd):
+                if late is not None:
+                    late.take(_os.duplicate(fd), place.real, known)
+                return temp
+        except OSError:
+            with putting_back():
+                give_back(place, temp)
+            raise
+        with putting_back():
+            try:
+                give_back(place, temp)
+            except FileExistsError:  # another program has made a new one
+                if fd >= 0:
+                    rescued(place, temp, fd, known, hooks.keep)
+        return b""
+
+
+def _is(known: Known, fd: int) -> bool:
+    """Whether the open file is as it is known, its content too, where its digest is known."""
+    digest = known.sha256()
+    return known.stands_in(_os.fstat(fd)) and digest in ("", sha256_of(fd, known.size))
+
+
+def give_back(place: ResolvedPath, temp: bytes) -> None:
+    """Give the name back unless something has it; raises OSError with the temporary one kept."""
+    try:
+        _os.rename_no_replace(place.dir_fd, temp, place.name)
+    except FileExistsError:
+        raise
+    except OSError:  # the system cannot, or not now
+        _os.link(place.dir_fd, temp, place.name)
+        discard(place.dir_fd, temp)
+
+
+def refuse_existing(place: ResolvedPath, own: Stamp | None = None) -> None:
+    """Raise FileExists or NotAFile when anything has the name.
+
+    But for the file `own` itself, where the system does not tell case apart.
+    """
+    if not place.name:
+        raise NotAFile("directory")
+    try:
+        found = _os.lstat(place.dir_fd, place.name)
+    except FileNotFoundError:
+        return
+    if (
+        own is not None
+        and found.st_nlink == 1
+        and (own.dev, own.ino)
+        == (
+            found.st_dev,
+            found.st_ino,
+        )
+    ):
+        return
+    if stat.S_ISREG(found.st_mode):
+        raise FileExists(found.st_size)
+    raise NotAFile(kind_of(found.st_mode))
+
+
+def _filled(
+    place: ResolvedPath,
+    fd: int,
+    name: bytes,
+    data: bytes,
+    durability: Durability,
+    removed: Removed | None,
+) -> os.stat_result:
+    with ExitStack() as failing:
+        failing.callback(discard, place.dir_fd, name)
+        try:
+            write_all(fd, data)
+            if removed is not None:
+                restore_attributes(fd, removed)
+            if durability == "full":
+                _os.sync(fd)
+            ours = _os.fstat(fd)
+        finally:
+            _os.close(fd)
+        failing.pop_all()
+    return ours
+
+
+def _linked(
+    place: ResolvedPath, other: tuple[int, bytes], data: bytes
+) -> tuple[bytes, os.stat_result] | None:
+    """A temporary name of the other file, and the file; None unless it has these bytes."""
+    try:
+        temp = link_temp(*other, place.dir_fd, place.name)
+    except OSError:
+        return None
+    with ExitStack() as held:
+        fd = opened(place, temp, held)
+        found = _os.fstat(fd) if fd >= 0 else None
+        is_same = found is not None and found.st_size == len(data)
+        if found is not None and is_same and read_at(fd, len(data), 0) == data:
+            return temp, found
+    discard(place.dir_fd, temp)
+    return None
+
+
+def _give_name(place: ResolvedPath, temp: bytes) -> None:
+    """Move the temporary file to the name unless something has it; it is gone in any case."""
+    with ExitStack() as leaving:
+        leaving.callback(discard, place.dir_fd, temp)
+        try:
+            _os.rename_no_replace(place.dir_fd, temp, place.name)
+        except OSError as refused:
+            if refused.errno not in _NO_SUCH_CALL:
+                raise
+            _os.link(place.dir_fd, temp, place.name)
+        else:
+            leaving.pop_all()
+
+
+_NAMES_SOUGHT = 200_000
+"""So many names are looked at for another name of one file."""
+
+
+def other_name(root: str, real: RelPath, stamp: Stamp) -> str:
+    """Another name of the file below the root, sought within bounds; empty for none."""
+    folders, looked_at = [root], 0
+    while folders and looked_at < _NAMES_SOUGHT:
+        try:
+            found = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        for entry in found:
+            looked_at += 1
+            with suppress(OSError, UnicodeEncodeError):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.inode() == stamp.ino and not is_temp(os.fsencode(entry.name)):
+                    name = os.path.relpath(entry.path, root)
+                    same = entry.stat(follow_symlinks=False).st_dev == stamp.dev
+                    if same and name != str(real) and name.encode():
+                        return name
+    return ""

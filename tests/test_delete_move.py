@@ -1,0 +1,400 @@
+"""Files are deleted and moved as plans: shown, written once, all or none, and taken back whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from copydesk import Desk
+from copydesk.edit.request import DeleteFile, MoveFile, RangeEdit, Request
+from copydesk.errors import (
+    AccessDenied,
+    ContentChanged,
+    FileExists,
+    FileNotFound,
+    InvalidArgs,
+    InvalidPath,
+    NotAFile,
+    Refusal,
+)
+
+Tree = dict[str, tuple[object, ...]]
+
+CONTENTS = {
+    "text": b"one\ntwo\nthree\n",
+    "no newline": b"one\ntwo",
+    "crlf": b"\xef\xbb\xbfone\r\ntwo\r\n",
+    "undecodable": b"caf\xe9\n\xff\xfe\n",
+    "binary": bytes(range(256)) * 9,
+    "utf-16": "one\ntwo\n".encode("utf-16"),
+    "empty": b"",
+}
+
+
+def tree(root: Path) -> Tree:
+    """All that is below the root: bytes, modes, owners, attributes and which names are one file."""
+    found: Tree = {}
+    files: dict[tuple[int, int], str] = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if name.startswith(".copydesk"):
+            continue
+        at = path.lstat()
+        if path.is_symlink():
+            found[name] = ("link", os.readlink(path))
+        elif path.is_dir():
+            found[name] = ("dir",)
+        else:
+            one = files.setdefault((at.st_dev, at.st_ino), name)
+            extra = {each: os.getxattr(path, each) for each in os.listxattr(path)}
+            found[name] = (path.read_bytes(), stat.S_IMODE(at.st_mode), at.st_uid, extra, one)
+    return found
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "root"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def desk(root: Path) -> Iterator[Desk]:
+    with Desk(root) as opened:
+        yield opened
+
+
+def delete(desk: Desk, path: str) -> Request:
+    return DeleteFile(desk.path(path))
+
+
+def move(desk: Desk, path: str, to: str) -> Request:
+    return MoveFile(desk.path(path), desk.path(to))
+
+
+def line(desk: Desk, path: str, number: int, new: str) -> Request:
+    return RangeEdit(desk.path(path), str(number), f"{new}\n")
+
+
+def done(desk: Desk, request: Request) -> int:
+    return desk.apply(desk.prepare(request).id).edit_id
+
+
+def git_applies(tmp: Path, diff: bytes, before: Path) -> Tree:
+    """What `git apply` makes of a copy of a tree."""
+    copy = tmp / "copy"
+    subprocess.run(["cp", "-a", str(before), str(copy)], check=True)
+    command = ["git", "apply", "--unidiff-zero", "--whitespace=nowarn"]
+    subprocess.run(command, input=diff, cwd=copy, check=True, env={"GIT_DIR": "none", **os.environ})
+    return tree(copy)
+
+
+@pytest.mark.parametrize("kind", CONTENTS)
+def test_a_file_is_deleted_and_comes_back_as_it_was(
+    root: Path, desk: Desk, tmp_path: Path, kind: str
+) -> None:
+    path = root / "d/file.txt"
+    path.parent.mkdir()
+    path.write_bytes(CONTENTS[kind])
+    path.chmod(0o750)
+    with suppress(OSError):  # the file system has none
+        os.setxattr(path, "user.note", b"kept")
+    before = tree(root)
+    plan = desk.prepare(delete(desk, "d/file.txt"))
+    assert b"deleted file mode 100755\n" in plan.draft.diff
+    assert tree(root) == before
+    if kind != "utf-16":
+        assert list(git_applies(tmp_path, plan.draft.diff, root)) in ([], ["d"])
+    edit = desk.apply(plan.id).edit_id
+    assert tree(root) == {"d": ("dir",)}
+    again = desk.undo(edit).edit_id
+    assert tree(root) == before
+    third = desk.undo(again).edit_id
+    assert tree(root) == {"d": ("dir",)}
+    path.parent.rmdir()
+    desk.undo(third)
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize("kind", CONTENTS)
+@pytest.mark.parametrize("to", ["other.txt", "d/x", "new/deep/er.txt"])
+def test_a_file_is_moved_and_stays_the_same_file(
+    root: Path, desk: Desk, tmp_path: Path, kind: str, to: str
+) -> None:
+    (root / "d").mkdir()
+    path = root / "d/file.txt"
+    path.write_bytes(CONTENTS[kind])
+    path.chmod(0o640)
+    before, inode = tree(root), path.stat().st_ino
+    plan = desk.prepare(move(desk, "d/file.txt", to))
+    assert f"rename from d/file.txt\nrename to {to}\n".encode() in plan.draft.diff
+    assert (root / "d/file.txt").exists()
+    made = git_applies(tmp_path, plan.draft.diff, root)
+    edit = desk.apply(plan.id).edit_id
+    assert (root / to).stat().st_ino == inode
+    assert (root / to).read_bytes() == CONTENTS[kind] == made[to][0]
+    assert not path.exists()
+    back = desk.undo(edit).edit_id
+    assert tree(root) == before
+    assert path.stat().st_ino == inode
+    desk.undo(back)
+    assert (root / to).stat().st_ino == inode
+
+
+def test_names_of_one_file_stay_so(root: Path, desk: Desk) -> None:
+    (root / "sub").mkdir()
+    (root / "one").write_text("text\n")
+    os.link(root / "one", root / "sub/two")
+    before = tree(root)
+    for request in (delete(desk, "one"), move(desk, "one", "three"), delete(desk, "sub/two")):
+        edit = done(desk, request)
+        assert tree(root) != before
+        desk.undo(edit)
+        assert tree(root) == before
+    edit = done(desk, delete(desk, "one"))
+    (root / "sub/two").write_text("another\n")
+    desk.undo(edit)  # the bytes decide: the other name has other ones now
+    assert (root / "one").read_text() == "text\n"
+    assert (root / "sub/two").read_text() == "another\n"
+
+
+REFUSED: dict[str, tuple[type[Refusal], str | None]] = {
+    "missing.txt": (FileNotFound, "new.txt"),
+    "dir": (NotAFile, "new.txt"),
+    "link": (NotAFile, "new.txt"),
+    "../out.txt": (InvalidPath, "new.txt"),
+}
+
+
+@pytest.mark.parametrize("path", REFUSED)
+@pytest.mark.parametrize("moves", [True, False])
+def test_what_is_no_file_is_neither_deleted_nor_moved(
+    root: Path, desk: Desk, path: str, moves: bool
+) -> None:
+    (root / "dir").mkdir()
+    (root / "a.txt").write_text("a\n")
+    (root / "link").symlink_to("a.txt")
+    before = tree(root)
+    with pytest.raises(REFUSED[path][0]):
+        desk.prepare(move(desk, path, "new.txt") if moves else delete(desk, path))
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize(
+    ("to", "refusal"),
+    [
+        ("a.txt", FileExists),
+        ("b.txt", FileExists),
+        ("dir", NotAFile),
+        ("link", NotAFile),
+        ("dangling", NotAFile),
+        ("b.txt/below", NotAFile),
+        ("side/a.txt", FileExists),
+        (".minds/a.txt", AccessDenied),
+        (".copydesk/a.txt", AccessDenied),
+        ("out/a.txt", InvalidPath),
+    ],
+)
+def test_where_a_file_cannot_go(
+    root: Path, desk: Desk, to: str, refusal: type[Refusal], tmp_path: Path
+) -> None:
+    (root / "dir").mkdir()
+    (root / "a.txt").write_text("a\n")
+    (root / "b.txt").write_text("b\n")
+    (root / "link").symlink_to("b.txt")
+    (root / "dangling").symlink_to("nowhere")
+    (root / "side").symlink_to(".")
+    (root / "out").symlink_to(tmp_path)
+    before = tree(root)
+    with pytest.raises(refusal):
+        desk.prepare(move(desk, "a.txt", to))
+    assert tree(root) == before
+
+
+def test_a_link_to_a_directory_may_be_on_the_way(root: Path, desk: Desk) -> None:
+    (root / "real").mkdir()
+    (root / "side").symlink_to("real")
+    (root / "side/a.txt").write_text("a\n")
+    before = tree(root)
+    edit = done(desk, move(desk, "side/a.txt", "side/new/b.txt"))
+    assert (root / "real/new/b.txt").read_text() == "a\n"
+    desk.undo(edit)
+    assert tree(root) == before
+    edit = done(desk, delete(desk, "side/a.txt"))
+    desk.undo(edit)
+    assert tree(root) == before
+
+
+def test_the_case_of_a_name_is_changed(root: Path, desk: Desk) -> None:
+    (root / "readme.md").write_text("a\n")
+    edit = done(desk, move(desk, "readme.md", "README.md"))
+    assert [path.name for path in root.glob("*.md")] == ["README.md"]
+    desk.undo(edit)
+    assert [path.name for path in root.glob("*.md")] == ["readme.md"]
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_file_that_changed_since_is_refused_and_the_plan_waits(
+    root: Path, desk: Desk, moves: bool
+) -> None:
+    path = root / "a.txt"
+    path.write_text("one\ntwo\n")
+    plan = desk.prepare(move(desk, "a.txt", "b.txt") if moves else delete(desk, "a.txt"))
+    path.write_text("one\ntwo \n")
+    with pytest.raises(ContentChanged):
+        desk.apply(plan.id)
+    assert path.read_text() == "one\ntwo \n"
+    path.write_text("one\ntwo\n")
+    desk.apply(plan.id)
+    assert not path.exists()
+
+
+def test_a_target_that_came_since_is_not_replaced(root: Path, desk: Desk) -> None:
+    (root / "a.txt").write_text("a\n")
+    plan = desk.prepare(move(desk, "a.txt", "d/b.txt"))
+    (root / "d").mkdir()
+    (root / "d/b.txt").write_text("theirs\n")
+    before = tree(root)
+    with pytest.raises(FileExists):
+        desk.apply(plan.id)
+    with pytest.raises(FileExists):
+        desk.apply_all(plan.id)
+    assert tree(root) == before
+    (root / "d/b.txt").unlink()
+    desk.apply(plan.id)
+    assert (root / "d/b.txt").read_text() == "a\n"
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_link_that_took_the_name_since_is_left_alone(root: Path, desk: Desk, moves: bool) -> None:
+    (root / "a.txt").write_text("a\n")
+    plan = desk.prepare(move(desk, "a.txt", "b.txt") if moves else delete(desk, "a.txt"))
+    (root / "a.txt").rename(root / "c.txt")
+    (root / "a.txt").symlink_to("c.txt")
+    before = tree(root)
+    for write in (desk.apply, desk.apply_all):
+        with pytest.raises(NotAFile):
+            write(plan.id)
+    assert tree(root) == before
+
+
+def test_all_or_none_with_edits_of_the_moved_file_and_of_others(root: Path, desk: Desk) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (root / name).write_text("one\ntwo\nthree\n")
+    before = tree(root)
+    plans = [
+        desk.prepare(line(desk, "a.txt", 1, "eins")),
+        desk.prepare(move(desk, "a.txt", "new/a.txt")),
+        desk.prepare(line(desk, "a.txt", 3, "drei")),
+        desk.prepare(delete(desk, "b.txt")),
+        desk.prepare(line(desk, "c.txt", 2, "zwei")),
+    ]
+    (root / "c.txt").write_text("one\n2\nthree\n")
+    with pytest.raises(ContentChanged):
+        desk.apply_all(*(plan.id for plan in plans))
+    assert (root / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert (root / "b.txt").exists()
+    assert not (root / "new").exists()
+    (root / "c.txt").write_text("one\ntwo\nthree\n")
+    outcome = desk.apply_all(*(plan.id for plan in plans))
+    assert (root / "new/a.txt").read_text() == "eins\ntwo\ndrei\n"
+    assert sorted(path.name for path in root.glob("*.txt")) == ["c.txt"]
+    diffs = b"".join(diff for diff, _ in outcome.diffs)
+    assert b"rename from a.txt\nrename to new/a.txt\n--- a/a.txt\n+++ b/new/a.txt\n" in diffs
+    for one in outcome.applied:  # in the order in which they were given: any is as good
+        desk.undo(one.edit_id)
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [("delete", "a.txt", ""), ("edit", "a.txt", "")],
+        [("delete", "a.txt", ""), ("move", "a.txt", "x")],
+        [("move", "a.txt", "x"), ("move", "a.txt", "y")],
+        [("move", "a.txt", "x"), ("move", "b.txt", "x")],
+        [("delete", "one", ""), ("edit", "two", "")],
+    ],
+)
+def test_plans_that_contradict_each_other(
+    root: Path, desk: Desk, requests: list[tuple[str, str, str]]
+) -> None:
+    for name in ("a.txt", "b.txt", "one"):
+        (root / name).write_text("one\ntwo\n")
+    os.link(root / "one", root / "two")
+    before = tree(root)
+    made = [
+        move(desk, path, to)
+        if kind == "move"
+        else delete(desk, path)
+        if kind == "delete"
+        else line(desk, path, 1, "eins")
+        for kind, path, to in requests
+    ]
+    ids = [desk.prepare(request).id for request in made]
+    with pytest.raises((InvalidArgs, FileExists)):
+        desk.apply_all(*ids)
+    assert tree(root) == before
+
+
+def test_an_edit_before_a_move_and_one_after_it_are_taken_back_wherever_the_file_is(
+    root: Path, desk: Desk
+) -> None:
+    (root / "a.txt").write_text("one\ntwo\nthree\n")
+    first = done(desk, line(desk, "a.txt", 1, "eins"))
+    moved = done(desk, move(desk, "a.txt", "d/b.txt"))
+    third = done(desk, line(desk, "d/b.txt", 3, "drei"))
+    desk.undo(first)
+    assert (root / "d/b.txt").read_text() == "one\ntwo\ndrei\n"
+    desk.undo(moved)
+    assert (root / "a.txt").read_text() == "one\ntwo\ndrei\n"
+    assert not (root / "d").exists()
+    desk.undo(third)
+    assert (root / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_an_edit_before_a_deletion_that_was_taken_back(root: Path, desk: Desk) -> None:
+    (root / "a.txt").write_text("one\ntwo\nthree\n")
+    first = done(desk, line(desk, "a.txt", 1, "eins"))
+    done(desk, line(desk, "a.txt", 3, "drei"))
+    desk.undo(done(desk, delete(desk, "a.txt")))
+    desk.undo(first)
+    assert (root / "a.txt").read_text() == "one\ntwo\ndrei\n"
+
+
+def test_what_cannot_be_taken_back_is_refused(root: Path, desk: Desk) -> None:
+    (root / "a.txt").write_text("one\ntwo\n")
+    gone = done(desk, delete(desk, "a.txt"))
+    (root / "a.txt").write_text("theirs\n")
+    with pytest.raises(FileExists):
+        desk.undo(gone)
+    moved = done(desk, move(desk, "a.txt", "b.txt"))
+    (root / "a.txt").write_text("theirs too\n")
+    with pytest.raises(FileExists):
+        desk.undo(moved)
+    (root / "a.txt").unlink()
+    on = done(desk, move(desk, "b.txt", "c.txt"))
+    with pytest.raises(ContentChanged) as refusal:
+        desk.undo(moved)
+    assert refusal.value.later_edit_ids == (on,)
+    (root / "c.txt").write_text("another program's\n")
+    with pytest.raises(ContentChanged):
+        desk.undo(on)
+    assert (root / "c.txt").read_text() == "another program's\n"
+
+
+def test_a_directory_that_was_there_or_is_used_stays(root: Path, desk: Desk) -> None:
+    (root / "kept").mkdir()
+    (root / "a.txt").write_text("a\n")
+    edit = done(desk, move(desk, "a.txt", "kept/x/y/a.txt"))
+    (root / "kept/x/other").write_text("theirs\n")
+    desk.undo(edit)
+    assert sorted(tree(root)) == ["a.txt", "kept", "kept/x", "kept/x/other"]
+    done(desk, move(desk, "kept/x/other", "other"))
+    assert (root / "kept/x").is_dir()
