@@ -42,6 +42,7 @@ TOPICS = ("index", "principles", "tools", "scenarios", "errors")
 PAGES = [(toolset, topic) for toolset in manuals.toolsets() for topic in manuals.topics(toolset)]
 
 CODES_OF_BATCH_ALONE = {"DUPLICATE_EDITS", "CONFLICT"}
+CODES_OF_PATCH = {"INVALID_PATCH", "PATCH_REJECTED"}
 CODES_OF_REVIEW = {"ALREADY_DECIDED"}
 """What only a person who decides on plans can meet."""
 
@@ -269,7 +270,7 @@ def every_code() -> set[str]:
 
 def codes_of_envelope() -> set[str]:
     """The codes that an envelope can have."""
-    own = every_code() - CODES_OF_PLANS
+    own = every_code() - CODES_OF_PLANS - CODES_OF_PATCH
     named = (CODES_OF_ENVELOPE.get(code, {code}) for code in own)
     return set[str]().union(*named)
 
@@ -280,7 +281,7 @@ def test_every_code_has_a_chapter_in_the_errors_page(toolset: str, lang: Lang) -
     page = manuals.read(toolset, "errors", lang)
     headings = [line.removeprefix("### ") for line in prose_of(page) if line.startswith("### ")]
     codes = {
-        "ws_mod": every_code() - CODES_OF_BATCH_ALONE,
+        "ws_mod": every_code() - CODES_OF_BATCH_ALONE - CODES_OF_PATCH,
         "batch": codes_of_envelope(),
         "compat": codes_of_envelope() - {"CONFLICT"},  # nothing is expected of a file
     }

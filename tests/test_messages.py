@@ -30,6 +30,7 @@ from copydesk.errors import (
     HunkNotFound,
     LineShown,
     Refusal,
+    RejectedHunk,
     StateFailed,
     Unsettled,
 )
@@ -49,6 +50,7 @@ SAMPLES: dict[object, object] = {
     bool: True,
     LineShown: LineShown(3, "text"),
     FailedEdit: FailedEdit(0, "none", 0, ()),
+    RejectedHunk: RejectedHunk("a.py", 1, "several_places", 3, (1, 4)),
     Clash: Clash(0, 1, "1~2", "2~3"),
 }
 DATA = {

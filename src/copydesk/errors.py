@@ -12,6 +12,7 @@ Invariant: a refusal that was raised means that nothing was written, but for
     │             AmbiguousMatch
     ├── hunk      InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, EditNotFound
     ├── batch     PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
+    ├── patch     PatchInvalid, PatchRejected
     ├── approval  ApprovalRequired, HunkRejected, AlreadyDecided
     ├── Busy      somebody else works on it for too long
     ├── Crashed   a bug of ours, by the id of its log entry
@@ -75,6 +76,30 @@ class FailedEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedHunk:
+    """One hunk of a patch that has no single place: its file, its number there from 1.
+
+    `patch_line` is where it begins in the patch, 0 where that is not known. `lines` are where
+    it may be meant. The rest is as in `FailedEdit`; `corrected_lines` is what stands in the
+    file for the lines that were sought.
+    """
+
+    path: str
+    hunk: int
+    reason: str
+    patch_line: int = 0
+    lines: tuple[int, ...] | None = None
+    nearest_lines: str | None = None
+    similarity: int | None = None
+    difference: tuple[str, ...] | None = None
+    cause: tuple[str, ...] | None = None
+    indented_by: int | None = None
+    similar_lines: tuple[int, ...] | None = None
+    corrected_lines: str | None = None
+    refused_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Clash:
     """Two edits of a batch, by index from 0, whose regions share a byte."""
 
@@ -84,7 +109,7 @@ class Clash:
     second_lines: str
 
 
-Told = str | int | LineShown | FailedEdit | Clash
+Told = str | int | LineShown | FailedEdit | RejectedHunk | Clash
 Fact = str | int | bool | tuple[Told, ...] | Mapping[str, Mapping[str, int | str]]
 """What a refusal may tell."""
 
@@ -399,6 +424,24 @@ class PartialMatchFail(Refusal):
     code: ClassVar[str] = "PARTIAL_MATCH_FAIL"
     failed_index: int
     failures: tuple[FailedEdit, ...]
+
+
+@dataclass(eq=False)
+class PatchInvalid(Refusal):
+    """A text is no patch of the language that it is given as; `line` is where, `text` what is."""
+
+    code: ClassVar[str] = "INVALID_PATCH"
+    reason: str
+    line: int | None = None
+    text: str | None = None
+
+
+@dataclass(eq=False)
+class PatchRejected(Refusal):
+    """Some hunks of a patch have no single place in their files; nothing was written."""
+
+    code: ClassVar[str] = "PATCH_REJECTED"
+    rejected: tuple[RejectedHunk, ...]
 
 
 @dataclass(eq=False)

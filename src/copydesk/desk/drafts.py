@@ -32,6 +32,7 @@ from copydesk.edit.request import (
     RangeEdits,
     Request,
     Terms,
+    creates,
 )
 from copydesk.errors import (
     AmbiguousMatch,
@@ -95,7 +96,7 @@ class Drafting:
         try:
             return self.at_hand(member, request, draft)
         except FileNotFound:
-            if not (isinstance(request, Append) and request.create):
+            if not creates(request):
                 raise self.missing(member, request.path) from None
             with suppress(FileExists):  # it has come meanwhile, and is appended to then
                 self._set.files.check_new(request.path)

@@ -25,7 +25,8 @@ from itertools import islice
 from operator import add, itemgetter
 from typing import NamedTuple
 
-from copydesk.edit.request import BatchEdit, ReplaceText, StringEdit
+from copydesk.edit.patch.placing import compile_hunks, place_hunks
+from copydesk.edit.request import BatchEdit, PatchEdit, ReplaceText, StringEdit
 from copydesk.errors import (
     Clash,
     CollisionDetected,
@@ -111,6 +112,9 @@ def place_parts(base: Snapshot, request: BatchEdit) -> tuple[tuple[Span, ...], i
     Of a text that is replaced everywhere the runs of lines that hold it, which share none.
     Raises what `compile_batch` does.
     """
+    if isinstance(request, PatchEdit):
+        parts = place_hunks(base, request)
+        return parts, len(parts)
     if not is_everywhere(request):
         spans = compile_batch(base, request.edits).spans
         return part_lines(base, spans), len(spans)
@@ -139,6 +143,10 @@ def part_lines(base: Snapshot, spans: Sequence[Span]) -> tuple[Span, ...]:
 
 def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> Batch:
     """The batch where each edit is sought in its own lines alone."""
+    if isinstance(request, PatchEdit):
+        change, escapes = compile_hunks(base, request, parts)
+        lines = ((base.start(first), base.start(last)) for first, last in parts)
+        return Batch(change, tuple(lines), 0, escapes)
     if is_everywhere(request):
         (edit,) = request.edits
         places = [

@@ -22,6 +22,7 @@ from copydesk.edit.request import (
     FileOperation,
     Insert,
     MoveFile,
+    PatchEdit,
     RangeEdit,
     RangeEdits,
     ReplaceText,
@@ -32,6 +33,7 @@ from copydesk.errors import (
     ContentChanged,
     ContentRequired,
     EncodingRefused,
+    FileExists,
     InvalidArgs,
 )
 from copydesk.text.change import ChangeSet, Edit
@@ -192,7 +194,7 @@ def compose(
     if isinstance(request, FileOperation):
         return _compose_operation(request, base, place)
     if isinstance(request, BatchEdit):
-        return _compose_batch(request, base, place)
+        return _compose_batch(request, base, place, created=created)
     if isinstance(request, RangeEdits):
         parts = zip(request.edits, place.parts, strict=True)
         pieces = [_piece(edit.content, base, part, deletes=True) for edit, part in parts]
@@ -280,9 +282,17 @@ def _joined(pieces: list[_Piece], base: Text, *, eof_rule: bool) -> tuple[Change
     return ChangeSet.of(base.size, edits), added
 
 
-def _compose_batch(request: BatchEdit, base: Text, place: Place) -> Draft:
-    """A batch has no rule for the end of the file, unless it replaces one text."""
-    batch = compile_parts(whole(base), request, place.parts)
+def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: bool = False) -> Draft:
+    """A batch has no rule for the end of the file, unless it replaces one text.
+
+    A patch creates a file only where there is none.
+    """
+    parts = place.parts
+    if isinstance(request, PatchEdit) and request.creates:
+        if not created:
+            raise FileExists(base.size)
+        parts = tuple((0, 0) for _ in request.edits)
+    batch = compile_parts(whole(base), request, parts)
     closed = base.line_count == 0 or base.ends_with_newline
     style = base.newline_name(base.dominant_newline)
     change, added = batch.change, False
@@ -294,7 +304,7 @@ def _compose_batch(request: BatchEdit, base: Text, place: Place) -> Draft:
         change = ChangeSet.of(base.size, [*change.edits, Edit(base.size, base.size, newline)])
     lost = closed and added
     normalized = Normalized(closed, not lost, added and not closed, lost, style, 0)
-    return Draft(request, base, place, change, (), normalized, batch.escapes)
+    return Draft(request, base, place, change, (), normalized, batch.escapes, created)
 
 
 def _compose_operation(request: FileOperation, base: Text, place: Place) -> Draft:

@@ -21,6 +21,7 @@ from copydesk.edit.request import (
     Insert,
     MoveFile,
     Occurrence,
+    PatchEdit,
     RangeEdits,
     Request,
     SeveralEdits,
@@ -126,7 +127,7 @@ class Place:
 def locate(request: Request, text: Snapshot | Source) -> Place:
     """The place of the request in the text; raises the refusals of its kind."""
     base = Whole(text) if isinstance(text, Snapshot) else text
-    if isinstance(request, Append):
+    if isinstance(request, Append) or (isinstance(request, PatchEdit) and request.creates):
         return end_of(base)
     if isinstance(request, BatchEdit):
         parts, count = place_parts(base.whole(), request)

@@ -194,6 +194,45 @@ class ReplaceText(BatchEdit):
 
 
 @dataclass(frozen=True, slots=True)
+class PatchHunk(StringEdit):
+    """Put the lines `new` in the place of the lines `old`; both are whole lines.
+
+    A line that ends with CRLF, or the last one with nothing, does so in the file; where all
+    lines end with LF, they stand for lines of any end. `headers` are lines above the place
+    that narrow it, the outermost first. `at_end`: the place ends the file. `line` is the
+    number of its first line in the text that the patch was made of, 0 where that is not
+    told. Without `old` the place is after line `after`, or else the end of the file. `at`
+    is where the hunk begins in the patch.
+    """
+
+    headers: tuple[str, ...] = ()
+    at_end: bool = False
+    line: int = 0
+    after: int | None = None
+    at: int = 0
+
+    def __post_init__(self) -> None:
+        """It may have no old lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchEdit(BatchEdit):
+    """Make all hunks that a patch has for one file, or none; `edits` are of `PatchHunk`.
+
+    `base` is the start of the blob id that git gives to the text that the patch was made
+    of. `creates`: the file is not there yet.
+    """
+
+    base: str = ""
+    creates: bool = False
+
+    @property
+    def hunks(self) -> tuple[PatchHunk, ...]:
+        """The hunks, in the order of the patch."""
+        return tuple(edit for edit in self.edits if isinstance(edit, PatchHunk))
+
+
+@dataclass(frozen=True, slots=True)
 class BlockDiff:
     """Edit blocks of notes, as `content` says in the grammar of block diffs.
 
@@ -257,6 +296,13 @@ class Terms:
     auto: bool = False
     expected: Preconditions | None = None
     expected_olds: tuple[str | None, ...] = ()
+
+
+def creates(request: Request) -> bool:
+    """Whether the request may make a file that is not there."""
+    if isinstance(request, PatchEdit):
+        return request.creates
+    return isinstance(request, Append) and request.create
 
 
 def content_lines(content: str) -> list[str]:

@@ -21,8 +21,10 @@ from copydesk.errors import (
     FailedEdit,
     LineShown,
     PartialMatchFail,
+    PatchRejected,
     RangeOutOfBounds,
     Refusal,
+    RejectedHunk,
     SchemaMismatch,
     ServerFailed,
     StaleRead,
@@ -81,6 +83,11 @@ def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> s
             say("PARTIAL_MATCH_FAIL.differs", lang, _near_words(one, lang))
             for one in [each for each in refusal.failures if each.cause][:_SAID_CAUSES]
         ]
+    if isinstance(refusal, PatchRejected):
+        said += [
+            say("PATCH_REJECTED.one", lang, _hunk_words(one, lang))
+            for one in refusal.rejected[:_SAID_CAUSES]
+        ]
     return " ".join(said)
 
 
@@ -125,6 +132,8 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             }
         indices = [failure.index for failure in failures]
         return {"failing": len(failures), "indices": _first_few(indices)}
+    if isinstance(refusal, PatchRejected):
+        return {"failing": len(refusal.rejected)}
     if isinstance(refusal, RangeOutOfBounds):
         variant = "some" if refusal.total_lines else "empty"
         return {"next_line": refusal.total_lines + 1, "variant": variant}
@@ -161,6 +170,23 @@ def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
     causes = _causes(failure.cause, lang)
     lines = failure.nearest_lines
     return {"index": failure.index, "variant": variant, "nearest_lines": lines, "causes": causes}
+
+
+def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
+    """Which hunk of a patch does not fit, and why, in words."""
+    name = f"PATCH_REJECTED.{one.reason}"
+    if one.nearest_lines is not None:
+        variant = "cause" if one.cause else "near"
+        variant = "corrected" if one.cause and one.corrected_lines is not None else variant
+        name += f".{variant}"
+    facts: dict[str, Fact] = {
+        "nearest_lines": one.nearest_lines or "",
+        "causes": _causes(one.cause, lang),
+        "places": _first_few(one.lines or ()),
+        "refused_as": one.refused_as or "",
+    }
+    what = say(name, lang, facts)
+    return {"path": one.path, "hunk": one.hunk, "patch_line": one.patch_line, "what": what}
 
 
 def _causes(causes: tuple[str, ...] | None, lang: Lang) -> str:

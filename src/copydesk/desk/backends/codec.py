@@ -25,6 +25,8 @@ from copydesk.edit.request import (
     DeleteFile,
     Insert,
     MoveFile,
+    PatchEdit,
+    PatchHunk,
     RangeEdit,
     RangeEdits,
     ReplaceText,
@@ -83,8 +85,8 @@ def _know_notes() -> None:
 _know(
     (
         *(Anchor, Append, BatchEdit, BlockDiff, BlockReads, BlockReplace, ChangeSet, Edit),
-        *(Insert, Place, Plan, RangeEdit, RangeEdits, RelPath, ReplaceText, StringEdit),
-        *(DeleteFile, MadeDirectories, MoveFile, Moved, Removed),
+        *(Insert, PatchEdit, PatchHunk, Place, Plan, RangeEdit, RangeEdits, RelPath),
+        *(DeleteFile, MadeDirectories, MoveFile, Moved, Removed, ReplaceText, StringEdit),
     )
 )
 

@@ -1,0 +1,1 @@
+"""Patches as models and programs write them: three languages, one kind of result."""

@@ -1,0 +1,345 @@
+"""Where the hunks of a patch go in a file, and what they come to there.
+
+Invariants: the old lines of a hunk, the kept ones included, stand at its place, each whole; no
+other place fits, unless the text is the very one that the patch was made of; lines that a hunk
+keeps keep their bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from copydesk.edit.request import PatchEdit, PatchHunk
+from copydesk.errors import EncodingRefused, PatchRejected, RejectedHunk
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import align
+from copydesk.text.encoding import Escapes
+from copydesk.text.folding import explain, indented_by
+from copydesk.text.nearest import nearest_of
+from copydesk.text.relocation import Outline
+from copydesk.text.snapshot import Snapshot
+
+Part = tuple[int, int]
+"""Lines [start, stop), 0-based."""
+
+_SHOWN_PLACES = 10
+_LONGEST = 2_000
+"""Characters of the lines that stand in the file for those of a hunk; longer ones are not told."""
+
+
+def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
+    """The lines of each hunk; raises PatchRejected, with all that have no single place."""
+    if request.creates:
+        return tuple((0, 0) for _ in request.hunks)
+    sought = _Sought(base, is_base=_is_blob(base.data, request.base))
+    found = [sought.place(hunk) for hunk in request.hunks]
+    rejected = [
+        sought.rejected(request, index, place)
+        for index, place in enumerate(found)
+        if isinstance(place, _Misplaced)
+    ]
+    parts = tuple(place for place in found if not isinstance(place, _Misplaced))
+    if not rejected:
+        clash = _clash(base, request, parts)
+        rejected = [] if clash is None else [clash]
+    if rejected:
+        raise PatchRejected(tuple(rejected))
+    return parts
+
+
+def compile_hunks(
+    base: Snapshot, request: PatchEdit, parts: Sequence[Part]
+) -> tuple[ChangeSet, Escapes]:
+    """The change that puts the new lines of each hunk in its lines."""
+    edits: list[Edit] = []
+    escapes: list[Escapes] = []
+    for hunk, part in zip(request.hunks, parts, strict=True):
+        own, found = _Replacement(base, hunk, part).edits()
+        edits += own
+        escapes.append(found)
+    edits.sort(key=lambda edit: (edit.start, edit.stop))
+    return ChangeSet.of(base.size, edits), Escapes.of(escapes)
+
+
+def _is_blob(data: bytes, prefix: str) -> bool:
+    """Whether git gives the text an id that starts so."""
+    if not prefix.strip("0"):
+        return False
+    head = b"blob %d\0" % len(data)
+    make = hashlib.sha256 if len(prefix) > 40 else hashlib.sha1
+    return make(head + data, usedforsecurity=False).hexdigest().startswith(prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class _Misplaced:
+    """Why a hunk has no place, and the lines where it may be meant."""
+
+    reason: str
+    lines: tuple[int, ...] = ()
+
+
+class _Sought:
+    """A text in which hunks are sought; `is_base`: the patch was made of it."""
+
+    def __init__(self, base: Snapshot, *, is_base: bool) -> None:
+        self._base, self._is_base = base, is_base
+
+    def place(self, hunk: PatchHunk) -> Part | _Misplaced:
+        """The lines of the hunk, or why it has none."""
+        old = lines_of(hunk.old)
+        if not old:
+            return self._insertion(hunk)
+        size, last = len(old), self._base.line_count
+        places = all_places = self._places(old)
+        if not hunk.old.endswith("\n") and self._base.ends_with_newline:
+            places = []
+        if hunk.at_end or not hunk.old.endswith("\n"):
+            places = [at for at in places if at + size == last]
+        if not places:
+            return _Misplaced("not_at_end" if all_places else "not_found", _numbers(all_places))
+        if self._is_base and hunk.line - 1 in places:
+            return hunk.line - 1, hunk.line - 1 + size
+        if hunk.headers:
+            below = self._below(hunk.headers, places)
+            if isinstance(below, _Misplaced):
+                return below
+            places = below
+        if len(places) > 1:
+            return _Misplaced("several_places", _numbers(places))
+        return places[0], places[0] + size
+
+    def rejected(self, request: PatchEdit, index: int, why: _Misplaced) -> RejectedHunk:
+        """What is told of a hunk that has no place."""
+        base, hunk = self._base, request.hunks[index]
+        lines = why.lines or None
+        told = RejectedHunk(str(request.path), index + 1, why.reason, hunk.at, lines)
+        if why.reason != "not_found":
+            return told
+        new = lines_of(hunk.new)
+        there = self._places(new) if len(new) > 1 and any(map(str.strip, new)) else []
+        if there:
+            return replace(told, reason="already_there", lines=_numbers(there))
+        near = nearest_of(base, [hunk.old])[0]
+        if near is None:
+            return told
+        corrected, causes = near.corrected, tuple[str, ...](near.causes)
+        if corrected is not None and not causes:  # it stands there within lines
+            whole = base.texts(near.start, near.stop)
+            corrected = "".join(f"{line}\n" for line in whole)
+            causes = explain(hunk.old, corrected) or ("part_of_line",)
+        by = None
+        if corrected is not None and "indentation" in causes:
+            by = indented_by(hunk.old, corrected) or None
+        return replace(
+            told,
+            nearest_lines=f"{near.start + 1}~{near.stop}",
+            similarity=near.similarity,
+            difference=near.diff,
+            cause=causes or None,
+            indented_by=by,
+            similar_lines=tuple(line + 1 for line in near.alike) or None,
+            corrected_lines=corrected if len(corrected or "") <= _LONGEST else None,
+        )
+
+    def _insertion(self, hunk: PatchHunk) -> Part | _Misplaced:
+        """The place of new lines without any that say where: the end, or after a known line.
+
+        The lines before and after are the place then.
+        """
+        count = self._base.line_count
+        if hunk.headers:
+            return _Misplaced("header_alone")
+        if not count or (hunk.after is None) or hunk.at_end:
+            return count, count
+        if not self._is_base or hunk.after > count:
+            return _Misplaced("no_context")
+        return max(hunk.after - 1, 0), min(hunk.after + 1, count)
+
+    def _places(self, old: Sequence[str]) -> list[int]:
+        """Where the lines stand, whatever their ends; bytes are found as they were shown."""
+        encoding = self._base.encoding
+        try:
+            keys = [encoding.bytes_of(line) for line in old]
+        except EncodingRefused:
+            return []
+        rarest, offset = min((len(self._index.get(key, ())), at) for at, key in enumerate(keys))
+        if rarest:
+            starts = (at - offset for at in self._index[keys[offset]])
+            found = [at for at in starts if self._stand(keys, at)]
+            if found:
+                return found
+        if not encoding.escapes:
+            return []
+        shown = [encoding.pattern(line) or re.compile(re.escape(line)) for line in old]
+        return [at for at in range(self._base.line_count) if self._stand(shown, at)]
+
+    def _stand(self, wanted: Sequence[bytes | re.Pattern[str]], start: int) -> bool:
+        """Whether the lines from one on are these."""
+        if start < 0 or start + len(wanted) > self._base.line_count:
+            return False
+        keys, encoding = self._base.keys, self._base.encoding
+        for at, one in enumerate(wanted, start):
+            if isinstance(one, bytes):
+                if keys[at] != one and (at or encoding.bom + keys[at] != one):
+                    return False
+            elif not one.fullmatch(encoding.text(keys[at])):
+                return False
+        return True
+
+    @cached_property
+    def _index(self) -> dict[bytes, list[int]]:
+        """The lines by their bytes; the first one also with the byte order mark."""
+        found: dict[bytes, list[int]] = {}
+        for line, key in enumerate(self._base.keys):
+            found.setdefault(key, []).append(line)
+        if self._base.encoding.bom and self._base.keys:
+            found.setdefault(self._base.encoding.bom + self._base.keys[0], []).append(0)
+        return found
+
+    def _below(self, headers: Sequence[str], places: list[int]) -> list[int] | _Misplaced:
+        """The places below the headers; those that the last one encloses, where there are such."""
+        base, outline = self._base, Outline(self._base.keys)
+        bodies = [range(base.line_count)]
+        for header in headers:
+            heads = [
+                at
+                for at in range(bodies[0].start, base.line_count)
+                if _names(header, base.text(at))
+            ]
+            if not heads:
+                return _Misplaced("no_header")
+            inner = [head for head in heads if any(head in body for body in bodies)]
+            bodies = [range(head, outline.body(head).stop) for head in inner or heads]
+        after = [at for at in places if at >= bodies[0].start]
+        if not after:
+            return _Misplaced("not_below_header", _numbers(places))
+        return [at for at in after if any(at in body for body in bodies)] or after
+
+
+class _Replacement:
+    """What one hunk comes to at its place.
+
+    Where all its old lines stand there to the last byte, its new ones are bytes too. Else
+    line ends are those of the file.
+    """
+
+    def __init__(self, base: Snapshot, hunk: PatchHunk, part: Part) -> None:
+        self._base, self._hunk = base, hunk
+        self._first, self._last = part
+        if not hunk.old and part[0] < part[1]:
+            assert hunk.after is not None, "only then it stands between lines"
+            at = part[0] + (hunk.after > 0)
+            self._first = self._last = at
+
+    def edits(self) -> tuple[list[Edit], Escapes]:
+        """The bytes that differ, in their order, and what was meant by pictures of bytes."""
+        base, hunk = self._base, self._hunk
+        new, escapes = base.encoding.meant(hunk.new, base.raw(self._first, self._last))
+        starts = [base.start(at) for at in range(self._first, self._last + 1)]
+        if not self._first and hunk.old.startswith("\ufeff"):
+            starts[0] = 0  # the patch shows the byte order mark
+        there = [base.slice(*span) for span in pairwise(starts)]
+        theirs = _raw_lines(new)
+        is_exact = there == [_bytes(base, line) for line in _raw_lines(hunk.old)]
+        if is_exact and (there or not base.line_count):
+            made = [base.encoding.bytes_of(line) for line in theirs]
+            return self._exactly(starts, there, made), escapes
+        return self._loosely(theirs), escapes
+
+    def _exactly(self, starts: list[int], old: list[bytes], new: list[bytes]) -> list[Edit]:
+        return [
+            Edit(
+                starts[gap.base_start],
+                starts[gap.base_stop],
+                b"".join(new[gap.now_start : gap.now_stop]),
+            )
+            for gap in align(old, new).gaps()
+        ]
+
+    def _loosely(self, theirs: list[str]) -> list[Edit]:
+        """The same by lines without their ends."""
+        base = self._base
+        was = [(_bare(line), line.endswith("\n")) for line in _raw_lines(self._hunk.old)]
+        new = [(_bare(line), line.endswith("\n")) for line in theirs]
+        if not self._first and base.encoding.bom:
+            for side in (was, new):
+                side[:1] = [(base.encoding.unmarked(text), closed) for text, closed in side[:1]]
+        edits: list[Edit] = []
+        for gap in align(was, new).gaps():
+            first, stop = self._first + gap.base_start, self._first + gap.base_stop
+            raw = self._ended(new[gap.now_start : gap.now_stop], first, stop)
+            if first == stop == base.line_count and first and not base.ends_with_newline and raw:
+                raw = base.newline_near(first - 1, first) + raw
+            edits.append(Edit(base.start(first), base.start(stop), raw))
+        return edits
+
+    def _ended(self, lines: Sequence[tuple[str, bool]], first: int, stop: int) -> bytes:
+        """New lines for those [first, stop), each ended as its old one where they pair."""
+        base = self._base
+        newline = base.newline_near(first, stop)
+        ends = [newline] * len(lines)
+        if len(lines) == stop - first:
+            ends = [base.terminator(at) or newline for at in range(first, stop)]
+        encoded = (base.encoding.bytes_of(line) for line, _ in lines)
+        return b"".join(
+            raw + (end if closed else b"")
+            for raw, end, (_, closed) in zip(encoded, ends, lines, strict=True)
+        )
+
+
+def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> RejectedHunk | None:
+    """The first hunk that changes lines which another one changes too."""
+    made = [
+        (edit.start, edit.stop, index)
+        for index, (hunk, part) in enumerate(zip(request.hunks, parts, strict=True))
+        for edit in _Replacement(base, hunk, part).edits()[0]
+    ]
+    made.sort()
+    for (start, stop, one), (at, _, other) in pairwise(made):
+        if at < stop or at == start:
+            index = max(one, other)
+            hunk, lines = request.hunks[index], (parts[index][0] + 1,)
+            return RejectedHunk(str(request.path), index + 1, "hunks_overlap", hunk.at, lines)
+    return None
+
+
+def _names(header: str, line: str) -> bool:
+    """Whether a header means the line: it is the line, or whole words at its start."""
+    line, header = line.strip(), header.strip()
+    if not line.startswith(header):
+        return False
+    after = line[len(header) :][:1]
+    return not (after.isalnum() or after == "_") or not (header[-1].isalnum() or header[-1] == "_")
+
+
+def _numbers(lines: Sequence[int]) -> tuple[int, ...]:
+    return tuple(line + 1 for line in lines[:_SHOWN_PLACES])
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a side of a hunk, without their ends."""
+    return [_bare(line) for line in _raw_lines(text)]
+
+
+def _raw_lines(text: str) -> list[str]:
+    """The same with their ends."""
+    parts = text.split("\n")
+    last = parts.pop()
+    return [*(f"{part}\n" for part in parts), *([last] if last else [])]
+
+
+def _bare(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+
+
+def _bytes(base: Snapshot, line: str) -> bytes | None:
+    """The line as bytes; None where the file cannot hold it."""
+    try:
+        return base.encoding.bytes_of(line)
+    except EncodingRefused:
+        return None

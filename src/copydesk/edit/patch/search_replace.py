@@ -1,0 +1,106 @@
+"""SEARCH/REPLACE blocks in the text of an answer, each below the path of its file.
+
+The path is in one of the three lines above a block, between which only fences may stand; a
+block without one belongs to the file of the block before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from copydesk.edit.patch.model import FilePatch, PatchLines, invalid, joined
+from copydesk.edit.request import PatchHunk
+
+_SEARCH = re.compile(r"<{5,9} SEARCH>?\s*")
+_DIVIDER = re.compile(r"={5,9}\s*")
+_REPLACE = re.compile(r">{5,9} REPLACE\s*")
+_FENCE = "```"
+_TAGS = ("source", "code", "pre", "codeblock", "sourcecode")
+_SHELL = re.compile(r"```(?:bash|sh|shell|cmd|batch|powershell|ps1|zsh|fish|ksh|csh|tcsh)")
+_ABOVE = 3
+
+
+def parse(text: str) -> tuple[FilePatch, ...]:
+    """What the blocks say of each file; raises PatchInvalid."""
+    lines = PatchLines(text, ("<<<<< SEARCH", "<<<<<<< SEARCH", ">>>>> REPLACE", ">>>>>>> REPLACE"))
+    found: list[FilePatch] = []
+    names: tuple[str, ...] = ()
+    while (line := lines.peek()) is not None:
+        if _SEARCH.fullmatch(line.strip()):
+            names = tuple(_names(lines)) or names
+            found.append(_block(lines, names))
+        elif _REPLACE.fullmatch(line.strip()):
+            raise invalid("no_search", lines.number, line)
+        elif _SHELL.match(line.strip()) and not _block_follows(lines):
+            lines.take()
+            while (line := lines.peek()) is not None and not line.strip().startswith(_FENCE):
+                lines.take()
+            if line is not None:
+                lines.take()
+        else:
+            lines.take()
+    if not found:
+        raise invalid("no_blocks")
+    return joined(found)
+
+
+def _block_follows(lines: PatchLines) -> bool:
+    """Whether a block begins in one of the next two lines."""
+    after = (lines.peek(ahead) for ahead in (1, 2))
+    return any(line is not None and _SEARCH.fullmatch(line.strip()) for line in after)
+
+
+def _names(lines: PatchLines) -> Iterator[str]:
+    """The paths that may be meant by the lines above, the likeliest first."""
+    found: list[str] = []
+    for line in lines.before(_ABOVE):
+        name = _name(line.strip())
+        if name and not _SEARCH.fullmatch(name) and not _REPLACE.fullmatch(name):
+            found.append(name)
+        if not _is_fence(line):
+            break
+    yield from (name for name in found if "." in name)
+    yield from (name for name in found if "." not in name)
+
+
+def _is_fence(line: str) -> bool:
+    return line.startswith(_FENCE) or any(line.startswith(f"<{tag}>") for tag in _TAGS)
+
+
+def _name(line: str) -> str:
+    """The path in a line: alone in it, after the mark of a fence, or decorated."""
+    if line == "..." or line in {f"<{end}{tag}>" for tag in _TAGS for end in ("", "/")}:
+        return ""
+    if line.startswith(_FENCE):
+        name = line.lstrip("`")
+        return name if "." in name or "/" in name else ""
+    return line.rstrip(":").lstrip("#").strip().strip("`").strip("*")
+
+
+def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
+    number = lines.number
+    if not names:
+        raise invalid("block_without_path", number, lines.peek())
+    lines.take()
+    old = _part(lines, _DIVIDER, number)
+    new = _part(lines, _REPLACE, number)
+    is_new = not old.strip()
+    hunk = PatchHunk("" if is_new else old, new, at=number)
+    return FilePatch("add" if is_new else "update", names, number, (hunk,))
+
+
+def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
+    """The lines up to the one that ends them, which is taken too."""
+    text: list[str] = []
+    while (line := lines.peek()) is not None:
+        mark = line.strip()
+        if end.fullmatch(mark):
+            lines.take()
+            return "".join(text)
+        if _DIVIDER.fullmatch(mark):
+            raise invalid("two_dividers", lines.number, line)
+        if _SEARCH.fullmatch(mark) or _REPLACE.fullmatch(mark):
+            break
+        text.append(lines.take() + "\n")
+    raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, lines.peek())

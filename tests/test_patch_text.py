@@ -1,0 +1,413 @@
+"""Patches in three languages: what they say of each file, and where their hunks go in a text."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from copydesk.desk.backends.codec import decode, encode
+from copydesk.edit.draft import compose
+from copydesk.edit.locate import locate
+from copydesk.edit.patch import apply_patch, search_replace, unified_diff
+from copydesk.edit.patch.model import FilePatch
+from copydesk.edit.request import PatchEdit
+from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot, whole
+
+Parse = Callable[[str], tuple[FilePatch, ...]]
+
+
+def made(data: bytes, text: str, parse: Parse = unified_diff.parse) -> bytes:
+    """The file after the patch, which is of it alone."""
+    (patch,) = parse(text)
+    base = Snapshot.of(data)
+    path = RelPath.parse(patch.path)
+    request = PatchEdit(path, patch.hunks, base=patch.base, creates=patch.kind == "add")
+    assert decode(encode(request)) == request
+    draft = compose(request, base, locate(request, base), created=request.creates)
+    return whole(draft.after).data
+
+
+def rejected(data: bytes, text: str, parse: Parse = unified_diff.parse) -> RejectedHunk:
+    with pytest.raises(PatchRejected) as found:
+        made(data, text, parse)
+    return found.value.rejected[0]
+
+
+def codex(body: str) -> str:
+    return f"*** Begin Patch\n*** Update File: x\n{body}*** End Patch\n"
+
+
+def block(old: str, new: str) -> str:
+    return f"x\n```\n<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n```\n"
+
+
+# -- the language of apply_patch
+
+
+def test_apply_patch_adds_deletes_updates_and_moves() -> None:
+    added, updated, deleted = apply_patch.parse(
+        "*** Begin Patch\n*** Add File: a b\n+x\n+\n*** Update File: b\n*** Move to: c/d\n"
+        "@@ class X\n@@ def f\n a\n-b\n+c\n\n*** End of File\n\n*** Delete File: d\n"
+        "*** End Patch\n"
+    )
+    assert (added.kind, added.path, added.hunks[0].new) == ("add", "a b", "x\n\n")
+    (hunk,) = updated.hunks
+    assert (updated.to, hunk.headers, hunk.at_end, hunk.at) == (
+        *("c/d", ("class X", "def f")),
+        *(True, 7),
+    )
+    assert (hunk.old, hunk.new) == ("a\nb\n", "a\nc\n")
+    assert (deleted.kind, deleted.path, deleted.hunks) == ("delete", "d", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n *** Begin Patch \n  *** Update File: x\n@@\n-a\n+b\n *** End Patch\n\n",
+        "<<'EOF'\n*** Begin Patch\n*** Update File: x\n@@\n-a\n+b\n*** End Patch\nEOF\n",
+        "*** Begin Patch\n*** Update File: x\n-a\n+b\n*** End Patch",
+        "*** Begin Patch\r\n*** Update File: x\r\n@@\r\n-a\r\n+b\r\n*** End Patch\r\n",
+    ],
+)
+def test_blanks_here_documents_and_crlf_around_a_patch(text: str) -> None:
+    assert made(b"a\n", text, apply_patch.parse) == b"b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [
+        ("", "no_begin", 1),
+        ("--- a/x\n+++ b/x\n", "no_begin", 1),
+        ("*** Begin Patch\n*** Delete File: x\n", "no_end", 3),
+        ("*** Begin Patch\n*** End Patch", "no_files", None),
+        ("*** Begin Patch\n*** End Patch\nmore", "after_end", 3),
+        ("*** Begin Patch\n*** Frobnicate File: x\n*** End Patch", "no_file_header", 2),
+        ("*** Begin Patch\n*** Add File:  \n+a\n*** End Patch", "no_path", 2),
+        ("*** Begin Patch\n*** Add File: x\na\n*** End Patch", "no_plus", 3),
+        ("*** Begin Patch\n*** Update File: x\n*** End Patch", "no_hunks", 2),
+        (codex("@@\n"), "empty_hunk", 3),
+        (codex("@@\nfoo\n"), "no_sign", 4),
+        (codex("@@\n-a\n*** End of File\n-b\n"), "no_hunk_header", 6),
+        (
+            "*** Begin Patch\n*** Delete File: x\n*** Add File: x\n+a\n*** End Patch",
+            "file_twice",
+            3,
+        ),
+    ],
+)
+def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: int | None) -> None:
+    with pytest.raises(PatchInvalid) as found:
+        apply_patch.parse(text)
+    assert (found.value.reason, found.value.line) == (reason, line)
+
+
+def test_a_line_of_a_file_is_no_marker() -> None:
+    old = b" *** End Patch\n*** Update File: y\n*** End of File\nz\n"
+    text = codex("@@\n  *** End Patch\n *** Update File: y\n *** End of File\n-z\n+Z\n")
+    assert made(old, text, apply_patch.parse) == old.replace(b"z", b"Z")
+
+
+_TWO = (
+    b"class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n\n"
+    b"class B:\n    def f(self):\n        return 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("headers", "line"),
+    [("@@ class A:\n@@ def f", 2), ("@@ class A\n@@ def g(self):", 5), ("@@ class B:", 9)],
+)
+def test_headers_narrow_the_place_to_what_they_enclose(headers: str, line: int) -> None:
+    text = codex(f"{headers}\n-        return 1\n+        return 2\n")
+    lines = _TWO.split(b"\n")
+    lines[line] = lines[line].replace(b"1", b"2")
+    assert made(_TWO, text, apply_patch.parse) == b"\n".join(lines)
+
+
+def test_a_header_that_does_not_decide_or_stands_nowhere_is_refused() -> None:
+    change = "-        return 1\n+        return 2\n"
+    several = rejected(_TWO, codex(f"@@ class A\n{change}"), apply_patch.parse)
+    assert (several.reason, several.lines) == ("several_places", (3, 6))
+    assert rejected(_TWO, codex(f"@@ def h\n{change}"), apply_patch.parse).reason == "no_header"
+    below = rejected(_TWO, codex("@@ class B\n-    def g(self):\n"), apply_patch.parse)
+    assert (below.reason, below.lines) == ("not_below_header", (5,))
+    alone = rejected(_TWO, codex("@@ class B\n+    x = 1\n"), apply_patch.parse)
+    assert alone.reason == "header_alone"
+
+
+def test_lines_alone_go_to_the_end_and_end_of_file_means_it() -> None:
+    assert made(b"a\n", codex("@@\n+b\n"), apply_patch.parse) == b"a\nb\n"
+    assert made(b"a", codex("@@\n+b\n"), apply_patch.parse) == b"a\nb\n"
+    end = codex("@@\n-a\n+b\n*** End of File\n")
+    assert made(b"a\nx\na\n", end, apply_patch.parse) == b"a\nx\nb\n"
+    found = rejected(b"a\nx\n", end, apply_patch.parse)
+    assert (found.reason, found.lines) == ("not_at_end", (1,))
+
+
+def test_only_a_last_line_that_is_replaced_gets_a_newline() -> None:
+    text = codex("@@\n-a\n+A\n b\n")
+    assert made(b"a\nb", text, apply_patch.parse) == b"A\nb"
+    assert made(b"b\na", codex("@@\n b\n-a\n+A\n"), apply_patch.parse) == b"b\nA\n"
+
+
+# -- unified diffs
+
+
+def test_a_diff_of_git_names_files_modes_and_moves(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        made = subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a", *words],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
+        return made.stdout.decode()
+
+    git("init", "-q")
+    before = {"ä b": "1\n2\n", "old": "a\nb\nc\nd\n", "gone": "x\n", "run": "r\n"}
+    for name, text in before.items():
+        (tmp_path / name).write_text(text)
+    git("add", ".")
+    git("commit", "-qm", "one")
+    (tmp_path / "ä b").write_text("1\n-- 2\n")
+    (tmp_path / "old").rename(tmp_path / "new name")
+    (tmp_path / "new name").write_text("a\nb\nc\nD\n")
+    (tmp_path / "gone").unlink()
+    (tmp_path / "run").chmod(0o755)
+    (tmp_path / "none").write_text("")
+    (tmp_path / "script").write_text("s")
+    (tmp_path / "script").chmod(0o755)
+    git("add", ".")
+    git("commit", "-qm", "two\n\n--- a/x\n+++ b/x")
+    for options in ([], ["--no-prefix"], ["--src-prefix=i/", "--dst-prefix=w/"], ["--patch"]):
+        text = git("show", "-M30", *options)
+        found = {patch.path: patch for patch in unified_diff.parse(text)}
+        assert set(found) == {*before, "none", "script"}
+        assert (found["old"].to, found["run"].mode, found["run"].hunks) == (
+            *("new name", "100755"),
+            (),
+        )
+        assert (found["gone"].kind, found["gone"].hunks[0].old) == ("delete", "x\n")
+        assert (found["none"].kind, found["none"].hunks[0].new) == ("add", "")
+        assert (found["script"].mode, found["script"].hunks[0].new) == ("100755", "s")
+    mail = git("format-patch", "--stdout", "-1")
+    assert len(unified_diff.parse(mail)) == len(found)
+    assert "2.\n" not in unified_diff.parse(mail)[-1].hunks[-1].new
+
+
+def test_a_plain_diff_has_times_and_names_of_its_own() -> None:
+    old, new = "2020-01-02 03:04:05.6 +0200", "1970-01-01 00:00:00.000000000 +0000"
+    body = "@@ -1 +1 @@\n-a\n+b\n"
+    (patch,) = unified_diff.parse(f"--- p/x.orig\t{old}\n+++ p/x\t{old}\n{body}")
+    assert patch.names == ("p/x", "p/x.orig", "x")
+    (gone,) = unified_diff.parse(
+        f"diff -Nu o/x n/x\n--- o/x\t{old}\n+++ n/x\t{new}\n@@ -1 +0,0 @@\n-a\n"
+    )
+    assert (gone.kind, gone.path) == ("delete", "o/x")
+    (come,) = unified_diff.parse(f"--- /dev/null\n+++ b/x\t{old}\n@@ -0,0 +1 @@\n+a\n")
+    assert (come.kind, come.path) == ("add", "x")
+
+
+def test_names_that_git_quotes() -> None:
+    (patch,) = unified_diff.parse(
+        'diff --git "a/\\303\\244\\t\\"x" "b/\\303\\244\\t\\"x"\nold mode 100644\nnew mode 100755\n'
+    )
+    assert (patch.path, patch.mode) == ('ä\t"x', "100755")
+    with pytest.raises(PatchInvalid, match="name_not_utf8"):
+        unified_diff.parse('--- "a/\\344"\n+++ "b/\\344"\n@@ -1 +1 @@\n-a\n+b\n')
+
+
+@pytest.mark.parametrize(
+    "head", ["@@ -1,9 +1,2 @@", "@@ -7,1 +9,9 @@ def f", "@@", "@@ ... @@", "@@ -2 +2 @@"]
+)
+def test_wrong_counts_are_forgiven(head: str) -> None:
+    text = f"```diff\n--- a/x\n+++ b/x\n{head}\n a\n\n-b\n+B\n c\n```\n"
+    assert made(b"a\n\nb\nc\n", text) == b"a\n\nB\nc\n"
+
+
+def test_right_counts_tell_removed_lines_from_headers() -> None:
+    old = b"-- a\n-- \nx\n"
+    text = "--- f\n+++ f\n@@ -1,3 +1,2 @@\n--- a\n--- \n+++ b\n x\n"
+    assert made(old, text) == b"++ b\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("hello", "no_diff"),
+        ("--- a/x\n+++ b/x\n", "no_diff"),
+        ("--- a/x\n+++ b/x\n-a\n+b\n", "no_hunk_header"),
+        ("diff --git a/x b/x\nindex 1234567..1234568\n", "no_hunks"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "empty_hunk"),
+        ("@@ -1 +1 @@\n-a\n+b\n", "stray_line"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n...\n+c\n", "stray_line"),
+        ("diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n", "combined"),
+        ("diff --git a/x b/x\nindex 1234567..1234568\nBinary files a/x and b/x differ\n", "binary"),
+        ("diff --git a/x b/x\nindex 1234567..1234568\nGIT binary patch\n", "binary"),
+        ("diff --git a/x b/x\nnew file mode 120000\n", "symlink"),
+        ("diff --git a/x b/x\nindex 1234567..1234568 160000\n", "submodule"),
+        ("diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n", "copy"),
+        ("diff --git a/x b/y\nold mode 100644\nnew mode 100755\n", "no_path"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n\\ No\n-b\n+c\n", "newline_within"),
+        ("--- /dev/null\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "add_with_context"),
+        ("--- a/x\n+++ /dev/null\n@@ -1,2 +1 @@\n a\n-b\n", "delete_with_rest"),
+        (2 * "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "file_twice"),
+    ],
+)
+def test_a_text_that_is_no_diff_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(PatchInvalid) as found:
+        unified_diff.parse(text)
+    assert found.value.reason == reason
+
+
+def diff(body: str) -> str:
+    return f"--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n{body}"
+
+
+@pytest.mark.parametrize(
+    ("old", "body", "new"),
+    [
+        # what the lines do not say is as the file has it
+        (b"a\r\nb\r\n", " a\n-b\n+c\n+d\n", b"a\r\nc\r\nd\r\n"),
+        (b"a\r\nb\n", "-a\n-b\n+A\n+B\n", b"A\r\nB\n"),
+        (b"a\r\nb\r\nc", " b\n c\n+d\n", b"a\r\nb\r\nc\r\nd\r\n"),
+        (b"a\nb", "-a\n+A\n b\n", b"A\nb"),
+        # what they say is so to the byte
+        (b"a\r\nb\r\n", " a\r\n-b\r\n+b\n", b"a\r\nb\n"),
+        (b"a\nb\n", " a\n-b\n+b\r\n", b"a\nb\r\n"),
+        (b"a\nb", " a\n-b\n\\ No newline at end of file\n+b\n", b"a\nb\n"),
+        (b"a\nb\n", " a\n-b\n+b\n\\ No newline at end of file\n", b"a\nb"),
+        (b"a\r\nb", " a\r\n-b\n\\ No newline at end of file\n+b\r\n", b"a\r\nb\r\n"),
+        (b"a\n", "-a\n", b""),
+        # a byte order mark belongs to the first line or not
+        (b"\xef\xbb\xbfa\nb\n", "-a\n+A\n b\n", b"\xef\xbb\xbfA\nb\n"),
+        (b"\xef\xbb\xbfa\nb\n", "-\ufeffa\n+A\n b\n", b"A\nb\n"),
+        (b"a\nb\n", "-a\n+\ufeffa\n b\n", b"\xef\xbb\xbfa\nb\n"),
+        (b"\xef\xbb\xbfa\r\nb\r\n", "-\ufeffa\n+\ufeffA\n b\n", b"\xef\xbb\xbfA\r\nb\r\n"),
+        # a byte that is no text is kept, and meant by its picture
+        (b"\xe4\na\nb\n", " a\n-b\n+c\n", b"\xe4\na\nc\n"),
+        (b"\xe4\na\n", "-\\xe4\n+\\xe4\\xe4\n a\n", b"\xe4\xe4\na\n"),
+    ],
+)
+def test_every_byte_that_a_hunk_keeps_stays(old: bytes, body: str, new: bytes) -> None:
+    assert made(old, diff(body)) == new
+
+
+def test_new_lines_that_the_file_cannot_hold_are_refused() -> None:
+    with pytest.raises(EncodingRefused):
+        made(b"\xe4\na\n", diff("-a\n+ß\n"))
+
+
+def test_a_place_must_be_the_only_one() -> None:
+    old = b"a\nb\nx\na\nb\n"
+    found = rejected(old, "--- a/x\n+++ b/x\n@@ -4,2 +4,2 @@\n a\n-b\n+B\n")
+    assert (found.reason, found.lines, found.hunk, found.patch_line) == (
+        *("several_places", (1, 4)),
+        *(1, 3),
+    )
+
+
+def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() -> None:
+    old = b"a\nb\nx\na\nb\n"
+    blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
+    head = f"diff --git a/x b/x\nindex {blob[:7]}..1234567 100644\n--- a/x\n+++ b/x\n"
+    body = "@@ -4,2 +4,2 @@\n a\n-b\n+B\n"
+    assert made(old, head + body) == b"a\nb\nx\na\nB\n"
+    assert rejected(old + b"y\n", head + body).reason == "several_places"
+    assert made(old, head + "@@ -3,0 +4 @@\n+y\n") == b"a\nb\nx\ny\na\nb\n"
+    assert made(old, head + "@@ -0,0 +1 @@\n+y\n") == b"y\n" + old
+    assert made(old, head + "@@ -5,0 +6 @@\n+y\n") == old + b"y\n"
+    assert rejected(old + b"y\n", head + "@@ -3,0 +4 @@\n+y\n").reason == "no_context"
+
+
+@pytest.mark.parametrize(
+    ("old", "body", "reason", "cause"),
+    [
+        (b"a\n    b = 1\n", " a\n-  b = 1\n+c\n", "not_found", ("indentation",)),
+        (b"a\nb  \n", " a\n-b\n+c\n", "not_found", ("trailing_blanks",)),
+        (b"a\nb = \xe2\x80\x9cq\xe2\x80\x9d\n", ' a\n-b = "q"\n+c\n', "not_found", ("quotes",)),
+        (b"a\nnew 1\nnew 2\n", " a\n-old\n+new 1\n+new 2\n", "already_there", None),
+        (b"a\nb\n", " a\n-b\n\\ No newline at end of file\n+c\n", "not_at_end", None),
+    ],
+)
+def test_a_hunk_that_does_not_fit_tells_why(
+    old: bytes, body: str, reason: str, cause: tuple[str, ...] | None
+) -> None:
+    found = rejected(old, diff(body))
+    assert (found.path, found.hunk, found.reason) == ("x", 1, reason)
+    assert found.cause == cause
+    if cause:
+        assert found.nearest_lines == "1~2"
+        assert found.corrected_lines == old.decode()
+
+
+def test_all_hunks_that_do_not_fit_are_told_and_those_that_meet() -> None:
+    text = diff("-q\n+r\n") + "@@ -5 +5 @@\n-a\n+A\n@@ -9 +9 @@\n-s\n+t\n"
+    with pytest.raises(PatchRejected) as found:
+        made(b"a\nb\n", text)
+    assert [(one.hunk, one.patch_line) for one in found.value.rejected] == [(1, 3), (3, 9)]
+    text = diff(" a\n-b\n+B\n c\n") + "@@ -2 +2 @@\n b\n-c\n+C\n"
+    assert made(b"a\nb\nc\n", text) == b"a\nB\nC\n"
+    text = diff(" a\n-b\n+B\n c\n") + "@@ -2 +2 @@\n-b\n+X\n c\n"
+    assert rejected(b"a\nb\nc\n", text).reason == "hunks_overlap"
+
+
+# -- SEARCH/REPLACE blocks
+
+
+def test_blocks_name_their_file_above_or_go_on_in_the_one_before() -> None:
+    one = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
+    text = (
+        f"I change two.\n\n**src/a.py**:\n```python\n{one}```\n\n{one.replace('a', 'c')}"
+        f"text\n### `b.txt`\n<source>\n{one}</source>\n```sub/c.py\n{one}```\n"
+        "new.py\n<<<<< SEARCH\n=======\nx\n>>>>> REPLACE\n"
+    )
+    found = search_replace.parse(text)
+    assert [(each.kind, each.path, len(each.hunks)) for each in found] == [
+        ("update", "src/a.py", 2),
+        ("update", "b.txt", 1),
+        ("update", "sub/c.py", 1),
+        ("add", "new.py", 1),
+    ]
+    assert found[3].hunks[0].new == "x\n"
+
+
+def test_commands_for_a_shell_are_no_blocks() -> None:
+    text = "```bash\ncat <<X\n\n\n<<<<<<< SEARCH\n```\n" + block("a\n", "b\n")
+    assert made(b"a\n", text, search_replace.parse) == b"b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nothing", "no_blocks"),
+        ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "block_without_path"),
+        ("x\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "no_divider"),
+        ("x\n<<<<<<< SEARCH\na\n=======\nb\n", "no_replace"),
+        ("x\n<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n", "two_dividers"),
+        (">>>>>>> REPLACE\n", "no_search"),
+    ],
+)
+def test_a_text_without_whole_blocks_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(PatchInvalid) as found:
+        search_replace.parse(text)
+    assert found.value.reason == reason
+
+
+def test_a_block_is_found_as_it_stands_or_not_at_all() -> None:
+    old = b"def f():\r\n    return 1\r\n"
+    assert made(old, block("    return 1\n", "    return 2\n"), search_replace.parse) == (
+        old.replace(b"1", b"2")
+    )
+    found = rejected(old, block("return 1\n", "return 2\n"), search_replace.parse)
+    assert (found.reason, found.cause, found.corrected_lines) == (
+        *("not_found", ("indentation",)),
+        "    return 1\n",
+    )
+    assert rejected(b"a\na\n", block("a\n", "b\n"), search_replace.parse).reason == "several_places"
