@@ -1,13 +1,14 @@
 # make run     install what is needed, then the guided run on real text
 # make test    install what is needed, then all fast tests
-# make check   linters, types, docs
+# make check   linters and types
+# make docs    the documentation as a site, in build/site
 # make test-slow   the tests marked slow (long races, conformance, parity, kill -9)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow check pins clean
+.PHONY: run test test-slow check docs pins clean
 
 run: $(VENV)/.run
 	$(BIN)/copydesk demo
@@ -41,11 +42,18 @@ $(VENV)/.test: $(VENV)/.run requirements/test.txt
 
 pins: $(VENV)/bin/pip
 	$(BIN)/pip install -q uv
-	for name in run test; do \
+	for name in run test docs; do \
 	  $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
 	    --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	    requirements/$$name.in -o requirements/$$name.txt; \
 	done
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir build/site
+
+$(VENV)/.docs: $(VENV)/.run requirements/docs.txt
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

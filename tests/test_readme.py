@@ -1,7 +1,8 @@
-"""What the README and the page of the library tell one to type does what they say."""
+"""What the README and the guides tell one to type does what they say."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from copydesk.app.cli.parser import parse
+from copydesk.app.config import load
 
 ROOT = Path(__file__).parent.parent
 
@@ -49,3 +53,28 @@ def test_python(page: str, tmp_path: Path) -> None:
     said = run([sys.executable, "-c", code], tmp_path).split("\n")
     for shown in re.findall(r"^ *print\(.*\)  # (.+)$", code, re.MULTILINE):
         assert shown in said
+
+
+GUIDES = ("policies", "agents", "machines", "notes")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_settings_and_clients(name: str, tmp_path: Path) -> None:
+    """Each configuration of a guide can be used, and each one of a client is JSON."""
+    page = f"docs/{name}.md"
+    for text in blocks("toml", page):
+        (tmp_path / "copydesk.toml").write_text(text)
+        load(str(tmp_path))
+    for text in blocks("json", page):
+        (server,) = json.loads(text)["mcpServers"].values()
+        assert parse(server["args"]).command == "mcp"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in GUIDES if name != "machines"])
+def test_commands(name: str, tmp_path: Path) -> None:
+    page = f"docs/{name}.md"
+    settings = [text for text in blocks("toml", page) if "siyuan" not in text]
+    (tmp_path / "copydesk.toml").write_text("".join(settings))
+    for text in blocks("sh", page):
+        assert run(["sh", "-ec", text], tmp_path)
