@@ -160,6 +160,18 @@ async def test_an_unknown_tool_is_a_protocol_error(
     assert len(caught.value.error.message) < 200
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_call_may_say_which_task_it_is_of(opened: OpenWorkspace, mode: str) -> None:
+    given = {"path": FILE, "content": "x"}
+    async with Client(server_of(opened), mode=mode) as client:
+        for label in ({"copydesk/task": "fix login"}, {}):
+            await client.call_tool("prepare_file_append", given, meta={**label})
+        for wrong in ("two\nlines", 7, "x" * 600):
+            with pytest.raises(MCPError):
+                await client.call_tool("prepare_file_append", given, meta={"copydesk/task": wrong})
+    assert [plan.task for plan in opened.pending("local")] == ["fix login", ""]
+
+
 async def test_a_tool_that_is_not_offered_is_unknown(opened: OpenWorkspace) -> None:
     async with Client(server_of(opened, toolsets=("ws_mod",))) as client:
         with pytest.raises(MCPError):

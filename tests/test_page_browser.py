@@ -150,6 +150,7 @@ def test_two_tabs_see_each_others_decisions_and_one_is_first(scene: Scene) -> No
     bob.evaluate("source.close()")
     ada.get_by_role("button", name="Approve a", exact=True).click()
     see(ada, "is approved")
+    scene.go(ada, "/?state=approved")
     see(ada, "approved by Ada")
     assert "Approve " in stale
     bob.get_by_role("button", name="Approve a", exact=True).click()
@@ -181,13 +182,17 @@ def test_a_drift_after_the_approval_asks_again(scene: Scene) -> None:
     page = scene.person()
     scene.go(page, f"/hunk/{hunk}")
     page.get_by_role("button", name="Approve a", exact=True).click()
+    see(page, "is approved")
+    scene.go(page, "/?state=approved")
     see(page, "approved by Ada")
     (scene.root / "a.txt").write_text("zero\none\ntwo\nthree\n")
+    see(page, "Nothing is approved.")
+    page.get_by_role("link", name="Pending 1").last.click()
     see(page, "drifted")
     assert scene.call("apply_file_modification", hunk_id=hunk)["error"] == "APPROVAL_REQUIRED"
     scene.go(page, f"/hunk/{hunk}")
     page.get_by_role("button", name="Approve a", exact=True).click()
-    see(page, "approved by Ada")
+    see(page, "is approved")
     assert scene.call("apply_file_modification", hunk_id=hunk)["status"] == "ok"
     assert (scene.root / "a.txt").read_text() == "zero\none\ntwo\nthree\nnew\n"
 
@@ -226,9 +231,12 @@ def test_what_was_edited_is_what_is_written(scene: Scene) -> None:
 def test_three_files_are_written_as_one(scene: Scene) -> None:
     hunks = [scene.prepare(f"{name}.txt") for name in ("x", "y", "z")]
     page = scene.person()
-    for hunk in hunks:
-        page.locator(f"#hunk-{hunk} input[type=checkbox]").check()
+    scene.prepare("w.txt", by="fixer")
+    page.wait_for_selector("li.group >> text=fixer")
+    group = page.locator("li.group", has_text="writer")
+    group.get_by_role("button", name="Select").click()
     see(page, "3 selected")
+    assert all(page.locator(f"#hunk-{hunk} input[type=checkbox]").is_checked() for hunk in hunks)
     page.get_by_role("button", name="Review together").click()
     page.wait_for_selector("#live.on")
     page.get_by_role("button", name="Apply all 3 as one").click()
@@ -271,6 +279,7 @@ def test_all_can_be_done_by_keyboard(scene: Scene) -> None:
     page.wait_for_url("**/?path=txt")
     page.keyboard.press("Escape")
     page.keyboard.press("j")
+    page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/hunk/{second}?path=txt")
     page.keyboard.press("v")
@@ -311,16 +320,16 @@ def test_the_filter_is_kept_by_each_key_that_leads_on(scene: Scene) -> None:
     page = scene.person()
     page.keyboard.press("/")
     page.keyboard.type("src")
-    api.expect(page.locator("#rows > li")).to_have_count(2)
-    page.locator(f"#hunk-{second} .open").click()
-    page.wait_for_url(f"**/hunk/{second}?path=src")
+    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(2)
+    page.locator(f"#hunk-{first} .open").click()
+    page.wait_for_url(f"**/hunk/{first}?path=src")
     page.wait_for_selector("body[data-ready]")
     page.keyboard.press("Shift+A")
-    page.wait_for_url(f"**/hunk/{first}?path=src")
+    page.wait_for_url(f"**/hunk/{second}?path=src")
     page.wait_for_selector("body[data-ready]")
     page.keyboard.press("u")
     page.wait_for_url("**/?path=src")
-    api.expect(page.locator("#rows > li")).to_have_count(1)
+    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(1)
 
 
 def test_hostile_names_and_texts_stay_text(scene: Scene) -> None:
@@ -358,11 +367,11 @@ def test_a_thousand_plans_are_listed_and_filtered(scene: Scene) -> None:
         given = {"path": f"many/{index % 50}.txt", "content": f"line {index}\n"}
         scene.room.desk.call("fixer", "prepare_file_append", given)
     page = scene.person()
-    api.expect(page.locator("#rows > li")).to_have_count(1_000, timeout=PATIENCE_MS)
+    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(1_000, timeout=PATIENCE_MS)
     page.locator("#filter").fill("many/7.txt")
-    api.expect(page.locator("#rows > li")).to_have_count(20, timeout=PATIENCE_MS)
+    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(20, timeout=PATIENCE_MS)
     scene.prepare("many/7.txt", "the last one\n")
-    api.expect(page.locator("#rows > li")).to_have_count(21, timeout=PATIENCE_MS)
+    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(21, timeout=PATIENCE_MS)
 
 
 CODE = '''"""How long a line is."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.app.web.pages import tool_words
 from support.cost import spread
 from support.review_page import AGENT, Elements, Room, fields_of, prepared, room_at
 
@@ -95,16 +96,7 @@ def test_a_plan_of_several_places_is_split(room: Room) -> None:
     reader = room.reader()
     page = reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/split")
     assert "2 plans now" in page
-    assert (
-        len(
-            [
-                tag
-                for tag, attributes in Elements(page).found
-                if tag == "li" and attributes.get("id")
-            ]
-        )
-        == 2
-    )
+    assert page.count('<li id="hunk-') == 2
 
 
 def test_a_refused_transaction_writes_nothing_and_says_why(room: Room) -> None:
@@ -122,13 +114,17 @@ def test_a_refused_transaction_writes_nothing_and_says_why(room: Room) -> None:
 @pytest.mark.parametrize(
     ("query", "count"),
     [
-        ("", 3),
-        ("path=SRC", 2),
+        ("", 2),
+        ("path=SRC", 1),
         ("member=fixer", 1),
         ("state=drifted", 1),
         ("state=approved", 1),
         ("state=open", 2),
-        ("tool=prepare_file_append", 2),
+        ("tool=prepare_file_append", 1),
+        ("path=/src", 1),
+        ("path=/src/c.txt", 1),
+        ("path=/rc", 0),
+        ("path=/src/c", 0),
         ("path=nothing", 0),
     ],
 )
@@ -141,7 +137,7 @@ def test_the_list_is_filtered(room: Room, query: str, count: int) -> None:
     (room.root / "src/c.txt").write_text("b\nc\n")
     reader = room.reader()
     reader.send(f"/hunk/{first}", f"/hunk/{first}/approve")
-    assert reader.page(f"/?{query}").count("<li id=") == count
+    assert reader.page(f"/?{query}").count('<li id="hunk-') == count
 
 
 def test_more_of_the_file_is_shown_on_demand(room: Room) -> None:
@@ -327,3 +323,73 @@ def test_two_plans_of_one_file_have_each_its_landmark(room: Room) -> None:
     page = room.reader().page(f"/together?hunk={both[0]}&hunk={both[1]}")
     regions = [of["aria-label"] for _, of in Elements(page).found if of.get("role") == "region"]
     assert len(set(regions)) == len(regions) == 2
+
+
+def test_plans_are_grouped_by_member_and_task_and_then_by_file(room: Room) -> None:
+    desk = room.desk
+
+    def plan(path: str, task: str, by: str = AGENT) -> str:
+        given = {"path": path, "content": "x", "why": f"because of {path}"}
+        return str(desk.call(by, "prepare_file_append", given, task=task).fields["hunk_id"])
+
+    wanted = [("b.py", "one"), ("a.py", "two"), ("a.py", "one"), ("b.py", "two"), ("b.py", "one")]
+    b1, a2, a1, b2, b3 = [plan(*one) for one in wanted]
+    other = plan("a.py", "one", "fixer")
+    page = room.reader().page("/")
+    assert re.findall(r'<li id="hunk-(\w+)"', page) == [other, a2, b2, a1, b1, b3]
+    heads = re.findall(r"<h2>(.*?)</h2><span class=\"what\">(.*?)</span>", page)
+    assert heads == [
+        ("fixer · one", "1 plan in 1 file"),
+        ("writer · two", "2 plans in 2 files"),
+        ("writer · one", "3 plans in 2 files"),
+    ]
+    assert f"/together?hunk={a1}&hunk={b1}&hunk={b3}" in hrefs(page)
+    assert "because of a.py" in page
+    review = Elements(room.reader().page(f"/hunk/{a1}")).text
+    assert "task: one" in review
+    assert "4 of 6" in review
+    assert "prepare_file_append" not in Elements(page).text + review
+
+
+def test_the_tree_of_files_counts_what_waits_below_each_folder(room: Room) -> None:
+    for path in ("src/app/web/a.py", "src/app/web/a.py", "src/app/b.py", "top.md"):
+        prepared(room.desk, path=path, content="x")
+    reader = room.reader()
+    page = reader.page("/?member=writer")
+    (tree,) = re.findall(r'<nav id="tree".*?</nav>', page, re.S)
+    rows = re.findall(
+        r'class="depth(\d)"><a href="([^"]*)".*?<span class="path">(.*?)<.*?>(\d+)<', tree
+    )
+    query = "member=writer"
+    assert [(int(depth), name, int(count)) for depth, _, name, count in rows] == [
+        (0, "src/app/", 3),
+        (1, "web/", 2),
+        (2, "a.py", 2),
+        (1, "b.py", 1),
+        (0, "top.md", 1),
+    ]
+    for _, link, _, count in rows:
+        address = html.unescape(link)
+        assert query in address
+        assert reader.page(address).count('<li id="hunk-') == int(count)
+
+
+def test_pending_counts_what_waits_for_a_decision(room: Room) -> None:
+    hunks = [prepared(room.desk, path=f"{name}.py", content="x") for name in "abc"]
+    reader = room.reader()
+    reader.send(f"/hunk/{hunks[0]}", f"/hunk/{hunks[0]}/approve")
+    reader.send(f"/hunk/{hunks[1]}", f"/hunk/{hunks[1]}/reject", reason="no")
+    for state, hunk in (("", hunks[2]), ("approved", hunks[0]), ("rejected", hunks[1])):
+        page = reader.page(f"/?state={state}")
+        assert re.findall(r'<li id="hunk-(\w+)"', page) == [hunk], state
+        assert '<span class="count" id="waiting">1</span>' in page
+        tabs = re.findall(r'(Pending|Approved|Rejected) <span class="count">(\d+)</span>', page)
+        assert tabs == [("Pending", "1"), ("Approved", "1"), ("Rejected", "1")]
+
+
+def test_the_names_of_tools_are_words(room: Room) -> None:
+    assert tool_words("prepare_file_range_edit") == "replace lines"
+    assert tool_words("team_mgmt_prepare_file_append") == "append (team)"
+    assert tool_words("BatchEdit") == "batch edit"
+    for name in room.desk.catalog.tools:
+        assert not re.search(r"_|[a-z][A-Z]", tool_words(name)), name

@@ -97,10 +97,11 @@ class Config:
     `whole_bytes` bounds a file that must be loaded whole: a batch of edits, an
     overwrite, a file with several names, an edit of very many or very long lines.
 
-    `member` is the calling member by default. `encodings` are pairs of a
-    glob and a codec name. `state` is the folder of copydesk's own files, below
-    the root. `bases_bytes` bounds what is remembered of texts. `elicitation`: whether
-    the user of an MCP client can decide on a plan in the client, or is only told of it.
+    `member` is the calling member by default, `task` the label of what it works on.
+    `encodings` are pairs of a glob and a codec name. `state` is the folder of copydesk's
+    own files, below the root. `bases_bytes` bounds what is remembered of texts.
+    `elicitation`: whether the user of an MCP client can decide on a plan in the client, or
+    is only told of it.
 
     `apply` is what a call means that does not say `apply`. The text of an answer takes about
     `answer_tokens`. `structured`: MCP answers carry the data of programs besides the text.
@@ -113,6 +114,7 @@ class Config:
     """
 
     member: str = "local"
+    task: Annotated[str, _task] = ""
     members: Annotated[Mapping[str, MemberConfig], _members] = field(
         default_factory=dict[str, MemberConfig]
     )
@@ -452,6 +454,7 @@ _mapping = _such(lambda value: isinstance(value, Mapping), "be a table")
 _approval_paths = _by_glob(_one_of(*get_args(Approver)))
 _encodings = _by_glob(_codec)
 _folder_name = _like(r"(?!\.{1,2}$)[^/\\\0]+", "be the name of a folder in the root")
+_task = _like(r"[^\x00-\x1f\x7f\x85\u2028\u2029]{0,200}", "be one line of at most 200 characters")
 _registry_name = _like(r"[\w.-]{1,100}", "be of letters, digits, and _ . -")
 _url = _like(r"(redis|rediss|unix)://.*", "begin with one of redis://, rediss://, unix://")
 

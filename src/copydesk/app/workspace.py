@@ -273,9 +273,11 @@ class OpenWorkspace(Closing):
         progress: Callable[[int], None] = _nothing,
         cancelled: Callable[[], bool] = _never,
         text_only: bool = False,
+        task: str = "",
     ) -> Answer:
         """Call a tool; raises KeyError for an unknown tool, and nothing else.
 
+        `task` is the label of what the member works on, "" for the configured one.
         `text_only`: the caller uses the answer's text alone, so that no more is read than it shows.
         """
         tool = self.catalog.tools[name]
@@ -287,6 +289,8 @@ class OpenWorkspace(Closing):
             denied = AccessDenied("call", "team_mgmt is not granted")
             return reports.refused(name, None, denied, lang)
         caller = self.member(member, "team_mgmt" if tool.toolset == "team_mgmt" else "ws_mod")
+        if task:
+            caller = replace(caller, task=task)
         context = Context(
             self.desk,
             self.batches,
@@ -339,7 +343,9 @@ class OpenWorkspace(Closing):
             if not policy.asks_nobody and config.source == _PROJECT:  # it holds the policy
                 policy = policy.guarding(_is_project)
             refresh = partial(self.member, name, toolset)
-            known[key] = Member(name, rules, toolset, settings.auto_lines, policy, refresh)
+            known[key] = Member(
+                *(name, rules, toolset, settings.auto_lines, policy, refresh), task=config.task
+            )
         return known[key]
 
     def pending(self, member: str) -> tuple[Plan, ...]:

@@ -131,6 +131,7 @@ class FileDesk:
             span=foot_span(draft.base, draft.place),
             blocks=draft.reads,
             why=member.why or (existing.why if existing else ""),
+            task=member.task or (existing.task if existing else ""),
         )
         plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)

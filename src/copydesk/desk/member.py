@@ -91,7 +91,8 @@ class Member:
     `auto_lines`: so many lines, old or new, may an edit have that it writes
     without showing it first; None for any number, 0 for none. `policy`: who
     approves what it writes. `refresh` gives the member anew; None: it stays as it is.
-    `why` is what it says this call is for, which is kept with what it plans or writes.
+    `why` is what it says this call is for, which is kept with what it plans or writes;
+    `task` is the label of what it works on, by which its plans are grouped.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Member:
     policy: Policy = SELF
     refresh: Callable[[], Member] | None = field(default=None, compare=False, repr=False)
     why: str = ""
+    task: str = ""
 
     def because(self, why: str) -> Member:
         """The same member, which gives this reason if it has none of its own."""

@@ -43,7 +43,7 @@ class Plan:
     (`span_of`); None for a batch, and for one that relies on an end of the file.
     `edited_by`: the person who gave it another text than its owner did.
     `blocks` is for a block diff, which has no lines of a file as its place. `why` is
-    what its owner said it is for.
+    what its owner said it is for, `task` the label of what it was working on.
     """
 
     id: str
@@ -61,6 +61,7 @@ class Plan:
     edited_by: str = ""
     blocks: BlockReads | None = None
     why: str = ""
+    task: str = ""
 
 
 def checked_id(text: str) -> str:

@@ -158,6 +158,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
         "created_ms": plan.created_ms,
         "expires_at_ms": plan.expires_ms,
         "why": plan.why,
+        "task": plan.task,
     }
 
 

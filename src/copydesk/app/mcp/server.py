@@ -33,7 +33,8 @@ from copydesk.app.mcp.elicitation import Elicitor
 from copydesk.app.mcp.messages import capped, original_arguments, sendable, tool_result
 from copydesk.app.mcp.resources import Hunks, Manuals
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.errors import Refusal
+from copydesk.edit.request import check_why
+from copydesk.errors import InvalidArgs, Refusal
 from copydesk.tools import refusals
 from copydesk.tools.catalog import Answer, Tool, crashed
 from copydesk.tools.dialects import definitions
@@ -49,6 +50,9 @@ THREADS: Final = 64
 
 PROGRESS_SECONDS: Final = 0.1
 """The least time between two reports of progress."""
+
+TASK_META: Final = "copydesk/task"
+"""The key of a call's `_meta` that labels what the caller works on."""
 
 _log = logging.getLogger("copydesk")
 
@@ -208,14 +212,15 @@ class _Tools:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {sendable(params.name)[:100]}")
         given = {} if params.arguments is None else params.arguments
         arguments = original_arguments(ctx.request, given)
+        task = _task_of(params)
         try:
-            answer = await self._run(ctx, member, params.name, arguments)
+            answer = await self._run(ctx, member, params.name, arguments, task)
         except Exception:  # as in `guarded`, in the form that a tool's caller can read
             answer = crashed(params.name, logged(ctx), self.lang)
         self.elicitor.ask(ctx, member, answer)
         return tool_result(answer, self.lang, structured=self.structured)
 
-    async def _run(self, ctx: Ctx, member: str, name: str, arguments: object) -> Answer:
+    async def _run(self, ctx: Ctx, member: str, name: str, arguments: object, task: str) -> Answer:
         """Run the call in a thread."""
         async with _channel(ctx) as (progress, gone):
 
@@ -228,9 +233,19 @@ class _Tools:
                     progress=progress,
                     cancelled=gone.is_set,
                     text_only=not self.structured,
+                    task=task,
                 )
 
             return await anyio.to_thread.run_sync(call, limiter=self.limiter)
+
+
+def _task_of(params: t.CallToolRequestParams) -> str:
+    """The label of the caller's task, which a client may give with the call."""
+    given: object = (params.meta or {}).get(TASK_META, "")
+    try:
+        return check_why("task", given if isinstance(given, str) else "\0")
+    except InvalidArgs as invalid:
+        raise MCPError(t.INVALID_PARAMS, f"_meta {TASK_META}: {invalid.reason}") from None
 
 
 @asynccontextmanager

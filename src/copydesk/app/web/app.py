@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -33,12 +41,11 @@ from copydesk.app.web.security import BadForm, RequestGuard, form_of
 from copydesk.app.web.sessions import Session, SessionStore
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.history import taken_back_by
-from copydesk.desk.review import Seen, Shown
+from copydesk.desk.review import Seen, Shown, Waiting
 from copydesk.errors import HunkNotFound, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 
-MOST_TOGETHER: Final = 100
 _STATIC: Final = Path(__file__).parent / "static"
 _HUNK: Final = "/hunk/{hunk_id}"
 _EDIT: Final = "/edit/{edit_id}"
@@ -109,7 +116,7 @@ class ReviewApp:
     def _pending(self, ctx: RequestContext) -> Response:
         items = self._items(ctx.reviewer)
         wanted = pages.PlanFilter.of(ctx.query)
-        return _page(pages.pending(self._frame(ctx, len(items)), items, wanted))
+        return _page(pages.pending(self._frame(ctx, _undecided(items)), items, wanted))
 
     def _hunk(self, ctx: RequestContext) -> Response:
         hunk_id = ctx.path_params["hunk_id"]
@@ -117,8 +124,8 @@ class ReviewApp:
         try:
             shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
-            return self._no_hunk(ctx, hunk_id, refusal, len(items))
-        frame = self._frame(ctx, len(items))
+            return self._no_hunk(ctx, hunk_id, refusal, _undecided(items))
+        frame = self._frame(ctx, _undecided(items))
         _remember_shown(ctx, shown)
         wanted = pages.PlanFilter.of(ctx.query)
         listed = [item for item in items if item.plan.id == hunk_id or wanted.takes(item)]
@@ -149,7 +156,7 @@ class ReviewApp:
         return _file(shown.diff, f"{shown.plan.id}.diff")
 
     def _together(self, ctx: RequestContext) -> Response:
-        chosen = list(dict.fromkeys(ctx.hunk_ids))[:MOST_TOGETHER]
+        chosen = list(dict.fromkeys(ctx.hunk_ids))[: pages.MOST_TOGETHER]
         found: list[Shown] = []
         refused: list[tuple[str, str]] = []
         for hunk_id in chosen:
@@ -168,8 +175,8 @@ class ReviewApp:
             _remember_shown(ctx, shown)
             found.append(shown)
         refused += [
-            (hunk_id, f"at most {MOST_TOGETHER} plans are applied together")
-            for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
+            (hunk_id, f"at most {pages.MOST_TOGETHER} plans are applied together")
+            for hunk_id in ctx.hunk_ids[pages.MOST_TOGETHER : pages.MOST_TOGETHER + 1]
         ]
         if not chosen:
             return RedirectResponse("/", 303)
@@ -337,7 +344,7 @@ class ReviewApp:
 
     def _frame(self, ctx: RequestContext, waiting: int | None = None) -> pages.Frame:
         if waiting is None:
-            waiting = len(ctx.reviewer.waiting())
+            waiting = _undecided(ctx.reviewer.waiting())
         session = ctx.session
         notices = () if ctx.is_partial else session.take_notices()
         name = self._opened.root.rstrip("/").rpartition("/")[2] or "/"
@@ -368,7 +375,12 @@ def _neighbours(items: Sequence[Item], hunk_id: str) -> pages.Neighbours:
     at = ids.index(hunk_id)
     open_ = (item.plan.id for item in (*items[at + 1 :], *items[:at]) if item.decision is None)
     after = ids[at + 1] if at + 1 < len(ids) else ""
-    return pages.Neighbours(ids[at - 1] if at else "", after, next(open_, ""))
+    position = f"{at + 1:,} of {len(ids):,}"
+    return pages.Neighbours(ids[at - 1] if at else "", after, next(open_, ""), position)
+
+
+def _undecided(plans: Iterable[Item | Waiting]) -> int:
+    return sum(one.decision is None for one in plans)
 
 
 def _path_params(request: Request) -> dict[str, str]:

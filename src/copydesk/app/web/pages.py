@@ -6,10 +6,15 @@ when all changed lines are shown.
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
@@ -36,14 +41,17 @@ MOST_EDITS: Final = 100
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
 _MOST_COLOURED: Final = 150_000
 _MOST_EDITED: Final = 1_000_000
-_STATES: Final = ("approved", "rejected", "exact", "drifted", "conflict")
+_STATES: Final = ("exact", "drifted", "conflict")
+_TABS: Final = (("", "Pending"), ("approved", "Approved"), ("rejected", "Rejected"))
+_MOST_FILES: Final = 300
+MOST_TOGETHER: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What is around every page: the reviewer, the workspace, the notices.
 
-    `waiting`: how many plans wait. `csrf` is the token of the session's forms.
+    `waiting`: how many plans wait for a decision. `csrf` is the token of the session's forms.
     """
 
     name: str
@@ -55,7 +63,11 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class PlanFilter:
-    """Which plans are listed; an empty text stands for all."""
+    """Which plans are listed; an empty text stands for all.
+
+    `path` is a part of the path, from the root if it begins with a slash. `state` is how an
+    undecided plan stands in its file, or what was decided.
+    """
 
     path: str = ""
     member: str = ""
@@ -75,13 +87,25 @@ class PlanFilter:
 
     def takes(self, item: Item) -> bool:
         """Whether the plan is listed."""
-        verdict = item.decision.verdict if item.decision else "open"
-        return (
-            self.path.lower() in item.path.lower()
-            and self.member in ("", item.plan.owner)
-            and self.tool in ("", item.plan.tool)
-            and self.state in ("", item.state, verdict)
-        )
+        return self.takes_path(item.path) and self.takes_otherwise(item)
+
+    def takes_path(self, path: str) -> bool:
+        """Whether plans of the file are listed."""
+        if self.path.startswith("/"):
+            return f"/{path}/".startswith(self.path.rstrip("/") + "/")
+        return self.path.lower() in path.lower()
+
+    def takes_otherwise(self, item: Item) -> bool:
+        """Whether the plan is listed if its path is."""
+        is_of = self.member in ("", item.plan.owner) and self.tool in ("", item.plan.tool)
+        if not is_of or self.tab != (item.decision.verdict if item.decision else ""):
+            return False
+        return self.state in (self.tab, "open") or item.state == self.state
+
+    @property
+    def tab(self) -> str:
+        """Whether it lists what is undecided (""), or what was approved or rejected."""
+        return self.state if self.state in ("approved", "rejected") else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +129,13 @@ class DiffOptions:
 class Neighbours:
     """The plans before and after this one in the list, by id; empty for none.
 
-    `onward` is the next one that is to be decided on.
+    `onward` is the next one that is to be decided on, `position` the place of this one.
     """
 
     before: str = ""
     after: str = ""
     onward: str = ""
+    position: str = ""
 
 
 class _PlanView(NamedTuple):
@@ -141,22 +166,101 @@ def shows_all(one: Shown, options: DiffOptions) -> bool:
     return model.rows <= MOST_ROWS and not cuts_changes(model)
 
 
+class _Group(NamedTuple):
+    """The plans of one member and task in the list, as `row` they are markup."""
+
+    key: str
+    owner: str
+    task: str
+    summary: str
+    counts: tuple[int, int]
+    together: str
+    rows: list[Markup]
+
+
+class _TreeRow(NamedTuple):
+    """A folder or a file of the tree, `depth` deep, with the number of its plans."""
+
+    name: str
+    depth: int
+    href: str
+    plans: int
+    is_current: bool
+
+
 def pending(frame: Frame, items: Sequence[Item], wanted: PlanFilter) -> Markup:
-    """The list of the plans that wait; `items` are all of them, the newest first."""
+    """The list of the plans; `items` are all of them, as `Reviewer.items` arranges them."""
     found = [item for item in items if wanted.takes(item)]
     members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
     tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
+    verdicts = Counter(item.decision.verdict if item.decision else "" for item in items)
+    shown = found[:MOST_ROWS]
+    tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
     return render(
         "pending.html",
         **around(frame, "Pending", "pending"),
-        note=_note(len(items), len(found)),
-        any=bool(items),
-        rows=[_row(item, tuple(wanted.query.items())) for item in found[:MOST_ROWS]],
+        note=_note(verdicts[wanted.tab], found),
+        any=bool(verdicts[wanted.tab]),
+        groups=[_group(list(of), wanted) for _, of in groupby(shown, lambda item: item.task)],
+        tabs=[
+            (words, verdicts[state], address(**{**wanted.query, "state": state}), state)
+            for state, words in _TABS
+        ],
+        tree=tree[:_MOST_FILES],
+        more=len(tree) - _MOST_FILES,
         wanted=wanted,
         members=[(name, name) for name in members],
-        tools=[(name, name) for name in tools],
-        states=[("open", "to decide"), *((state, state) for state in _STATES)],
+        tools=[(name, tool_words(name)) for name in tools],
+        states=[(state, state) for state in _STATES],
     )
+
+
+def _group(items: Sequence[Item], wanted: PlanFilter) -> _Group:
+    owner, task = items[0].task
+    files = len({item.path for item in items})
+    query = tuple(wanted.query.items())
+    together = [("hunk", item.plan.id) for item in items[:MOST_TOGETHER]]
+    return _Group(
+        hashlib.sha256(f"{owner}\0{task}".encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        owner,
+        task,
+        f"{named(len(items), 'plan')} in {named(files, 'file')}",
+        (sum(item.counts[0] for item in items), sum(item.counts[1] for item in items)),
+        f"/together?{urlencode([*query, *together])}",
+        [_row(item, query) for item in items],
+    )
+
+
+def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
+    """The files and their folders; a folder of nothing but one folder is one with it."""
+    counts = Counter(paths)
+    below: Counter[str] = Counter()
+    children: dict[str, set[str]] = {}
+    for path, count in counts.items():
+        parts = path.split("/")
+        for depth in range(len(parts)):
+            folder = "/".join(parts[:depth])
+            below[folder] += count
+            children.setdefault(folder, set()).add("/".join(parts[: depth + 1]))
+    found: list[_TreeRow] = []
+    rest: list[tuple[str, str, int]] = [("", "", 0)]
+    while rest:
+        path, above, depth = rest.pop()
+        while path in children and len(children[path]) == 1 and path not in counts:
+            (only,) = children[path]
+            if only not in children:
+                break
+            path = only
+        if path:
+            name = path[len(above) :].lstrip("/") + "/" * (path in children)
+            target = "" if wanted.path == f"/{path}" else f"/{path}"
+            href = address(**{**wanted.query, "path": target})
+            count = below[path] or counts[path]
+            found.append(_TreeRow(name, min(depth, 6), href, count, not target))
+            depth += 1
+        ordered = sorted(children.get(path, ()), key=lambda each: (each not in children, each))
+        rest += [(each, path, depth) for each in reversed(ordered)]
+    return found
 
 
 def review(
@@ -291,6 +395,34 @@ def described(plan: Plan) -> str:
     return f"replaces {lines}"
 
 
+_TOOL_WORDS: Final = {
+    "prepare_file_range_edit": "replace lines",
+    "prepare_file_append": "append",
+    "prepare_file_insert_after": "insert after",
+    "prepare_file_insert_before": "insert before",
+    "prepare_file_block_replace": "replace block",
+    "create_new_file": "create file",
+    "overwrite_entire_file": "overwrite file",
+    "undo_file_modification": "undo",
+    "prepare_batch_edit": "batch edit",
+    "MultiEdit": "batch edit",
+    "prepareBlockDiff": "edit blocks",
+    "applyBlockDiff": "edit blocks",
+    "appendContent": "append to note",
+    "createNewDoc": "create note",
+    "str_replace_based_edit_tool": "text editor",
+}
+
+
+def tool_words(tool: str) -> str:
+    """What a tool does, in words: its name where it says so itself."""
+    name = tool.removeprefix("team_mgmt_")
+    words = _TOOL_WORDS.get(name)
+    if words is None:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
+    return words if name == tool else f"{words} (team)"
+
+
 def around(frame: Frame, title: str, here: str, *, wide: bool = False) -> dict[str, object]:
     """What `page.html` shows; `here` is which entry of the bar the page belongs to."""
     return {"frame": frame, "title": title, "here": here, "wide": wide}
@@ -333,13 +465,13 @@ def _row(item: Item, query: tuple[tuple[str, str], ...]) -> Markup:
     return render("pending_row.html", item=item, query=dict(query))
 
 
-def _note(every: int, found: int) -> str:
+def _note(every: int, found: Sequence[Item]) -> str:
     if not every:
         return ""
-    words = f"{named(every, 'plan')}, the newest first"
-    if found < every:
-        words = f"{found:,} of {named(every, 'plan')}"
-    return f"{words}; the first {MOST_ROWS:,} are listed" if found > MOST_ROWS else words
+    count = f"{len(found):,} of {named(every, 'plan')}"
+    words = count if len(found) < every else named(every, "plan")
+    words += f" in {named(len({item.path for item in found}), 'file')}"
+    return f"{words}; the first {MOST_ROWS:,} are listed" if len(found) > MOST_ROWS else words
 
 
 def _wider(options: DiffOptions, has_gaps: bool) -> int | None:
@@ -379,3 +511,4 @@ def _colours(draft: Draft, path: str) -> tuple[Colours, Colours] | None:
 
 
 ENVIRONMENT.filters["described"] = described
+ENVIRONMENT.filters["tool_words"] = tool_words

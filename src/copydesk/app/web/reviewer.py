@@ -45,6 +45,10 @@ Counts = tuple[int, int]
 """Lines added and removed."""
 
 
+Task = tuple[str, str]
+"""A member and the label of what it was working on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A pending plan in the list. `counted`: the counts are exact, not estimated."""
@@ -59,6 +63,11 @@ class Item:
     def path(self) -> str:
         """The path as its owner spelled it."""
         return str(self.plan.request.path)
+
+    @property
+    def task(self) -> Task:
+        """The plans that are listed together."""
+        return self.plan.owner, self.plan.task
 
     @property
     def sign(self) -> str:
@@ -100,8 +109,8 @@ class Reviewer:
         return replace(own, permission=permission, refresh=self._member)
 
     def items(self) -> tuple[Item, ...]:
-        """The pending plans, newest first."""
-        listed = sorted(self.waiting(), key=lambda one: (-one.plan.created_ms, one.plan.id))
+        """The pending plans: by member and task, the last one begun first; then by file."""
+        listed = _arranged(self.waiting())
         until = time.monotonic() + _PATIENCE_SECONDS
         found: list[Item] = []
         for one in listed:
@@ -285,6 +294,18 @@ class Counted:
             self._known[version_of(plan)] = counts
             while len(self._known) > _MOST_COUNTED:
                 self._known.popitem(last=False)
+
+
+def _arranged(waiting: Sequence[Waiting]) -> list[Waiting]:
+    begun: dict[Task, tuple[int, str]] = {}
+    for one in waiting:  # the oldest first
+        begun.setdefault((one.plan.owner, one.plan.task), (-one.plan.created_ms, one.plan.id))
+
+    def place(one: Waiting) -> tuple[tuple[int, str], str, int, str]:
+        plan = one.plan
+        return begun[plan.owner, plan.task], str(plan.request.path), plan.created_ms, plan.id
+
+    return sorted(waiting, key=place)
 
 
 def estimate(plan: Plan) -> Counts:

@@ -283,6 +283,17 @@ document.addEventListener("click", (event) => {
     last = box;
     tellChoice();
   }
+  const group = event.target.closest("[data-select=group]");
+  if (group) {
+    const found = [];
+    let row = group.closest("li").nextElementSibling;
+    for (; row && !row.classList.contains("group"); row = row.nextElementSibling) {
+      found.push(one("input[type=checkbox]", row));
+    }
+    const checked = !found.every((each) => each.checked);
+    for (const each of found) each.checked = checked;
+    tellChoice();
+  }
   if (event.target.closest("#chosen-clear")) {
     for (const each of chosen()) each.checked = false;
     tellChoice();
@@ -385,6 +396,7 @@ document.addEventListener("change", (event) => {
 });
 
 if (one("#keys-on")) one("#keys-on").checked = keysOn();
+if (one("#files") && matchMedia("(max-width: 64rem)").matches) one("#files").open = false;
 for (const plot of all(".timeline")) plot.scrollLeft = plot.scrollWidth; // the newest first
 tellTimes();
 tellChoice();
