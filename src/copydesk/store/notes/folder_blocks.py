@@ -49,7 +49,7 @@ class Fingerprint(NamedTuple):
     kind: str
     hash: str
     sketch: str
-    anchor: str
+    anchor: str = ""
 
     def row(self, block_id: str) -> Fingerprint:
         """The same fingerprint with another id."""

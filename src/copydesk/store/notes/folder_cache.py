@@ -257,17 +257,17 @@ def shared(sidecar: Sidecar, texts: set[str]) -> float:
 
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PAIRS = tuple(low + high for high in _ALPHABET for low in _ALPHABET)
 
 
 def _letters(seed: str) -> str:
     """Seven letters or digits derived from a seed."""
     data = seed.encode("utf-8", "surrogatepass")
     number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
-    found = ""
-    for _ in range(7):
-        number, digit = divmod(number, 36)
-        found += _ALPHABET[digit]
-    return found
+    number, first = divmod(number, len(_PAIRS))
+    number, second = divmod(number, len(_PAIRS))
+    number, third = divmod(number, len(_PAIRS))
+    return _PAIRS[first] + _PAIRS[second] + _PAIRS[third] + _ALPHABET[number % len(_ALPHABET)]
 
 
 _HELD_BYTES = 24 << 20

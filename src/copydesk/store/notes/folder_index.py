@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
+import zlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -159,21 +162,22 @@ def stem(path: RelPath) -> str:
     return name
 
 
-_VERSION = 1
+_VERSION = 2
 _BUSY_SECONDS = 30.0
 _ASKED = 500
+_JOURNAL_BYTES = 1 << 16
+_LEVEL = 1
+"""Of compression: a stronger one is slower than reading the files, and saves a fifth."""
 
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS paths (number INTEGER PRIMARY KEY, path TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS documents (
   path TEXT PRIMARY KEY, dev INTEGER, ino INTEGER, size INTEGER, mtime_ns INTEGER,
   ctime_ns INTEGER, settled INTEGER, digest TEXT) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS texts (
-  path TEXT, at INTEGER, rank INTEGER, length INTEGER, folded TEXT,
-  PRIMARY KEY (path, at)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS texts (path INTEGER PRIMARY KEY, marks BLOB, folded BLOB);
 CREATE TABLE IF NOT EXISTS anchors (id TEXT, path TEXT, PRIMARY KEY (id, path)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
-CREATE TABLE IF NOT EXISTS ids (id TEXT PRIMARY KEY, path TEXT) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS ids_of ON ids (path);
+CREATE TABLE IF NOT EXISTS ids (hash INTEGER PRIMARY KEY, path INTEGER);
 CREATE TABLE IF NOT EXISTS sidecars (
   name TEXT PRIMARY KEY, path TEXT, size INTEGER, mtime_ns INTEGER) WITHOUT ROWID
 """
@@ -206,7 +210,11 @@ def stamp_key(stamp: Stamp) -> tuple[int, int, int, int, int]:
 
 
 class NotesIndex:
-    """A SQLite file that may be deleted at any time. Safe to use from many threads."""
+    """A SQLite file that may be deleted at any time. Safe to use from many threads.
+
+    It is kept small: the texts of a document are one compressed value, and an id is known by its
+    hash. So `where` and `of_others` may name a document that does not have the id.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -244,10 +252,11 @@ class NotesIndex:
             ("REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row])
         ]
         if texts is not None:
+            marks, folded = _packed(texts)
             changes += [
-                ("DELETE FROM texts WHERE path = ?", [(path,)]),
+                ("INSERT OR IGNORE INTO paths (path) VALUES (?)", [(path,)]),
+                (f"REPLACE INTO texts VALUES ({_NUMBER}, ?, ?)", [(path, marks, folded)]),
                 ("DELETE FROM anchors WHERE path = ?", [(path,)]),
-                ("INSERT INTO texts VALUES (?, ?, ?, ?, ?)", [(path, *text) for text in texts]),
                 ("REPLACE INTO anchors VALUES (?, ?)", [(anchor, path) for anchor in anchors]),
             ]
         self._change(*changes)
@@ -255,14 +264,24 @@ class NotesIndex:
     def forget(self, paths: Iterable[str]) -> None:
         """Remove documents."""
         gone = [(path,) for path in paths]
-        tables = ("documents", "texts", "anchors")
-        self._change(*((f"DELETE FROM {table} WHERE path = ?", gone) for table in tables))
+        self._change(
+            ("DELETE FROM documents WHERE path = ?", gone),
+            ("DELETE FROM anchors WHERE path = ?", gone),
+            (f"DELETE FROM texts WHERE path = {_NUMBER}", gone),
+        )
 
     def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
         """The places of texts with all of the words, which are case folded; the best first."""
-        where = " AND ".join("instr(folded, ?)" for _ in words)
-        sql = f"SELECT path, at FROM texts WHERE {where} ORDER BY rank, length, path, at"
-        yield from self._rows(sql, words)
+        wanted = [_bytes(word) for word in words]
+        found: list[tuple[int, int, str, int]] = []
+        for path, marks, packed in self._rows(
+            "SELECT paths.path, marks, folded FROM texts JOIN paths ON number = texts.path"
+        ):
+            folded = zlib.decompress(packed)
+            if all(word in folded for word in wanted):
+                found += _places(path, zlib.decompress(marks), folded, wanted)
+        found.sort()
+        yield from ((path, at) for _, _, path, at in found)
 
     def anchored(self, block_id: str) -> list[str]:
         """The documents with this anchor in their text."""
@@ -271,23 +290,36 @@ class NotesIndex:
 
     def where(self, block_id: str) -> str | None:
         """The document that the block is in, or was in last."""
-        rows = self._rows("SELECT path FROM ids WHERE id = ?", (block_id,))
+        rows = self._rows(
+            "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
+            (_hash(block_id),),
+        )
         return str(rows[0][0]) if rows else None
 
     def keep_ids(self, path: str, ids: Iterable[str]) -> None:
         """Add ids of a document."""
-        rows = [(block_id, path) for block_id in ids]
-        self.together(lambda: self._change(("REPLACE INTO ids VALUES (?, ?)", rows)))
+        hashes = [_hash(block_id) for block_id in ids]
 
-    def of_others(self, path: str, ids: Sequence[str]) -> dict[str, str]:
-        """The ids among these that belong, or belonged, to other documents, with their paths."""
-        found: dict[str, str] = {}
+        def keep(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR IGNORE INTO paths (path) VALUES (?)", (path,))
+            ((number,),) = connection.execute(f"SELECT {_NUMBER}", (path,)).fetchall()
+            rows = ((each, number) for each in hashes)
+            connection.executemany("REPLACE INTO ids VALUES (?, ?)", rows)
+
+        if hashes:
+            self.together(lambda: self._try(keep))
+
+    def of_others(self, path: str, ids: Sequence[str]) -> frozenset[str]:
+        """The ids among these that belong, or belonged, to other documents."""
+        found: set[str] = set()
         for start in range(0, len(ids), _ASKED):
-            part = ids[start : start + _ASKED]
+            part = {_hash(block_id): block_id for block_id in ids[start : start + _ASKED]}
             marks = ",".join("?" * len(part))
-            rows = self._rows(f"SELECT id, path FROM ids WHERE id IN ({marks})", part)
-            found.update((one, other) for one, other in rows if other != path)
-        return found
+            rows = self._rows(
+                f"SELECT hash, path = {_NUMBER} FROM ids WHERE hash IN ({marks})", (path, *part)
+            )
+            found.update(part[number] for number, own in rows if not own)
+        return frozenset(found)
 
     def sidecars(self) -> dict[str, tuple[str, SidecarFile]]:
         """The indexed sidecars, by file name: the path of the document, the file."""
@@ -363,12 +395,48 @@ class NotesIndex:
                 connection.close()
 
 
+_NUMBER = "(SELECT number FROM paths WHERE path = ?)"
+
+
+def _hash(block_id: str) -> int:
+    """A number of 64 bits for an id."""
+    data = block_id.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), signed=True)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
+    """The texts of a document, compressed, and before them three numbers of each."""
+    marks, folded = array("Q"), list[str]()
+    for text in texts:
+        marks.extend((text.at, text.rank, text.length))
+        folded.append(text.folded)
+    whole = _bytes("\0".join(folded))
+    return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
+
+
+def _places(
+    path: str, packed: bytes, folded: bytes, words: Sequence[bytes]
+) -> Iterator[tuple[int, int, str, int]]:
+    """Rank, length, path and position of the texts with all of the words."""
+    marks = array("Q")
+    marks.frombytes(packed)
+    for number, text in enumerate(folded.split(b"\0")):
+        if all(word in text for word in words):
+            at, rank, length = marks[3 * number : 3 * number + 3]
+            yield rank, length, path, at
+
+
 def _made(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA journal_mode = PERSIST")
+    connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
     if connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
         for (name,) in connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"

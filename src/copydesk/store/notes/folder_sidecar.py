@@ -298,7 +298,10 @@ class _Matching:
                     alive.add(block_id)
 
 
-_FORMAT = 1
+_FORMAT = 2
+_READ_FORMATS = (1, 2)
+"""The first had every id whole."""
+
 _DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
 _MOST_STEPS = 64
 _MOST_STEP_BYTES = 1 << 20
@@ -403,12 +406,12 @@ class Sidecars:
         """The same by the name of the file."""
         found = _json(os.path.join(self._folder, name))
         try:
-            if found["format"] != _FORMAT:
+            if found["format"] not in _READ_FORMATS:
                 return None
             rows = _rows(found["blocks"])
             past = tuple(Tombstone(*each) for each in found["past"])
             sidecar = Sidecar(found["path"], found["digest"], rows, past)
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError, AttributeError):
             return None
         ids = {row.id for row in rows if is_id(row.id)}
         return sidecar if len(ids) == len(rows) else None
@@ -425,8 +428,8 @@ class Sidecars:
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> SidecarFile:
         """Write a sidecar, under the lock. `flush` it if its ids could not be generated again."""
-        rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in sidecar.rows)
-        past = ",\n".join(json.dumps(each) for each in sidecar.past)
+        rows = ",\n".join(_spelled(sidecar.rows))
+        past = ",\n".join(json.dumps(each, separators=(",", ":")) for each in sidecar.past)
         path = json.dumps(sidecar.path)
         text = (
             f'{{"format": {_FORMAT}, "path": {path}, "digest": "{sidecar.digest}",\n'
@@ -539,12 +542,30 @@ def _step(line: str) -> Step | None:
             after,
             tuple(Splice(at, _rows(old), _rows(new)) for at, old, new in splices),
         )
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         return None  # a line that a crash has cut
 
 
+_DATE = 14
+"""The characters of an id that say when it was made."""
+
+
+def _spelled(rows: Iterable[Fingerprint]) -> Iterator[str]:
+    """The rows as JSON; an id is spelled without its date where the row before has the same one."""
+    date = ""
+    for row in rows:
+        name = row.id[_DATE:] if row.id[:_DATE] == date else row.id
+        date = row.id[:_DATE]
+        anchor = f",{json.dumps(row.anchor, ensure_ascii=False)}" if row.anchor else ""
+        yield f'[{row.depth},"{name}","{row.kind}","{row.hash}","{row.sketch}"{anchor}]'
+
+
 def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
-    return tuple(Fingerprint(*row) for row in found)
+    made: list[Fingerprint] = []
+    for depth, name, *others in found:
+        whole = made[-1].id[:_DATE] + name if made and name.startswith("-") else name
+        made.append(Fingerprint(depth, whole, *others))
+    return tuple(made)
 
 
 def _lines(path: str) -> list[str]:
