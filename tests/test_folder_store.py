@@ -7,18 +7,31 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from copydesk.errors import ContentChanged, InvalidArgs, Refusal
+from copydesk.errors import ContentChanged, InvalidArgs
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
+from copydesk.store.notes import folder_cache, folder_reading
 from copydesk.store.notes.errors import BlockNotFound
 from copydesk.store.notes.folder import FolderStore
-from copydesk.store.notes.protocol import Change, Delete, InsertText, NoteBlock, Prepared, Update
+from copydesk.store.notes.protocol import (
+    Change,
+    Coverage,
+    Delete,
+    InsertText,
+    NoteBlock,
+    Prepared,
+    UnreadFile,
+    Update,
+)
+from copydesk.store.soon import Soon
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from support.note_stores import (
     Op,
@@ -616,13 +629,164 @@ def test_links_within_the_folder_are_followed_once(tmp_path: Path) -> None:
         store.close()
 
 
-def test_files_that_are_no_text_are_no_documents(place: Place) -> None:
-    place.put("wide.md", "kiwi".encode("utf-16"))
+def test_files_that_are_not_read_are_told_with_the_reason(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.put("a/wide.md", "fig".encode("utf-16"))
     place.put("nul.md", b"kiwi\0\n\nfig\n")
+    place.put("good.md", "fig\n")
+    place.put("large.md", "fig\n" * 100)
+    monkeypatch.setattr(sizes, "NOTE", 300)
+    (listed,) = place.store.documents(place.box, 9)
+    expected = Coverage(
+        1,
+        1,
+        (
+            UnreadFile("a/wide.md", "UTF-16"),
+            UnreadFile("large.md", "TOO_LARGE"),
+            UnreadFile("nul.md", "NUL"),
+        ),
+    )
+    assert place.store.coverage(place.box) == expected, "told by a list, before any search"
     (found,) = place.store.search("fig", 5)
-    assert found.path == "nul.md"
-    with pytest.raises(Refusal):
-        place.store.prepare([Update(found.id, "x")])
+    assert (found.path, found.root_id) == ("good.md", listed.id)
+    assert place.store.coverage(place.box) == replace(expected, waiting=0)
+    place.put("nul.md", b"kiwi\n\nfig\n")
+    monkeypatch.setattr(sizes, "NOTE", 1 << 20)
+    place.put("large.md", "fig\n" * 10)
+    assert len(place.store.search("fig", 5)) == 3
+    found = place.store.coverage(place.box)
+    assert (found.documents, found.waiting, found.unread) == (3, 0, expected.unread[:1])
+
+
+def test_what_is_left_out_is_not_there(place: Place) -> None:
+    for name in ("a.md", "out/b.md", "node_modules/p/README.md", "drafts/c.md", "drafts/keep.md"):
+        place.put(name, "kiwi\n")
+
+    def paths(**settings: Any) -> list[str]:
+        place.store.close()
+        place.store = FolderStore(place.files, RelPath(()), Rules(), str(place.state), **settings)
+        listed = [one.path for one in place.store.documents(place.box, 9)]
+        assert sorted(listed) == sorted(one.path for one in place.store.search("kiwi", 9))
+        return sorted(listed)
+
+    assert paths(gitignore=False) == [
+        "a.md", "drafts/c.md", "drafts/keep.md", "node_modules/p/README.md", "out/b.md",
+    ]  # fmt: skip
+    (known,) = [one for one in place.store.search("kiwi", 9) if one.path == "out/b.md"]
+    place.put(".gitignore", "out/\n")
+    assert paths() == ["a.md", "drafts/c.md", "drafts/keep.md"]
+    assert place.store.blocks([known.id]) == {}
+    assert paths(exclude=("drafts/*", "!keep.md")) == ["a.md", "drafts/keep.md"]
+    above = next(one.id for one in place.store.documents(place.box, 9) if one.path == "a.md")
+    paths(exclude=("New.md",))
+    with pytest.raises(InvalidArgs, match=r"notes\.exclude"):
+        place.store.prepare_document(place.box, above, "New", "text")
+    place.put(".gitignore", "")
+    assert "out/b.md" in paths()
+    assert place.store.blocks([known.id])[known.id].path == "out/b.md", "its id has stayed"
+
+
+PART = "## Part {0}\n\nWords of part {0} in a line that is as long as lines are.\n\n- item {0}\n\n"
+
+
+def test_a_list_and_a_search_are_answered_before_all_is_indexed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        place.put(f"n{number:03}.md", PART.format(number) + "word " * (number == 90))
+    monkeypatch.setattr(folder_reading, "_BYTES_AT_ONCE", 1_000)
+    parsed: list[str] = []
+    real = folder_cache.read
+    monkeypatch.setattr(
+        folder_cache, "read", lambda *given, **more: parsed.append("") or real(*given, **more)
+    )
+    listed = place.store.documents(place.box, 1_000)
+    assert (len(listed), parsed) == (100, []), "no block is read to list documents"
+    assert place.store.coverage(place.box) == Coverage(100, 100)
+    (found,) = place.store.search("words item 77", 5) or place.store.search("77 line", 5)
+    assert (found.path, len(parsed) < 70) == ("n077.md", True), "what may have the words is first"
+    waiting = place.store.coverage(place.box)
+    assert waiting is not None
+    assert 0 < waiting.waiting < 100
+    assert found.root_id == listed[77].id, "a document has the id that it was listed with"
+    lost = place.store.blocks(["20200101000000-nowhere"])
+    assert not lost
+    while place.store.coverage(place.box) != Coverage(100, 0):
+        place.store.search("part", 1)
+    assert len(place.store.search("part line", 1_000)) == 100
+    place.again()
+    parsed.clear()
+    assert [one.id for one in place.store.documents(place.box, 1_000)] == [o.id for o in listed]
+    assert len(place.store.search("Part", 1_000)) == 200
+    assert place.store.coverage(place.box) == Coverage(100, 0)
+
+
+def test_a_thread_indexes_what_a_call_leaves(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        place.put(f"n{number:03}.md", PART.format(number))
+    monkeypatch.setattr(folder_reading, "_BYTES_AT_ONCE", 1_000)
+    later = Soon(3600)
+    place.store.close()
+    place.store = FolderStore(place.files, RelPath(()), Rules(), str(place.state), later=later)
+    place.store.documents(place.box, 1)
+    rounds = 0
+    while place.store.coverage(place.box) != Coverage(100, 0):
+        later.now()
+        rounds += 1
+    assert rounds == 4
+    assert len(place.store.search("part line", 1_000)) == 100
+
+
+def test_a_listed_document_keeps_its_id(place: Place) -> None:
+    def listed() -> dict[str, str]:
+        return {one.path: one.id for one in place.store.documents(place.box, 50)}
+
+    place.put("a.md", "one\n\ntwo\n")
+    place.put("b.md", "---\nid: 20260101000000-bbbbbbb\ntitle: Bee\n---\n\nthree\n")
+    place.put("c.md", "four\n")
+    before = listed()
+    assert before["b.md"] == "20260101000000-bbbbbbb"
+    fresh = {one.id for one in place.store.children(before["c.md"])}
+    place.put("a.md", "other\n\ntext\n")  # before anybody read its blocks
+    (place.root / "c.md").rename(place.root / "moved.md")
+    place.again()
+    after = listed()
+    assert after == {**{k: v for k, v in before.items() if k != "c.md"}, "moved.md": before["c.md"]}
+    assert {one.id for one in place.store.children(after["moved.md"])} == fresh
+    assert [one.markdown for one in place.store.children(after["a.md"])] == ["other", "text"]
+    (place.root / "b.md").rename(place.root / "b2.md")
+    assert listed()["b2.md"] == before["b.md"]
+
+
+def test_ids_of_blocks_do_not_depend_on_the_list(place: Place, tmp_path: Path) -> None:
+    for number in range(5):
+        place.put(f"{number}.md", PART.format(number))
+        os.utime(place.root / f"{number}.md", (1_700_000_000, 1_700_000_000))
+    listed = place.store.documents(place.box, 50)
+    one = [block.id for each in listed for block in place.store.children(each.id)]
+    (tmp_path / "other").mkdir()
+    other = folder_store(place.files, str(tmp_path / "other"))
+    found = sorted(other.search("part", 50), key=lambda block: block.path)
+    assert [each.root_id for each in found if each.kind == "h"] == [each.id for each in listed]
+    two = [block.id for each in listed for block in other.children(each.id)]
+    other.close()
+    assert one == two
+
+
+def test_the_state_is_less_than_twice_the_notes(place: Place) -> None:
+    size = 0
+    for number in range(40):
+        part = PART + "Words of part {0}, as many as people write. " * 12 + "\n\n"
+        text = "".join(part.format(number * 100 + at) for at in range(20))
+        place.put(f"a{number % 4}/n{number}.md", text)
+        size += len(text)
+    place.store.search("part", 1)
+    for document in place.store.documents(place.box, 100):
+        assert len(place.store.children(document.id)) == 80
+    place.store.close()
+    state = sum(path.stat().st_size for path in place.state.rglob("*") if path.is_file())
+    assert state < 2 * size
 
 
 def test_a_daily_note_is_where_it_should_be(tmp_path: Path) -> None:

@@ -77,6 +77,32 @@ def test_listing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["type"] for one in listed] == ["h", "p", "h", "l"]
 
 
+def test_pages_that_one_toolset_has_need_no_name_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["manual", "slice-reading"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("# slice-reading: ")
+    assert main(["manual", "notes", "slice-reading"]) == 0
+    assert capsys.readouterr().out == page
+    assert main(["manual", "errors"]) == 2, "several have one"
+
+
+def test_what_is_not_read_is_listed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "nul.md").write_bytes(b"\0")
+    (root / "copydesk.toml").write_text('[notes]\nexclude = ["out*"]\n')
+    (root / "out.md").write_text("apples")
+    (root / ".gitignore").write_text("private/\n")
+    (root / "private").mkdir()
+    (root / "private" / "a.md").write_text("apples")
+    out, _ = run(capsys, "ls")
+    assert out.endswith("1 file is not read:\n- nul.md: holds NUL characters\n")
+    assert "out" not in out
+    assert "private" not in out
+    (listed,) = json.loads(run(capsys, "ls", "--json")[0])
+    assert listed["notRead"] == [{"path": "nul.md", "reason": "NUL"}]
+    (root / "copydesk.toml").write_text("[notes]\ngitignore = false\n")
+    assert "private" in run(capsys, "ls")[0]
+
+
 def test_showing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "cat", "20260101000000-laterla")[0] == "## Later\n\n- one\n- two\n"
     shown, _ = run(capsys, "cat", "20260101000000-applesa", "--ids")

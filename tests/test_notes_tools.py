@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from copydesk.app.config import MemberConfig
+from copydesk.store.notes import folder_reading
 from copydesk.store.notes.protocol import Update
+from copydesk.store.soon import Soon
 from support.note_workspaces import NOWHERE, STORES, TEN, Stage, edit, stage_at
 
 NOTE = "# H\n\na\n\n- x\n- y\n\n> q\n>\n> r\n\n## G\n\nz"
@@ -291,7 +294,63 @@ def test_a_document_is_made_where_it_should_be(stage: Stage, location: str, hpat
     assert (made["success"], made["hpath"], made["location"]) == (True, hpath, location)
     assert stage.texts(made["docId"]) == ["x"]
     text = stage.call("createNewDoc", "zh", title="c", anchorDocumentId=mid, location=location).text
-    assert text.startswith(f"已成功创建文档 [{hpath[:-3]}c](siyuan://blocks/")
+    link = "siyuan://blocks/" if stage.kernel is not None else f"{hpath[1:-3]}c.md) ("
+    assert text.startswith(f"已成功创建文档 [{hpath[:-3]}c]({link}")
+
+
+def test_a_link_to_a_new_document_of_a_folder_leads_to_its_file(tmp_path: Path) -> None:
+    with stage_at(tmp_path, "folder") as stage:
+        top = stage.document("t", "Top (1) 100%")
+        made = stage.done(
+            "createNewDoc", title="a[b] #c ü", anchorDocumentId=top, location="children"
+        )
+        assert unquote(made["link"]) == "Top (1) 100%/a[b] #c ü.md"
+        assert (tmp_path / unquote(made["link"])).read_bytes() == b""
+        assert not set(' ()[]#"') & set(made["link"])
+
+
+def test_a_document_below_another_one_names_it(stage: Stage) -> None:
+    top = stage.document("t", "Top")
+    below = {"title": "Mid", "anchorDocumentId": top, "location": "children"}
+    mid = stage.done("createNewDoc", markdown="m", **below)["docId"]
+    assert stage.done("getBlockInfo", ids=mid)["block"]["parent_id"] == top
+    assert f"(parent_id): {top}" in stage.call("getBlockInfo", ids=mid).text
+    assert stage.done("getBlockInfo", ids=top)["block"]["parent_id"] == ""
+
+
+def test_a_list_names_the_files_that_are_not_read(tmp_path: Path) -> None:
+    for number in range(23):
+        (tmp_path / f"n{number:02}.md").write_bytes(b"a\0")
+    (tmp_path / "wide.md").write_text("kiwi", "utf-16")
+    with stage_at(tmp_path, "folder") as stage:
+        stage.document("kiwi", "Good")
+        (found,) = stage.done("listNotebooks")["notebooks"]
+        assert (found["total"], found["indexed"]) == (1, 0)
+        assert found["notRead"][-1] == {"path": "wide.md", "reason": "UTF-16"}
+        assert {one["reason"] for one in found["notRead"][:-1]} == {"NUL"}
+        lines = stage.call("listNotebooks", lang="zh").text.split("\n")
+        assert lines[-22:-20] == ["  24 个文件未读取：", "  - n00.md: 含有 NUL 字符"]
+        assert lines[-1] == "  另有 4 个"
+        assert "indexed" not in stage.done("searchBlocks", query="kiwi")
+
+
+def test_a_search_tells_how_much_is_indexed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        (tmp_path / f"n{number:02}.md").write_text(f"kiwi {number}\n")
+    monkeypatch.setattr(folder_reading, "_BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(Soon, "do", lambda self, work: None)
+    with stage_at(tmp_path, "folder") as stage:
+        found = stage.done("searchBlocks", query="kiwi")
+        assert (found["indexed"], found["documents"]) == (32, 100)
+        text = stage.call("searchBlocks", query="kiwi").text
+        assert text.endswith(
+            "So far 64 of 100 documents are indexed: search again in a moment for the others."
+        )
+        zh = stage.call("searchBlocks", lang="zh", query="kiwi").text
+        assert zh.endswith("目前已索引 100 个文档中的 96 个：其余请稍后再次搜索。")
+        assert "documents" not in stage.done("searchBlocks", query="kiwi")
 
 
 def test_a_folder_without_a_document_of_its_own_is_a_place_too(tmp_path: Path) -> None:

@@ -81,11 +81,15 @@ class NotesConfig:
     """Where notes are: in a SiYuan kernel, when there is a URL, else in files.
 
     `notebooks` are folders below the root, each a notebook; `profile` is how their
-    Markdown is read, as GitHub does or as SiYuan does.
+    Markdown is read, as GitHub does or as SiYuan does. What `exclude` names, in lines as
+    in a `.gitignore` of the root, is left out, and with `gitignore` what such files name,
+    and `node_modules`.
     """
 
     notebooks: Annotated[tuple[str, ...], _folders] = (".",)
     profile: Literal["gfm", "siyuan"] = "gfm"
+    exclude: tuple[str, ...] = ()
+    gitignore: bool = True
     siyuan_url: str = ""
     siyuan_token: str = ""
 

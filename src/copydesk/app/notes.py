@@ -46,6 +46,7 @@ class NotesOpener:
         from copydesk.edit.notes.draft import split_as
         from copydesk.edit.notes.grammar import is_siyuan_id
         from copydesk.store.notes.folder import FolderStore, several
+        from copydesk.store.soon import Soon
 
         settings = self._config.notes
         stores = [
@@ -56,6 +57,9 @@ class NotesOpener:
                 self._kept(),
                 name="" if folder != "." else self._files.root.rstrip("/").rpartition("/")[2],
                 profile=settings.profile,
+                exclude=settings.exclude,
+                gitignore=settings.gitignore,
+                later=Soon(),
             )
             for folder in settings.notebooks
         ]

@@ -16,6 +16,9 @@ BESIDE = 512 << 10
 WHOLE = 256 << 20
 """A file of more bytes is never held as a whole."""
 
+NOTE = 32 << 20
+"""A larger file is no document of notes: its blocks would take gigabytes of memory."""
+
 COMPARED = 64 << 20
 """A text of more bytes is not compared with another, line by line, and no base is kept of it."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import InvalidArgs
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
@@ -22,8 +23,11 @@ from copydesk.tools.report_fields import hunk_rows, hunk_text, one_line, start_o
 from copydesk.tools.ws_mod import PrepareCall
 
 if TYPE_CHECKING:
+    from copydesk.desk.member import Member
+    from copydesk.desk.notes.desk import NoteReader
     from copydesk.desk.notes.notebook_access import (
         BlockContent,
+        Coverage,
         Crumb,
         Heading,
         Info,
@@ -34,6 +38,10 @@ if TYPE_CHECKING:
 
 _PREVIEW = 10
 _LONGEST = 200
+_UNREAD = 20
+"""So many files that are not read are named in a text."""
+
+_NO_LINK = {char: f"%{ord(char):02X}" for char in ' %()<>"\\#?[]`'}
 _NOWHERE = RelPath(())
 """The path of a block diff: the blocks that it names tell it."""
 
@@ -100,11 +108,19 @@ class ListNotebooksCall(ToolCall):
         for one in found:
             listed = () if one.closed else reading.documents(context.member, one.id, self.documents)
             documents: list[Value] = [{"id": each.id, "hpath": each.hpath} for each in listed]
-            rows.append(
-                {"id": one.id, "name": one.name, "closed": one.closed, "documents": documents}
-            )
+            row: Fields = {
+                "id": one.id,
+                "name": one.name,
+                "closed": one.closed,
+                "documents": documents,
+            }
             lines.append(f"- [{one.id}] {one.name}{f' ({shut})' * one.closed}")
             lines += [f"  - [{each.id}][d] {each.hpath}" for each in listed]
+            coverage = None if one.closed else reading.coverage(context.member, one.id)
+            if coverage is not None:
+                row |= coverage_fields(coverage)
+                lines += [f"  {line}" for line in unread_lines(coverage, context.lang)]
+            rows.append(row)
         return answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
 
 
@@ -118,12 +134,19 @@ class SearchBlocksCall(ToolCall):
         query = self.query
         if not query.strip():
             raise InvalidArgs("query", "must not be empty")
-        found = context.desk.notes.reading.search(context.member, query, self.limit)
+        reading = context.desk.notes.reading
+        found = reading.search(context.member, query, self.limit)
         rows: list[Value] = [hit_fields(block) for block in found]
         said = "notes.found" if found else "notes.found_none"
         lines = [say(said, context.lang, {"count": len(found), "query": query})]
         lines += map(hit_text, found)
-        return answered({"count": len(rows), "blocks": rows}, "\n".join(lines))
+        fields: Fields = {"count": len(rows), "blocks": rows}
+        done, documents = indexed(reading, context.member)
+        if done < documents:
+            fields |= {"indexed": done, "documents": documents}
+            facts = {"done": done, "count": documents}
+            lines.append(say("notes.indexing", context.lang, facts))
+        return answered(fields, "\n".join(lines))
 
 
 class ReadVarCall(ToolCall):
@@ -200,12 +223,14 @@ class CreateNewDocCall(EditingCall):
             context.member, name, self.title, self.markdown, anchor, location
         )
         where = say(f"notes.location.{location}", context.lang)
-        facts = {"id": made.target.id, "hpath": made.target.hpath, "where": where}
+        link = f"siyuan://blocks/{made.target.id}" if made.path is None else _link(made.path)
+        facts = {"link": link, "hpath": made.target.hpath, "where": where}
         return answered(
             {
                 "success": True,
                 "docId": made.target.id,
                 "hpath": made.target.hpath,
+                "link": link,
                 "location": location,
                 "newBlockIds": list(made.new_ids),
                 "edit_ids": list(made.edit_ids),
@@ -253,6 +278,44 @@ def notes() -> tuple[Tool, ...]:
         tool("applyBlockDiff", call=ApplyBlockDiffCall, destroys=True),
         tool("prepareBlockDiff", call=PrepareBlockDiffCall, destroys=True),
     )
+
+
+def indexed(reading: NoteReader, member: Member) -> tuple[int, int]:
+    """How many documents of all notebooks are indexed, and how many there are."""
+    boxes = (one.id for one in reading.notebooks(member) if not one.closed)
+    found = [one for box in boxes if (one := reading.coverage(member, box)) is not None]
+    documents = sum(one.documents for one in found)
+    return documents - sum(one.waiting for one in found), documents
+
+
+def coverage_fields(coverage: Coverage) -> Fields:
+    """How much of a notebook is indexed, and the files that are not read, for a program."""
+    fields: Fields = {
+        "total": coverage.documents,
+        "indexed": max(coverage.documents - coverage.waiting, 0),
+    }
+    if coverage.unread:
+        fields["notRead"] = [{"path": one.path, "reason": one.reason} for one in coverage.unread]
+    return fields
+
+
+def unread_lines(coverage: Coverage, lang: Lang) -> list[str]:
+    """The files of a notebook that are not read, each with its reason; none without any."""
+    if not coverage.unread:
+        return []
+    lines = [say("notes.unread", lang, {"count": len(coverage.unread)})]
+    for one in coverage.unread[:_UNREAD]:
+        facts = {"most": sizes.NOTE >> 20}
+        why = say(f"notes.unread.{one.reason}", lang, facts)
+        lines.append(f"- {one.path}: {why}")
+    if len(coverage.unread) > _UNREAD:
+        lines.append(say("notes.unread.more", lang, {"count": len(coverage.unread) - _UNREAD}))
+    return lines
+
+
+def _link(path: RelPath) -> str:
+    """The target of a Markdown link to a file, from the root of the workspace."""
+    return "".join(_NO_LINK.get(char, char) for char in str(path))
 
 
 def label(kind: str, lang: Lang) -> str:

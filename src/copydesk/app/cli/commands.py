@@ -446,6 +446,10 @@ def _manual(options: argparse.Namespace) -> int:
         return 0
     hint = "copydesk manual shows what there is."
     toolset, topic = options.toolset, options.topic or "index"
+    if toolset not in names and options.topic is None:
+        having = [name for name in names if toolset in names[name]]
+        if len(having) == 1:  # a page that one toolset alone has
+            toolset, topic = having[0], toolset
     if toolset not in names:
         raise unknown("manual for", toolset, names, hint)
     if topic in names[toolset]:

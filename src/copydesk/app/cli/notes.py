@@ -13,7 +13,13 @@ from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.notes.notebook_access import NoteBlock
 from copydesk.tools.messages import say
-from copydesk.tools.notes import block_fields, label
+from copydesk.tools.notes import (
+    block_fields,
+    coverage_fields,
+    indexed,
+    label,
+    unread_lines,
+)
 from copydesk.tools.notes_answer import LongTexts
 from copydesk.tools.report import Lang
 
@@ -38,7 +44,11 @@ def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         out(terminal.table([("BLOCK", "TYPE", "TEXT"), *_rows(content.blocks, lang)]))
         return 0
     found = [
-        (one, () if one.closed else reading.documents(member, one.id, options.most))
+        (
+            one,
+            () if one.closed else reading.documents(member, one.id, options.most),
+            None if one.closed else reading.coverage(member, one.id),
+        )
         for one in reading.notebooks(member)
     ]
     if options.json:
@@ -49,16 +59,20 @@ def _list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
                     "name": one.name,
                     "closed": one.closed,
                     "documents": [block_fields(each) for each in documents],
+                    **(coverage_fields(coverage) if coverage is not None else {}),
                 }
-                for one, documents in found
+                for one, documents, coverage in found
             ]
         )
         return 0
     rows: list[tuple[str, str, str]] = []
-    for one, documents in found:
+    for one, documents, _ in found:
         rows.append((one.id, say("notes.closed", lang) if one.closed else "", one.name))
         rows += [(each.id, "", f"  {each.hpath}") for each in documents]
     out(terminal.table([("ID", "", "NOTEBOOK / DOCUMENT"), *rows]))
+    for _, _, coverage in found:
+        for line in unread_lines(coverage, lang) if coverage is not None else ():
+            out(terminal.line(line) + "\n")
     return 0
 
 
@@ -133,6 +147,10 @@ def _search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     else:
         words = say("notes.found_none", opened.config.lang, {"count": 0, "query": query})
         out(terminal.line(words) + "\n")
+    done, documents = indexed(opened.desk.notes.reading, member)
+    if done < documents:
+        facts = {"done": done, "count": documents}
+        out(terminal.line(say("notes.indexing", opened.config.lang, facts)) + "\n")
     return 0
 
 

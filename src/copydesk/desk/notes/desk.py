@@ -26,7 +26,14 @@ from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import ContentChanged, ContentRequired, Failed, InvalidArgs, Refusal
 from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind
-from copydesk.store.notes.protocol import CONTAINERS, InsertText, NoteBlock, Notebook, Prepared
+from copydesk.store.notes.protocol import (
+    CONTAINERS,
+    Coverage,
+    InsertText,
+    NoteBlock,
+    Notebook,
+    Prepared,
+)
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
@@ -92,6 +99,15 @@ class NoteReader:
         found = self._notes.store(member).search(query, most)
         return tuple(one for one in found if self._notes.may_read(member, one))
 
+    def coverage(self, member: Member, box: str) -> Coverage | None:
+        """How much of a notebook is searched, and the files that are no documents."""
+        found = self._notes.store(member).coverage(box)
+        if found is None or not found.unread:
+            return found
+        allowed = member.permission.allows_read
+        unread = (one for one in found.unread if allowed(RelPath.parse(one.path)))
+        return replace(found, unread=tuple(unread))
+
     def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
         if block.kind == "h":
             return (block, *self._notes.store(member).children(block.id))
@@ -123,7 +139,11 @@ class NoteReader:
             markdown = "\n\n".join(one.markdown for one in whole)
         outline = store.outline(block.id) if block.kind == "d" else ()
         count = len(inside) if inside or block.kind in CONTAINERS else None
-        return Info(block, markdown, count, outline, store.breadcrumb(block.id))
+        breadcrumb = store.breadcrumb(block.id)
+        if block.kind == "d":
+            above = [crumb.id for crumb in breadcrumb[:-1] if crumb.kind == "d"]
+            block = replace(block, parent_id=above[-1] if above else "")
+        return Info(block, markdown, count, outline, breadcrumb)
 
 
 Target = Literal["dailynote", "document", "block"]
@@ -324,14 +344,18 @@ class NotesDesk:
     def _made_document(
         self, member: Member, tool: str, make: Callable[[], Ready], box: str
     ) -> NotesWritten:
-        path = make().path  # refuse before anything is journaled
-        made = self._writing.write(self._job(member, tool, path), make)
+        where = make().path  # refuse before anything is journaled
+        made = self._writing.write(self._job(member, tool, where), make)
         if not made.done.ids:
-            raise Failed("find the new ids", f"{path} is written, but its ids could not be read")
+            raise Failed("find the new ids", f"{where} is written, but its ids could not be read")
         document_id, *new_ids = made.done.ids[0]
         target = self.reading.block(member, document_id)
         created = any(one.created for one in made.ready.documents)
-        return _written(made, target, tuple(new_ids), created=created)
+        written = _written(made, target, tuple(new_ids), created=created)
+        home = self._notes.home(member)
+        return replace(
+            written, path=home.path_of(target.box, target.path) if home.in_files else None
+        )
 
 
 def _draft_of(ready: Ready) -> BlockDraft:

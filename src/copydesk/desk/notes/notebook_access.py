@@ -11,7 +11,14 @@ from copydesk.desk.visibility import authorized
 from copydesk.edit.notes.plan import SplitText
 from copydesk.errors import AccessDenied
 from copydesk.store.files import Files
-from copydesk.store.notes.protocol import Crumb, Heading, NoteBlock, Notebook, NoteStore
+from copydesk.store.notes.protocol import (
+    Coverage,
+    Crumb,
+    Heading,
+    NoteBlock,
+    Notebook,
+    NoteStore,
+)
 from copydesk.text.relpath import RelPath
 
 
@@ -94,6 +101,7 @@ class Notes:
 
 __all__ = [
     "BlockContent",
+    "Coverage",
     "Crumb",
     "Heading",
     "Info",
@@ -106,7 +114,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """Facts about a block.
+    """Facts about a block; of a document below another one `parent_id` names that.
 
     `markdown` is the text that stands for it: its own, of a heading that of its
     section, of a document that of all its blocks. `child_count` is None for a
@@ -148,7 +156,8 @@ class BlockContent:
 class NotesWritten:
     """The result of a write other than a block diff: the document or block, and the new blocks.
 
-    `edit_ids` are those of the journal. `created`: the document is new.
+    `edit_ids` are those of the journal. `created`: the document is new. `path` is that of
+    a document that is a file.
     """
 
     target: NoteBlock
@@ -156,3 +165,4 @@ class NotesWritten:
     edit_ids: tuple[int, ...]
     diff: bytes
     created: bool = False
+    path: RelPath | None = None

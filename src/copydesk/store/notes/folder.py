@@ -13,6 +13,7 @@ from types import MappingProxyType
 from copydesk.errors import InvalidArgs
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
+from copydesk.store.gitignore import GitIgnore
 from copydesk.store.notes.errors import (
     BlockChanged,
     BlockNotFound,
@@ -31,6 +32,7 @@ from copydesk.store.notes.protocol import (
     Around,
     Change,
     ChangesDone,
+    Coverage,
     Crumb,
     FileEdit,
     Heading,
@@ -41,6 +43,7 @@ from copydesk.store.notes.protocol import (
     Prepared,
     named,
 )
+from copydesk.store.soon import Soon
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Profile
 from copydesk.text.relpath import RelPath
@@ -50,6 +53,7 @@ DAILY = "daily note/%Y/%m/%Y-%m-%d"
 """The path of a daily note, in the format of strftime."""
 
 _NAME_BYTES = 180
+_LEFT_OUT = "the file would be left out by notes.exclude or .gitignore"
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\u2028\u2029]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
@@ -61,7 +65,10 @@ class FolderStore(FolderReader):
     `root` is the folder in the workspace `files`, which may be the workspace
     itself; `rules` say what may be read of it. `state` is a folder where ids and
     the cache are kept. `daily` is the path of daily notes in the format of strftime;
-    `today` gives the day by the clock of the machine.
+    `today` gives the day by the clock of the machine. `exclude` are lines as in a
+    `.gitignore` of the workspace: what they name is left out, and with `gitignore` what
+    such files name, and `node_modules`. `later` indexes what a call leaves, and is closed
+    with the store; without it later calls do.
     """
 
     def __init__(
@@ -75,11 +82,16 @@ class FolderStore(FolderReader):
         profile: Profile = "gfm",
         daily: str = DAILY,
         today: Callable[[], time.struct_time] = time.localtime,
+        exclude: Sequence[str] = (),
+        gitignore: bool = True,
+        later: Soon | None = None,
     ) -> None:
         self._sidecars = Sidecars(state, str(root))
         self._index = NotesIndex(self._sidecars.cache_path(name_of(repr(rules))[:8]))
-        documents = DocumentCache(Folder(files, root, rules), self._sidecars, self._index, profile)
-        super().__init__(documents, self._sidecars.notebook(new_id()), name or root.name or "Notes")
+        folder = Folder(files, root, rules, GitIgnore(files, exclude, in_files=gitignore))
+        documents = DocumentCache(folder, self._sidecars, self._index, profile)
+        box = self._sidecars.notebook(new_id())
+        super().__init__(documents, box, name or root.name or "Notes", later)
         self._daily, self._today = daily, today
 
     @locked
@@ -136,10 +148,12 @@ class FolderStore(FolderReader):
         held = HeldFiles(prepared.held.plans, ((note.id, *prepared.held.ids[0]),))
         return Prepared((), prepared.before, prepared.after, prepared.files, held)
 
-    @locked
     def close(self) -> None:
-        self._index.close()
-        self._sidecars.close()
+        if self._later is not None:
+            self._later.close()
+        with self.lock:
+            self._index.close()
+            self._sidecars.close()
 
     def _path(self, document_id: str) -> RelPath:
         """The file of a document; WrongBlockKind for another block."""
@@ -161,6 +175,9 @@ class FolderStore(FolderReader):
             number += 1
 
     def _made(self, path: RelPath, title: str, markdown: str) -> Prepared:
+        folder = self._documents.folder
+        if folder.ignored.leaves_out(path, folder.root):
+            raise InvalidArgs("title", _LEFT_OUT)
         data = _text(path, title, markdown)
         tree = read(data, self._documents.profile)
         base = Snapshot.of(b"")
@@ -251,6 +268,9 @@ class _Several:
         found = [block for store in self._stores for block in store.search(query, most)]
         found.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
         return tuple(found[:most])
+
+    def coverage(self, box: str) -> Coverage | None:
+        return self._notebook(box).coverage(box)
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         indices: dict[NoteStore, list[int]] = {}

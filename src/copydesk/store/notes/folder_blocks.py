@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import html
 import json
 import re
 import zlib
@@ -15,10 +16,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
+from copydesk.store.notes.errors import is_id
 from copydesk.store.notes.pieces import BlockText, check_characters, raw_markdown, split_tree
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
+from copydesk.text.markdown.block import decode
+from copydesk.text.markdown.parser import leading_attributes, line_attributes
 from copydesk.text.markdown.source import line_start
 from copydesk.text.relpath import RelPath
 
@@ -143,6 +147,8 @@ _TITLE = re.compile(
 
 def title_of(tree: Tree) -> str:
     """The title that front matter gives a document; empty without. YAML is not parsed."""
+    if not tree.root.children:
+        return ""
     first = tree.root.children[0]
     found = _TITLE.search(tree.source(first)) if first.kind == MATTER else None
     if found is None:
@@ -155,6 +161,36 @@ def title_of(tree: Tree) -> str:
         except ValueError:
             title = double[1:-1]
     return " ".join(title.split())
+
+
+_HEAD = re.compile(
+    rb"(?:\xef\xbb\xbf)?---[ \t]*(?:\r\n?|\n)"
+    rb"(?:.*?(?:\r\n?|\n))??(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)",
+    re.DOTALL,
+).match
+
+
+def head_of(data: bytes) -> bytes:
+    """The front matter that a text begins with; empty without."""
+    found = _HEAD(data)
+    return found[0] if found is not None else b""
+
+
+def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
+    """The attributes for readers, and `updated`; a name that is no id is an alias."""
+    found: dict[str, str] = {}
+    if node.attributes is None and not node.anchor:
+        return found
+    if node.attributes is not None:
+        source = tree.data[node.attributes[0] : node.attributes[1]].strip()
+        for name, value in leading_attributes(source) or line_attributes(source):
+            key = decode(name)
+            if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
+                text = value.decode("utf-8", "backslashreplace")
+                found[key] = html.unescape(text.replace("_esc_newline_", "\n"))
+    if node.anchor and not is_id(node.anchor):
+        found.setdefault("alias", node.anchor)
+    return found
 
 
 def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
@@ -183,8 +219,11 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
     return made
 
 
+HASH_DIGITS = 12
+
+
 def _hash(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=6).hexdigest()
+    return hashlib.blake2b(data, digest_size=HASH_DIGITS // 2).hexdigest()
 
 
 def sketch_of(text: str) -> str:
@@ -218,6 +257,10 @@ SMALL = 1 << 15
 """A text of fewer bytes is always parsed as a whole."""
 
 
+_BLOCK_BYTES = 1_000
+"""Of memory, for a block and its row."""
+
+
 @dataclass(eq=False)
 class FolderDocument:
     """One version of a document. `stamp` alone may change, if the text is still the same."""
@@ -229,6 +272,11 @@ class FolderDocument:
     tree: Tree
     rows: tuple[Fingerprint, ...]
     order: tuple[Block, ...]
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return len(self.data) + _BLOCK_BYTES * len(self.rows)
 
     @property
     def id(self) -> str:

@@ -6,19 +6,24 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
+from typing import NamedTuple
 
 from copydesk.errors import Refusal
 from copydesk.store.notes.errors import BlockNotFound, valid
 from copydesk.store.notes.folder_blocks import (
+    DOCUMENT,
     MATTER,
     Fingerprint,
     FolderDocument,
+    block_attributes,
     fingerprints,
+    head_of,
     plain_ids,
     read,
+    title_of,
     undisturbed,
 )
-from copydesk.store.notes.folder_index import Folder, NotesIndex
+from copydesk.store.notes.folder_index import Folder, NotesIndex, NotRead
 from copydesk.store.notes.folder_sidecar import (
     Recognized,
     Sidecar,
@@ -33,7 +38,7 @@ from copydesk.store.notes.folder_sidecar import (
     with_past,
 )
 from copydesk.store.protocol import Stamp
-from copydesk.text.markdown import Profile, Tree
+from copydesk.text.markdown import Profile, Tree, parse
 from copydesk.text.relpath import RelPath
 
 _MOST_PLANNED = 32
@@ -84,20 +89,23 @@ class Ids:
             if found is not None:
                 return found
             was = self._was(name, digest, new, sidecar)
-            if was is not None and was is sidecar and self._went(was, new):
+            listed = was is not None and len(was.rows) == 1  # its blocks were never read
+            first = was is None or (listed and was.digest == digest)
+            if was is not None and was is sidecar and not listed and self._went(was, new):
                 was = sidecar = None
+                first = True
             rows, past = (was.rows, was.past) if was is not None else ((), ())
             if was is not None and was.digest == digest and len(was.rows) == count:
                 known = Recognized(was.rows, was.past)
             else:
-                fresh = self._fresh(name, digest, stamp if was is None else None, len(new))
+                fresh = self._fresh(name, digest, stamp if first else None, len(new))
                 known = know(rows, new, past, fresh, lambda one: self._taken(one, name))
             if sidecar is not None and was is not sidecar:
                 past = (*with_past(sidecar.past, sidecar.rows, known.rows), *known.past)
                 known = Recognized(known.rows, past)
             if was is not None and was.path != name:
                 self._sidecars.rename(was.path, name)
-            self._save(Sidecar(name, digest, known.rows, known.past), first=was is None)
+            self._save(Sidecar(name, digest, known.rows, known.past), first=first)
             if was is not None:
                 step = rows_as_step(was.digest, was.rows, digest, known.rows, _STEP_ROWS)
                 if step is not None and was.digest != digest:
@@ -106,6 +114,28 @@ class Ids:
                     self._sidecars.drop(was.path)
                     self.orphans.discard(was.path)
         return known.rows
+
+    def first(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
+        """The id of a document that only its blocks could tell more of; empty where they have to.
+
+        It is saved, so that it stays whatever happens to the file; ids of blocks are not made.
+        """
+        name = str(path)
+        for _ in range(2):
+            known = self._sidecars.head(name)
+            if known is not None:
+                there, row = known
+                return row.id if (there, row.anchor) == (digest, anchor) else ""
+            if self.orphans:  # it may be one of these, by another name
+                return ""
+            with self._sidecars.held():
+                if self._sidecars.head(name) is None:
+                    row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
+                    fresh = self._fresh(name, digest, stamp, 1)
+                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name)).rows
+                    self._save(Sidecar(name, digest, rows), first=True)
+                    return rows[0].id
+        return ""
 
     def plan(
         self, base: FolderDocument | None, path: RelPath, step: Step, rows: Sequence[Fingerprint]
@@ -185,6 +215,8 @@ class Ids:
         self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
     ) -> Sidecar | None:
         """The sidecar that matches the document: its own, or that of a missing file."""
+        if own is not None and own.digest == digest:
+            return own
         texts = texts_of(new)
         best, most = own, shared(own, texts) if own is not None else 0.0
         if most >= MOVED or not (texts or new[0].anchor):
@@ -270,18 +302,26 @@ def _letters(seed: str) -> str:
     return _PAIRS[first] + _PAIRS[second] + _PAIRS[third] + _ALPHABET[number % len(_ALPHABET)]
 
 
-_HELD_BYTES = 24 << 20
-"""The bytes of text that are kept parsed; one document at least is."""
+_HELD = 32 << 20
+"""About the bytes of memory of what is kept parsed; one document at least is."""
 
 _COMPARED = 200
 _LARGE = 1 << 18
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Card(NamedTuple):
+    """What a list shows of a document; `title` is that of the front matter, or empty."""
+
+    id: str
+    title: str
+    attributes: Mapping[str, str]
+    stamp: Stamp
 
 
 class DocumentCache:
     """The documents of a folder, parsed. Safe to use from many threads.
 
-    `learn_anchors` is called before an id is reported as unknown.
+    `learn_anchors` is called with an id before that is reported as unknown.
     """
 
     def __init__(
@@ -303,7 +343,8 @@ class DocumentCache:
         self._size = 0
         self._glanced: tuple[str, Tree] | None = None
         self._scanned: Mapping[RelPath, Stamp] | None = None
-        self.learn_anchors: Callable[[], None] = _nothing
+        self._cards: dict[RelPath, Card] = {}
+        self.learn_anchors: Callable[[str], None] = _nothing
 
     def scan(self) -> Mapping[RelPath, Stamp]:
         """All documents as they are now."""
@@ -312,11 +353,13 @@ class DocumentCache:
             self._sync(scanned)
             return scanned
 
-    def look(self, path: RelPath) -> FolderDocument | None:
-        """The document as it is now; None when it is none, or may not be read.
+    def scanned(self) -> Mapping[RelPath, Stamp]:
+        """All documents as they were at the last scan."""
+        with self.lock:
+            return self._scanned if self._scanned is not None else self.scan()
 
-        Raises what reading a file raises: FileTooLarge, Failed.
-        """
+    def look(self, path: RelPath) -> FolderDocument | None:
+        """The document as it is now; None when it is none, or may not be or is not read."""
         with self.lock:
             if self._scanned is None:
                 self.scan()
@@ -325,55 +368,95 @@ class DocumentCache:
             if stamp is None:
                 return None
             if held is None or held.stamp != stamp or not held.stamp.settled:
-                found = self.folder.files.read(path)
-                if not self.folder.rules.allows_read(found.real) or found.data[:2] in _WIDE:
+                try:
+                    found = self.folder.read(path, stamp)
+                except NotRead:
                     return None
-                if held is not None and held.data == found.data:
-                    held.stamp = found.stamp
+                if found is None:
+                    return None
+                data, stamp = found
+                if held is not None and held.data == data:
+                    held.stamp = stamp
                 else:
-                    held = self._read(path, found.data, found.stamp)
+                    held = self._read(path, data, stamp)
             self._held[path] = held
-            self._size += len(held.data)
+            self._size += held.weight
             self._let_go()
             return held
-
-    def try_look(self, path: RelPath) -> FolderDocument | None:
-        """The same; None too for a document that cannot be read."""
-        try:
-            return self.look(path)
-        except Refusal:
-            return None
 
     def glance(self, path: RelPath, digest: str) -> tuple[Stamp, str, Tree | None] | None:
         """The stamp, the digest and the blocks of a document, without ids; None when it is none.
 
-        Without the blocks when the digest is the given one.
+        Without the blocks when the digest is the given one. Raises NotRead.
         """
         held = self._held.get(path)
-        try:
-            if self.folder.stamp(path) is None:
-                return None
-            found = self.folder.files.read(path)
-        except Refusal:
+        stamp = self.folder.stamp(path)
+        found = self.folder.read(path, stamp) if stamp is not None else None
+        if found is None:
             return None
-        if not self.folder.rules.allows_read(found.real) or found.data[:2] in _WIDE:
-            return None
-        if held is not None and held.data == found.data:
-            return found.stamp, held.digest, None if held.digest == digest else held.tree
-        now = hashlib.sha256(found.data).hexdigest()
+        data, stamp = found
+        if held is not None and held.data == data:
+            return stamp, held.digest, None if held.digest == digest else held.tree
+        now = hashlib.sha256(data).hexdigest()
         if now == digest:
-            return found.stamp, now, None
-        tree = read(found.data, self.profile)
-        if len(found.data) >= _LARGE:
+            return stamp, now, None
+        tree = read(data, self.profile)
+        if len(data) >= _LARGE:
             self._glanced = (now, tree)  # it will be read again
-        return found.stamp, now, tree
+        return stamp, now, tree
+
+    def cards(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, Card]:
+        """Ids and titles of documents, read without their blocks where that tells them.
+
+        Files that are none, or are not read, are left out.
+        """
+        with self.lock:
+            if self._scanned is None:
+                self.scan()
+            return self.index.together(
+                lambda: {
+                    path: card
+                    for path, stamp in stamps.items()
+                    if (card := self._card(path, stamp)) is not None
+                }
+            )
+
+    def card(self, path: RelPath) -> Card | None:
+        """The same of one document."""
+        stamp = self.folder.stamp(path)
+        return self.cards({path: stamp}).get(path) if stamp is not None else None
+
+    def _card(self, path: RelPath, stamp: Stamp) -> Card | None:
+        known = self._cards.get(path)
+        if known is not None and known.stamp == stamp and known.stamp.settled:
+            return known
+        try:
+            found = self.folder.read(path, stamp)
+        except NotRead:
+            return None
+        if found is None:
+            return None
+        data, stamp = found
+        tree = parse(head_of(data), self.profile)
+        digest = hashlib.sha256(data).hexdigest()
+        block_id = ""
+        if self.profile == "gfm":  # in the other one the last line of a text may name it
+            block_id = self.ids.first(path, digest, tree.root.anchor or "", stamp)
+        if not block_id:
+            document = self.look(path)
+            if document is None:
+                return None
+            block_id, stamp, tree = document.id, document.stamp, document.tree
+        attributes = block_attributes(tree, tree.root)
+        made = self._cards[path] = Card(block_id, title_of(tree), attributes, stamp)
+        return made
 
     def find(self, block_id: str) -> FolderDocument:
         """The document that has the block; InvalidBlockId, BlockNotFound."""
         valid(block_id)
         with self.lock:
             for path in self._hints(block_id):
-                document = self.try_look(path)
+                document = self.look(path)
                 if document is not None and block_id in document.index:
                     return document
             raise self._lost(block_id)
@@ -394,14 +477,14 @@ class DocumentCache:
             return True
 
     def _let_go(self) -> None:
-        while self._size > _HELD_BYTES and len(self._held) > 1:
+        while self._size > _HELD and len(self._held) > 1:
             self._drop(next(iter(self._held)))
 
     def _drop(self, path: RelPath) -> FolderDocument | None:
         """Drop a document from the cache."""
         held = self._held.pop(path, None)
         if held is not None:
-            self._size -= len(held.data)
+            self._size -= held.weight
         return held
 
     def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> FolderDocument:
@@ -432,7 +515,7 @@ class DocumentCache:
         if again is not None and again != where:
             yield path_of(again)
         if again is None:
-            self.learn_anchors()
+            self.learn_anchors(block_id)
             yield from map(path_of, self.index.anchored(block_id))
             return
         if again not in self.ids.orphans:
@@ -451,7 +534,10 @@ class DocumentCache:
             if self._has(path, sidecar.digest):
                 return path
         for path in unknown[:_COMPARED]:
-            seen = self.glance(path, "")
+            try:
+                seen = self.glance(path, "")
+            except NotRead:
+                continue
             tree = seen[2] if seen is not None else None
             if (
                 tree is not None
@@ -507,7 +593,7 @@ class DocumentCache:
         if where is None:
             return BlockNotFound(block_id)
         sidecar = self.sidecars.load(where)
-        document = self.try_look(path_of(where))
+        document = self.look(path_of(where))
         if document is None or sidecar is None:
             return BlockNotFound(block_id, lost=sidecar is not None)
         past = {each.id: each for each in with_past(sidecar.past, sidecar.rows, document.rows)}
@@ -515,7 +601,7 @@ class DocumentCache:
         return BlockNotFound(block_id, lost=True, nearest=near or document.id)
 
 
-def _nothing() -> None:
+def _nothing(block_id: str) -> None:
     """The default: no anchors."""
 
 

@@ -14,24 +14,43 @@ from threading import RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from copydesk.errors import FileNotFound, Refusal
+from copydesk.errors import FileNotFound, FileTooLarge, Refusal
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
+from copydesk.store.gitignore import GitIgnore
 from copydesk.store.notes.folder_sidecar import SidecarFile
 from copydesk.store.protocol import Stamp
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 
 ENDINGS = (".md", ".markdown")
 _DEEPEST = 100
 
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+
+
+class NotRead(Exception):
+    """A file by the name of a document that is none.
+
+    `reason` is UTF-16, NUL, TOO_LARGE, or UNREADABLE where the system refuses.
+    """
+
+    def __init__(self, reason: str, stamp: Stamp) -> None:
+        super().__init__(reason)
+        self.reason, self.stamp = reason, stamp
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of the workspace that is a notebook, as one member sees it."""
+    """A folder of the workspace that is a notebook, as one member sees it.
+
+    What `ignored` leaves out is not part of it.
+    """
 
     files: Files
     root: RelPath
     rules: Rules
+    ignored: GitIgnore
 
     def scan(self) -> Mapping[RelPath, Stamp]:
         """All documents with their stamps, by path, in order."""
@@ -39,6 +58,7 @@ class Folder:
         links: list[RelPath] = []
         seen: set[RelPath] = set()
         waiting = [self.root]
+        self.ignored.forget()
         while waiting:
             for path, kind in self._entries(waiting.pop(), seen):
                 if kind == "dir":
@@ -46,7 +66,7 @@ class Folder:
                 elif kind == "symlink":
                     links.append(path)
                 elif is_document(path):
-                    stamp = self.stamp(path)
+                    stamp = self._stamp(path)
                     if stamp is not None:
                         found[path] = stamp
         reals = set(found)
@@ -58,6 +78,29 @@ class Folder:
         """The stamp of a document; None for another file, or one that may not be read."""
         if not self.root.covers(path) or not is_document(path) or self._hidden(path):
             return None
+        return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
+
+    def read(self, path: RelPath, stamp: Stamp) -> tuple[bytes, Stamp] | None:
+        """The bytes of a document that had this stamp; None if they may not be read, NotRead."""
+        if stamp.size > sizes.NOTE:
+            raise NotRead("TOO_LARGE", stamp)
+        try:
+            found = self.files.read(path)
+        except FileNotFound:
+            return None
+        except FileTooLarge:
+            raise NotRead("TOO_LARGE", stamp) from None
+        except Refusal:
+            raise NotRead("UNREADABLE", stamp) from None
+        if not self.rules.allows_read(found.real):
+            return None
+        if found.data[:2] in _WIDE:
+            raise NotRead("UTF-16", found.stamp)
+        if b"\0" in found.data:
+            raise NotRead("NUL", found.stamp)
+        return found.data, found.stamp
+
+    def _stamp(self, path: RelPath) -> Stamp | None:
         try:
             real, stamp = self.files.stat(path)
         except Refusal:
@@ -112,7 +155,9 @@ class Folder:
         seen.add(real)
         for entry in entries:
             if not entry.name.startswith("."):
-                yield path / entry.name, entry.kind
+                inner = path / entry.name
+                if not self.ignored.names(inner, directory=entry.kind == "dir"):
+                    yield inner, entry.kind
 
     def _follow(
         self,
@@ -134,6 +179,8 @@ class Folder:
                 reals.add(real)
                 found[path] = stamp
                 return
+        if self.ignored.names(path, directory=True):
+            return
         if self.root.covers(real) or real.covers(self.root) or not self.rules.allows_walk(real):
             return
         for inner, kind in self._entries(path, seen):
@@ -173,7 +220,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS paths (number INTEGER PRIMARY KEY, path TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS documents (
   path TEXT PRIMARY KEY, dev INTEGER, ino INTEGER, size INTEGER, mtime_ns INTEGER,
-  ctime_ns INTEGER, settled INTEGER, digest TEXT) WITHOUT ROWID;
+  ctime_ns INTEGER, settled INTEGER, digest TEXT, unread TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS texts (path INTEGER PRIMARY KEY, marks BLOB, folded BLOB);
 CREATE TABLE IF NOT EXISTS anchors (id TEXT, path TEXT, PRIMARY KEY (id, path)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
@@ -197,11 +244,16 @@ class IndexedText(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """The state of a file when it was indexed."""
+    """The state of a file when it was indexed; `unread` is why it is no document."""
 
     stamp: tuple[int, int, int, int, int]
     settled: bool
     digest: str
+    unread: str
+
+    def is_of(self, stamp: Stamp) -> bool:
+        """Whether the file is as it was then."""
+        return self.settled and self.stamp == stamp_key(stamp)
 
 
 def stamp_key(stamp: Stamp) -> tuple[int, int, int, int, int]:
@@ -231,12 +283,18 @@ class NotesIndex:
     def indexed(self) -> dict[str, Indexed]:
         """The indexed documents, by path."""
         rows = self._rows(
-            "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest FROM documents"
+            "SELECT path, dev, ino, size, mtime_ns, ctime_ns, settled, digest, unread "
+            "FROM documents"
         )
         return {
-            path: Indexed((dev, ino, size, mtime, ctime), bool(settled), digest)
-            for path, dev, ino, size, mtime, ctime, settled, digest in rows
+            path: Indexed((dev, ino, size, mtime, ctime), bool(settled), digest, unread)
+            for path, dev, ino, size, mtime, ctime, settled, digest, unread in rows
         }
+
+    def digest(self, path: str) -> str:
+        """The digest of a document when it was indexed; empty if it was not."""
+        rows = self._rows("SELECT digest FROM documents WHERE path = ?", (path,))
+        return str(rows[0][0]) if rows else ""
 
     def index(
         self,
@@ -245,11 +303,12 @@ class NotesIndex:
         digest: str,
         texts: Iterable[IndexedText] | None,
         anchors: Iterable[str],
+        unread: str = "",
     ) -> None:
         """Index a document; without texts those of before stay."""
-        row = (path, *stamp_key(stamp), stamp.settled, digest)
+        row = (path, *stamp_key(stamp), stamp.settled, digest, unread)
         changes: list[Statement] = [
-            ("REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row])
+            ("REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
         ]
         if texts is not None:
             marks, folded = _packed(texts)

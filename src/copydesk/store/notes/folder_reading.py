@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from itertools import islice
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -25,19 +25,28 @@ from copydesk.store.notes.errors import (
 from copydesk.store.notes.folder_blocks import (
     DOCUMENT,
     FolderDocument,
+    block_attributes,
     in_order,
     markdown,
     shown,
     title_of,
     undisturbed,
 )
-from copydesk.store.notes.folder_cache import DocumentCache, path_of
-from copydesk.store.notes.folder_index import Indexed, IndexedText, stamp_key, stem
-from copydesk.store.notes.protocol import Around, Crumb, Heading, NoteBlock, Notebook
+from copydesk.store.notes.folder_cache import Card, DocumentCache, path_of
+from copydesk.store.notes.folder_index import IndexedText, NotRead, stem
+from copydesk.store.notes.protocol import (
+    Around,
+    Coverage,
+    Crumb,
+    Heading,
+    NoteBlock,
+    Notebook,
+    UnreadFile,
+)
+from copydesk.store.protocol import Stamp
+from copydesk.store.soon import Soon
 from copydesk.text.markdown import Block as Node
 from copydesk.text.markdown import Tree, heading_of, section
-from copydesk.text.markdown.block import decode
-from copydesk.text.markdown.parser import leading_attributes, line_attributes
 from copydesk.text.relpath import RelPath
 
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
@@ -47,10 +56,16 @@ _CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
 _HEADING = re.compile(r"\A {0,3}#{1,6}(?:[ \t]+|\Z)|[ \t]+#+[ \t]*\Z|\n *(?:=+|-+)[ \t]*\Z")
 _MARK = re.compile(r"(?:\A|\s)\^[A-Za-z0-9-]+\s*\Z")
 
+_FIRST, _SECOND = itemgetter(1), itemgetter(2)
+"""Groups of a match; `sub` calls them faster than it fills in a template."""
+
 _NONE: Mapping[str, str] = MappingProxyType({})
 
-_AT_ONCE = 100
-"""Documents indexed in one transaction."""
+_AT_ONCE = 32
+"""Documents indexed in one transaction, while other calls wait."""
+
+_BYTES_AT_ONCE = 2 << 20
+"""So much text is indexed by one call, which takes less than a second; the rest is left."""
 
 
 Of = TypeVar("Of", bound="FolderReader")
@@ -74,15 +89,22 @@ def locked(
 class FolderReader:
     """The blocks of a folder. `box` is the notebook's id, `name` its name.
 
+    `later` indexes what a call leaves.
+
     Contracts stand at `NoteStore`. Safe to use from many threads.
     """
 
-    def __init__(self, documents: DocumentCache, box: str, name: str) -> None:
+    def __init__(
+        self, documents: DocumentCache, box: str, name: str, later: Soon | None = None
+    ) -> None:
         self._documents = documents
         self._box = box
         self._name = name
+        self._later = later
+        self._left: list[RelPath] = []
+        self._looked_at: dict[RelPath, Stamp] = {}
         self.lock = documents.lock
-        documents.learn_anchors = self._update_index
+        documents.learn_anchors = self._learn
 
     def notebooks(self) -> tuple[Notebook, ...]:
         return (Notebook(self._box, self._name),)
@@ -105,10 +127,15 @@ class FolderReader:
     @locked
     def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
         self._check_notebook(box)
-        paths = sorted(self._documents.scan(), key=lambda path: (*path.parts[:-1], stem(path)))
-        read = (self._documents.try_look(path) for path in paths)
-        found = (self._block(one, one.tree.root) for one in read if one is not None)
-        return tuple(islice(found, max(most, 0)))
+        stamps = self._documents.scan()
+        self._leave(self._changed(stamps))
+        paths = sorted(stamps, key=lambda path: (*path.parts[:-1], stem(path)))
+        found: list[NoteBlock] = []
+        while paths and len(found) < most:
+            part, paths = paths[:_AT_ONCE], paths[_AT_ONCE:]
+            cards = self._documents.cards({path: stamps[path] for path in part})
+            found += (self._listed(path, card) for path, card in cards.items())
+        return tuple(found[: max(most, 0)])
 
     @locked
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
@@ -147,7 +174,7 @@ class FolderReader:
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         document = self._documents.find(block_id)
         crumbs = [Crumb(self._box, "", self._name)]
-        crumbs += [Crumb(one.id, DOCUMENT, _title(one)) for one in self._above(document)]
+        crumbs += self._above(document.path)
         crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
         way: list[Node] = []
         at = document.block(block_id)
@@ -168,7 +195,7 @@ class FolderReader:
         words = [word.casefold() for word in query.split()]
         if not words:
             raise InvalidArgs("query", "has no words")
-        self._update_index()
+        self._update_index(words)
         found: list[NoteBlock] = []
         if most > 0:
             for path, at in self._documents.index.search(words):
@@ -179,39 +206,116 @@ class FolderReader:
                         break
         return tuple(found)
 
+    @locked
+    def coverage(self, box: str) -> Coverage:
+        self._check_notebook(box)
+        stamps = self._documents.scanned()
+        for path in self._left:
+            if path in stamps:
+                self._may_have(path, stamps[path], ())
+        known = self._documents.index.indexed()
+        unread = tuple(
+            UnreadFile(str(path), held.unread)
+            for path in stamps
+            if (held := known.get(str(path))) is not None and held.unread
+        )
+        waiting = {str(path) for path in self._left} - {one.path for one in unread}
+        return Coverage(len(stamps) - len(unread), len(waiting), unread)
+
     def _found(self, path: RelPath, at: int, words: Iterable[str]) -> NoteBlock | None:
         """The block at a position, if it has the words."""
-        document = self._documents.try_look(path)
+        document = self._documents.look(path)
         if document is None or at >= len(document.order):
             return None
         block = self._block(document, document.order[at])
         there = _folded(block.content, block.markdown)
         return block if all(word in there for word in words) else None
 
-    def _update_index(self) -> None:
-        """Bring the index up to date."""
-        documents = self._documents
-        with documents.lock:
-            now = documents.scan()
-            known = documents.index.indexed()
-            documents.index.forget(known.keys() - {str(path) for path in now})
-            changed = [
-                path
-                for path, stamp in now.items()
-                if (held := known.get(str(path))) is None
-                or not held.settled
-                or held.stamp != stamp_key(stamp)
-            ]
-            for start in range(0, len(changed), _AT_ONCE):
-                part = changed[start : start + _AT_ONCE]
-                documents.index.together(partial(self._take, part, known))
+    def _update_index(self, words: Sequence[str], *, whole: bool = False) -> None:
+        """Bring the index up to date.
 
-    def _take(self, paths: Sequence[RelPath], known: Mapping[str, Indexed]) -> None:
+        Where much is new, what may have the words comes first, and the rest is left to a thread
+        and to later calls after so many bytes; of `whole` after all that may have them.
+        """
+        index, now = self._documents.index, self._documents.scan()
+        changed = self._changed(now)
+        most = sum(now[path].size for path in changed)
+        if most > _BYTES_AT_ONCE:
+            may = {path for path in changed if self._may_have(path, now[path], words)}
+            changed.sort(key=lambda path: path not in may)
+            most = sum(now[path].size for path in may) if whole else _BYTES_AT_ONCE
+        size, count = 0, 0
+        while count < len(changed) and size < most:
+            part = changed[count : count + _AT_ONCE]
+            index.together(partial(self._take, part))
+            size += sum(now[path].size for path in part)
+            count += len(part)
+        self._leave(changed[count:])
+
+    def _changed(self, now: Mapping[RelPath, Stamp]) -> list[RelPath]:
+        """The files that are not indexed as they are now; those that are gone are forgotten."""
+        index = self._documents.index
+        known = index.indexed()
+        gone = known.keys() - {str(path) for path in now}
+        if gone:
+            index.forget(gone)
+        return [
+            path
+            for path, stamp in now.items()
+            if (held := known.get(str(path))) is None or not held.is_of(stamp)
+        ]
+
+    def _leave(self, paths: list[RelPath]) -> None:
+        """Leave files to be indexed later."""
+        self._left = paths
+        if paths and self._later is not None:
+            self._later.do(self._go_on)
+
+    def _go_on(self) -> None:
+        """Index some of what was left, as often as there is any."""
+        with self.lock:
+            part, left = self._left[:_AT_ONCE], self._left[_AT_ONCE:]
+            if part:
+                self._documents.index.together(partial(self._take, part))
+            self._leave(left)
+
+    def _may_have(self, path: RelPath, stamp: Stamp, words: Sequence[str]) -> bool:
+        """Whether the words stand in a file or its name, as far as its text tells.
+
+        A file that is not read is indexed as such.
+        """
+        if not words and self._looked_at.get(path) == stamp and stamp.settled:
+            return True
+        try:
+            found = self._documents.folder.read(path, stamp)
+        except NotRead as refused:
+            self._not_read(path, refused)
+            return False
+        self._looked_at[path] = stamp
+        if found is None or not words:
+            return found is not None
+        text = f"{stem(path)}\n{found[0].decode('utf-8', 'replace')}".casefold()
+        return all(word in text for word in words)
+
+    def _not_read(self, path: RelPath, refused: NotRead) -> None:
+        self._documents.index.index(str(path), refused.stamp, "", (), (), refused.reason)
+
+    def _learn(self, block_id: str) -> None:
+        """Index the files that may name a block so."""
+        self._update_index([block_id.casefold()], whole=True)
+
+    def _take(self, paths: Sequence[RelPath]) -> None:
+        """Index files."""
+        index = self._documents.index
         for path in paths:
-            before = known.get(str(path))
-            found = self._documents.glance(path, before.digest if before is not None else "")
+            before = index.digest(str(path))
+            try:
+                found = self._documents.glance(path, before)
+            except NotRead as refused:
+                self._not_read(path, refused)
+                continue
             if found is None:
-                self._documents.index.forget([str(path)])
+                index.forget([str(path)])
                 continue
             stamp, digest, tree = found
             texts, anchors = None, list[str]()
@@ -219,35 +323,53 @@ class FolderReader:
                 with undisturbed(len(tree.data)):
                     texts = list(_texts(tree, title_of(tree) or stem(path)))
                 anchors = [anchor for anchor in tree.anchors if is_id(anchor)]
-            self._documents.index.index(str(path), stamp, digest, texts, anchors)
+            index.index(str(path), stamp, digest, texts, anchors)
 
     def _check_notebook(self, box: str) -> None:
         """NotebookNotFound for another notebook than this one."""
         if valid(box) != self._box:
             raise NotebookNotFound(box)
 
-    def _above(self, document: FolderDocument) -> list[FolderDocument]:
+    def _above(self, path: RelPath) -> list[Crumb]:
         """The ancestors of a document, from the top."""
-        found: list[FolderDocument] = []
-        path = self._documents.folder.parent(document.path)
-        while path is not None:
-            above = self._documents.look(path)
-            if above is not None:
-                found.append(above)
-            path = self._documents.folder.parent(path)
+        found: list[Crumb] = []
+        above = self._documents.folder.parent(path)
+        while above is not None:
+            card = self._documents.card(above)
+            if card is not None:
+                found.append(Crumb(card.id, DOCUMENT, card.title or stem(above)))
+            above = self._documents.folder.parent(above)
         return found[::-1]
 
-    def _hpath(self, document: FolderDocument) -> str:
+    def _hpath(self, path: RelPath, title: str) -> str:
         """The path of titles of a document; a folder without a document gives its name."""
-        names = [_title(document)]
-        root, at = self._documents.folder.root, document.path.parent
-        path = document.path
+        names = [title]
+        root, at = self._documents.folder.root, path.parent
         while at != root:
             above = self._documents.folder.parent(path)
-            held = self._documents.try_look(above) if above is not None else None
-            names.append(_title(held) if held is not None else at.name)
+            card = self._documents.card(above) if above is not None else None
+            names.append((card.title if card is not None else "") or at.name)
             path, at = above or at, at.parent
         return "/" + "/".join(reversed(names))
+
+    def _listed(self, path: RelPath, card: Card) -> NoteBlock:
+        """A document, by what is known without its blocks."""
+        title = card.title or stem(path)
+        return NoteBlock(
+            id=card.id,
+            kind=DOCUMENT,
+            subtype="",
+            markdown="",
+            content=title,
+            parent_id="",
+            root_id=card.id,
+            box=self._box,
+            path=str(path),
+            hpath=self._hpath(path, title),
+            attributes=MappingProxyType(dict(card.attributes)),
+            created=card.id[:14],
+            updated=_time(card.stamp),
+        )
 
     def _block(self, document: FolderDocument, node: Node) -> NoteBlock:
         return next(iter(self._blocks(document, (node,))))
@@ -255,14 +377,13 @@ class FolderReader:
     def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
         """Blocks of one document."""
         tree, number, rows = document.tree, document.number, document.rows
-        path, hpath = str(document.path), self._hpath(document)
+        path, hpath = str(document.path), self._hpath(document.path, _title(document))
         for node in nodes:
             block_id = rows[number[node]].id
-            attributes = _attributes(tree, node)
+            attributes = block_attributes(tree, node)
             if node.parent is None:
                 text, source = _title(document), ""
-                seconds = document.stamp.mtime_ns // 1_000_000_000
-                updated = time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
+                updated = _time(document.stamp)
             else:
                 source = markdown(tree, node)
                 text = _read(source, node)
@@ -289,6 +410,12 @@ def _inside(block: Node) -> Sequence[Node]:
     return section(block) if block.level else tuple(shown(block))
 
 
+def _time(stamp: Stamp) -> str:
+    """When a file was changed."""
+    seconds = stamp.mtime_ns // 1_000_000_000
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
+
+
 def _title(document: FolderDocument) -> str:
     return document.title or stem(document.path)
 
@@ -306,13 +433,13 @@ def _read(text: str, node: Node) -> str:
     if "^" in text:
         text = _MARK.sub("", text)
     if "`" in text:
-        text = _CODE.sub(r"\2", text)
+        text = _CODE.sub(_SECOND, text)
     if "[" in text:
-        text = _LINK.sub(r"\1", text)
+        text = _LINK.sub(_FIRST, text)
     if "*" in text or "~~" in text or "==" in text:
-        text = _STRONG.sub(r"\2", _STRONG.sub(r"\2", text))  # one within another
+        text = _STRONG.sub(_SECOND, _STRONG.sub(_SECOND, text))  # one within another
     if "_" in text:
-        text = _UNDERLINED.sub(r"\2", text)
+        text = _UNDERLINED.sub(_SECOND, text)
     return html.unescape(text) if "&" in text else text
 
 
@@ -329,23 +456,6 @@ def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading
         made.append(Heading(document.name(first), text, first.subtype, below))
         at = stop
     return tuple(made)
-
-
-def _attributes(tree: Tree, node: Node) -> dict[str, str]:
-    """The attributes for readers, and `updated`; a name that is no id is an alias."""
-    found: dict[str, str] = {}
-    if node.attributes is None and not node.anchor:
-        return found
-    if node.attributes is not None:
-        source = tree.data[node.attributes[0] : node.attributes[1]].strip()
-        for name, value in leading_attributes(source) or line_attributes(source):
-            key = decode(name)
-            if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
-                text = value.decode("utf-8", "backslashreplace")
-                found[key] = html.unescape(text.replace("_esc_newline_", "\n"))
-    if node.anchor and not is_id(node.anchor):
-        found.setdefault("alias", node.anchor)
-    return found
 
 
 def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import secrets
+from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from copydesk.errors import Failed
 from copydesk.store.locks import FileLocks
 from copydesk.store.notes.errors import InvalidBlockId, is_id, valid
-from copydesk.store.notes.folder_blocks import Fingerprint, likeness
+from copydesk.store.notes.folder_blocks import HASH_DIGITS, Fingerprint, likeness
 from copydesk.store.state import StateFolder
 from copydesk.text.diff import align
 from copydesk.text.markdown.block import HOLDS
@@ -300,7 +301,10 @@ class _Matching:
 
 _FORMAT = 2
 _READ_FORMATS = (1, 2)
-"""The first had every id whole."""
+"""The first had the fields of a row as they are."""
+
+_PLAIN = len(Fingerprint._fields)
+"""The fields of a row that is spelled as it is, as in steps."""
 
 _DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
 _MOST_STEPS = 64
@@ -418,13 +422,27 @@ class Sidecars:
 
     def digest(self, path: str) -> str | None:
         """The digest of the text whose rows are saved; None without a sidecar."""
+        found = self._start(path, 1)
+        return found[0] if found is not None else None
+
+    def head(self, path: str) -> tuple[str, Fingerprint] | None:
+        """The same, and the row of the document itself; None too where that cannot be read."""
+        found = self._start(path, 3)
+        try:
+            (row,) = _rows([json.loads(found[1].rstrip(",\n"))]) if found is not None else ()
+        except (ValueError, TypeError, AttributeError):
+            return None
+        return (found[0], row) if found is not None and is_id(row.id) else None
+
+    def _start(self, path: str, lines: int) -> tuple[str, str] | None:
+        """The digest on the first of so many lines of a sidecar, and the last of them."""
         try:
             with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
-                first = file.readline()
+                read = [file.readline() for _ in range(lines)]
         except (OSError, UnicodeDecodeError):
             return None
-        found = _DIGEST.search(first)
-        return found[1] if found is not None else None
+        found = _DIGEST.search(read[0])
+        return (found[1], read[-1]) if found is not None else None
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> SidecarFile:
         """Write a sidecar, under the lock. `flush` it if its ids could not be generated again."""
@@ -551,20 +569,31 @@ _DATE = 14
 
 
 def _spelled(rows: Iterable[Fingerprint]) -> Iterator[str]:
-    """The rows as JSON; an id is spelled without its date where the row before has the same one."""
+    """The rows as JSON, shorter than as they are: hash and sketch are one text in base 64.
+
+    An id is spelled without its date where the row before has the same one.
+    """
     date = ""
     for row in rows:
         name = row.id[_DATE:] if row.id[:_DATE] == date else row.id
         date = row.id[:_DATE]
         anchor = f",{json.dumps(row.anchor, ensure_ascii=False)}" if row.anchor else ""
-        yield f'[{row.depth},"{name}","{row.kind}","{row.hash}","{row.sketch}"{anchor}]'
+        signs = b64encode(bytes.fromhex(row.hash + row.sketch)).rstrip(b"=").decode()
+        yield f'[{row.depth},"{name}","{row.kind}","{signs}"{anchor}]'
 
 
 def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
     made: list[Fingerprint] = []
-    for depth, name, *others in found:
-        whole = made[-1].id[:_DATE] + name if made and name.startswith("-") else name
-        made.append(Fingerprint(depth, whole, *others))
+    for each in found:
+        if len(each) == _PLAIN:
+            made.append(Fingerprint(*each))
+            continue
+        depth, name, kind, signs, *anchor = each
+        if made and name.startswith("-"):
+            name = made[-1].id[:_DATE] + name
+        told = b64decode(signs + "=" * (-len(signs) % 4)).hex()
+        hash_, sketch = told[:HASH_DIGITS], told[HASH_DIGITS:]
+        made.append(Fingerprint(depth, name, kind, hash_, sketch, *anchor))
     return tuple(made)
 
 

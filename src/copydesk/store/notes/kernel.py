@@ -196,6 +196,9 @@ class KernelStore:
             crumbs.append(Crumb(block_id, standing.kind, ""))
         return tuple(crumbs)
 
+    def coverage(self, box: str) -> None:
+        return None
+
     def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
         words = query.split()
         statement = search(words, max(most, 0) * _SPARE)

@@ -34,6 +34,26 @@ class Notebook:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A file of a notebook that is no document: UTF-16, NUL, TOO_LARGE, UNREADABLE say why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a notebook a search saw.
+
+    `waiting` of its `documents` are not indexed yet as they are now.
+    """
+
+    documents: int = 0
+    waiting: int = 0
+    unread: tuple[UnreadFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NoteBlock:
     """One block at one moment.
 
@@ -253,6 +273,13 @@ class NoteStore(Protocol):
         """Documents and leaves that hold all the words; titles and headings first, then short ones.
 
         Raises InvalidArgs(`query`) for a query without words.
+        """
+        ...
+
+    def coverage(self, box: str) -> Coverage | None:
+        """How much of a notebook the last list or search saw; None where the store keeps no index.
+
+        Raises NotebookNotFound.
         """
         ...
 

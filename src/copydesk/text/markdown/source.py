@@ -136,9 +136,13 @@ def markdown_of(tree: Tree, block: Block) -> str:
 def _is_bare(tree: Tree, block: Block) -> bool:
     """Whether the source of a block is its text: nothing is to be cut from any line."""
     start, stop = block.start, block.stop
-    if not block.children and tree.data[start : start + 1] not in _BLANKS:
-        if tree.data.find(b"\n", start, stop) < 0 and tree.data.find(b"\r", start, stop) < 0:
-            return True  # one line, whatever it stands in: prefixes come before its start
+    if (
+        not block.children
+        and tree.data[start : start + 1] not in _BLANKS
+        and tree.data.find(b"\n", start, stop) < 0
+        and tree.data.find(b"\r", start, stop) < 0
+    ):
+        return True  # one line, whatever it stands in: prefixes come before its start
     if _cuts(block) or _own(tree, block) or block.indent or tree.data[start : start + 1] in _BLANKS:
         return False
     return not block.children or (

@@ -1,0 +1,155 @@
+"""What the `.gitignore` files of a workspace leave out, by the rules of git.
+
+A later line decides before an earlier one, a file deeper down before one above it, and nothing
+comes back below a directory that is left out. Files above the root, and git's own lists, do not
+count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from copydesk.errors import Refusal
+from copydesk.store.files import Files
+from copydesk.text.relpath import RelPath
+
+NAME = ".gitignore"
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of a file. `whole`: it is for the path from the file on, not for a name alone."""
+
+    matches: re.Pattern[str]
+    whole: bool
+    directories: bool
+    again: bool
+    """It begins with `!`: what it names is not left out."""
+
+
+class GitIgnore:
+    """The files below a root, each read when it is first asked for, until `forget`.
+
+    `lines` are more lines, as in a file at the root, that decide before all files. Without
+    `in_files` they alone count; with them `node_modules` is left out too.
+    """
+
+    def __init__(self, files: Files, lines: Iterable[str] = (), *, in_files: bool = True) -> None:
+        self._files = files
+        self._first = _lines_of(lines)
+        self._last = _lines_of(("node_modules/",) if in_files else ())
+        self._in_files = in_files
+        self._lines: dict[RelPath, tuple[_Line, ...]] = {}
+
+    def forget(self) -> None:
+        """Read the files anew when they are asked for."""
+        self._lines.clear()
+
+    def leaves_out(self, path: RelPath, top: RelPath) -> bool:
+        """Whether a file below `top` is left out, by itself or with a directory that it is in."""
+        stop = len(path.parts)
+        return any(
+            self.names(RelPath(path.parts[:count]), directory=count < stop)
+            for count in range(len(top.parts) + 1, stop + 1)
+        )
+
+    def names(self, path: RelPath, *, directory: bool) -> bool:
+        """Whether the last line that names this very path leaves it out."""
+        said = _said(self._first, path.parts, directory)
+        depth = len(path.parts) - 1 if self._in_files else -1
+        while said is None and depth >= 0:
+            lines = self._of(RelPath(path.parts[:depth]))
+            said = _said(lines, path.parts[depth:], directory)
+            depth -= 1
+        if said is None:
+            said = _said(self._last, path.parts, directory)
+        return bool(said)
+
+    def _of(self, folder: RelPath) -> tuple[_Line, ...]:
+        """The lines of the file in a directory; none without one that can be read."""
+        found = self._lines.get(folder)
+        if found is None:
+            try:
+                _, stamp = self._files.stat(folder / NAME)
+                data = self._files.read(folder / NAME).data if stamp.size <= _MOST_BYTES else b""
+            except Refusal:
+                data = b""
+            text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+            found = _lines_of(text.split("\n"))
+            self._lines[folder] = found
+        return found
+
+
+def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
+    """What the lines say, the last one first."""
+    found = [line for line in map(_line, texts) if line is not None]
+    return tuple(reversed(found))
+
+
+def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> bool | None:
+    """Whether lines leave a path out; None if no line is for it."""
+    if not lines:
+        return None
+    below = "/".join(parts)
+    for line in lines:
+        if line.directories and not directory:
+            continue
+        if line.matches.fullmatch(below if line.whole else parts[-1]):
+            return not line.again
+    return None
+
+
+def _line(text: str) -> _Line | None:
+    """What one line says; None for a comment, a blank line, and one that names nothing."""
+    while text.endswith(" ") and not text.endswith("\\ "):
+        text = text[:-1]
+    again = text.startswith("!")
+    text = text[again:]
+    if not text or (text.startswith("#") and not again):
+        return None
+    directories = text.endswith("/")
+    text = text.removesuffix("/")
+    whole = "/" in text
+    try:
+        return _Line(re.compile(_expression(text.removeprefix("/"))), whole, directories, again)
+    except re.error:
+        return None
+
+
+def _expression(glob: str) -> str:
+    """The regular expression of a glob: `*` and `?` within a name, `**` over names."""
+    names = glob.split("/")
+    found, last = "", len(names) - 1
+    for at, name in enumerate(names):
+        if name == "**":
+            found += "[^/].*" if at == last else "(?:.+/)?"
+        else:
+            found += _of_name(name) + ("" if at == last else "/")
+    return f"(?s:{found})"
+
+
+def _of_name(glob: str) -> str:
+    found, at = "", 0
+    while at < len(glob):
+        char = glob[at]
+        if char == "\\" and at + 1 < len(glob):
+            at += 1
+            found += re.escape(glob[at])
+        elif char == "*":
+            if not found.endswith("[^/]*"):
+                found += "[^/]*"
+        elif char == "?":
+            found += "[^/]"
+        elif char == "[" and (stop := glob.find("]", at + 2 + (glob[at + 1 : at + 2] in "!^"))) > 0:
+            inside = glob[at + 1 : stop]
+            negated = inside[0] in "!^"
+            members = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[negated:])
+            found += f"(?!/)[{'^' if negated else ''}{members}]"
+            at = stop
+        else:
+            found += re.escape(char)
+        at += 1
+    return found
