@@ -428,11 +428,13 @@ class Sidecars:
     def head(self, path: str) -> tuple[str, Fingerprint] | None:
         """The same, and the row of the document itself; None too where that cannot be read."""
         found = self._start(path, 3)
+        if found is None:
+            return None
         try:
-            (row,) = _rows([json.loads(found[1].rstrip(",\n"))]) if found is not None else ()
+            (row,) = _rows([json.loads(found[1].rstrip(",\n"))])
         except (ValueError, TypeError, AttributeError):
             return None
-        return (found[0], row) if found is not None and is_id(row.id) else None
+        return (found[0], row) if is_id(row.id) else None
 
     def _start(self, path: str, lines: int) -> tuple[str, str] | None:
         """The digest on the first of so many lines of a sidecar, and the last of them."""
