@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,10 +12,16 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import anyio
+import httpx2
 import pytest
+from mcp import Client, StdioServerParameters
 
 import copydesk
+from support.mcp_calls import text_of
+from support.review_page import Reader
 
 ROOT = Path(__file__).parent.parent
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -170,3 +177,66 @@ def test_a_package_that_is_missing_is_one_sentence(
     assert "Traceback" not in said
     assert f"the Python package '{missing}' is not installed" in said
     assert mend in said
+
+
+@pytest.mark.slow
+def test_from_nothing_to_an_approved_edit_as_the_readme_has_it(dist: Path, tmp_path: Path) -> None:
+    """An empty home, a new project: install, init, an agent plans, the page approves, it is written."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    typed = re.findall(r"^(?:pip|copydesk) .*", text.partition("## Start")[2], re.MULTILINE)[:3]
+    install, init, serve = (line.split() for line in typed)
+    assert (install, init[:2], serve) == (
+        ["pip", "install", "copydesk"],
+        ["copydesk", "init"],
+        ["copydesk", "serve"],
+    )
+    commands = installed(tmp_path, "3.11", only(dist, "*.whl"))
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    (project / "notes.txt").write_text("one\ntwo\nthree\n")
+    new = {"HOME": str(home), "PATH": f"{commands}{os.pathsep}{os.defpath}"}
+    done(commands / init[0], *init[1:], cwd=project, stdin=b"y\n", **new)
+    config = json.loads((project / ".mcp.json").read_text())["mcpServers"]["copydesk"]
+    serving = subprocess.Popen(
+        [commands / serve[0], *serve[1:], "--port", "0"],
+        cwd=project,
+        env={**os.environ, **new},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert serving.stdout is not None
+        said = next(line for line in serving.stdout if "review page" in line)
+        page, token = re.findall(r"(http://[^/]*)/sign-in\?token=(\S+)", said)[0]
+        with httpx2.Client(base_url=page, timeout=SECONDS) as http:
+            anyio.run(_agent_and_reader, config, http, token, home)
+    finally:
+        serving.terminate()
+        serving.wait(30)
+        assert serving.stdout is not None
+        serving.stdout.close()
+    assert (project / "notes.txt").read_text() == "one\nzwei\nthree\n"
+
+
+async def _agent_and_reader(
+    config: dict[str, Any], http: httpx2.Client, token: str, home: Path
+) -> None:
+    """An agent, by the client's configuration as it stands, and a person at the page."""
+    server = StdioServerParameters(
+        command=config["command"], args=config["args"], env={"HOME": str(home)}, cwd="/"
+    )
+    async with Client(server) as agent:
+
+        async def call(name: str, **arguments: str) -> str:
+            return text_of(await agent.call_tool(name, arguments))
+
+        planned = await call("prepare_file_range_edit", path="notes.txt", range="2", content="zwei")
+        hunk = re.findall(r"hunk_id: '?([0-9a-f]{8})|\b([a-f][0-9a-f]{7})\b", planned)[0]
+        hunk_id = hunk[0] or hunk[1]
+        assert "APPROVAL_REQUIRED" in await call("apply_file_modification", hunk_id=hunk_id)
+        reader = Reader(http, "Ada")
+        response = reader.post("/sign-in", {"token": token, "name": "Ada"})
+        reader.cookies = dict(response.cookies.items())
+        reader.send(f"/hunk/{hunk_id}", f"/hunk/{hunk_id}/approve")
+        assert (await call("apply_file_modification", hunk_id=hunk_id)).startswith("ok notes.txt")

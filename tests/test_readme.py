@@ -38,7 +38,7 @@ def run(words: list[str], folder: Path) -> str:
 @pytest.mark.slow
 def test_the_first_edit_in_the_shell(tmp_path: Path) -> None:
     first, second = (text for text in blocks("sh") if "copydesk call" in text)
-    typed = first.replace(". .venv/bin/activate\n", "set -e\n").replace("/tmp/try", str(tmp_path))
+    typed = "set -e\n" + first.replace("/tmp/try", str(tmp_path))
     said = run(["sh", "-c", typed], tmp_path)
     assert said.count("+zwei\n") == 3, "planned, applied, in the history"
     assert "Undid edit 1" in said

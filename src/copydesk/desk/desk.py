@@ -59,6 +59,7 @@ from copydesk.edit.request import (
     check_no_patch,
 )
 from copydesk.errors import (
+    ContentChanged,
     FileNotFound,
     Refusal,
     StatsMismatch,
@@ -343,6 +344,20 @@ class FileDesk:
         note_whole(self._set.bases, member, real, made.after)
         return Overwritten(path, made.base, made.after, added, written.edit_id, made.diff)
 
+    def rewrite(
+        self, member: Member, tool: str, path: RelPath, base: Snapshot | None, change: ChangeSet
+    ) -> int:
+        """Make this very change in the file that is still `base`, or a new one; the edit id.
+
+        Raises ContentChanged, and FileExists where there should be no file.
+        """
+        old = base if base is not None else Snapshot.of(b"")
+        diff = unified(old, change, str(path), created=base is None)
+        made = WholeRevision(old, change, old.edited(change), diff)
+        caller = (member, tool, path, (self._set.clock(), tool))
+        job = CreateJob(*caller, revision=made) if base is None else _SameJob(*caller, made=made)
+        return self._writer.write(job).edit_id
+
     def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:
         if isinstance(request, BlockDiff):
             draft = self.notes.draft(member, request)
@@ -413,6 +428,18 @@ class _OverwriteJob(Job[WholeRevision]):
         change = ChangeSet.of(base.size, [Edit(base.start(0), base.size, new)])
         diff = unified(base, change, str(self.path))
         return WholeRevision(base, change, base.edited(change), diff)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SameJob(Job[WholeRevision]):
+    """The write of a change that was made beforehand, if the file is still the same."""
+
+    made: WholeRevision
+
+    def revise(self, now: Source) -> WholeRevision:
+        if now.digest != self.made.base.digest:
+            raise ContentChanged("the file or the plan changed since it was shown")
+        return self.made
 
 
 def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:

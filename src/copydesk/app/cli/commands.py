@@ -525,12 +525,20 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
+def _init(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.init import run
+
+    root = _root(options)
+    return run(options, root, _config(options, root))
+
+
 def _refuse_json(options: argparse.Namespace) -> None:
     if options.json:
         raise UsageError(f"copydesk {options.command} speaks MCP; --json is not for it")
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "init": _init,
     "mcp": _mcp,
     "serve": _serve,
     "demo": _demo,

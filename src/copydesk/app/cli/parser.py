@@ -131,6 +131,33 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
             allow_abbrev=False,
         )
 
+    init = add("init", "set copydesk up in the MCP clients that you use")
+    init.add_argument(
+        "--client",
+        action="append",
+        metavar="NAME",
+        help="only this client, may be repeated: claude-code, codex, cursor, vscode, zed, "
+        "windsurf, gemini-cli, claude-desktop (default: those that are found)",
+    )
+    init.add_argument(
+        "--approval",
+        choices=("human", "self"),
+        help="who approves what agents write: you (human), or they themselves",
+    )
+    init.add_argument(
+        "--path",
+        action="append",
+        metavar="GLOB",
+        help="with --approval: only for these paths, may be repeated",
+    )
+    init.add_argument(
+        "--portable",
+        action="store_true",
+        help="in files of the workspace, name no folder of this machine",
+    )
+    init.add_argument("--remove", action="store_true", help="take back what init wrote")
+    init.add_argument("--dry-run", action="store_true", help="show what would change")
+    init.add_argument("--yes", "-y", action="store_true", help="do not ask")
     add("mcp", "run the MCP server on standard input and output", server, wire)
     serve = add(
         "serve", "run the MCP server over HTTP, at /mcp, with the review page", server, wire

@@ -1,0 +1,171 @@
+"""`copydesk init`: shows what it would change in the clients' configuration, asks, and writes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from copydesk.app import terminal
+from copydesk.app.cli import errors
+from copydesk.app.cli.parser import UsageError, unknown
+from copydesk.app.config import Config
+from copydesk.app.setup.clients import CLIENTS, Client, this_machine
+from copydesk.app.setup.install import Setup, Step
+from copydesk.app.setup.text_edits import Unreadable
+from copydesk.app.terminal import dump, out
+from copydesk.app.workspace import open_workspace
+from copydesk.errors import Refusal
+from copydesk.tools.messages import say, say_reason
+from copydesk.tools.report import Lang
+
+_SAID = {
+    "add": "cli.init_add",
+    "update": "cli.init_update",
+    "same": "cli.init_same",
+    "remove": "cli.init_remove",
+    "refused": "cli.init_refused",
+}
+_TITLES = {"policy": "cli.init_what_policy", "gitignore": "cli.init_what_gitignore"}
+
+
+def run(options: argparse.Namespace, root: str, config: Config) -> int:
+    """Plan, show, ask, write; the exit status. Raises UsageError."""
+    _check(options)
+    setup = Setup(root, config, this_machine())
+    named = _named(options.client) if options.client else None
+    if options.remove:
+        steps = setup.removing(named)
+    else:
+        clients = setup.used() if named is None else named
+        if not clients:
+            hint = f"Name one with --client: {', '.join(client.name for client in CLIENTS)}."
+            raise UsageError("no MCP client was found on this machine", hint)
+        globs = options.path or ()
+        steps = setup.adding(clients, options.approval or "", globs, portable=options.portable)
+    return _Run(options, setup, steps, config).run()
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.path and not options.approval:
+        raise UsageError("--path is for --approval")
+    if options.path and not all(glob.strip() for glob in options.path):
+        raise UsageError("--path must name files or folders")
+    if options.remove and (options.approval or options.portable):
+        raise UsageError("--remove takes back; it goes with --client, --dry-run and --yes alone")
+
+
+def _named(names: Sequence[str]) -> list[Client]:
+    known = {client.name: client for client in CLIENTS}
+    wanted = dict.fromkeys(one.strip() for name in names for one in name.split(","))
+    for name in wanted:
+        if name not in known:
+            raise unknown("client", name, known, f"There are: {', '.join(known)}.")
+    return [known[name] for name in wanted]
+
+
+class _Run:
+    """One run: what is done with each step, and what is said of it."""
+
+    def __init__(
+        self, options: argparse.Namespace, setup: Setup, steps: Sequence[Step], config: Config
+    ) -> None:
+        self._options, self._setup, self._config = options, setup, config
+        self._lang: Lang = config.lang
+        removing = options.remove
+        self._steps = [one for one in steps if not (removing and one.status == "absent")]
+        self._edits: dict[int, int] = {}
+        self._failed: dict[int, str] = {}
+
+    def run(self) -> int:
+        """Show, ask and write; the exit status."""
+        self._show()
+        changes = any(step.writes for step in self._steps)
+        asks = changes and not self._options.dry_run
+        agreed = asks and (self._options.yes or self._ask())
+        if agreed:
+            self._write()
+        refused = self._failed or any(step.status == "refused" for step in self._steps)
+        if self._options.json:
+            state = "written" if agreed else "planned" if changes else "unchanged"
+            dump({"status": "error" if refused else "ok", "state": state, "files": self._data()})
+        elif not self._steps:
+            self._say("cli.init_nothing")
+        elif agreed:
+            self._sum_up()
+        elif asks:
+            self._say("cli.init_not_agreed")
+        return 1 if refused or (asks and not agreed) else 0
+
+    def _show(self) -> None:
+        if self._options.json and not (sys.stderr.isatty() and sys.stdin.isatty()):
+            return
+        stream = sys.stderr if self._options.json else sys.stdout
+        coloured = terminal.colours(stream)
+        for step in self._steps:
+            facts = {"what": self._title(step), "path": self._setup.shown(step.path)}
+            facts["reason"] = say_reason(step.reason, self._lang)
+            words = say(_SAID[step.status], self._lang, facts)
+            stream.write(terminal.strong(terminal.line(words), coloured) + "\n")
+            if step.writes:
+                stream.write(terminal.diff(step.diff(self._setup.shown(step.path)), coloured))
+                stream.write("\n")
+
+    def _title(self, step: Step) -> str:
+        return step.title or say(_TITLES[step.what], self._lang)
+
+    def _ask(self) -> bool:
+        print(say("cli.init_ask", self._lang), end=" ", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline().strip().lower()
+        if not sys.stdin.isatty():
+            print(file=sys.stderr)
+        return answer in ("y", "yes", "是")
+
+    def _write(self) -> None:
+        with open_workspace(str(self._setup.root), self._config) as opened:
+            for at, step in enumerate(self._steps):
+                if not step.writes:
+                    continue
+                try:
+                    self._edits[at] = self._setup.write(step, opened)
+                except Refusal as refusal:
+                    self._failed[at] = errors.refusal_words(refusal, self._lang)
+                except Unreadable as error:
+                    self._failed[at] = say_reason(error.reason, self._lang)
+                except OSError as error:
+                    self._failed[at] = error.strerror or str(error)
+
+    def _sum_up(self) -> None:
+        for at, step in enumerate(self._steps):
+            facts: dict[str, object] = {"path": self._setup.shown(step.path)}
+            facts["edit"] = self._edits.get(at, 0)
+            if at in self._failed:
+                facts["reason"] = self._failed[at]
+                words = say("cli.init_failed", self._lang, facts)
+                terminal.complain(words)
+            elif self._edits.get(at):
+                self._say("cli.init_written_edit", **facts)
+            elif at in self._edits:
+                self._say("cli.init_written", **facts)
+        if not self._options.remove:
+            for step in self._steps:
+                if step.line and step.status != "refused":
+                    self._say("cli.init_also", what=step.title, line=step.line)
+            self._say("cli.init_then")
+
+    def _say(self, key: str, **facts: object) -> None:
+        out(terminal.safe(say(key, self._lang, facts)) + "\n")
+
+    def _data(self) -> list[dict[str, object]]:
+        return [
+            {
+                "what": step.what,
+                "path": str(step.path),
+                "status": "failed" if at in self._failed else step.status,
+                "reason": self._failed.get(at, step.reason),
+                "diff": step.diff(self._setup.shown(step.path)) if step.writes else "",
+                "edit_id": self._edits.get(at, 0),
+                "command": step.line,
+            }
+            for at, step in enumerate(self._steps)
+        ]

@@ -1,0 +1,1 @@
+"""Setting copydesk up in the clients that are in use."""

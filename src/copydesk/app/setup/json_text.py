@@ -1,0 +1,333 @@
+"""Edits of JSON texts, with the comments and trailing commas that editors allow in settings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from copydesk.app.setup.text_edits import (
+    TextEdit,
+    Unreadable,
+    Value,
+    applied,
+    line_of,
+    newline_of,
+    with_fields,
+    without,
+)
+
+_DEEPEST: Final = 100
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_PLAIN: Final = re.compile(r"[^\s,:\[\]{}\"/]+")
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_INDENT: Final = re.compile(r"\n([ \t]+)\S")
+
+
+@dataclass(slots=True)
+class _Node:
+    """A value of the text, at [start, stop)."""
+
+    start: int
+    stop: int
+    value: Value
+    members: list[_Member] = field(default_factory=list["_Member"])
+    is_object: bool = False
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member of an object; `comma` is where the one after it stands, -1 for none."""
+
+    key: str
+    start: int
+    node: _Node
+    comma: int = -1
+
+
+class _Reader:
+    """Reads a text into nodes; raises Unreadable."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def whole(self) -> _Node | None:
+        """The one value of the text; None where there are comments alone, or nothing."""
+        self._skip()
+        if self.at == len(self.text):
+            return None
+        found = self._value(0)
+        self._skip()
+        if self.at < len(self.text):
+            raise self._wrong("something stands after the end")
+        return found
+
+    def _wrong(self, reason: str) -> Unreadable:
+        return Unreadable(f"it is not valid JSON: {reason}", line_of(self.text, self.at))
+
+    def _skip(self) -> None:
+        """Pass over white space and comments."""
+        text = self.text
+        while True:
+            found = _SPACE.match(text, self.at)
+            self.at = found.end() if found else self.at
+            if text.startswith("//", self.at):
+                end = text.find("\n", self.at)
+                self.at = len(text) if end < 0 else end
+            elif text.startswith("/*", self.at):
+                end = text.find("*/", self.at + 2)
+                if end < 0:
+                    raise self._wrong("a comment has no end")
+                self.at = end + 2
+            else:
+                return
+
+    def _value(self, depth: int) -> _Node:
+        if depth > _DEEPEST:
+            raise self._wrong("it is nested too deeply")
+        char = self.text[self.at : self.at + 1]
+        if char == "{":
+            return self._object(depth)
+        if char == "[":
+            return self._array(depth)
+        start = self.at
+        if char == '"':
+            text = self._string()
+            return _Node(start, self.at, text)
+        found = _PLAIN.match(self.text, start)
+        try:
+            value: Value = json.loads(found[0] if found else "")
+        except ValueError:
+            raise self._wrong("a value is missing or misspelled") from None
+        self.at = found.end() if found else start
+        return _Node(start, self.at, value)
+
+    def _string(self) -> str:
+        found = _STRING.match(self.text, self.at)
+        if found is None:
+            raise self._wrong("a text has no end, or a line break in it")
+        try:
+            value: str = json.loads(found[0])
+        except ValueError:
+            raise self._wrong("a text has a wrong escape") from None
+        self.at = found.end()
+        return value
+
+    def _object(self, depth: int) -> _Node:
+        node = _Node(self.at, 0, None, is_object=True)
+        values: dict[str, Value] = {}
+        self.at += 1
+        while not self._ends("}", node.members[-1].comma if node.members else 0):
+            start, key = self.at, self._string()
+            if key in values:
+                raise self._wrong(f"{json.dumps(key)} is there twice")
+            self._skip()
+            if self.text[self.at : self.at + 1] != ":":
+                raise self._wrong("a colon is missing")
+            self.at += 1
+            self._skip()
+            member = _Member(key, start, self._value(depth + 1))
+            values[key] = member.node.value
+            member.comma = self._comma()
+            node.members.append(member)
+        node.stop, node.value = self.at, values
+        return node
+
+    def _array(self, depth: int) -> _Node:
+        node, values, comma = _Node(self.at, 0, None), list[Value](), 0
+        self.at += 1
+        while not self._ends("]", comma):
+            values.append(self._value(depth + 1).value)
+            comma = self._comma()
+        node.stop, node.value = self.at, values
+        return node
+
+    def _ends(self, closing: str, comma: int) -> bool:
+        """Whether the closing bracket comes; else another value may, if a comma was there."""
+        self._skip()
+        if self.text.startswith(closing, self.at):
+            self.at += 1
+            return True
+        if comma < 0:
+            raise self._wrong("a comma is missing")
+        return False
+
+    def _comma(self) -> int:
+        self._skip()
+        if not self.text.startswith(",", self.at):
+            return -1
+        self.at += 1
+        return self.at - 1
+
+
+def read(text: str) -> Value:
+    """The value of the text, an empty object for an empty text; raises Unreadable."""
+    found = _Reader(text).whole()
+    return {} if found is None else found.value
+
+
+def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[TextEdit]:
+    """The edits that give the object under the keys these fields; raises Unreadable.
+
+    Objects that are missing are made; other members, comments and the layout stay as they are.
+    """
+    edits = sorted(_put(text, keys, fields), key=lambda edit: (edit.start, edit.stop))
+    return _checked(text, edits, with_fields(read(text), keys, fields))
+
+
+def remove(text: str, keys: Sequence[str]) -> list[TextEdit]:
+    """The edits that remove the member under the keys; none where it is not there."""
+    node = _Reader(text).whole() or _Node(0, 0, {})
+    for key in keys[:-1]:
+        found = [member.node for member in node.members if member.key == key]
+        if not found:
+            return []
+        node = found[0]
+    places = [at for at, member in enumerate(node.members) if member.key == keys[-1]]
+    edits = _removal(text, node, places[0]) if places else []
+    return _checked(text, edits, without(read(text), keys))
+
+
+def _checked(text: str, edits: list[TextEdit], wanted: Value) -> list[TextEdit]:
+    if read(applied(text, edits)) != wanted:
+        raise Unreadable("it could not be changed without changing something else in it")
+    return edits
+
+
+def _put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[TextEdit]:
+    layout = _Layout(text)
+    node = _Reader(text).whole()
+    if node is None:
+        lead = layout.newline if text.strip() and not text.endswith("\n") else ""
+        made = layout.written(_nested(keys, fields), "")
+        return [TextEdit(len(text), len(text), lead + made + layout.newline)]
+    for depth, key in enumerate(keys):
+        if not node.is_object:
+            where = json.dumps(keys[depth - 1]) if depth else "the whole"
+            raise Unreadable(f"{where} is no object", line_of(text, node.start))
+        found = [member.node for member in node.members if member.key == key]
+        if not found:
+            return layout.added(node, key, _nested(keys[depth + 1 :], fields), root=depth == 0)
+        node = found[0]
+    if not node.is_object:
+        return [TextEdit(node.start, node.stop, layout.written(fields, layout.indent(node.start)))]
+    edits: list[TextEdit] = []
+    there = {member.key: member.node for member in node.members}
+    for key, value in fields.items():
+        if key not in there:
+            return _rest(layout, node, fields)
+        if there[key].value != value:
+            written = layout.written(value, layout.indent(there[key].start))
+            edits.append(TextEdit(there[key].start, there[key].stop, written))
+    return edits
+
+
+def _rest(layout: _Layout, node: _Node, fields: Mapping[str, Value]) -> list[TextEdit]:
+    """An entry that lacks a field is written anew, with the other fields that it has."""
+    old = cast("Mapping[str, Value]", node.value)
+    whole = layout.written({**old, **fields}, layout.indent(node.start))
+    return [TextEdit(node.start, node.stop, whole)]
+
+
+def _nested(keys: Sequence[str], fields: Mapping[str, Value]) -> Mapping[str, Value]:
+    for key in reversed(keys):
+        fields = {key: fields}
+    return fields
+
+
+def _removal(text: str, node: _Node, at: int) -> list[TextEdit]:
+    own, last = node.members[at], at == len(node.members) - 1
+    before = text[: own.start].rstrip(" \t")
+    start = len(before.removesuffix("\n").removesuffix("\r"))
+    stop = own.comma + 1 if own.comma >= 0 else own.node.stop
+    if len(node.members) == 1 and not text[node.start + 1 : start].strip():
+        rest = text[stop : node.stop - 1]
+        return [TextEdit(node.start + 1, node.stop - 1 if not rest.strip() else stop, "")]
+    edits = [TextEdit(start, stop, "")]
+    if last and own.comma < 0 and at:
+        comma = node.members[at - 1].comma
+        edits.insert(0, TextEdit(comma, comma + 1, ""))
+    return edits
+
+
+class _Layout:
+    """How the text is laid out: its line ends, its indentation."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self.newline = text, newline_of(text)
+        found = _INDENT.search(text)
+        self._unit = found[1] if found else "  "
+        self._is_wide = "\n" in text.strip() or not text.lstrip().startswith("{")
+
+    def indent(self, at: int) -> str:
+        """The indentation of the line of a character."""
+        begin = self._text.rfind("\n", 0, at) + 1
+        line = self._text[begin:at]
+        return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def written(self, value: Value, indent: str) -> str:
+        """A value as JSON; its first line stands at `indent`, lists of texts are one line."""
+        if not isinstance(value, Mapping) or not value:
+            return json.dumps(value, ensure_ascii=False)
+        pairs = cast("Mapping[str, Value]", value)
+        if not self._is_wide:
+            return json.dumps(pairs, ensure_ascii=False)
+        inner = indent + self._unit
+        lines = [
+            f"{inner}{json.dumps(key, ensure_ascii=False)}: {self.written(one, inner)}"
+            for key, one in pairs.items()
+        ]
+        return f"{{{self.newline}{f',{self.newline}'.join(lines)}{self.newline}{indent}}}"
+
+    def added(
+        self, node: _Node, key: str, value: Mapping[str, Value], *, root: bool
+    ) -> list[TextEdit]:
+        """The edits that add a member at the end of an object."""
+        text, name = self._text, json.dumps(key, ensure_ascii=False)
+        inside = text[node.start + 1 : node.stop - 1]
+        if root and not node.members:
+            self._is_wide = True
+        if not self._is_wide or (node.members and "\n" not in inside):
+            self._is_wide = False
+            member = f"{name}: {self.written(value, '')}"
+            if not node.members:
+                return [TextEdit(node.start + 1, node.start + 1, member)]
+            last = node.members[-1]
+            if last.comma >= 0:
+                return [TextEdit(last.comma + 1, last.comma + 1, f" {member}")]
+            return [TextEdit(last.node.stop, last.node.stop, f", {member}")]
+        if not node.members:
+            base = self.indent(node.start)
+            inner = base + self._unit
+            blank = not inside.strip()
+            end = self.newline + base if blank or "\n" not in inside else ""
+            member = f"{self.newline}{inner}{name}: {self.written(value, inner)}{end}"
+            stop = node.stop - 1 if blank else node.start + 1
+            return [TextEdit(node.start + 1, stop, member)]
+        last = node.members[-1]
+        inner = self.indent(last.start)
+        member = f"{self.newline}{inner}{name}: {self.written(value, inner)}"
+        if last.comma >= 0:
+            at = self._end_of_line(last.comma + 1)
+            return [TextEdit(at, at, f"{member},")]
+        at = self._end_of_line(last.node.stop)
+        if at == last.node.stop:
+            return [TextEdit(at, at, f",{member}")]
+        return [TextEdit(last.node.stop, last.node.stop, ","), TextEdit(at, at, member)]
+
+    def _end_of_line(self, at: int) -> int:
+        """Where the comments that follow on the same line end; `at` where there are none."""
+        text, end = self._text, at
+        while True:
+            while text[at : at + 1] in (" ", "\t"):
+                at += 1
+            if text.startswith("//", at):
+                stop = text.find("\n", at)
+                stop = len(text) if stop < 0 else stop
+                return stop - 1 if text[stop - 1] == "\r" else stop
+            closing = text.find("*/", at + 2) if text.startswith("/*", at) else -1
+            if closing < 0 or "\n" in text[at:closing]:
+                return end
+            at = end = closing + 2

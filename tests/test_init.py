@@ -1,0 +1,503 @@
+"""`copydesk init`: it adds its server to clients' configurations, and changes nothing else in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.cli import main
+from copydesk.app.config import load
+from copydesk.app.setup import json_text, toml_text
+from copydesk.app.setup.clients import CLIENTS
+from copydesk.app.setup.text_edits import Unreadable, applied
+from support.cost import first
+
+NAMES = [client.name for client in CLIENTS]
+
+
+class Person:
+    """Somebody with a home, a workspace and a terminal; `run` gives status, output, errors."""
+
+    def __init__(
+        self, folder: Path, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.home, self.root = folder / "home", folder / "project"
+        self.home.mkdir()
+        self.root.mkdir()
+        self._patch, self._capsys = patch, capsys
+
+    def run(self, *words: str, stdin: str = "") -> tuple[int, str, str]:
+        self._patch.setattr(sys, "stdin", io.StringIO(stdin))
+        self._capsys.readouterr()
+        status = main(words)
+        said = self._capsys.readouterr()
+        return status, said.out, said.err
+
+    def init(self, *words: str) -> list[dict[str, Any]]:
+        """Write without a question; the files."""
+        status, said, _ = self.run("init", "--yes", "--json", *words)
+        data = json.loads(said)
+        assert (status, data["status"]) == (0, "ok"), said
+        files: list[dict[str, Any]] = data["files"]
+        return files
+
+    def refused(self, *words: str) -> str:
+        """The reason why the one file is left alone."""
+        status, said, _ = self.run("init", "--yes", "--json", *words)
+        (file,) = json.loads(said)["files"]
+        assert (status, file["status"]) == (1, "refused")
+        return str(file["reason"])
+
+    def file(self, client: str) -> Path:
+        (file,) = json.loads(self.run("init", "--dry-run", "--json", "--client", client)[1])[
+            "files"
+        ]
+        return Path(file["path"])
+
+
+@pytest.fixture
+def person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Person:
+    for name in [name for name in os.environ if name.startswith(("COPYDESK_", "XDG_", "CODEX_"))]:
+        monkeypatch.delenv(name)
+    found = Person(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("HOME", str(found.home))
+    monkeypatch.setenv("COPYDESK_DURABILITY", "fast")
+    monkeypatch.chdir(found.root)
+    return found
+
+
+def tree(*folders: Path) -> dict[str, bytes | int]:
+    """All files with their bytes and modes, and all folders, copydesk's own left out."""
+    found: dict[str, bytes | int] = {}
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if ".copydesk" not in path.parts:
+                found[str(path)] = path.read_bytes() if path.is_file() else b"folder"
+                found[f"mode of {path}"] = path.lstat().st_mode
+    return found
+
+
+def entry_of(client: str, path: Path, name: str = "copydesk") -> dict[str, Any]:
+    keys = next(one.keys for one in CLIENTS if one.name == client)
+    text = path.read_bytes().decode("utf-8-sig")
+    data: Any = tomllib.loads(text) if path.suffix == ".toml" else json_text.read(text)
+    for key in keys:
+        data = data[key]
+    found: dict[str, Any] = data[name]
+    return found
+
+
+# The examples of the clients' own documentation, with what people add to them.
+EXISTING: dict[str, tuple[str, bytes]] = {
+    "other servers": (
+        "claude-code",
+        b'{\n  "mcpServers": {\n    "shared-server": {\n      "command": "/path/to/server",\n'
+        b'      "args": [],\n      "env": {"KEY": "${KEY:-default}"}\n    }\n  }\n}\n',
+    ),
+    "one line, no end of line": (
+        "claude-code",
+        b'{"mcpServers":{"api":{"type":"http","url":"https://example.com/mcp"}}}',
+    ),
+    "CRLF and tabs": (
+        "cursor",
+        b'{\r\n\t"mcpServers": {\r\n\t\t"server-name": {\r\n\t\t\t"command": "npx",\r\n'
+        b'\t\t\t"args": ["-y", "mcp-server"]\r\n\t\t}\r\n\t}\r\n}\r\n',
+    ),
+    "byte order mark": ("cursor", b'\xef\xbb\xbf{\n    "mcpServers": {}\n}\n'),
+    "comments and trailing commas": (
+        "zed",
+        b'// Zed settings\n{\n  "theme": "One Dark", // mine\n  /* servers */\n'
+        b'  "context_servers": {\n    "local": {\n      "command": "some-command",\n'
+        b'      "args": ["arg-1", "arg-2"],\n      "env": {},\n    }, // keep\n    // "old": {}\n  },\n}\n',
+    ),
+    "a comment after the last member": (
+        "zed",
+        b'{\n  "vim_mode": true // yes, "really": {\n}\n',
+    ),
+    "inputs beside servers": (
+        "vscode",
+        b'{\n\t"inputs": [\n\t\t{ "type": "promptString", "id": "key", "password": true }\n\t],\n'
+        b'\t"servers": {\n\t\t"memory": {\n\t\t\t"type": "stdio",\n\t\t\t"command": "npx",\n'
+        b'\t\t\t"args": ["-y", "@modelcontextprotocol/server-memory"]\n\t\t}\n\t}\n}\n',
+    ),
+    "settings without servers": (
+        "gemini-cli",
+        b'{\n    "theme": "GitHub",\n    "mcp": {"allowed": ["x"]},\n    "\\u00e9t\\u00e9": "\xc3\xa9"\n}',
+    ),
+    "an empty object": ("windsurf", b"{}"),
+    "an empty file": ("claude-desktop", b""),
+    "TOML with comments": (
+        "codex",
+        b'# mine\nmodel = "gpt-5" # best\napproval_policy = "on-request"\n\n[mcp_servers.docs]\n'
+        b'command = "npx" # [mcp_servers.copydesk]\nargs = ["-y", """a\n[not.a.header]\n"""]\n\n'
+        b'  [mcp_servers.docs.env]\n  "API.KEY" = \'v#alue\'\n\n[[profiles]]\nname="a"',
+    ),
+    "TOML with CRLF": ("codex", b'model = "o3"\r\n\r\n[tui]\r\nnotifications = true\r\n'),
+}
+
+
+@pytest.mark.parametrize("case", EXISTING)
+def test_nothing_else_changes_and_remove_gives_the_bytes_back(person: Person, case: str) -> None:
+    client, data = EXISTING[case]
+    path = person.file(client)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o640)
+    before = tree(person.home, person.root)
+    (made,) = person.init("--client", client)
+    assert made["status"] == "update"
+    now = path.read_bytes()
+    rest = iter(now)
+    assert all(byte in rest for byte in data), "all is still there, in its order"
+    assert now.count(b"\r\n") in (0, now.count(b"\n"))
+    assert entry_of(client, path)["args"][:3] == ["mcp", "--root", str(person.root)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [file["status"] for file in person.init("--client", client)] == ["same"]
+    assert path.read_bytes() == now, "the second time nothing changes"
+    person.init("--remove")
+    assert tree(person.home, person.root) == before
+
+
+@pytest.mark.parametrize("case", EXISTING)
+def test_remove_after_later_changes_and_without_its_record(person: Person, case: str) -> None:
+    client, data = EXISTING[case]
+    path = person.file(client)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    person.init("--client", client)
+    later = b"# later\n" if path.suffix == ".toml" else b"// later\n"
+    mark = path.read_bytes().startswith(b"\xef\xbb\xbf") * 3
+    path.write_bytes(path.read_bytes()[:mark] + later + path.read_bytes()[mark:])
+    changed = path.read_bytes()
+    person.init("--remove")
+    assert path.read_bytes() == data[:mark] + later + data[mark:]
+    path.write_bytes(changed)
+    shutil.rmtree(person.root / ".copydesk")
+    person.init("--remove", "--client", client)
+    text = path.read_bytes().decode("utf-8-sig")
+    assert "--member" not in text
+    read = toml_text.read if path.suffix == ".toml" else json_text.read
+    old = data.decode("utf-8-sig")
+    kept = read(text)
+    assert isinstance(kept, dict)
+    empty = {key: value for key, value in kept.items() if value != {}}
+    assert empty == {k: v for k, v in dict(read(old)).items() if v != {}}  # type: ignore[call-overload]  # both are tables
+
+
+WRONG: dict[str, tuple[str, bytes, str]] = {
+    "a comma too few": ("claude-code", b'{\n "a": 1\n "b": 2}', "line 3: it is not valid JSON"),
+    "no end": ("cursor", b'{"mcpServers": {', "not valid JSON"),
+    "no object": ("vscode", b"[]\n", "the whole is no object"),
+    "servers are a list": ("claude-code", b'{"mcpServers": []}', '"mcpServers" is no object'),
+    "a key twice": ("zed", b'{"context_servers": {}, "context_servers": {}}', "there twice"),
+    "too deep": ("zed", b"[" * 5000, "nested too deeply"),
+    "not UTF-8": ("claude-code", b'{"a": "\xff"}', "not UTF-8"),
+    "another server has the name": (
+        "claude-code",
+        b'{"mcpServers": {"copydesk": {"command": "x"}}}',
+        "another server",
+    ),
+    "wrong TOML": ("codex", b"[mcp_servers\n", "not valid TOML"),
+    "TOML inline": ("codex", b"mcp_servers = { a = { command = 'x' } }\n", "by hand"),
+    "too large": ("windsurf", b" " * (5 << 20), "too large"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_read_is_left_alone(person: Person, case: str) -> None:
+    client, data, reason = WRONG[case]
+    path = person.file(client)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    assert reason in person.refused("--client", client)
+    assert path.read_bytes() == data
+    person.run("init", "--remove", "--yes")
+    assert path.read_bytes() == data
+
+
+def test_a_read_only_file_is_left_alone(person: Person) -> None:
+    path = person.root / ".mcp.json"
+    path.write_bytes(b"{}\n")
+    path.chmod(0o444)
+    assert person.refused("--client", "claude-code") == "it is read-only"
+    assert path.read_bytes() == b"{}\n"
+
+
+def test_no_file_and_no_other_kind_of_file(person: Person) -> None:
+    os.mkfifo(person.root / ".mcp.json")
+    assert person.refused("--client", "claude-code") == "it is no regular file"
+    (person.root / ".cursor").mkdir()
+    (person.root / ".cursor" / "mcp.json").symlink_to("nowhere")
+    assert "link" in person.refused("--client", "cursor")
+
+
+def test_a_link_is_kept_and_what_it_leads_to_is_written(person: Person) -> None:
+    real = person.home / "dotfiles" / "codex.toml"
+    real.parent.mkdir()
+    real.write_text("model = 'x'\n")
+    (person.home / ".codex").mkdir()
+    (person.home / ".codex" / "config.toml").symlink_to(real)
+    before = tree(person.home)
+    person.init("--client", "codex")
+    assert (person.home / ".codex" / "config.toml").is_symlink()
+    assert "copydesk" in real.read_text()
+    person.init("--remove")
+    assert tree(person.home) == before
+
+
+@pytest.mark.parametrize("client", first(*NAMES))
+def test_from_nothing_and_back_to_nothing(person: Person, client: str) -> None:
+    before = tree(person.home, person.root)
+    (made,) = person.init("--client", client)
+    entry = entry_of(client, Path(made["path"]))
+    assert made["status"] == "add"
+    assert os.access(entry["command"], os.X_OK)
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": client, "version": "1"},
+    }
+    # As the client does it: from anywhere, by what stands in the file alone.
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    ran = subprocess.run(
+        [entry["command"], *entry["args"]],
+        input=json.dumps(asked) + "\n",
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(ran.stdout)["result"]["serverInfo"]["name"] == "copydesk"
+    person.init("--remove")
+    assert tree(person.home, person.root) == before
+
+
+def test_the_forms_of_the_clients(person: Person) -> None:
+    person.init(*(word for name in NAMES for word in ("--client", name)))
+    files = {name: person.file(name) for name in NAMES}
+    below = {path.relative_to(person.home.parent).as_posix() for path in files.values()}
+    assert below == {
+        "project/.mcp.json",
+        "home/.codex/config.toml",
+        "project/.cursor/mcp.json",
+        "project/.vscode/mcp.json",
+        "home/.config/zed/settings.json",
+        "home/.codeium/windsurf/mcp_config.json",
+        "project/.gemini/settings.json",
+        "home/.config/Claude/claude_desktop_config.json",
+    }
+    assert entry_of("vscode", files["vscode"])["type"] == "stdio"
+    assert entry_of("zed", files["zed"])["source"] == "custom"
+    for name, path in files.items():
+        assert entry_of(name, path)["args"][-2:] == ["--member", "agent"]
+
+
+def test_those_in_use_are_found(person: Person) -> None:
+    status, _, said = person.run("init", "--yes")
+    assert status == 2
+    assert "--client" in said
+    (person.home / ".codex").mkdir()
+    (person.root / ".vscode").mkdir()
+    assert {file["what"] for file in person.init()} == {"codex", "vscode"}
+
+
+def test_it_is_asked_before_anything_is_written(person: Person) -> None:
+    words = ("init", "--client", "claude-code", "--approval", "human")
+    before = tree(person.home, person.root)
+    for answer in ("", "n\n", "what?\n"):
+        status, said, _ = person.run(*words, stdin=answer)
+        assert (status, tree(person.home, person.root)) == (1, before)
+        assert '+    "copydesk": {' in said
+        assert '+approval = "human"' in said
+    assert person.run(*words, "--dry-run")[0] == 0
+    assert not (person.root / ".copydesk").exists()
+    status, said, _ = person.run(*words, stdin="y\n")
+    assert status == 0
+    assert "claude mcp add --scope local copydesk -- " in said
+    assert load(str(person.root)).of_member("agent").approval == "human"
+
+
+def test_what_it_wrote_in_the_workspace_is_an_edit(person: Person) -> None:
+    path = person.root / ".mcp.json"
+    path.write_bytes(b'{"mcpServers": {}}')
+    (made,) = person.init("--client", "claude-code")
+    assert person.run("undo", str(made["edit_id"]))[0] == 0
+    assert path.read_bytes() == b'{"mcpServers": {}}'
+    assert person.run("init", "--remove")[1] == "There is nothing to take back.\n"
+
+
+def test_a_policy_for_some_paths_beside_what_is_configured(person: Person) -> None:
+    path = person.root / "copydesk.toml"
+    data = b'# ours\ntoolsets = ["ws_mod"]\n\n[members.agent] # it\nno_write_dirs = ["x"]\n\n[members.b]\n'
+    path.write_bytes(data)
+    words = ("--client", "claude-code", "--approval", "human")
+    person.init(*words, "--path", "src/**", "--path", 'a"b')
+    agent = load(str(person.root)).of_member("agent")
+    assert dict(agent.approval_paths) == {"src/**": "human", 'a"b': "human"}
+    person.init(*words)
+    assert b'[members.agent] # it\napproval = "human"\nno_write_dirs' in path.read_bytes()
+    assert load(str(person.root)).of_member("agent").approval == "human"
+    person.init("--remove")
+    assert path.read_bytes() == data
+
+
+def test_a_policy_where_the_project_file_has_the_settings(person: Person) -> None:
+    path = person.root / "pyproject.toml"
+    path.write_text('[project]\nname = "x"\n\n[tool.copydesk]\nlang = "zh"\n\n[tool.ruff]\n')
+    before = path.read_bytes()
+    person.init("--client", "cursor", "--approval", "human")
+    assert not (person.root / "copydesk.toml").exists()
+    assert load(str(person.root)).of_member("agent").approval == "human"
+    person.init("--remove")
+    assert path.read_bytes() == before
+
+
+def test_git_is_told_of_the_state(person: Person) -> None:
+    (person.root / ".git").mkdir()
+    (person.root / ".gitignore").write_bytes(b"build/\r\n*.log")
+    person.init("--client", "cursor")
+    assert (person.root / ".gitignore").read_bytes() == b"build/\r\n*.log\r\n.copydesk/\r\n"
+    person.init("--remove")
+    assert (person.root / ".gitignore").read_bytes() == b"build/\r\n*.log"
+
+
+def test_two_workspaces_of_one_user(person: Person) -> None:
+    person.init("--client", "codex")
+    other = person.root.parent / "other one"
+    other.mkdir()
+    person.init("--client", "codex", "--root", str(other))
+    path = person.home / ".codex" / "config.toml"
+    assert set(tomllib.loads(path.read_text())["mcp_servers"]) == {"copydesk", "copydesk-other-one"}
+    person.init("--remove", "--root", str(other))
+    assert set(tomllib.loads(path.read_text())["mcp_servers"]) == {"copydesk"}
+
+
+def test_an_installation_that_moved_and_options_that_were_added(person: Person) -> None:
+    path = person.root / ".mcp.json"
+    person.init("--client", "claude-code")
+    data = json.loads(path.read_text())
+    entry = data["mcpServers"]["copydesk"]
+    own = entry["command"]
+    entry |= {"command": "/gone/copydesk", "env": {"A": "b"}}
+    entry["args"] += ["--toolsets", "compat"]
+    path.write_text(json.dumps(data))
+    person.init("--client", "claude-code")
+    now = json.loads(path.read_text())["mcpServers"]["copydesk"]
+    assert now == {**entry, "command": own}
+
+
+def test_a_file_that_others_share(person: Person) -> None:
+    for client, root in (("claude-code", "${CLAUDE_PROJECT_DIR:-.}"), ("gemini-cli", None)):
+        (made,) = person.init("--client", client, "--portable")
+        entry = entry_of(client, Path(made["path"]))
+        assert entry["command"] == "copydesk"
+        assert str(person.root) not in json.dumps(entry)
+        assert (["--root", root] if root else []) == entry["args"][1:-2]
+
+
+def test_somebody_else_writes_meanwhile(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    for client in ("claude-code", "codex"):
+        path = person.file(client)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("" if client == "codex" else "{}")
+
+        def answer(_: object, path: Path = path) -> bool:
+            path.write_text("# theirs\n")
+            return True
+
+        monkeypatch.setattr("copydesk.app.cli.init._Run._ask", answer)
+        status, _, said = person.run("init", "--client", client)
+        assert (status, path.read_text()) == (1, "# theirs\n")
+        assert "was not written" in said
+
+
+Engine = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '{\n  "s": {\n    "c": {\n      "x": 1\n    }\n  }\n}\n'),
+        ("{ }", '{\n  "s": {\n    "c": {\n      "x": 1\n    }\n  }\n}'),
+        ('{"s": {}}', '{"s": {"c": {"x": 1}}}'),
+        ('{"s": {"a": 1, }}', '{"s": {"a": 1, "c": {"x": 1} }}'),
+        ('{\n "s": {\n  "a": 1\n }\n}', '{\n "s": {\n  "a": 1,\n  "c": {\n   "x": 1\n  }\n }\n}'),
+        ('{"s": {"c": {"x": 0, "y": 2}}}', '{"s": {"c": {"x": 1, "y": 2}}}'),
+        ('{"s": {"c": {"y": 2}}}', '{"s": {"c": {"y": 2, "x": 1}}}'),
+        ("{\n // c\n}", '{\n // c\n "s": {\n  "c": {\n   "x": 1\n  }\n }\n}'),
+    ],
+)
+def test_json_is_edited_as_it_is_laid_out(before: str, after: str) -> None:
+    found = applied(before, json_text.put(before, ("s", "c"), {"x": 1}))
+    assert json_text.read(found) == json_text.read(after)
+    if "//" not in before:
+        assert found == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":01}',
+        '{"a" 1}',
+        "{a:1}",
+        '{"a":1}}',
+        '{"a":"\n"}',
+        '{"a":"\\x"}',
+        "/* {}",
+        "{,}",
+        "nul",
+    ],
+)
+def test_wrong_json(text: str) -> None:
+    with pytest.raises(Unreadable):
+        json_text.read(text)
+
+
+def test_toml_values_are_found_where_they_are() -> None:
+    text = "a.b = 1\n[s.'c']\ny = [ # ]\n 1, '''x'''' ]\nx = {z = \"}\"} # c\n[d]\nx = 1\n"
+    found = applied(text, toml_text.put(text, ("s", "c"), {"x": "new", "n": ["q"]}))
+    assert found == text.replace("]\nx = {", "]\nx = {").replace('{z = "}"}', '"new"').replace(
+        "[s.'c']\n", "[s.'c']\nn = [\"q\"]\n"
+    )
+    assert applied(found, toml_text.remove(found, ("s", "c"))) == "a.b = 1\n[d]\nx = 1\n"
+
+
+def test_reasons_in_chinese(person: Person) -> None:
+    (person.root / ".mcp.json").write_text('{\n"a" 1}')
+    status, said, _ = person.run("--lang", "zh", "init", "--client", "claude-code", "--yes")
+    assert status == 1
+    assert "第 2 行：不是有效的 JSON：缺少冒号" in said
+
+
+@pytest.mark.parametrize("old", ['\n[mcp_servers.evil]\ncommand = "sh"\n', 'model = "theirs"\n'])
+def test_a_record_that_came_from_elsewhere_writes_nothing_of_its_own(
+    person: Person, old: str
+) -> None:
+    path = person.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text('sandbox = "on"\n')
+    person.init("--client", "codex")
+    record = person.root / ".copydesk" / "init.json"
+    data = json.loads(record.read_text())
+    for one in data["files"].values():
+        one["steps"][0]["old"] = old
+    data["files"][str(person.home / ".profile")] = data["files"][str(path)]
+    (person.home / ".profile").write_bytes(path.read_bytes())
+    record.write_text(json.dumps(data))
+    person.init("--remove")
+    assert path.read_text() == 'sandbox = "on"\n'
+    assert "copydesk" in (person.home / ".profile").read_text()
