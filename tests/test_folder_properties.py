@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import pytest
@@ -107,6 +107,26 @@ def test_what_changes_leave_is_what_the_whole_text_is(
     assert [row._replace(id="")[:4] for row in rows] == made
     assert len({row.id for row in rows}) == len(rows)
     assert step.back().take(rows) == document.rows
+    after = working.successor(STAMP, "b", result, rows)
+    assert after is not None or document.chunks.size == 1 or result == document.data
+    if after is not None:  # made of the blocks of the one before
+        assert facts(after.order) == facts([block for _, block in in_order(tree.root)])
+        assert after.tree.newline == tree.newline
+        assert working.successor(STAMP, "b", result, rows) is None, "its blocks are taken"
+
+
+def facts(order: Sequence[Block]) -> list[tuple[object, ...]]:
+    """All there is to know of blocks; of other blocks their places."""
+    places = {id(each): at for at, each in enumerate(order)}
+    return [
+        (
+            block.kind, block.subtype, block.start, block.stop, block.first, block.column,
+            block.index, block.attributes, block.anchor, block.indent, block.width, block.mark,
+            block.closed, block.loose, places.get(id(block.parent)),
+            [places.get(id(child)) for child in block.children],
+        )
+        for block in order
+    ]  # fmt: skip
 
 
 BESIDE: dict[str, tuple[str, list[tuple[str, str, str]], str]] = {

@@ -32,6 +32,7 @@ from copydesk.store.notes.protocol import (
 )
 from copydesk.store.soon import Soon
 from copydesk.text import sizes
+from copydesk.text.markdown import Profile, Tree
 from copydesk.text.relpath import RelPath
 from support.note_stores import (
     Op,
@@ -772,6 +773,36 @@ def test_ids_of_blocks_do_not_depend_on_the_list(place: Place, tmp_path: Path) -
     two = [block.id for each in listed for block in other.children(each.id)]
     other.close()
     assert one == two
+
+
+def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.put("Note.md", "".join(PART.format(at) for at in range(600)))
+    parsed: list[int] = []
+    real = folder_cache.read
+
+    def read(data: bytes, profile: Profile) -> Tree:
+        parsed.append(len(data))
+        return real(data, profile)
+
+    document = place.document("Note").id
+    words = [one for one in place.store.children(document) if one.kind == "p"]
+    monkeypatch.setattr(folder_cache, "read", read)
+    edits: list[Change] = [
+        Update(words[500].id, "longer than it was: " + words[500].markdown),
+        InsertText("new\n\nnewer", "before", words[20].id),
+        Delete(words[300].id),
+    ]
+    for change in (*edits, Update(words[599].id, "last"), Update(words[0].id, "first")):
+        place.apply([change])
+        (block,) = place.store.blocks([words[400].id]).values()
+        assert block.markdown == words[400].markdown
+    now = place.store.children(document)
+    assert parsed == []
+    place.again()
+    assert place.store.children(document) == now
+    assert parsed == [len(place.get("Note.md"))]
 
 
 def test_the_state_is_less_than_twice_the_notes(place: Place) -> None:

@@ -104,7 +104,8 @@ class FolderStore(FolderReader):
         if not isinstance(held, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
         for plan in held.plans:
-            if not self._documents.written(plan.path, plan.digest, plan.rows):
+            successor = plan.working.successor if plan.working is not None else None
+            if not self._documents.written(plan.path, plan.digest, plan.rows, successor):
                 raise BlockChanged(block_id=plan.rows[0].id)
         return ChangesDone(held.ids)
 

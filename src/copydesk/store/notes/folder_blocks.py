@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -263,7 +263,7 @@ _BLOCK_BYTES = 1_000
 
 @dataclass(eq=False)
 class FolderDocument:
-    """One version of a document. `stamp` alone may change, if the text is still the same."""
+    """One version of a document. `stamp` may change, if the text is still the same."""
 
     path: RelPath
     stamp: Stamp
@@ -272,6 +272,8 @@ class FolderDocument:
     tree: Tree
     rows: tuple[Fingerprint, ...]
     order: tuple[Block, ...]
+    spent: bool = False
+    """Whether its blocks are those of the version after it by now."""
 
     @property
     def weight(self) -> int:
@@ -311,6 +313,21 @@ class FolderDocument:
     def chunks(self) -> Chunks:
         """The chunks that can be parsed by themselves."""
         return Chunks.of(self.tree, SMALL)
+
+
+def moved(blocks: Iterable[Block], by: int) -> None:
+    """Take blocks to another place of a text, so many bytes on."""
+    if not by:
+        return
+    for block in blocks:
+        block.start += by
+        block.stop += by
+        block.first += by
+        if block.mark:
+            block.mark += by
+        if block.attributes is not None:
+            start, stop = block.attributes
+            block.attributes = (start + by, stop + by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,6 +318,9 @@ class Card(NamedTuple):
     stamp: Stamp
 
 
+Successor = Callable[[Stamp, str, bytes, tuple[Fingerprint, ...]], FolderDocument | None]
+
+
 class DocumentCache:
     """The documents of a folder, parsed. Safe to use from many threads.
 
@@ -379,9 +382,7 @@ class DocumentCache:
                     held.stamp = stamp
                 else:
                     held = self._read(path, data, stamp)
-            self._held[path] = held
-            self._size += held.weight
-            self._let_go()
+            self._hold(path, held)
             return held
 
     def glance(self, path: RelPath, digest: str) -> tuple[Stamp, str, Tree | None] | None:
@@ -461,20 +462,39 @@ class DocumentCache:
                     return document
             raise self._lost(block_id)
 
-    def written(self, path: RelPath, digest: str, rows: Sequence[Fingerprint]) -> bool:
-        """Whether the document has the planned text; if so, it has the planned rows."""
+    def written(
+        self,
+        path: RelPath,
+        digest: str,
+        rows: tuple[Fingerprint, ...],
+        successor: Successor | None = None,
+    ) -> bool:
+        """Whether the document has the planned text; if so, it has the planned rows.
+
+        `successor` makes the document from the one before, if it can.
+        """
         with self.lock:
             try:
-                data = self.folder.files.read(path).data
+                found = self.folder.files.read(path)
             except Refusal:
                 return False
-            if hashlib.sha256(data).hexdigest() != digest:
+            if hashlib.sha256(found.data).hexdigest() != digest:
                 return False
             held = self._held.get(path)
-            if held is not None and (held.digest != digest or held.rows != tuple(rows)):
+            if held is None or held.digest != digest or held.rows != rows:
                 self._drop(path)
+                if successor is not None:
+                    with undisturbed(len(found.data)):
+                        made = successor(found.stamp, digest, found.data, rows)
+                        if made is not None:
+                            self._hold(path, made)
             self.ids.made(path, digest, rows)
             return True
+
+    def _hold(self, path: RelPath, document: FolderDocument) -> None:
+        self._held[path] = document
+        self._size += document.weight
+        self._let_go()
 
     def _let_go(self) -> None:
         while self._size > _HELD and len(self._held) > 1:

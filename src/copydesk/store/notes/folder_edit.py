@@ -17,6 +17,7 @@ from copydesk.store.notes.folder_blocks import (
     as_stored,
     carried,
     fingerprints,
+    moved,
     pieces,
     read,
     same_blocks,
@@ -37,9 +38,10 @@ from copydesk.store.notes.protocol import (
     Side,
     Update,
 )
+from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
-from copydesk.text.markdown.block import BLANK
+from copydesk.text.markdown.block import BLANK, newline_of
 from copydesk.text.markdown.edit import marker_holder
 from copydesk.text.markdown.source import line_after, line_start, line_stop
 from copydesk.text.relpath import RelPath
@@ -87,6 +89,46 @@ class WorkingDocument:
             if old or new:
                 made.append(Splice(start + head, tuple(old), tuple(new)))
         return tuple(made)
+
+    def successor(
+        self, stamp: Stamp, digest: str, data: bytes, rows: tuple[Fingerprint, ...]
+    ) -> FolderDocument | None:
+        """The document after the changes, with this text; None where it has to be parsed.
+
+        The blocks outside of the windows are taken over, so that the one before is `spent`.
+        """
+        document = self.document
+        if document.spent or document.chunks.size == 1 or not self._regions:
+            return None
+        document.spent = True
+        root, chunks = document.tree.root, document.chunks
+        children, number, old = root.children, document.number, document.order
+        tops: list[Block] = []
+        order: list[Block] = [root]
+        at, child, shift = 1, 0, 0
+        for region in self._regions:
+            first, last = chunks.first[region.low], chunks.first[region.high]
+            start = number[children[first]] if first or children[0].kind != MATTER else 1
+            stop = number[children[last]] if last < len(children) else len(old)
+            moved(old[at:start], shift)
+            order += old[at:start]
+            tops += children[child:first]
+            inside = [block for top in region.tree.root.children for block in top.walk()]
+            moved(inside, region.start + shift)
+            for block in region.tree.root.children:
+                block.parent = root
+            tops += region.tree.root.children
+            order += (block for block in inside if block.kind != MATTER)
+            shift += len(region.tree.data) - chunks.starts[region.high] + region.start
+            at, child = stop, last
+        moved(old[at:], shift)
+        order += old[at:]
+        tops += children[child:]
+        for index, block in enumerate(tops):
+            block.index = index
+        root.children, root.stop = tuple(tops), len(data)
+        tree = Tree(data, document.tree.profile, root, newline_of(data))
+        return FolderDocument(document.path, stamp, digest, data, tree, rows, tuple(order))
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A block as it is now, and the window that a change of it can affect; BlockNotFound."""
@@ -353,11 +395,12 @@ def _emptied(tree: Tree, block: Block) -> Edit:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The digest and the rows that a file will have."""
+    """The digest and the rows that a file will have; `working` is what leads to them."""
 
     path: RelPath
     digest: str
     rows: tuple[Fingerprint, ...]
+    working: WorkingDocument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +434,7 @@ def dry_run(
         assert rows is not None
         if change:
             files.append(FileEdit(document.path, base, change))
-            plans.append(FilePlan(document.path, result.digest, rows))
+            plans.append(FilePlan(document.path, result.digest, rows, working))
             documents.ids.plan(document, document.path, step, rows)
     held = HeldFiles(tuple(plans), ids)
     return Prepared(
