@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from copydesk.app.doctor import Finding, examine, repair
 from copydesk.app.workspace import open_workspace
 from copydesk.desk.backends.api import PlanOutcome
 from copydesk.desk.backends.codec import SCHEMA
-from copydesk.errors import SchemaMismatch
+from copydesk.errors import Failed, SchemaMismatch
 from copydesk.tools.refusals import refusal_words
 from support.fake_kernel import FakeKernel
 from support.redis_servers import RedisServer, running
@@ -246,3 +249,75 @@ def test_exit_status_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     data = json.loads(capsys.readouterr().out)
     assert {row["what"] for row in data if not row["ok"]} == {"configuration"}
     assert all(set(row) == {"what", "ok", "found", "mend"} for row in data)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+def test_a_client_that_starts_this_copydesk(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    assert "copydesk init" in look(root)["clients"].found
+    assert main(["init", "--root", str(root), "--client", "codex", "--yes", "--json"]) == 0
+    found = look(root)
+    assert found["client codex"].ok
+    assert re.search(r"config.toml: copydesk starts .*tools: \d\d", found["client codex"].found)
+    assert "clients" not in found
+
+
+def test_a_client_that_starts_something_else_is_not_started(tmp_path: Path, home: Path) -> None:
+    for words in (["sh", "-c", "touch started", "mcp"], [sys.executable, "-c", "1/0", "mcp"]):
+        entry = {"command": words[0], "args": [*words[1:], "--root", str(tmp_path)]}
+        (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"copydesk": entry}}))
+        check_fault(tmp_path, "client claude-code", words[0], "not this copydesk")
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_client_whose_server_fails(tmp_path: Path, home: Path) -> None:
+    from copydesk.app.setup.clients import this_machine
+
+    machine = this_machine()
+    args = [*machine.first, "mcp", "--root", str(tmp_path), "--toolsets", "none"]
+    entry = {"command": machine.command, "args": args}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"copydesk": entry}}))
+    check_fault(tmp_path, "client claude-code", "does not answer")
+
+
+def test_the_policy_and_tokens_that_git_keeps(tmp_path: Path, home: Path) -> None:
+    path = tmp_path / "copydesk.toml"
+    path.write_text('[members.ann]\napproval = "human"\napproval_paths = {"a/**" = "self"}\n')
+    policy = look(tmp_path)["policy"].found
+    assert policy == (
+        "ann: a person approves, a/**: approves its own edits; local: approves its own edits"
+    )
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    subprocess.run(["git", "-C", str(tmp_path), "add", "copydesk.toml"], check=True)
+    assert "secrets" not in look(tmp_path), "there is none in it"
+    path.write_text('[members.ann]\ntoken = "a long random secret"\n')
+    check_fault(tmp_path, "secrets", "copydesk.toml", "git tracks it")
+    assert "random" not in look(tmp_path)["secrets"].found
+    subprocess.run(
+        ["git", "-C", str(tmp_path), "rm", "-qf", "--cached", "copydesk.toml"], check=True
+    )
+    assert "secrets" not in look(tmp_path)
+
+
+def test_an_edit_that_the_root_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(tmp_path)["edit"].ok
+    assert os.listdir(tmp_path) == []
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Failed("create", "EROFS: Read-only file system")
+
+    monkeypatch.setattr("copydesk.store.files.Files.create", refuse)
+    check_fault(tmp_path, "edit", "EROFS")

@@ -1,21 +1,32 @@
 """The checks of a workspace: what was found, what is wrong, how to fix it.
 
-Checking makes no file and touches none of the user's; `repair` renames files of the state
-folder and deletes none.
+Checking touches no file of the user; one of its own is made in the root and removed at once.
+`repair` renames files of the state folder and deletes none.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import secrets
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import apsw
 
-from copydesk.app.config import VARIABLES, Config, ConfigError, load, perhaps
+from copydesk.app.config import (
+    FILES,
+    VARIABLES,
+    Config,
+    ConfigError,
+    MemberConfig,
+    load,
+    perhaps,
+)
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.retention import Outlook
 from copydesk.errors import (
@@ -30,6 +41,7 @@ from copydesk.errors import (
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
 _PATIENCE_SECONDS = 5.0
+_ANSWER_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +344,144 @@ def _loaded(root: str) -> Config | None:
         return None
 
 
+def _edit(root: str) -> Iterator[Finding]:
+    """Whether a file can be made, replaced and removed in the root, as an edit does it."""
+    from copydesk.store.files import Files
+    from copydesk.store.protocol import TargetMoved
+    from copydesk.text.relpath import RelPath
+
+    if not os.path.isdir(root) or not os.access(root, os.W_OK | os.X_OK):
+        return
+    path = RelPath.parse(f"copydesk-doctor-{secrets.token_hex(8)}.tmp")
+    try:
+        with Files(root, durability="fast") as files:
+            files.create(path, b"one\n")
+            try:
+                _, stamp, sha256 = files.digest(path)
+                files.replace(path, stamp, sha256, [b"two\n"], before_in_place=lambda old: None)
+            finally:
+                _, stamp, sha256 = files.digest(path)
+                files.remove(path, stamp, sha256)
+    except (Refusal, TargetMoved) as error:
+        reason = error.reason if isinstance(error, Failed) else str(error)
+        mend = "look at the file system of the root; edits fail as this one"
+        yield Finding("edit", False, f"a file in the root cannot be edited: {reason}", mend)
+    else:
+        yield Finding("edit", True, "a file in the root was made, edited and removed")
+
+
+def _policy(root: str) -> Iterator[Finding]:
+    """Who approves what, and whether git keeps a token."""
+    config = _loaded(root)
+    if config is None:
+        return
+    names = sorted({config.member, *config.members})
+    found = "; ".join(f"{name}: {_approves(config.of_member(name))}" for name in names)
+    yield Finding("policy", True, found)
+    name = config.source
+    if name in FILES and _has_secret(root) and _is_tracked(root, name):
+        found = f"{name} holds a token or password, and git tracks it"
+        mend = f"git rm --cached {name}, add it to .gitignore, and make a new token"
+        yield Finding("secrets", False, found, mend)
+
+
+def _approves(member: MemberConfig) -> str:
+    """In words, who approves the edits of a member."""
+    words = {"human": "a person approves", "self": "approves its own edits"}
+    said = [words[member.approval]]
+    said += [f"{glob}: {words[who]}" for glob, who in member.approval_paths]
+    limits = {"lines": member.self_lines, "files": member.self_files}
+    said += [f"above {most} {unit} a person" for unit, most in limits.items() if most is not None]
+    return ", ".join(said)
+
+
+def _has_secret(root: str) -> bool:
+    config = load(root, {})  # what the files say, without the environment
+    password = "@" in config.redis_url.partition("://")[2]
+    tokens = [config.notes.siyuan_token, *(each.token for each in config.members.values())]
+    return password or any(tokens)
+
+
+def _is_tracked(root: str, name: str) -> bool:
+    """Whether git has the file; nothing that the repository configures is run."""
+    words = ("git", "-c", "core.fsmonitor=false", "-C", root, "ls-files", "--error-unmatch", name)
+    try:
+        ran = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ANSWER_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ran.returncode == 0
+
+
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "copydesk doctor", "version": "1"},
+}
+
+
+def _clients(root: str) -> Iterator[Finding]:
+    """Whether each client that is set up for this workspace starts this copydesk."""
+    from copydesk.app.setup.clients import arguments_of, is_own, this_machine
+    from copydesk.app.setup.install import Setup
+
+    config = _loaded(root)
+    if config is None:
+        return
+    machine = this_machine()
+    setup = Setup(root, config, machine)
+    there = False
+    for client, path, name, entry in setup.configured():
+        there = True
+        what = f"client {client.name}"
+        where, command = setup.shown(path), str(entry.get("command"))
+        words = [root if word == client.root_text else word for word in arguments_of(entry)]
+        first = machine.first if command == machine.command else ()
+        if os.path.basename(command) == "uvx":
+            yield Finding(what, True, f"{where}: {name} is started by uvx; not tried")
+        elif not is_own(entry, machine) or tuple(words[: len(first)]) != first:
+            # A file of the workspace may come from elsewhere: nothing else is started.
+            found = f"{where}: {name} starts {command}, which is not this copydesk"
+            yield Finding(what, False, found, f"copydesk init --client {client.name}")
+        elif words[len(first) : len(first) + 1] != ["mcp"]:
+            found = f"{where}: {name} does not start copydesk mcp"
+            yield Finding(what, False, found, f"copydesk init --client {client.name}")
+        else:
+            yield _started(what, f"{where}: {name}", [machine.command, *words], root)
+    if not there:
+        found = "no MCP client is set up for this workspace; copydesk init does it"
+        yield Finding("clients", True, found)
+
+
+def _started(what: str, where: str, words: list[str], root: str) -> Finding:
+    """Start the server as a client does, and count its tools."""
+    asked = (
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    )
+    mend = "run that command yourself and see what it says; copydesk init writes the entry anew"
+    try:
+        ran = subprocess.run(
+            words,
+            input="".join(json.dumps(each) + "\n" for each in asked).encode(),
+            capture_output=True,
+            cwd=root,
+            timeout=_ANSWER_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(what, False, f"{where} does not start: {error}", mend)
+    for line in ran.stdout.split(b"\n"):
+        with suppress(ValueError, KeyError, TypeError):
+            found = json.loads(line)
+            if found["id"] == 2:
+                tools = len(found["result"]["tools"])
+                return Finding(what, True, f"{where} starts this copydesk; tools: {tools}")
+    said = ran.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+    return Finding(what, False, f"{where} does not answer: {said or 'it says nothing'}", mend)
+
+
 _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
     _root,
     _config,
@@ -341,5 +491,8 @@ _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
     _redis,
     _state,
     _locks,
+    _edit,
+    _policy,
+    _clients,
     _notes,
 )

@@ -184,8 +184,7 @@ def own_command(environ: Mapping[str, str] = os.environ) -> Sequence[str]:
 
 def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
     """The client's own command that does the same; empty where it has none."""
-    args = cast("list[Value]", entry["args"])
-    words = [str(entry["command"]), *map(str, args)]
+    words = [str(entry["command"]), *arguments_of(entry)]
     if client.name == "claude-code":
         return shlex.join(["claude", "mcp", "add", "--scope", "local", name, "--", *words])
     if client.name == "codex":
@@ -193,6 +192,12 @@ def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
     if client.name == "gemini-cli":
         return shlex.join(["gemini", "mcp", "add", name, *words])
     return ""
+
+
+def arguments_of(entry: Mapping[str, Value]) -> list[str]:
+    """The arguments of the command of an entry."""
+    found = entry.get("args")
+    return [str(word) for word in cast("list[Value]", found)] if isinstance(found, list) else []
 
 
 def is_own(entry: Mapping[str, Value], machine: Machine) -> bool:

@@ -26,6 +26,7 @@ from copydesk.app.setup.clients import (
     SERVER,
     Client,
     Machine,
+    arguments_of,
     command_line,
     is_own,
 )
@@ -205,7 +206,7 @@ class Setup:
 
     def _is_ours(self, client: Client, name: str, entry: dict[str, Value]) -> bool:
         """Whether the entry starts copydesk for this workspace."""
-        args = _args(entry)
+        args = arguments_of(entry)
         if "mcp" not in args[:4]:
             return False
         root = _after(args, "--root")
@@ -224,9 +225,9 @@ class Setup:
         """The entry that is wanted, with the options that the user gave the old one."""
         if old is None:
             return wanted
-        args = _args(old)
+        args = arguments_of(old)
         more = args[args.index("mcp") + 1 :]
-        root, words = _taken(more, "--root"), _args(wanted)
+        root, words = _taken(more, "--root"), arguments_of(wanted)
         is_portable = client.shared and root in (None, client.root_text)
         is_here = root is not None and os.path.realpath(root) == str(self.root)
         if is_own(old, self._machine) and (is_portable or (is_here and not portable)):
@@ -455,11 +456,6 @@ def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
         name: cast("dict[str, Value]", entry) if isinstance(entry, dict) else {}
         for name, entry in table.items()
     }
-
-
-def _args(entry: Mapping[str, Value]) -> list[str]:
-    found = entry.get("args")
-    return [str(word) for word in cast("list[Value]", found)] if isinstance(found, list) else []
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
