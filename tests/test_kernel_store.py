@@ -114,7 +114,10 @@ def test_what_a_wrong_split_would_drop_is_no_success(desk: Desk) -> None:
 
 def test_a_block_of_another_kind_is_no_success(desk: Desk) -> None:
     document = desk.document("a\n\nb")
-    store = store_of(desk.kernel, split=lambda text: (BlockText("h", "h1", text),))
+    store = store_of(
+        desk.kernel,
+        split=lambda text: (BlockText("h", "h1", text),) if text == "new" else split(text),
+    )
     a, _ = desk.store.children(document)
     before = desk.kernel.all()
     for change in (Update(a.id, "new"), InsertText("new", "after", a.id)):
@@ -167,7 +170,7 @@ def test_the_seventh_of_ten_fails_and_nothing_is_left(each: Desk) -> None:
 def test_a_read_that_fails_after_a_write_is_no_success(desk: Desk) -> None:
     document = desk.document("a\n\nb")
     a, b = desk.store.children(document)
-    prepared = desk.store.prepare([Update(a.id, "new"), Update(b.id, "more")])
+    prepared = desk.store.prepare([Update(a.id, "new"), Delete(b.id)])
     desk.kernel.habits.begin(at_2="gone")
     with pytest.raises(NotesTorn) as caught:
         desk.store.execute(prepared)
@@ -289,7 +292,7 @@ def test_attributes_that_cannot_be_kept_are_no_success(desk: Desk) -> None:
     desk.kernel.node(a.id).attributes["custom-mine"] = "1"
     before = desk.kernel.all()
     prepared = desk.store.prepare([Update(a.id, "b")])
-    desk.kernel.habits.lost_attributes = frozenset({"custom-mine"})
+    desk.kernel.habits.begin(at_1="stripped", at_2="stripped")
     with pytest.raises(NotesRolledBack):
         desk.store.execute(prepared)
     assert desk.kernel.all() == before
@@ -467,7 +470,7 @@ def test_another_who_writes_beside_is_left_alone(desk: Desk) -> None:
     """What somebody else put into the container meanwhile is neither ours nor in the way."""
     document = desk.document("a\n\nb\n\nc")
     a, _, c = desk.store.children(document)
-    prepared = desk.store.prepare([Update(a.id, "A"), Update(c.id, "C")])
+    prepared = desk.store.prepare([Update(a.id, "A"), InsertText("C", "after", c.id)])
     desk.kernel.habits.begin(at_2="ignored")
     answer = desk.kernel.calls.answer
 
@@ -549,6 +552,16 @@ def test_large_documents_are_read_in_few_calls(desk: Desk) -> None:
     desk.kernel.habits.begin()
     desk.apply([Update(children[150].id, "new")])
     assert len(desk.kernel.habits.calls) < 30
+
+
+def test_twenty_five_notebooks_are_listed_in_few_calls(desk: Desk) -> None:
+    for number in range(24):
+        desk.kernel.document(desk.kernel.box(f"Box {number}"), "One", "a")
+    desk.kernel.document(desk.box, "One", "a")
+    desk.kernel.habits.begin()
+    listed = [desk.store.documents(one.id, 10) for one in desk.store.notebooks()]
+    assert [len(each) for each in listed] == [1] * 25
+    assert len(desk.kernel.habits.calls) <= 60
 
 
 def test_the_fake_and_the_split_agree_with_themselves() -> None:

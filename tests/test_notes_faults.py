@@ -101,12 +101,24 @@ def test_ten_hunks_of_which_the_kernel_refuses_the_seventh_leave_all_as_it_was(
 ) -> None:
     assert stage.kernel is not None
     ids = stage.ids(stage.document(TEN))
-    diff = "".join(edit(one, f"p{i}", f"q{i}") for i, one in enumerate(ids))
+    diff = "".join(f"@@AFTER:{one}@@\nq{i}\n" for i, one in enumerate(ids))
     stage.kernel.habits.begin(at_7="refused")
     found = stage.refused("applyBlockDiff", diff=diff)
     assert (found["error"], found["index"], found["block_id"]) == ("ROLLED_BACK", 6, ids[6])
     stage.kernel.habits.begin()
     assert stage.done("applyBlockDiff", diff=diff)["changed"]
+
+
+def test_ten_new_texts_are_one_request_that_leaves_all_as_it_was_if_refused(stage: Stage) -> None:
+    assert stage.kernel is not None
+    ids = stage.ids(stage.document(TEN))
+    diff = "".join(edit(one, f"p{i}", f"q{i}") for i, one in enumerate(ids))
+    stage.kernel.habits.begin(at_1="refused")
+    found = stage.refused("applyBlockDiff", diff=diff)
+    assert (found["error"], found["index"], found["block_id"]) == ("ROLLED_BACK", 0, ids[0])
+    stage.kernel.habits.begin()
+    assert stage.done("applyBlockDiff", diff=diff)["changed"]
+    assert stage.kernel.habits.writes == 1
 
 
 def test_a_kernel_that_is_gone_is_told(stage: Stage) -> None:

@@ -19,7 +19,14 @@ from copydesk.tools.history import UNDO
 from copydesk.tools.messages import has, say
 from copydesk.tools.notes_answer import FOUND, LISTED, answered, refused, shown
 from copydesk.tools.report import Fields, Lang, Value, fenced, shown_diff
-from copydesk.tools.report_fields import hunk_rows, hunk_text, one_line, start_of
+from copydesk.tools.report_fields import (
+    hunk_rows,
+    hunk_text,
+    one_line,
+    start_of,
+    warned_in,
+    warnings,
+)
 from copydesk.tools.ws_mod import PrepareCall
 
 if TYPE_CHECKING:
@@ -480,6 +487,9 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
     if draft.edit_ids:
         calls = (f'{UNDO}({{"edit_id": {one}}})' for one in draft.edit_ids)
         lines.append(say("notes.undo", context.lang, {"calls": ", ".join(calls)}))
+    told = warnings(draft, context.lang)
+    fields |= told
+    lines += (f"- {one}" for one in warned_in(told))
     diff, was_cut = shown_diff(draft.diff, draft.base.encoding)
     if was_cut:
         fields["diff_truncated"] = True

@@ -300,7 +300,14 @@ def _run(flags: Iterable[bool]) -> int:
 
 def warnings(draft: Draft, lang: Lang) -> Fields:
     """What is to be known of the new text of a draft."""
+    from copydesk.edit.notes.draft import BlockDraft
+
     found = warned(draft.bad_character, draft.escapes, lang)
+    if isinstance(draft, BlockDraft):
+        for kind, block_id, detail in draft.notices:
+            found.append(
+                say(f"warning.notes_{kind}", lang, {"block_id": block_id, "detail": detail})
+            )
     return {"warnings": list(found)} if found else {}
 
 

@@ -13,6 +13,7 @@ from support.fake_kernel.kramdown import (
     Node,
     Panic,
     Refused,
+    attributes_of,
     content,
     fresh_id,
     kramdown,
@@ -28,6 +29,7 @@ WRITES = {
     "/api/block/appendBlock",
     "/api/block/prependBlock",
     "/api/block/updateBlock",
+    "/api/block/batchUpdateBlock",
     "/api/block/deleteBlock",
     "/api/attr/setBlockAttrs",
     "/api/filetree/createDocWithMd",
@@ -55,6 +57,7 @@ COLUMNS = [
     "type",
     "subtype",
     "updated",
+    "ial",
 ]
 _FORM = re.compile(r"[0-9]{14}-[0-9a-z]{7}")
 
@@ -91,6 +94,7 @@ class Calls:
             "/api/block/appendBlock": self._append,
             "/api/block/prependBlock": self._prepend,
             "/api/block/updateBlock": self._update,
+            "/api/block/batchUpdateBlock": self._update_all,
             "/api/block/deleteBlock": self._delete,
             "/api/attr/setBlockAttrs": self._set_attributes,
             "/api/filetree/createDocWithMd": self._create,
@@ -128,7 +132,7 @@ class Calls:
             (
                 node.id, parent.id if parent else "", document.root.id, document.box, document.path,
                 self.space.hpath(document), content(node), text, node.kind, node.subtype,
-                node.attributes.get("updated", ""),
+                node.attributes.get("updated", ""), attributes_of(node, self.reads),
             )
         )  # fmt: skip
 
@@ -348,6 +352,8 @@ class Calls:
     def _update(self, body: Body) -> Any:
         body["dataType"]
         node = self.space.update(body["id"], self._text(body["data"]))
+        if self._fault == "stripped" and node is not None:
+            node.attributes.clear()
         if self._fault == "renamed" and node is not None:
             for below in node.walk()[1:]:
                 below.id = fresh_id()
@@ -357,6 +363,13 @@ class Calls:
             else self._told("update", [node] if node else [])
         )
 
+    def _update_all(self, body: Body) -> Any:
+        if self.habits.since < (3, 1, 25):
+            raise NoSuchPath("/api/block/batchUpdateBlock")
+        for block in body["blocks"]:
+            self._known(block["id"])
+        return [told for block in body["blocks"] for told in self._update(block)]
+
     def _delete(self, body: Body) -> Any:
         self.pending.append(body["id"])
         return self._told("delete", [])
@@ -364,7 +377,7 @@ class Calls:
     def _set_attributes(self, body: Body) -> Any:
         _, node, _ = self._known(body["id"])
         for name, value in body["attrs"].items():
-            if name in self.habits.lost_attributes or self._fault in ("cut", "cleared"):
+            if self._fault in ("cut", "cleared", "stripped"):
                 continue
             if value.strip():
                 node.attributes[name] = value

@@ -20,6 +20,7 @@ Fault = Literal[
     "silent_after",  # done, but no answer in time
     "cut",  # only the first half of the text is written
     "cleared",  # nothing of the text is written, an empty block is
+    "stripped",  # the attributes of an updated block are dropped
     "twice",  # what is inserted is inserted twice
     "astray",  # what is inserted comes to stand elsewhere
     "unnamed",  # done, but the answer names nothing
@@ -38,8 +39,7 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 class Habits:
     """How the kernel behaves. `faults`: by the number of a write, from 1, counted since `begin`.
 
-    `lost_attributes`: names that setBlockAttrs drops without a word. `progress`:
-    percent booted. `dark`: so many requests are not answered. `hangs_up`: after each answer, without having said so.
+    `progress`: percent booted. `dark`: so many requests are not answered. `hangs_up`: after each answer, without having said so.
     """
 
     version: str = "3.7.3"
@@ -48,7 +48,6 @@ class Habits:
     read_only: bool = False
     redirect: str = ""
     hangs_up: bool = False
-    lost_attributes: frozenset[str] = frozenset()
     faults: dict[int, Fault] = field(default_factory=dict)
     writes: int = 0
     dark: int = 0

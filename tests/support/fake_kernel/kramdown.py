@@ -227,7 +227,7 @@ def _name(node: Node, attributes: str) -> None:
                 raise Refused("found invalid ID")
             node.id = value
         else:
-            node.attributes[name] = html.unescape(value)
+            node.attributes[name] = html.unescape(value.replace("_esc_newline_", "\n"))
 
 
 def markdown(node: Node, parent: Node | None = None) -> str:
@@ -240,7 +240,7 @@ def kramdown(node: Node, parent: Node | None = None, *, turned: int = 0) -> str:
 
     The kernel writes attributes in another order each time: `turned` by so many.
     """
-    return _written(node, _number(node, parent), lambda one: _attributes_of(one, turned))
+    return _written(node, _number(node, parent), lambda one: attributes_of(one, turned))
 
 
 def unmarked(text: str) -> str:
@@ -253,7 +253,8 @@ def _number(node: Node, parent: Node | None) -> int:
     return parent.children.index(node) + 1 if parent is not None else 1
 
 
-def _attributes_of(node: Node, turned: int = 0) -> str:
+def attributes_of(node: Node, turned: int = 0) -> str:
+    """The line of attributes of a block."""
     listed = [("id", node.id), *node.attributes.items()]
     at = turned % len(listed)
     pairs = dict([*listed[at:], *listed[:at]])

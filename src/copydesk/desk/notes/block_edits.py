@@ -133,6 +133,7 @@ class Planning:
         paths = self._paths(member, there.values())
         path = next(iter(paths.values()))  # every block that is named is there
         draft = block_draft(request, made, self.documents(prepared, paths), path)
+        draft = replace(draft, notices=prepared.notices)
         return Ready(prepared, draft.request.path, draft.documents, draft)
 
     def _paths(self, member: Member, blocks: Iterable[NoteBlock]) -> dict[str, RelPath]:

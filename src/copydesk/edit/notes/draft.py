@@ -75,12 +75,14 @@ class BlockDraft(Draft):
     `documents` are those that change, the first one named first; of several the
     draft itself is of their texts one below the other. Where it was done, `ids`
     are those that the operations of `plan` left, and `edit_ids` those of the journal.
+    `notices` are what it does besides: their kind, the block, and what it is.
     """
 
     plan: BlockPlan = _NO_PLAN
     documents: tuple[DocumentText, ...] = ()
     ids: tuple[tuple[str, ...], ...] = ()
     edit_ids: tuple[int, ...] = ()
+    notices: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def diff(self) -> bytes:

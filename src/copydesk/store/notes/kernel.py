@@ -126,13 +126,19 @@ class KernelStore:
         return tuple(self._kernel.notebooks())
 
     def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        self._check_open(box)
+        wanted = max(most, 0)
         self._kernel.flush()
-        found = self.blocks(self._kernel.select_ids(documents(box, max(most, 0)))).values()
-        return tuple(block for block in found if block.kind == "d" and block.box == box)
+        names = ("id", "content", "box", "path", "hpath", "ial")
+        found = self._kernel.select(documents(valid(box), wanted), *names)
+        if not found:
+            self._check_open(box)
+        listed = (_document(*columns) for columns in found if columns[0] != box)
+        return tuple(listed)[:wanted]
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         standings = self._kernel.standings(ids)
+        inside = {one: standing for one, standing in standings.items() if standing.kind != "d"}
+        images = self._kernel.images(list(inside), inside)
         rows_of: dict[str, dict[str, Child]] = {}
         places = _DocumentPlaces(self._kernel)
         found: dict[str, NoteBlock] = {}
@@ -151,7 +157,9 @@ class KernelStore:
                 if block_id not in rows_of[parent]:
                     continue  # removed meanwhile
                 child = rows_of[parent][block_id]
-            attributes = self._kernel.attributes(block_id)
+            attributes = self._kernel.attributes(block_id) if child.kind == "d" else {}
+            if block_id in images:
+                attributes = attributes_of(images[block_id]).get(block_id, {})
             found[block_id] = places.block(child, standing, attributes)
         return found
 
@@ -172,7 +180,10 @@ class KernelStore:
         )
 
     def child_ids(self, block_id: str) -> tuple[str, ...]:
-        return tuple(block.id for block in self.children(block_id))
+        kind = self._standing(block_id).kind
+        if kind != "h" and kind not in CONTAINERS:
+            return ()
+        return tuple(child.id for child in self._kernel.children(block_id))
 
     def around(self, block_id: str) -> Around:
         return self._standing(block_id).around
@@ -203,7 +214,7 @@ class KernelStore:
         words = query.split()
         statement = search(words, max(most, 0) * _SPARE)
         self._kernel.flush()
-        found = self.blocks(self._kernel.select_ids(statement))
+        found = self.blocks([block_id for (block_id,) in self._kernel.select(statement, "id")])
         folded = [word.casefold() for word in words]
         holding = [block for block in found.values() if _holds(block, folded)]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
@@ -404,6 +415,28 @@ class _DocumentPlaces:
             created=child.id[:14],
             updated=attributes.get("updated", ""),
         )
+
+
+def _document(
+    block_id: str, title: str, box: str, path: str, hpath: str, written: str
+) -> NoteBlock:
+    """A document as a row of the index tells it."""
+    attributes = attributes_of(written).get(block_id, {})
+    return NoteBlock(
+        id=block_id,
+        kind="d",
+        subtype="",
+        markdown="",
+        content=html.unescape(title),
+        parent_id="",
+        root_id=block_id,
+        box=box,
+        path=path,
+        hpath=hpath,
+        attributes=MappingProxyType(shown(attributes)),
+        created=block_id[:14],
+        updated=attributes.get("updated", ""),
+    )
 
 
 def _heading(of: SqlRow, name: str, below: str) -> Heading:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import NotesUnavailable, Unavailable, is_id, valid
-from copydesk.store.notes.kernel_blocks import MEMO, Child, with_memos
+from copydesk.store.notes.kernel_blocks import MEMO, Child, slices_of, with_memos
 from copydesk.store.notes.pieces import check_characters
 from copydesk.store.notes.protocol import Around, Notebook
 
@@ -38,6 +38,10 @@ class KernelRefused(Exception):
 
 class AnswerLost(NotesUnavailable):
     """The request was sent, and its outcome is not known."""
+
+
+class NoSuchCall(AnswerLost):
+    """The kernel knows no such call, so nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,8 @@ class KernelHttp:
             raise NotesUnavailable(f"{path}: HTTP 401", "token")
         if status == 403:
             raise NotesUnavailable(f"{path}: HTTP 403", "forbidden")
+        if status == 404:
+            raise NoSuchCall(f"{path}: HTTP 404")
         if status != 200:
             raise AnswerLost(f"{path}: HTTP {status}")
         return _data(path, answer)
@@ -319,10 +325,11 @@ def search(words: Sequence[str], most: int) -> str:
 
 
 def documents(box: str, most: int) -> str:
-    """The ids of the documents of a notebook, without its own one, by their paths of titles."""
+    """The documents of a notebook, with its own one, by their paths of titles."""
     return (
-        f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} AND id <> box "
-        f"ORDER BY hpath, id LIMIT {int(most)}"
+        "SELECT id, content, box, path, hpath, ial FROM blocks "
+        f"WHERE type = 'd' AND box = {literal(box)} GROUP BY id "
+        f"ORDER BY hpath, id LIMIT {int(most) + 1}"
     )
 
 
@@ -356,8 +363,12 @@ OLDEST: Version = (3, 1, 4)
 """Since then getChildBlocks tells the markdown."""
 
 _KRAMDOWN_MODE: Version = (3, 1, 14)
+_BATCH_UPDATE: Version = (3, 1, 25)
 _READONLY_SQL: Version = (3, 7, 0)
 _HISTORY: Version = (3, 7, 0)
+
+_FEW = 6
+"""So many positions are asked for one by one."""
 
 _AT_ONCE = 200
 """The most ids in one request."""
@@ -424,24 +435,48 @@ class Kernel:
     # Read from the trees: always current.
 
     def standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        """The positions of blocks; those that do not exist are left out."""
+        """The positions of blocks; those that do not exist are left out.
+
+        The kernel takes as long for the position of one block as for a fifth of a long document,
+        so of many blocks those that stand beside the first are found in their container.
+        """
+        wanted = list(dict.fromkeys(valid(block_id) for block_id in ids))
+        found: dict[str, TreeInfo] = {}
+        left = wanted
+        while len(left) > _FEW:
+            first, left = left[:1], left[1:]
+            at = self._standings(first)
+            found |= at
+            if not at or not at[first[0]].parent_id:
+                continue
+            beside = _standings_in(at[first[0]].parent_id, self._children(at[first[0]].parent_id))
+            here = [block_id for block_id in left if block_id in beside]
+            found |= {block_id: beside[block_id] for block_id in here}
+            left = [block_id for block_id in left if block_id not in beside]
+            if len(here) < _FEW:
+                break
+        for start in range(0, len(left), _AT_ONCE):
+            found |= self._standings(left[start : start + _AT_ONCE])
+        return {block_id: found[block_id] for block_id in wanted if block_id in found}
+
+    def _standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         call = "/api/block/getBlockTreeInfos"
         found: dict[str, TreeInfo] = {}
-        wanted = list(dict.fromkeys(valid(block_id) for block_id in ids))
-        for at in range(0, len(wanted), _AT_ONCE):
-            told = row(call, self._read(call, {"ids": wanted[at : at + _AT_ONCE]}))
-            for block_id, value in told.items():
-                standing = tree_info_of(call, row(call, value))
-                if standing is not None and standing.id == block_id:
-                    found[block_id] = standing
+        for block_id, value in row(call, self._read(call, {"ids": ids})).items():
+            standing = tree_info_of(call, row(call, value))
+            if standing is not None and standing.id == block_id:
+                found[block_id] = standing
         return found
 
     def children(self, block_id: str) -> list[Child]:
         """What a container holds; of a heading its section; of others and of no block, nothing."""
+        return [self._with_memos(child) for child in self._children(block_id)]
+
+    def _children(self, block_id: str) -> list[Child]:
         call = "/api/block/getChildBlocks"
         told = rows(call, self._read(call, {"id": valid(block_id)}))
         names = ("id", "type", "subType", "content", "markdown")
-        return [self._with_memos(Child(*texts(call, of, *names))) for of in told]
+        return [Child(*texts(call, of, *names)) for of in told]
 
     def _with_memos(self, child: Child) -> Child:
         """The child with its memos in its Markdown, where it may have any."""
@@ -461,7 +496,37 @@ class Kernel:
         body: dict[str, object] = {"id": valid(block_id)}
         if self.version() >= _KRAMDOWN_MODE:
             body["mode"] = "textmark"
-        return text(call, row(call, self._read(call, body)), "kramdown")
+        return text(call, row(call, self._read(call, body)), "kramdown").strip("\n")
+
+    def signed(self, block_id: str) -> str:
+        """The same with its marks as Markdown has them, as far as it has any."""
+        call = "/api/block/getBlockKramdown"
+        body: dict[str, object] = {"id": valid(block_id)}
+        if self.version() >= _KRAMDOWN_MODE:
+            body["mode"] = "md"
+        return text(call, row(call, self._read(call, body)), "kramdown").strip("\n")
+
+    def images(
+        self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None
+    ) -> dict[str, str]:
+        """The kramdown of blocks; those that do not exist are left out.
+
+        Of several blocks right in a document the document is read once. `standings` are their
+        positions, if those are known.
+        """
+        standings = self.standings(ids) if standings is None else standings
+        beside: dict[str, list[TreeInfo]] = {}
+        for standing in standings.values():
+            beside.setdefault(standing.parent_id, []).append(standing)
+        found: dict[str, str] = {}
+        for parent_id, held in beside.items():
+            if parent_id and len(held) > 1:
+                places = {one.id: one.previous_id for one in held}
+                found |= slices_of(self.kramdown(parent_id), places)
+        for block_id in standings:
+            if block_id not in found:
+                found[block_id] = self.kramdown(block_id)
+        return {block_id: found[block_id] for block_id in standings if found[block_id]}
 
     def attributes(self, block_id: str) -> dict[str, str]:
         """All attributes of a block."""
@@ -509,14 +574,14 @@ class Kernel:
         """Wait until all writes are done and in the index."""
         self._read("/api/sqlite/flushTransaction", {})
 
-    def select_ids(self, statement: str) -> list[str]:
-        """The ids that a SELECT finds; it is sent read-only where the kernel has that."""
+    def select(self, statement: str, *names: str) -> list[list[str]]:
+        """The columns that a SELECT finds, the first an id; it is sent read-only where that is."""
         call = "/api/query/sql"
         body: dict[str, object] = {"stmt": statement}
         if self.version() >= _READONLY_SQL:
             body["mode"] = "readonly"
-        found = [text(call, of, "id") for of in rows(call, self._read(call, body))]
-        return [one for one in found if is_id(one)]
+        found = [texts(call, of, *names) for of in rows(call, self._read(call, body))]
+        return [columns for columns in found if is_id(columns[0])]
 
     # Writes. KernelRefused if the kernel refuses.
 
@@ -535,6 +600,18 @@ class Kernel:
         """Replace the text of a block; its attributes are lost."""
         body = {"dataType": "markdown", "data": kramdown, "id": valid(block_id)}
         return self._write("/api/block/updateBlock", body)
+
+    def update_all(self, kramdowns: Mapping[str, str]) -> frozenset[str]:
+        """Replace the texts of blocks; where the kernel can, all or none."""
+        if len(kramdowns) > 1 and self.version() >= _BATCH_UPDATE:
+            blocks = [
+                {"dataType": "markdown", "data": kramdown, "id": valid(block_id)}
+                for block_id, kramdown in kramdowns.items()
+            ]
+            with suppress(NoSuchCall):
+                return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
+        named = (self.update(block_id, kramdown) for block_id, kramdown in kramdowns.items())
+        return frozenset[str]().union(*named)
 
     def delete(self, block_id: str) -> frozenset[str]:
         """Delete a block."""
@@ -589,6 +666,15 @@ class Kernel:
         return _made(self._http.ask(call, body))
 
 
+def _standings_in(parent_id: str, children: Sequence[Child]) -> dict[str, TreeInfo]:
+    """The positions of all blocks of a container."""
+    ids = ["", *(child.id for child in children), ""]
+    return {
+        child.id: TreeInfo(child.id, child.kind, parent_id, ids[at], ids[at + 2])
+        for at, child in enumerate(children)
+    }
+
+
 def _made(answer: object) -> frozenset[str]:
     """The ids of the blocks that an answer names as written, and of those inside of them."""
     found: set[str] = set()
@@ -618,15 +704,26 @@ Seen = TypeVar("Seen")
 
 
 def settled(
-    kernel: Kernel, pause: Pause, look: Callable[[], Seen], good: Callable[[Seen], bool]
+    kernel: Kernel,
+    pause: Pause,
+    look: Callable[[], Seen],
+    good: Callable[[Seen], bool],
+    *,
+    waited: bool = True,
 ) -> Seen:
-    """What `look` returns; it is called a few times until `good` accepts it."""
-    kernel.flush()
+    """What `look` returns; it is called a few times until `good` accepts it.
+
+    `waited`: the kernel has answered when the write was done, as it does but for deletions. A
+    flush, which writes the index too, is then only asked for if what is wanted is not there.
+    """
+    if not waited:
+        kernel.flush()
     seen = look()
-    for wait_s in WAITS_S:
+    for wait_s in (0.0, *WAITS_S):
         if good(seen):
             break
-        pause(wait_s)
+        if wait_s:
+            pause(wait_s)
         kernel.flush()
         seen = look()
     return seen

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import html
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.pieces import BlockText, check_characters, split_tree
-from copydesk.text.markdown import parse
+from copydesk.store.notes.folder_blocks import fingerprints, in_order
+from copydesk.store.notes.folder_sidecar import know
+from copydesk.store.notes.pieces import BlockText, check_characters, raw_markdown, split_tree
+from copydesk.text.markdown import Block, Tree, is_phantom, parse
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*(`{3,}(?=[^`]*$)|~{3,})")
 _ATTRIBUTES = re.compile(r"(?:[ \t>]|[-*+][ \t]|[0-9]{1,9}[.)][ \t])*\{::?\s.*=")
@@ -153,6 +157,32 @@ def attributes_of(image: str) -> dict[str, dict[str, str]]:
         if "id" in pairs:
             found.setdefault(pairs["id"], pairs)
     return found
+
+
+_PLACE = re.compile(r'^\{: [^\n]*\bid="([0-9]{14}-[0-9a-z]{7})"[^\n]*\}$', re.MULTILINE)
+
+
+def slices_of(document: str, previous: Mapping[str, str]) -> dict[str, str]:
+    """The images of blocks right in a document, cut from that of the document.
+
+    `previous` names the block before each. One whose place is not plain is left out.
+    """
+    ends: dict[str, tuple[int, int]] = {}
+    twice: set[str] = set()
+    last = ""
+    for found in _PLACE.finditer(document):
+        last = found[0]
+        if found[1] in ends:
+            twice.add(found[1])
+        ends[found[1]] = found.span()
+    if 'type="doc"' not in last:  # a container within a document has its own prefixes
+        return {}
+    sure = ends.keys() - twice
+    return {
+        block_id: document[ends[before][1] if before else 0 : ends[block_id][1]].strip("\n")
+        for block_id, before in previous.items()
+        if block_id in sure and (not before or before in sure)
+    }
 
 
 def without_attributes(image: str) -> str:
@@ -372,6 +402,142 @@ def _indented(body: str, prefix: str) -> str:
 
 def _quoted(body: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in body.split("\n"))
+
+
+class Addressed(NamedTuple):
+    """A new text of a block with ids and attributes in it, as the kernel wants it written.
+
+    `kept` are the ids that it names, `lost` those of blocks that are not in it any more.
+    """
+
+    kramdown: str
+    kept: frozenset[str]
+    lost: tuple[str, ...]
+
+
+def addressed(block_id: str, markdown: str, image: str, signed: str) -> Addressed:
+    """The new text of a block, in which the blocks that are still there keep id and attributes.
+
+    `image` is the block as it is, `signed` the same with marks as Markdown has them: needed
+    where it holds blocks.
+    """
+    had = attributes_of(image)
+    tree = parse(markdown, "siyuan")
+    before = parse(signed, "siyuan")
+    tops = [block for block in tree.root.children if not is_phantom(block)]
+    old = before.anchors.get(block_id)
+    if len(tops) != 1:
+        return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
+    top = tops[0]
+    if old is not None and old.kind == "i" and len(top.children) == 1:
+        top = top.children[0]
+    ids = {id(top): block_id}
+    if old is not None and top.holds_blocks and old.holds_blocks:
+        rows = [
+            row._replace(id=block.anchor or f"-{at}", anchor="")
+            for at, (row, (_, block)) in enumerate(
+                zip(fingerprints(before, old), in_order(old), strict=True)
+            )
+        ]
+        fresh = (f"+{at}" for at in itertools.count())
+        found = know(rows, fingerprints(tree, top), (), lambda _: next(fresh), lambda _: False)
+        for row, (_, block) in zip(found.rows, in_order(top), strict=True):
+            if row.id in had:
+                ids[id(block)] = row.id
+        ids[id(top)] = block_id
+        _pair_in_place(old, top, ids)
+    kinds = {block.anchor: block.kind for block in before.root.walk() if block.anchor}
+    composed = _composed(tree, top, _Lines(ids, had, kinds)).strip("\n")
+    again = parse(composed, "siyuan")
+    named = set(again.anchors)
+    kept = frozenset(ids.values())
+    if named != kept or _shape(again.root.children) != _shape((top,)):
+        return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
+    return Addressed(composed, kept, tuple(one for one in had if one not in kept))
+
+
+def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
+    """Give new blocks the ids of those whose place they take, one for one and of one kind."""
+    waiting = [(old, new)]
+    while waiting:
+        old, new = waiting.pop()
+        used = set(ids.values())
+        place = {child.anchor: at for at, child in enumerate(old.children) if child.anchor}
+        start = 0
+        free: list[Block] = []
+        for child in (*new.children, None):
+            at = len(old.children) if child is None else place.get(ids.get(id(child), ""), -1)
+            if child is not None and at < start:
+                free += [child] if id(child) not in ids else []
+                continue
+            gone = [one for one in old.children[start:at] if one.anchor and one.anchor not in used]
+            if [one.kind for one in gone] == [one.kind for one in free]:
+                ids |= {id(one): other.anchor or "" for one, other in zip(free, gone, strict=True)}
+            start, free = at + 1, []
+        by_id = {child.anchor: child for child in old.children if child.anchor}
+        for child in new.children:
+            partner = by_id.get(ids.get(id(child), ""))
+            if partner is not None and child.holds_blocks:
+                waiting.append((partner, child))
+
+
+class _Lines(NamedTuple):
+    """The lines of attributes of the blocks of a new text."""
+
+    ids: Mapping[int, str]
+    had: Mapping[str, dict[str, str]]
+    kinds: Mapping[str, str]
+
+    def of(self, block: Block) -> str:
+        block_id = self.ids.get(id(block))
+        if block_id is None:
+            return ""
+        same_kind = self.kinds.get(block_id, block.kind) == block.kind
+        kept = to_keep(self.had.get(block_id, {}), same_kind=same_kind)
+        pairs = ({"id": block_id} | kept).items()
+        spelled = " ".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
+        return f"{{: {spelled}}}"
+
+
+def _escaped(value: str) -> str:
+    return html.escape(value).replace("\n", "_esc_newline_")
+
+
+def _shape(blocks: Sequence[Block]) -> list[tuple[str, list[object]]]:
+    """The kinds of blocks and of those in them; an item without a block holds an empty one."""
+    found: list[tuple[str, list[object]]] = []
+    for block in blocks:
+        inside: list[object] = list(_shape(block.children))
+        found.append((block.kind, inside if block.kind != "i" or inside else [("p", [])]))
+    if len(found) == 1 and found[0][0] == "l" and len(found[0][1]) == 1:
+        return [cast(tuple[str, list[object]], found[0][1][0])]  # an item reads as a list of one
+    return found
+
+
+def _composed(tree: Tree, block: Block, lines: _Lines) -> str:
+    """The kramdown of a block, laid out as the kernel does."""
+    line = lines.of(block)
+    if not block.holds_blocks:
+        text = raw_markdown(tree, block)
+        return f"{text}\n{line}" if line else text
+    inside = [_composed(tree, child, lines) for child in block.children]
+    if block.kind == "i":
+        marker = _MARKER.match(raw_markdown(tree, block))
+        bullet, task = (f"{marker[1]} ", marker[3] or "") if marker else ("- ", "")
+        body = "\n\n".join(inside)
+        return bullet + line + task + _indented(body, " " * len(bullet))
+    if block.kind == "l":
+        text = "\n".join(inside)
+    else:
+        text = "\n\n".join(inside)
+        first = raw_markdown(tree, block).split("\n", 1)[0]
+        if block.kind == "s":
+            text = f"{first}\n{text}\n\n}}}}}}"
+        elif block.kind == "callout":
+            text = f"{first}\n{_quoted(text)}\n>"
+        else:
+            text = f"{_quoted(text)}\n>"
+    return f"{text}\n{line}" if line else text
 
 
 def split_blocks(markdown: str) -> tuple[BlockText, ...]:

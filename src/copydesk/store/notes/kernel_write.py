@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeGuard
 
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.store.notes.errors import (
@@ -30,6 +31,7 @@ from copydesk.store.notes.kernel_api import (
 )
 from copydesk.store.notes.kernel_blocks import (
     KernelNode,
+    addressed,
     attributes_of,
     bound,
     checked,
@@ -50,6 +52,7 @@ from copydesk.store.notes.protocol import (
     ChangesDone,
     Delete,
     InsertText,
+    Notice,
     Prepared,
     Restore,
     Side,
@@ -82,7 +85,9 @@ def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Pr
     before = trial.texts()
     for index, change in enumerate(changes):
         trial.take(index, change)
-    return Prepared(tuple(changes), before, trial.texts(), held=trial.held())
+    return Prepared(
+        tuple(changes), before, trial.texts(), held=trial.held(), notices=tuple(trial.notices)
+    )
 
 
 class _KernelDryRun:
@@ -98,6 +103,7 @@ class _KernelDryRun:
         self._marks: dict[str, str] = {}
         self._containers: dict[str, None] = {}
         self._idle: set[int] = set()
+        self.notices: list[Notice] = []
         standings = self._climb(
             [block_id for change in changes for block_id in map(valid, named(change))]
         )
@@ -105,6 +111,10 @@ class _KernelDryRun:
         for change in changes:
             if isinstance(change, InsertText | Restore) and change.side in ("first_in", "last_in"):
                 opened.add(change.anchor_id)
+        touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
+        self._images = kernel.images(
+            touched, {one: standings[one] for one in touched if one in standings}
+        )
         self._paths: dict[str, str] = {}
         for standing in standings.values():
             if standing.kind == "d":
@@ -175,6 +185,11 @@ class _KernelDryRun:
                 self._marks.setdefault(node.id, self._mark(node.id))
             return
         self._hold(node)
+        if node.kind in CONTAINERS and node.id not in self._restored:
+            signed = self._kernel.signed(node.id)
+            lost = addressed(node.id, change.markdown, self._image(node.id), signed).lost
+            if lost:
+                self.notices.append(Notice("ids", node.id, ", ".join(lost)))
         self._forget_inside(node)
         node.become(piece)
 
@@ -271,16 +286,27 @@ class _KernelDryRun:
             self._containers[node.parent.id] = None
         if node.id in self._marks or node.id in self._restored or node.id in self._lost:
             return
-        image = self._kernel.kramdown(node.id)
+        image = self._image(node.id)
         why = "kind" if node.kind in ("", "av") else bound(image)
-        if not why and len(self._split(image)) != 1:
+        if not why and not self._comes_back(node, image):
             why = "reads as other blocks"  # the kernel keeps blocks that its own text cannot make
         if why:
             raise NotInvertible(node.id, why)
         self._marks[node.id] = mark_of(image)
 
+    def _comes_back(self, node: KernelNode, image: str) -> bool:
+        """Whether the kernel would make the block again of its own text."""
+        pieces = self._split(image)
+        kinds = ("l", "i") if node.kind == "i" else (node.kind,)
+        return len(pieces) == 1 and (pieces[0].kind in kinds or not node.kind)
+
+    def _image(self, block_id: str) -> str:
+        if block_id not in self._images:
+            self._images[block_id] = self._kernel.kramdown(block_id)
+        return self._images[block_id]
+
     def _mark(self, block_id: str) -> str:
-        return mark_of(self._kernel.kramdown(block_id))
+        return mark_of(self._image(block_id))
 
     def _forget_inside(self, node: KernelNode) -> None:
         """Forget the blocks inside of a node: they are gone."""
@@ -299,7 +325,55 @@ _FOLLOWED = 64
 
 
 class StepFailed(Exception):
-    """A change was not made as it should be; the message says what is there instead."""
+    """A change was not made as it should be; the message says what is there instead.
+
+    `at` is its index among those that were made together.
+    """
+
+    def __init__(self, message: str, at: int = 0) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a block has to become.
+
+    `kramdown` is sent, empty if it is that already; `text` has the words; `kept` are the ids that
+    stay in it; `keep` its attributes. `exact` is the image that it has to have again.
+    """
+
+    kramdown: str
+    stood: TreeInfo
+    kind: str
+    text: str
+    before: str
+    kept: frozenset[str]
+    keep: dict[str, str]
+    exact: str
+
+    def fault(self, standing: TreeInfo | None, image: str) -> str:
+        """What is wrong with what is there; empty if nothing is."""
+        if standing is None or not image:
+            return f"{self.stood.id} is not there"
+        if standing.around != self.stood.around:
+            return "the block stands elsewhere"
+        if self.exact:
+            return "" if same_blocks(image, self.exact) else "became another block"
+        if plain(image) == plain(self.before):
+            return "the block is as it was"
+        if fault := differing(self.text, image):
+            return fault
+        if standing.kind != self.kind:
+            return f"the block is {standing.kind or 'of no kind'}, not {self.kind}"
+        lost = sorted(self.kept - attributes_of(image).keys())
+        return f"ids are lost: {', '.join(lost)}" if lost else ""
+
+
+def _seen(
+    seen: tuple[dict[str, TreeInfo], dict[str, str]], block_id: str
+) -> tuple[TreeInfo | None, str]:
+    return seen[0].get(block_id), seen[1].get(block_id, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,20 +406,24 @@ class KernelWriter:
         match change:
             case InsertText():
                 return self._insert(change)
-            case Update():
-                return self._update(change)
             case Delete():
                 return self._delete(change.id)
-            case Restore():
-                if change.side is None:
-                    return self._put_back(change)
-                return self._bring_back(change, change.side)
+            case Restore(side=str(side)):
+                return self._bring_back(change, side)
+            case Update() | Restore():
+                return self._rewrite([change])[0]
+
+    def make_all(self, changes: Sequence[Change]) -> list[tuple[str, ...]]:
+        """Make one change, or several new texts of blocks, each of another one; as `make`."""
+        rewrites = [one for one in changes if isinstance(one, Update | Restore)]
+        return self._rewrite(rewrites) if len(changes) > 1 else [self.make(changes[0])]
 
     # New blocks.
 
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         gap = self._gap(change.side, change.anchor_id)
-        pieces = self._pieces(change.markdown, gap.parent_id)
+        in_list = self._standing(gap.parent_id).kind == "l"
+        pieces = self._pieces(change.markdown, in_list=in_list)
         made: list[str] = []
         for piece in pieces:
             made.append(self._put(piece.markdown, gap, _wants(piece)))
@@ -422,83 +500,101 @@ class KernelWriter:
 
     # Blocks that are there.
 
-    def _update(self, change: Update) -> tuple[str, ...]:
-        block_id = change.id
-        stood, before = self._standing(block_id), self._image(block_id)
-        attributes = self._kernel.attributes(block_id)
-        (piece,) = self._pieces(change.markdown, stood.parent_id)
+    def _rewrite(self, changes: Sequence[Update | Restore]) -> list[tuple[str, ...]]:
+        """Give blocks, each another one, new texts or former ones, in one request if that can be.
 
-        def wrong(image: str) -> str:
-            if plain(image) == plain(before):
-                return "the block is as it was"
-            return differing(change.markdown, image)
+        What came of each is recorded before the first that failed is raised.
+        """
+        ids = [change.id for change in changes]
+        stood = self._kernel.standings(ids)
+        before = self._kernel.images(ids, stood)
+        if gone := [one for one in ids if one not in stood or not before.get(one)]:
+            raise StepFailed(f"{gone[0]} is not there", ids.index(gone[0]))
+        parents = self._kernel.standings(sorted({one.parent_id for one in stood.values()}))
+        lists = {one.id for one in parents.values() if one.kind == "l"}
+        wanted = {
+            change.id: self._wanted(
+                change,
+                stood[change.id],
+                before[change.id],
+                in_list=stood[change.id].parent_id in lists,
+            )
+            for change in changes
+        }
+        texts = {one: each.kramdown for one, each in wanted.items() if each.kramdown}
+        problem = ""
+        if texts:
+            _, problem = self._write(lambda: self._kernel.update_all(texts))
 
-        image, problem = self._rewrite(block_id, change.markdown, stood, before, wrong)
-        standing = self._standing(block_id)
+        def good(seen: tuple[dict[str, TreeInfo], dict[str, str]]) -> bool:
+            return not any(each.fault(*_seen(seen, one)) for one, each in wanted.items())
+
+        def look() -> tuple[dict[str, TreeInfo], dict[str, str]]:
+            there = self._kernel.standings(ids)
+            return there, self._kernel.images(ids, there)
+
+        seen = self._look(look, good)
+        faults: list[tuple[int, str]] = []
+        for at, (block_id, each) in enumerate(wanted.items()):
+            standing, image = _seen(seen, block_id)
+            if not image:
+                self.undo.append(_beside(block_id, before[block_id], stood[block_id]))
+            elif plain(image) != plain(before[block_id]):
+                self.undo.append(Restore(block_id, before[block_id]))
+            self.marks[block_id] = mark_of(image)
+            fault = each.fault(standing, image)
+            if fault:
+                faults.append((at, problem or fault))
+        if faults:
+            raise StepFailed(faults[0][1], faults[0][0])
+        for at, (block_id, each) in enumerate(wanted.items()):
+            try:
+                self._keep_attributes(block_id, each, _seen(seen, block_id)[1])
+            except StepFailed as failed:
+                raise StepFailed(str(failed), at) from None
+        return [(one,) for one in ids]
+
+    def _wanted(
+        self, change: Update | Restore, stood: TreeInfo, before: str, *, in_list: bool
+    ) -> _Wanted:
+        """What a block has to become."""
+        had = attributes_of(before).get(change.id, {})
+        if isinstance(change, Restore):
+            then = attributes_of(change.image)[change.id]
+            text = "" if same(before, change.image) else change.image
+            keep = to_keep(then, same_kind=True)
+            return _Wanted(text, stood, "", change.image, before, frozenset(), keep, change.image)
+        (piece,) = self._pieces(change.markdown, in_list=in_list)
         kind = "i" if stood.kind == "i" else piece.kind
-        problem = wrong(image) and (problem or wrong(image))
-        if not problem and standing.kind != kind:
-            problem = f"the block is {standing.kind or 'of no kind'}, not {kind}"
-        if problem:
-            raise StepFailed(problem)
-        keep = to_keep(attributes, same_kind=standing.kind == stood.kind)
-        self._keep_attributes(block_id, keep)
-        return (block_id,)
+        signed = self._kernel.signed(change.id) if stood.kind in CONTAINERS else before
+        new = addressed(change.id, change.markdown, before, signed)
+        keep = to_keep(had, same_kind=kind == stood.kind)
+        if new.kept:
+            keep = to_keep(attributes_of(new.kramdown)[change.id], same_kind=True)
+        return _Wanted(new.kramdown, stood, kind, change.markdown, before, new.kept, keep, "")
 
-    def _put_back(self, change: Restore) -> tuple[str, ...]:
-        block_id = change.id
-        stood, before = self._standing(block_id), self._image(block_id)
-        if same(before, change.image):
-            self.marks[block_id] = mark_of(before)
-            return (block_id,)
+    def _keep_attributes(self, block_id: str, wanted: _Wanted, image: str) -> None:
+        """Set the attributes that the text did not bring; an exact block has no others."""
 
-        def wrong(image: str) -> str:
-            return "" if same_blocks(image, change.image) else "became another block"
-
-        image, problem = self._rewrite(block_id, change.image, stood, before, wrong)
-        if wrong(image):
-            raise StepFailed(problem or wrong(image))
-        had = attributes_of(change.image)[block_id]
-        self._keep_attributes(block_id, to_keep(had, same_kind=True), alone=True)
-        if not same(self._image(block_id), change.image):
-            raise StepFailed("the block is not what it was")
-        return (block_id,)
-
-    def _rewrite(
-        self,
-        block_id: str,
-        text: str,
-        stood: TreeInfo,
-        before: str,
-        wrong: Callable[[str], str],
-    ) -> tuple[str, str]:
-        """Write a block's text; its image afterwards, and the kernel's objection."""
-        _, problem = self._write(lambda: self._kernel.update(block_id, text))
-        image = self._look(lambda: self._kernel.kramdown(block_id), lambda seen: not wrong(seen))
-        if not image:
-            self.undo.append(_beside(block_id, before, stood))
-        elif plain(image) != plain(before):
-            self.undo.append(Restore(block_id, before))
-        self.marks[block_id] = mark_of(image)
-        if self._standing(block_id).around != stood.around:
-            raise StepFailed(problem or "the block stands elsewhere")
-        return image, problem
-
-    def _keep_attributes(self, block_id: str, keep: dict[str, str], *, alone: bool = False) -> None:
-        """Set these attributes; with `alone` remove all others that would be kept."""
-
-        def lacking() -> dict[str, str]:
-            there = to_keep(self._kernel.attributes(block_id), same_kind=True)
+        def lacking(attributes: dict[str, str]) -> dict[str, str]:
+            there, keep = to_keep(attributes, same_kind=True), wanted.keep
             change = {name: value for name, value in keep.items() if there.get(name) != value}
-            return change | ({name: "" for name in there if name not in keep} if alone else {})
+            more = {name: "" for name in there if name not in keep} if wanted.exact else {}
+            return change | more
 
-        missing = lacking()
+        def left() -> dict[str, str]:
+            return lacking(self._kernel.attributes(block_id))
+
+        missing = lacking(attributes_of(image).get(block_id, {}))
         if missing:
             _, problem = self._write(lambda: self._kernel.set_attributes(block_id, missing))
-            left = self._look(lacking, lambda names: not names)
-            self.marks[block_id] = mark_of(self._kernel.kramdown(block_id))
-            if left:
-                raise StepFailed(problem or f"attributes are lost: {', '.join(left)}")
+            lost = self._look(left, lambda names: not names)
+            image = self._image(block_id)
+            self.marks[block_id] = mark_of(image)
+            if lost:
+                raise StepFailed(problem or f"attributes are lost: {', '.join(lost)}")
+        if wanted.exact and not same(image, wanted.exact):
+            raise StepFailed("the block is not what it was")
 
     def _delete(self, block_id: str) -> tuple[str, ...]:
         stood = self._standing(block_id)
@@ -508,7 +604,13 @@ class KernelWriter:
         block_id = stood.id
         before = self._image(block_id)
         _, problem = self._write(lambda: self._kernel.delete(block_id))
-        if self._look(lambda: self._kernel.standings([block_id]), lambda there: not there):
+        if settled(
+            self._kernel,
+            self._pause,
+            lambda: self._kernel.standings([block_id]),
+            lambda there: not there,
+            waited=False,
+        ):
             raise StepFailed(problem or f"{block_id} is still there")
         self.marks.pop(block_id, None)
         alone = not stood.previous_id and not stood.next_id
@@ -569,10 +671,9 @@ class KernelWriter:
             raise StepFailed(f"{block_id} has no text")
         return image
 
-    def _pieces(self, markdown: str, parent_id: str) -> tuple[BlockText, ...]:
+    def _pieces(self, markdown: str, *, in_list: bool) -> tuple[BlockText, ...]:
         """The blocks of a text, or its list items if the container is a list."""
         pieces = self._split(markdown)
-        in_list = self._standing(parent_id).kind == "l"
         try:
             return for_place(pieces, pieces[0].subtype if in_list and pieces else None)
         except Refusal as refused:  # the container changed since this was prepared
@@ -615,22 +716,26 @@ class KernelWriter:
 
         A block that cannot be read any more keeps the mark of when it was written.
         """
+        ids = [change.id for change in self.undo if _expects(change)]
+        try:
+            images = self._kernel.images(ids)
+            marks = {one: mark_of(images[one]) if one in images else "" for one in ids}
+        except NotesUnavailable:
+            marks = self.marks
         marked: set[str] = set()
         changes: list[Change] = []
         for change in reversed(self.undo):
-            if not isinstance(change, InsertText) and getattr(change, "side", None) is None:
+            if _expects(change):
                 if change.id not in marked:
-                    change = replace(change, over=self._mark(change.id))
+                    change = replace(change, over=marks.get(change.id, ""))
                 marked.add(change.id)
             changes.append(change)
         return tuple(changes)
 
-    def _mark(self, block_id: str) -> str:
-        try:
-            image = self._kernel.kramdown(block_id)
-        except NotesUnavailable:
-            return self.marks.get(block_id, "")
-        return mark_of(image) if image else ""
+
+def _expects(change: Change) -> TypeGuard[Update | Delete | Restore]:
+    """Whether the change is made for a block as it is."""
+    return not isinstance(change, InsertText) and getattr(change, "side", None) is None
 
 
 def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
@@ -666,15 +771,13 @@ def execute(
             kernel.keep_history(document_id)
     writing = KernelWriter(kernel, split, pause)
     made: list[tuple[str, ...]] = []
-    for index, change in enumerate(prepared.changes):
-        if index in held.idle and isinstance(change, Update):
-            made.append((change.id,))
-            continue
+    for index, group in _together(prepared.changes, held.idle):
         blind = False
         try:
-            made.append(writing.make(change))
+            made += writing.make_all(group)
             continue
         except StepFailed as failed:
+            index += failed.at
             detail = str(failed)
         except NotesUnavailable as lost:
             if not writing.begun:
@@ -683,18 +786,44 @@ def execute(
         left = writing.take_back(before, blind=blind)
         if left:
             raise NotesTorn(index, detail, left)
-        raise NotesRolledBack(index, named(change)[0], detail)
-    return ChangesDone(tuple(made), writing.way_back())
+        raise NotesRolledBack(index, named(prepared.changes[index])[0], detail)
+    done = iter(made)
+    ids = tuple(
+        named(change) if index in held.idle else next(done)
+        for index, change in enumerate(prepared.changes)
+    )
+    return ChangesDone(ids, writing.way_back())
+
+
+def _together(changes: Sequence[Change], idle: Collection[int]) -> list[tuple[int, list[Change]]]:
+    """The changes that have something to do, each with those that can be made with it.
+
+    With the index of the first: new texts of other blocks are one request.
+    """
+    groups: list[tuple[int, list[Change]]] = []
+    for index, change in enumerate(changes):
+        if index in idle:
+            continue
+        first, group = groups[-1] if groups else (0, [])
+        joins = group and first + len(group) == index and all(map(_rewrites, (change, *group)))
+        if joins and named(change) not in {named(one) for one in group}:
+            group.append(change)
+        else:
+            groups.append((index, [change]))
+    return groups
+
+
+def _rewrites(change: Change) -> bool:
+    """Whether the change gives a text to a block that is there."""
+    return isinstance(change, Update) or (isinstance(change, Restore) and change.side is None)
 
 
 def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
     """Re-read the affected blocks; raises BlockChanged if one changed since the dry run."""
-    found: dict[str, str] = {}
+    found = kernel.images(list(held.marks))
     for block_id, mark in held.marks.items():
-        image = kernel.kramdown(block_id)
-        if mark_of(image) != mark:
+        if mark_of(found.get(block_id, "")) != mark:
             raise BlockChanged(block_id=block_id)
-        found[block_id] = image
     orders = {container: _order(kernel, container) for container in held.containers}
     return _Before(found, orders)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -188,6 +188,17 @@ class FileEdit:
     created: bool = False
 
 
+class Notice(NamedTuple):
+    """What a change does besides what it says, to be told before it is made.
+
+    `ids`: the blocks in `detail`, which were in this one, will be gone.
+    """
+
+    kind: Literal["ids"]
+    block_id: str
+    detail: str
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Changes that a store has checked against what is there, nothing written yet.
@@ -205,6 +216,7 @@ class Prepared:
     after: Mapping[str, str]
     files: tuple[FileEdit, ...] = ()
     held: object = None
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
