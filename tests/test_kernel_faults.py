@@ -241,7 +241,7 @@ def test_an_answer_that_does_not_come(kernel: FakeKernel, name: str, fault: Faul
 def test_there_is_no_tool_without_a_row() -> None:
     writing = {"execute"}
     reading = {"notebooks", "documents", "blocks", "children", "child_ids", "around"}
-    reading |= {"outline", "breadcrumb", "search"}
+    reading |= {"outline", "breadcrumb", "search", "coverage"}
     neither = {"at", "prepare", "prepare_document", "prepare_beside", "prepare_daily_note", "close"}
     public = {name for name in vars(KernelStore) if not name.startswith("_")}
     assert public == writing | reading | neither

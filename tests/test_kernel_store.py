@@ -17,7 +17,7 @@ from copydesk.store.notes.errors import (
     NotesTorn,
     NotInvertible,
 )
-from copydesk.store.notes.kernel_write import HeldBlocks
+from copydesk.store.notes.kernel_dry_run import HeldBlocks
 from copydesk.store.notes.pieces import BlockText
 from copydesk.store.notes.protocol import Delete, InsertText, Prepared, Restore, Update
 from support.fake_kernel import FakeKernel

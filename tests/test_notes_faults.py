@@ -121,6 +121,19 @@ def test_ten_new_texts_are_one_request_that_leaves_all_as_it_was_if_refused(stag
     assert stage.kernel.habits.writes == 1
 
 
+def test_the_blocks_that_go_from_a_container_are_told_before(stage: Stage) -> None:
+    assert stage.kernel is not None
+    document = stage.document("> one\n>\n> two\n>\n> three")
+    (quote,) = stage.ids(document)
+    two = stage.kernel.node(quote).children[1].id
+    diff = f"@@REPLACE:{quote}@@\n> one\n>\n> three"
+    for dry in (True, False):
+        answer = stage.call("applyBlockDiff", diff=diff, dryRun=dry)
+        assert two in answer.text
+        (warning,) = answer.data["warnings"]
+        assert warning.endswith(two)
+
+
 def test_a_kernel_that_is_gone_is_told(stage: Stage) -> None:
     assert stage.kernel is not None
     document = stage.document("a")

@@ -304,10 +304,8 @@ def warnings(draft: Draft, lang: Lang) -> Fields:
 
     found = warned(draft.bad_character, draft.escapes, lang)
     if isinstance(draft, BlockDraft):
-        for kind, block_id, detail in draft.notices:
-            found.append(
-                say(f"warning.notes_{kind}", lang, {"block_id": block_id, "detail": detail})
-            )
+        for _, block_id, detail in draft.notices:
+            found.append(say("notes.ids_gone", lang, {"block_id": block_id, "detail": detail}))
     return {"warnings": list(found)} if found else {}
 
 

@@ -48,7 +48,8 @@ from copydesk.store.notes.kernel_blocks import (
     shown,
     split_blocks,
 )
-from copydesk.store.notes.kernel_write import HeldBlocks, dry_run, execute
+from copydesk.store.notes.kernel_dry_run import HeldBlocks, dry_run
+from copydesk.store.notes.kernel_write import execute
 from copydesk.store.notes.pieces import SplitBlocks, checked_title, for_place
 from copydesk.store.notes.protocol import (
     CONTAINERS,

@@ -440,9 +440,9 @@ class Kernel:
         The kernel takes as long for the position of one block as for a fifth of a long document,
         so of many blocks those that stand beside the first are found in their container.
         """
-        wanted = list(dict.fromkeys(valid(block_id) for block_id in ids))
+        wanted = [*dict.fromkeys(map(valid, ids))]
         found: dict[str, TreeInfo] = {}
-        left = wanted
+        left: list[str] = wanted
         while len(left) > _FEW:
             first, left = left[:1], left[1:]
             at = self._standings(first)

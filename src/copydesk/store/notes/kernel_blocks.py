@@ -18,6 +18,9 @@ from copydesk.store.notes.folder_sidecar import know
 from copydesk.store.notes.pieces import BlockText, check_characters, raw_markdown, split_tree
 from copydesk.text.markdown import Block, Tree, is_phantom, parse
 
+VANISHING = ("l", "b", "s")
+"""Containers that the kernel removes together with the last block in them."""
+
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*(`{3,}(?=[^`]*$)|~{3,})")
 _ATTRIBUTES = re.compile(r"(?:[ \t>]|[-*+][ \t]|[0-9]{1,9}[.)][ \t])*\{::?\s.*=")
 _CONFLICT = re.compile(r"[ \t>]*(?:<{7}|>{7})(?:[ \t]|$)")
@@ -450,10 +453,10 @@ def addressed(block_id: str, markdown: str, image: str, signed: str) -> Addresse
     composed = _composed(tree, top, _Lines(ids, had, kinds)).strip("\n")
     again = parse(composed, "siyuan")
     named = set(again.anchors)
-    kept = frozenset(ids.values())
+    kept = set(ids.values())
     if named != kept or _shape(again.root.children) != _shape((top,)):
         return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
-    return Addressed(composed, kept, tuple(one for one in had if one not in kept))
+    return Addressed(composed, frozenset(kept), tuple(one for one in had if one not in kept))
 
 
 def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
