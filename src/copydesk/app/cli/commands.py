@@ -532,6 +532,14 @@ def _init(options: argparse.Namespace) -> int:
     return run(options, root, _config(options, root))
 
 
+def _hook(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.hook import run
+
+    with _open(options) as opened:
+        opened.in_shell = False  # an agent reads the answer
+        return run(opened)
+
+
 def _refuse_json(options: argparse.Namespace) -> None:
     if options.json:
         raise UsageError(f"copydesk {options.command} speaks MCP; --json is not for it")
@@ -541,6 +549,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": _init,
     "mcp": _mcp,
     "serve": _serve,
+    "hook": _hook,
     "demo": _demo,
     "call": _call,
     "pending": _pending,

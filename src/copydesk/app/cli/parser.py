@@ -164,6 +164,7 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     )
     serve.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     serve.add_argument("--port", type=_port, default=8427, help="default: 8427")
+    add("hook", "make the Edit or Write of a Claude Code hook, given on standard input")
     demo = add("demo", "run a guided tour on a copy of real text")
     demo.add_argument("story", nargs="?", choices=("files", "notes"), default="files")
     demo.add_argument("--keep", action="store_true", help="keep the workspace of the tour")

@@ -1,0 +1,83 @@
+"""`copydesk hook`: an Edit or Write of Claude Code, made here in the place of the client's tool.
+
+Claude Code runs it before each call of those tools (a PreToolUse hook), with the call as JSON on
+standard input. A file below the root is edited here, with journal, approval and undo, and the
+client's own tool is told not to run, with what came of the edit. The client makes all other calls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from copydesk.app.cli.parser import UsageError
+from copydesk.app.terminal import dump
+from copydesk.app.workspace import OpenWorkspace
+from copydesk.tools.catalog import Answer
+
+Call = tuple[str, Mapping[str, object]]
+"""A tool, and its arguments."""
+
+
+def run(opened: OpenWorkspace) -> int:
+    """Answer the hook; nothing is said of a call that is left to the client. Raises UsageError."""
+    given = _given(sys.stdin.read())
+    calls = calls_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
+    if calls:
+        dump(denied(_made(opened, calls).text))
+    return 0
+
+
+def calls_for(root: str, tool: str, arguments: object) -> list[Call]:
+    """What does the same here: the next one where a person has to approve the one before."""
+    if not isinstance(arguments, dict):
+        return []
+    asked = cast("dict[str, Any]", arguments)
+    path = os.path.relpath(os.path.join(root, str(asked.get("file_path"))), root)
+    if path.split(os.sep)[0] == os.pardir or "file_path" not in asked:
+        return []
+    if tool == "Edit" and asked.get("old_string"):
+        old, new = str(asked["old_string"]), str(asked.get("new_string", ""))
+        if asked.get("replace_all"):
+            every = {"path": path, "old_string": old, "new_string": new, "replace_all": True}
+            plan = {"path": path, "old": old, "new": new, "all": True, "apply": "never"}
+            return [("Edit", every), ("replace_text", plan)]
+        one = {"path": path, "edits": [{"old_string": old, "new_string": new}], "apply": "auto"}
+        return [("prepare_batch_edit", one)]
+    if tool in ("Edit", "Write"):
+        content = str(asked.get("content" if tool == "Write" else "new_string", ""))
+        whole = {"path": path, "content": content}
+        if os.path.lexists(os.path.join(root, path)):
+            plan = {**whole, "range": "~", "apply": "never"}
+            return [("write_file", whole), ("prepare_file_range_edit", plan)]
+        return [("write_file", whole), ("prepare_file_append", {**whole, "apply": "never"})]
+    return []
+
+
+def denied(text: str) -> dict[str, object]:
+    """The answer of the hook: the client's tool does not run, and the agent reads this."""
+    said = f"copydesk made this call instead of the built-in tool. Its answer:\n{text}"
+    decision = {"permissionDecision": "deny", "permissionDecisionReason": said}
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
+
+
+def _given(text: str) -> Mapping[str, object]:
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError("standard input is not the JSON object of a hook")
+    return cast("dict[str, object]", found)
+
+
+def _made(opened: OpenWorkspace, calls: Sequence[Call]) -> Answer:
+    config = opened.config
+    (tool, arguments), *others = calls
+    answer = opened.call(config.member, tool, arguments, lang=config.lang, text_only=True)
+    if others and "APPROVAL_REQUIRED" in str(answer.data.get("error")):
+        return _made(opened, others)
+    return answer

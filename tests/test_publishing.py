@@ -1,0 +1,107 @@
+"""What is published besides the package: manifests of one version, and the hook of the plugin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.cli.hook import calls_for, denied
+from copydesk.app.workspace import open_workspace
+
+ROOT = Path(__file__).parent.parent
+MANIFESTS = (
+    "server.json",
+    "integrations/claude-code/.claude-plugin/plugin.json",
+    "integrations/claude-code-edits/.claude-plugin/plugin.json",
+    "integrations/mcpb/manifest.json",
+)
+
+
+def project(path: str) -> Any:
+    return tomllib.loads((ROOT / path).read_text())["project"]
+
+
+def test_all_have_the_version_of_the_package() -> None:
+    version = project("pyproject.toml")["version"]
+    assert {json.loads((ROOT / path).read_text())["version"] for path in MANIFESTS} == {version}
+    (package,) = json.loads((ROOT / "server.json").read_text())["packages"]
+    bundle = project("integrations/mcpb/pyproject.toml")
+    assert (package["version"], bundle["version"]) == (version, version)
+    assert bundle["dependencies"] == [f"copydesk=={version}"]
+
+
+def test_the_registry_finds_its_name_in_the_readme() -> None:
+    entry = json.loads((ROOT / "server.json").read_text())
+    assert f"mcp-name: {entry['name']}" in (ROOT / "README.md").read_text()
+    assert len(entry["description"]) <= 100
+
+
+def hook(root: Path, **call: object) -> str:
+    """What the plugin's command answers to a call of the client, as the client would run it."""
+    hooks = json.loads((ROOT / "integrations/claude-code-edits/hooks/hooks.json").read_text())
+    (asked,) = hooks["hooks"]["PreToolUse"]
+    (command,) = asked["hooks"]
+    done = subprocess.run(
+        ["sh", "-c", command["command"]],
+        input=json.dumps({"hook_event_name": "PreToolUse", "cwd": str(root), **call}),
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "CLAUDE_PROJECT_DIR": str(root),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_clients_edit_is_made_here(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\ntwo\n")
+    given = {"file_path": str(file), "old_string": "two", "new_string": "2"}
+    said = json.loads(hook(tmp_path, tool_name="Edit", tool_input=given))["hookSpecificOutput"]
+    assert said["permissionDecision"] == "deny"
+    assert "ok a.txt:2 +1 -1 · edit 1" in said["permissionDecisionReason"]
+    assert file.read_text() == "one\n2\n"
+    assert hook(tmp_path, tool_name="Bash", tool_input={"command": "ls"}) == ""
+    outside = {"file_path": "/etc/hosts", "content": "x"}
+    assert hook(tmp_path, tool_name="Write", tool_input=outside) == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "after"),
+    [
+        ("Edit", {"old_string": "a", "new_string": "A"}, "A b\nb\n"),
+        ("Edit", {"old_string": "b", "new_string": "B", "replace_all": True}, "a B\nB\n"),
+        ("Edit", {"old_string": "", "new_string": "new\n"}, "new\n"),
+        ("Write", {"content": "all\n"}, "all\n"),
+    ],
+)
+@pytest.mark.parametrize("approval", ["self", "human"])
+def test_where_a_person_approves_there_is_a_plan(
+    tmp_path: Path, tool: str, given: dict[str, object], after: str, approval: str
+) -> None:
+    before = "a b\nb\n"
+    (tmp_path / "a.txt").write_text(before)
+    (tmp_path / "copydesk.toml").write_text(f'[members.local]\napproval = "{approval}"\n')
+    with open_workspace(str(tmp_path), shared=False) as opened:
+        calls = calls_for(str(tmp_path), tool, {"file_path": str(tmp_path / "a.txt"), **given})
+        for name, arguments in calls:
+            answer = opened.call("local", name, arguments)
+            if "APPROVAL_REQUIRED" not in str(answer.data.get("error")):
+                break
+        waits = opened.desk.waiting(opened.member("local"))
+    assert (tmp_path / "a.txt").read_text() == (after if approval == "self" else before)
+    assert len(waits) == (approval == "human")
+
+
+def test_the_agent_reads_what_came_of_it() -> None:
+    said: Any = denied("ok a.txt\n")
+    assert said["hookSpecificOutput"]["permissionDecisionReason"].endswith("ok a.txt\n")
