@@ -14,7 +14,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.review import Seen
-from copydesk.errors import AccessDenied, Refusal
+from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 SIZE = {"known_old_total_lines": 30, "known_old_total_bytes": len(TEXT)}
@@ -292,6 +292,48 @@ def test_all_documents_of_a_block_diff_count(desk: OpenWorkspace, tmp_path: Path
     with pytest.raises(AccessDenied):
         desk.desk.review.approve(desk.member("bob"), *seen(desk, hunk)[0])
     assert call(desk, "bob", APPLY, hunk_id=hunk)["status"] == "pending"
+
+
+def test_a_comment_comes_with_the_next_answer_and_decides_nothing(desk: OpenWorkspace) -> None:
+    hunk, review, eve = plan(desk, "ann"), desk.desk.review, desk.member("eve")
+    review.comment(eve, hunk, " Why here? ", 5)
+    review.comment(eve, hunk, "And what of this?")
+    review.comment(eve, hunk, "It was fine.", -6)
+    told = call(desk, "ann", "read_file", path="a.txt", range="1")["decisions"]
+    assert [(row["verdict"], row["by"], row["hunk_id"]) for row in told] == [
+        ("commented", "eve", hunk)
+    ] * 3
+    assert [row["reason"] for row in told] == ["Why here?", "And what of this?", "It was fine."]
+    assert [(row.get("line"), row.get("side")) for row in told] == [
+        (5, "new"),
+        (None, None),
+        (6, "old"),
+    ]
+    assert "decisions" not in call(desk, "ann", "read_file", path="a.txt", range="1")
+    assert [one.decision for one in review.pending(eve)] == [None]
+    for text, line in (("", 0), ("x", 31), ("x", -31), ("\0", 0)):
+        with pytest.raises(InvalidArgs):
+            review.comment(eve, hunk, text, line)
+    assert len(review.comments(review.show(eve, hunk))) == 3
+
+
+def test_a_plan_that_needs_changes_is_prepared_again_with_its_id(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    hunk, review, eve = plan(desk, "ann"), desk.desk.review, desk.member("eve")
+    review.reject(eve, hunk, "Say why.", wants_changes=True)
+    refused = call(desk, "ann", APPLY, hunk_id=hunk)
+    assert (refused["error"], refused["by"]) == ("HUNK_REJECTED", "eve")
+    (told,) = call(desk, "ann", "read_file", path="a.txt", range="1").get("decisions", [None])
+    assert told is None or told["verdict"] == "changes_requested"
+    given = {"path": "a.txt", "range": "5", "content": "y", "existing_hunk_id": hunk}
+    call(desk, "ann", "prepare_file_range_edit", **given, why="it was too long")
+    (waiting,) = review.pending(eve)
+    assert (waiting.plan.id, waiting.plan.why, waiting.decision) == (hunk, "it was too long", None)
+    approve(desk, hunk)
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5", "y")
+    assert not [one for one in desk.tally.noted() if one.how == "rejected"]
 
 
 def test_several_plans_for_one_file_are_each_what_was_shown(

@@ -95,6 +95,25 @@ def test_the_owner_hears_of_each_once(opener: Open) -> None:
     assert one.of(early.plan) == replace(early, told=True)
 
 
+def test_comments_are_many_and_decide_nothing(opener: Open) -> None:
+    one, other = opener(), opener()
+    said = [
+        replace(decision(hunk, -ms, time_ms=ms), verdict="commented", after=line)
+        for hunk, ms, line in (("aaaaaaaa", 7, "+3"), ("aaaaaaaa", 8, ""), ("bbbbbbbb", 7, "-1"))
+    ]
+    for each in said:
+        assert one.take(each) == each
+    assert one.take(replace(said[0], reason="at the same moment")) == said[0]
+    assert other.comments("aaaaaaaa") == tuple(said[:2])
+    assert other.comments("cccccccc") == ()
+    assert other.of(("aaaaaaaa", 7)) is None
+    assert set(other.untold("ann")) == set(said)
+    other.tell(said[0])
+    assert one.comments("aaaaaaaa")[0].told
+    other.withdraw(said[1])
+    assert one.comments("aaaaaaaa") == (replace(said[0], told=True),)
+
+
 @pytest.mark.slow
 def test_old_decisions_are_forgotten_but_the_last_ones_are_not(opener: Open) -> None:
     decisions = opener()

@@ -468,6 +468,11 @@ def decided(desk: OpenWorkspace, lang: Lang) -> Iterator[str]:
     yield call("apply_file_modifications", hunk_ids=[one, two])
     edits = [{"old_string": f"{old}\n", "new_string": "x\n"} for old in ("neun", "acht")]
     several = desk.call("agent", "prepare_batch_edit", {"path": "all.txt", "edits": edits})
+    review.comment(eve, one, "why?")
+    review.comment(eve, one, "why here?", -1)
+    review.reject(eve, four, "shorter", wants_changes=True)
+    yield call("read_file", path="all.txt")
+    review.withdraw(eve, four)
     review.reject(eve, two, "no")
     yield call("read_file", path="all.txt")
     yield call("apply_file_modification", hunk_id=two)

@@ -297,7 +297,7 @@ def test_a_decided_plan_has_no_button_that_can_only_be_refused(room: Room) -> No
     for reader, own in ((ada, ["withdraw"]), (bob, [])):
         page = reader.page(f"/hunk/{hunk}")
         actions = re.findall(rf'action="/hunk/{hunk}/([a-z]+)"', page)
-        assert actions == ["apply", *own]
+        assert actions == ["apply", *own, "comment"]
 
 
 def test_what_an_empty_file_gets_is_said(room: Room) -> None:
@@ -393,3 +393,81 @@ def test_the_names_of_tools_are_words(room: Room) -> None:
     assert tool_words("BatchEdit") == "batch edit"
     for name in room.desk.catalog.tools:
         assert not re.search(r"_|[a-z][A-Z]", tool_words(name)), name
+
+
+def test_a_comment_is_shown_with_its_line_and_reaches_the_agent(room: Room) -> None:
+    hunk = prepared(room.desk, path="a.txt", content="three\n")
+    reader = room.reader()
+    page = reader.send(
+        f"/hunk/{hunk}", f"/hunk/{hunk}/comment", text="<b>Why?</b>", line="3", side="new"
+    )
+    assert re.search("<b>Ada</b> on line <code>3</code> after the change", page)
+    assert "<p>&lt;b&gt;Why?&lt;/b&gt;</p>" in page
+    (told,) = room.desk.call(AGENT, "read_file", {"path": "a.txt"}).fields["decisions"]
+    assert (told["verdict"], told["by"], told["line"], told["side"]) == (
+        "commented",
+        "Ada",
+        3,
+        "new",
+    )
+    prepared(room.desk, path="a.txt", content="3\n", existing_hunk_id=hunk, why="it is a list")
+    page = reader.page(f"/hunk/{hunk}")
+    assert "on an earlier version" in page
+    assert "it is a list" in page
+    wrong = reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/comment", text="x", line="99", side="old")
+    assert "is not a line of the text" in wrong
+
+
+@pytest.mark.parametrize(
+    ("deed", "given", "verdict"),
+    [
+        ("approve", {}, "approved"),
+        ("reject", {"reason": "no", "verdict": "rejected"}, "rejected"),
+        ("reject", {"reason": "shorter", "verdict": "changes_requested"}, "changes_requested"),
+    ],
+)
+def test_several_are_decided_on_at_once(
+    room: Room, deed: str, given: dict[str, str], verdict: str
+) -> None:
+    hunks = [prepared(room.desk, path=f"{name}.py", content="x") for name in "abc"]
+    reader, bob = room.reader(), room.reader("Bob")
+    together = "/together?" + "&".join(f"hunk={hunk}" for hunk in hunks)
+    page = reader.page(together)
+    seen = re.findall(r'name="seen" value="([^"]*)"', page.split(f'action="/{deed}"')[1])[:3]
+    bob.send(f"/hunk/{hunks[0]}", f"/hunk/{hunks[0]}/approve")
+    form = {**fields_of(page, f"/{deed}"), **given, "seen": seen}
+    answer = reader.post(f"/{deed}", form)
+    assert answer.headers["location"] == f"/together?hunk={hunks[0]}", "Bob was first there"
+    assert "Bob was first" in reader.page(answer.headers["location"])
+    waiting = room.desk.desk.review.pending(room.desk.member("fixer"))
+    found = {
+        one.plan.id: one.decision and (one.decision.verdict, one.decision.by) for one in waiting
+    }
+    assert found == {
+        hunks[0]: ("approved", "Bob"),
+        hunks[1]: (verdict, "Ada"),
+        hunks[2]: (verdict, "Ada"),
+    }
+    assert reader.page(f"/?state={verdict}").count('<li id="hunk-') == 2 + (verdict == "approved")
+
+
+def test_what_a_person_looked_at_is_marked_until_it_is_another(room: Room) -> None:
+    hunk = prepared(room.desk, path="a.txt", content="x")
+    reader = room.reader()
+    assert ">viewed<" not in reader.page("/")
+    reader.page(f"/hunk/{hunk}")
+    assert ">viewed<" in reader.page("/")
+    assert ">viewed<" not in room.reader("Bob").page("/")
+    (room.root / "a.txt").write_text("zero\none\ntwo\n")
+    assert ">viewed<" not in reader.page("/"), "it has drifted since"
+    reader.page(f"/hunk/{hunk}")
+    prepared(room.desk, path="a.txt", content="y", existing_hunk_id=hunk)
+    assert ">viewed<" not in reader.page("/"), "it was prepared again"
+
+
+def test_the_lines_that_are_named_are_those_of_the_diff(room: Room) -> None:
+    hunk = prepared(room.desk, "prepare_file_range_edit", path="a.txt", range="2", content="x")
+    (room.root / "a.txt").write_text("minus\nzero\none\ntwo\n")
+    page = room.reader().page(f"/hunk/{hunk}")
+    assert "replaces line 4" in page
+    assert '<td class="number gone">4</td>' in page

@@ -289,7 +289,7 @@ class NotifyingDecisions:
     ) -> None:
         self._inner, self._notify, self._stamp = inner, notify, stamp
         self._nothing: dict[str, Stamp] = {}
-        self.of, self.tell = inner.of, inner.tell
+        self.of, self.tell, self.comments = inner.of, inner.tell, inner.comments
         self.forget, self.close = inner.forget, inner.close
 
     def take(self, decision: Decision) -> Decision:

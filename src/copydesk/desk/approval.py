@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from copydesk.desk.backends.api import Decisions, Version
+from copydesk.desk.backends.api import REFUSING, Decisions, Version
 from copydesk.desk.backends.codec import encode
 from copydesk.desk.member import Member, Why
 from copydesk.desk.outcome import Revision
@@ -78,7 +78,7 @@ class Approving:
             if policies:
                 raise
             decision = None
-        if decision is not None and decision.verdict == "rejected":
+        if decision is not None and decision.verdict in REFUSING:
             raise HunkRejected(decision.plan[0], decision.by, decision.reason)
         if not policies:
             return None

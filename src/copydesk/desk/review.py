@@ -343,10 +343,13 @@ class Review:
             raise refused
         return self._take(reviewer, shown.plan, "approved", shown)
 
-    def reject(self, reviewer: Member, hunk_id: str, reason: str) -> Decision:
+    def reject(
+        self, reviewer: Member, hunk_id: str, reason: str, *, wants_changes: bool = False
+    ) -> Decision:
         """Say no to the plan, and why; it is not written, and its owner is told.
 
-        Raises AlreadyDecided when somebody was first, InvalidArgs without a reason.
+        With `wants_changes` a new plan of the same id is asked for. Raises AlreadyDecided
+        when somebody was first, InvalidArgs without a reason.
         """
         plan = self._plan(reviewer, hunk_id, "write")
         if not reason.strip():
@@ -354,9 +357,44 @@ class Review:
         check_text("reason", reason)
         with suppress(Refusal):
             self.show(reviewer, hunk_id)  # an approval of what is there no more is withdrawn
-        decision = self._take(reviewer, plan, "rejected", reason=reason.strip())
-        self._applying.note(plan, "rejected")
+        verdict: Verdict = "changes_requested" if wants_changes else "rejected"
+        decision = self._take(reviewer, plan, verdict, reason=reason.strip())
+        if not wants_changes:
+            self._applying.note(plan, "rejected")
         return decision
+
+    def comment(self, reviewer: Member, hunk_id: str, text: str, line: int = 0) -> Decision:
+        """Say something about the plan, which its owner is told; nothing is decided.
+
+        `line`, from 1, is one of the text as it would be; below 0 one of the text as it is.
+        Raises InvalidArgs for no text and for no such line.
+        """
+        shown = self.show(reviewer, hunk_id)
+        if not text.strip():
+            raise InvalidArgs("text", "must not be empty")
+        check_text("text", text)
+        side = shown.draft.after if line > 0 else shown.draft.base
+        if abs(line) > side.line_count:
+            raise InvalidArgs("line", "is not a line of the text")
+        plan, now_ms = shown.plan, self._set.clock()
+        said = Decision(
+            plan=(plan.id, -now_ms),
+            owner=plan.owner,
+            path=str(self._set.files.resolve(plan.request.path)),
+            verdict="commented",
+            by=reviewer.name,
+            time_ms=now_ms,
+            after=f"{line:+}" if line else "",
+            reason=text.strip(),
+        )
+        self._set.decisions.forget(now_ms - REMEMBERED_MS)
+        while self._set.decisions.take(said) != said:  # another one of this millisecond
+            said = replace(said, plan=(plan.id, said.plan[1] - 1))
+        return said
+
+    def comments(self, shown: Shown) -> tuple[Decision, ...]:
+        """What was said about a plan that was shown, and those of its id before it."""
+        return self._set.decisions.comments(shown.plan.id)
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:
         """Take one's own decision back, while the plan waits; it is to be decided on anew.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from copydesk.desk.backends.api import Decision
+from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.foreign import Saved
 from copydesk.edit.locate import cut
 from copydesk.edit.plan import Plan
@@ -118,7 +118,7 @@ def _says(fields: Fields, decision: Decision) -> bool:
     """Whether the answer says it itself."""
     if fields.get("hunk_id") != decision.plan[0]:
         return False
-    if decision.verdict == "rejected":
+    if decision.verdict in REFUSING:
         return fields.get("error") == "HUNK_REJECTED"
     return decision.verdict == "approved" and fields.get("status") == "ok"
 
@@ -131,6 +131,9 @@ def _row(decision: Decision, written: bool) -> Fields:
         "by": decision.by,
         "time_ms": decision.time_ms,
     }
+    if decision.verdict == "commented" and decision.after:
+        row["line"] = int(decision.after[1:])
+        row["side"] = "new" if decision.after.startswith("+") else "old"
     if decision.reason:
         row["reason"] = cut(decision.reason, refusals.LONGEST)
     if written:
@@ -145,5 +148,11 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str],
         "path": decision.path,
         "why": cut(decision.reason, _LONGEST_REASON),
         "apply": apply(decision.plan[0]),
+        "line": decision.after,
     }
-    return say(f"decision.{'written' if written else decision.verdict}", lang, facts)
+    said: str = decision.verdict
+    if said == "commented":
+        said = f"commented.{'line' if decision.after else 'plan'}"
+    elif said == "approved" and written:
+        said = "written"
+    return say(f"decision.{said}", lang, facts)

@@ -6,14 +6,16 @@ what is there now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from copydesk.app.web.markup import address, named
 from copydesk.app.web.pages import DiffOptions, PlanFilter, shows_all
 from copydesk.app.web.reviewer import Reviewer, words_of
 from copydesk.app.web.sessions import Session
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
 from copydesk.desk.review import Seen
 from copydesk.errors import ContentChanged, Refusal
@@ -80,15 +82,29 @@ def apply(ctx: RequestContext) -> Location:
 
 
 def reject(ctx: RequestContext) -> Location:
-    """Reject the plan with a reason."""
+    """Reject the plan with a reason, or ask for a changed one."""
     try:
-        decision = ctx.reviewer.reject(ctx.path_params["hunk_id"], _field(ctx, "reason"))
+        decision = _reject(ctx, ctx.path_params["hunk_id"])
     except Refusal as refusal:
         return _refused(ctx, refusal)
+    done = "is rejected" if decision.verdict == "rejected" else "needs changes"
     ctx.session.notify(
-        "plain", f"{decision.path} is rejected. {decision.owner} is told with its next call."
+        "plain", f"{decision.path} {done}. {decision.owner} is told with its next call."
     )
     return _next(ctx)
+
+
+def comment(ctx: RequestContext) -> Location:
+    """Comment on the plan, or on a line of it."""
+    line = _field(ctx, "line").strip()
+    number = int(line) if line.isascii() and line.isdigit() and len(line) < _MOST_DIGITS else 0
+    number = -number if _field(ctx, "side") == "old" else number
+    try:
+        said = ctx.reviewer.comment(ctx.path_params["hunk_id"], _field(ctx, "text"), number)
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify("plain", f"{said.owner} is told your comment with its next call.")
+    return _here(ctx)
 
 
 def withdraw(ctx: RequestContext) -> Location:
@@ -125,10 +141,8 @@ def split(ctx: RequestContext) -> Location:
 
 def apply_all(ctx: RequestContext) -> Location:
     """Approve several plans as they were shown, and write all or none."""
-    seen = [Seen(*text.split(".")) for text in ctx.form.get("seen", []) if text.count(".") == 2]
-    back = address("together", **_filter(ctx))
-    back += "&" if "?" in back else "?"
-    back += "&".join(f"hunk={one.hunk_id}" for one in seen if one.hunk_id.isalnum())
+    seen = _several(ctx)
+    back = _together(ctx, [one.hunk_id for one in seen])
     if not _was_shown(ctx, *seen):
         return back
     try:
@@ -148,6 +162,23 @@ def apply_all(ctx: RequestContext) -> Location:
     return back
 
 
+def approve_all(ctx: RequestContext) -> Location:
+    """Approve several plans as they were shown, each for itself."""
+    seen = _several(ctx)
+    if not _was_shown(ctx, *seen):
+        return _together(ctx, [one.hunk_id for one in seen])
+    return _each(
+        ctx, "approved", [(one.hunk_id, partial(ctx.reviewer.approve, one)) for one in seen]
+    )
+
+
+def reject_all(ctx: RequestContext) -> Location:
+    """Reject several plans with one reason, or ask for changed ones."""
+    ids = [one.hunk_id for one in _several(ctx)]
+    words = "rejected" if _field(ctx, "verdict") != "changes_requested" else "sent back"
+    return _each(ctx, words, [(one, partial(_reject, ctx, one)) for one in ids])
+
+
 def undo(ctx: RequestContext) -> Location:
     """Undo an edit."""
     edit_id = ctx.path_params["edit_id"]
@@ -164,6 +195,39 @@ def undo(ctx: RequestContext) -> Location:
         return address("edit", edit_id)
     ctx.session.notify("good", f"Edit {edit_id} is undone, by this one.")
     return address("edit", str(outcome.edit_id))
+
+
+def _several(ctx: RequestContext) -> list[Seen]:
+    return [Seen(*text.split(".")) for text in ctx.form.get("seen", []) if text.count(".") == 2]
+
+
+def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
+    """The page of several plans."""
+    back = address("together", **_filter(ctx))
+    back += "&" if "?" in back else "?"
+    return back + "&".join(f"hunk={one}" for one in hunk_ids if one.isalnum())
+
+
+def _each(
+    ctx: RequestContext, done: str, decisions: Sequence[tuple[str, Callable[[], Decision]]]
+) -> Location:
+    """Decide on each plan; those that were refused are shown again, with what was wrong."""
+    left: list[str] = []
+    for hunk_id, decide in decisions:
+        try:
+            decide()
+        except Refusal as refusal:
+            left.append(hunk_id)
+            ctx.session.notify("bad", f"{hunk_id}: {words_of(refusal)}")
+    count = len(decisions) - len(left)
+    if count:
+        ctx.session.notify("good", f"{named(count, 'plan')} {done}.")
+    return _together(ctx, left) if left else address(**_filter(ctx))
+
+
+def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
+    wants_changes = _field(ctx, "verdict") == "changes_requested"
+    return ctx.reviewer.reject(hunk_id, _field(ctx, "reason"), wants_changes=wants_changes)
 
 
 def _writing(action: Callable[[RequestContext], Location]) -> Callable[[RequestContext], Location]:
@@ -186,10 +250,13 @@ ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
     "/hunk/{hunk_id}/approve": approve,
     "/hunk/{hunk_id}/apply": _writing(apply),
     "/hunk/{hunk_id}/reject": reject,
+    "/hunk/{hunk_id}/comment": comment,
     "/hunk/{hunk_id}/withdraw": withdraw,
     "/hunk/{hunk_id}/amend": amend,
     "/hunk/{hunk_id}/split": split,
     "/apply": _writing(apply_all),
+    "/approve": approve_all,
+    "/reject": reject_all,
     "/edit/{edit_id}/undo": _writing(undo),
 }
 """The forms by address."""

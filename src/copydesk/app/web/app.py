@@ -40,6 +40,7 @@ from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
 from copydesk.app.web.security import BadForm, RequestGuard, form_of
 from copydesk.app.web.sessions import Session, SessionStore
 from copydesk.app.workspace import OpenWorkspace
+from copydesk.desk.backends.api import version_of
 from copydesk.desk.history import taken_back_by
 from copydesk.desk.review import Seen, Shown, Waiting
 from copydesk.errors import HunkNotFound, Refusal
@@ -116,7 +117,8 @@ class ReviewApp:
     def _pending(self, ctx: RequestContext) -> Response:
         items = self._items(ctx.reviewer)
         wanted = pages.PlanFilter.of(ctx.query)
-        return _page(pages.pending(self._frame(ctx, _undecided(items)), items, wanted))
+        frame = self._frame(ctx, _undecided(items))
+        return _page(pages.pending(frame, items, wanted, ctx.session.viewed.keys()))
 
     def _hunk(self, ctx: RequestContext) -> Response:
         hunk_id = ctx.path_params["hunk_id"]
@@ -131,7 +133,9 @@ class ReviewApp:
         listed = [item for item in items if item.plan.id == hunk_id or wanted.takes(item)]
         neighbours = _neighbours(listed, hunk_id)
         rights = ctx.reviewer.rights(shown)
-        return _page(pages.review(frame, shown, rights, _options(ctx), neighbours, wanted))
+        comments = ctx.reviewer.comments(shown)
+        page = pages.review(frame, shown, rights, _options(ctx), neighbours, wanted, comments)
+        return _page(page)
 
     def _no_hunk(
         self, ctx: RequestContext, hunk_id: str, refusal: Refusal, waiting: int
@@ -169,7 +173,8 @@ class ReviewApp:
             if shown.refusal is not None:
                 refused.append((path, words_of(shown.refusal)))
             elif shown.decision is not None and shown.decision.verdict != "approved":
-                refused.append((path, f"{shown.decision.verdict} by {shown.decision.by}"))
+                verdict = shown.decision.verdict.replace("_", " ")
+                refused.append((path, f"{verdict} by {shown.decision.by}"))
             elif (barred := ctx.reviewer.rights(shown, len(chosen)).apply) is not None:
                 refused.append((path, words_of(barred)))
             _remember_shown(ctx, shown)
@@ -181,7 +186,19 @@ class ReviewApp:
         if not chosen:
             return RedirectResponse("/", 303)
         wanted = pages.PlanFilter.of(ctx.query)
-        return _page(pages.together(self._frame(ctx), found, refused, _options(ctx), wanted))
+        options = _options(ctx)
+        can_approve = all(
+            one.refusal is None
+            and one.decision is None
+            and pages.shows_all(one, options)
+            and ctx.reviewer.rights(one).approve is None
+            for one in found
+        )
+        return _page(
+            pages.together(
+                self._frame(ctx), found, refused, options, wanted, can_approve=can_approve
+            )
+        )
 
     def _history(self, ctx: RequestContext) -> Response:
         wanted = pages.EditFilter(
@@ -353,6 +370,8 @@ class ReviewApp:
 
 def _remember_shown(ctx: RequestContext, shown: Shown) -> None:
     """Remember in the session that this plan was shown in full: it may be approved."""
+    if not ctx.is_partial:
+        ctx.session.view(version_of(shown.plan), shown.state)
     if pages.shows_all(shown, _options(ctx)):
         ctx.session.remember(Seen(shown.plan.id, shown.before, shown.after))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -23,8 +23,9 @@ from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, 
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render
 from copydesk.app.web.reviewer import Item, words_of
 from copydesk.app.web.sessions import Notice
-from copydesk.desk.backends.api import Entry
+from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
+from copydesk.desk.plan_status import State
 from copydesk.desk.review import Rights, Shown, regions_apart, text_of
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import Plan
@@ -42,7 +43,13 @@ CONTEXTS: Final = (3, 10, 40, 1_000_000)
 _MOST_COLOURED: Final = 150_000
 _MOST_EDITED: Final = 1_000_000
 _STATES: Final = ("exact", "drifted", "conflict")
-_TABS: Final = (("", "Pending"), ("approved", "Approved"), ("rejected", "Rejected"))
+_TABS: Final = (
+    ("", "Pending"),
+    ("approved", "Approved"),
+    ("changes_requested", "Changes requested"),
+    ("rejected", "Rejected"),
+)
+_VERDICTS: Final = tuple(state for state, _ in _TABS if state)
 _MOST_FILES: Final = 300
 MOST_TOGETHER: Final = 100
 
@@ -104,8 +111,8 @@ class PlanFilter:
 
     @property
     def tab(self) -> str:
-        """Whether it lists what is undecided (""), or what was approved or rejected."""
-        return self.state if self.state in ("approved", "rejected") else ""
+        """Whether it lists what is undecided (""), or what was decided so."""
+        return self.state if self.state in _VERDICTS else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +195,16 @@ class _TreeRow(NamedTuple):
     is_current: bool
 
 
-def pending(frame: Frame, items: Sequence[Item], wanted: PlanFilter) -> Markup:
-    """The list of the plans; `items` are all of them, as `Reviewer.items` arranges them."""
+def pending(
+    frame: Frame,
+    items: Sequence[Item],
+    wanted: PlanFilter,
+    viewed: Container[tuple[Version, State]],
+) -> Markup:
+    """The list of the plans; `items` are all of them, as `Reviewer.items` arranges them.
+
+    `viewed` are those that the person has looked at.
+    """
     found = [item for item in items if wanted.takes(item)]
     members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
     tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
@@ -201,7 +216,9 @@ def pending(frame: Frame, items: Sequence[Item], wanted: PlanFilter) -> Markup:
         **around(frame, "Pending", "pending"),
         note=_note(verdicts[wanted.tab], found),
         any=bool(verdicts[wanted.tab]),
-        groups=[_group(list(of), wanted) for _, of in groupby(shown, lambda item: item.task)],
+        groups=[
+            _group(list(of), wanted, viewed) for _, of in groupby(shown, lambda item: item.task)
+        ],
         tabs=[
             (words, verdicts[state], address(**{**wanted.query, "state": state}), state)
             for state, words in _TABS
@@ -215,7 +232,9 @@ def pending(frame: Frame, items: Sequence[Item], wanted: PlanFilter) -> Markup:
     )
 
 
-def _group(items: Sequence[Item], wanted: PlanFilter) -> _Group:
+def _group(
+    items: Sequence[Item], wanted: PlanFilter, viewed: Container[tuple[Version, State]]
+) -> _Group:
     owner, task = items[0].task
     files = len({item.path for item in items})
     query = tuple(wanted.query.items())
@@ -227,7 +246,7 @@ def _group(items: Sequence[Item], wanted: PlanFilter) -> _Group:
         f"{named(len(items), 'plan')} in {named(files, 'file')}",
         (sum(item.counts[0] for item in items), sum(item.counts[1] for item in items)),
         f"/together?{urlencode([*query, *together])}",
-        [_row(item, query) for item in items],
+        [_row(item, query, (version_of(item.plan), item.state) in viewed) for item in items],
     )
 
 
@@ -270,6 +289,7 @@ def review(
     options: DiffOptions,
     neighbours: Neighbours,
     wanted: PlanFilter,
+    comments: Sequence[Decision] = (),
 ) -> Markup:
     """The page of one plan, as it was opened from a list with that filter."""
     view = _plan_view(one, options, wanted)
@@ -285,6 +305,7 @@ def review(
         options=options,
         wider=_wider(options, view.has_gaps),
         neighbours=neighbours,
+        comments=comments,
         query=wanted.query,
         splits=_splits(one),
         content=content,
@@ -298,10 +319,12 @@ def together(
     refused: Sequence[tuple[str, str]],
     options: DiffOptions,
     wanted: PlanFilter,
+    *,
+    can_approve: bool,
 ) -> Markup:
-    """Several plans on one page, to be applied all or none.
+    """Several plans on one page, to be applied all or none, or decided on each.
 
-    `refused` are those that cannot be: what they are, and why.
+    `refused` are those that cannot be applied: what they are, and why.
     """
     plans = [_plan_view(one, options, wanted, all_rows=True) for one in all_]
     can = bool(plans) and not refused and all(shows_all(one, options) for one in all_)
@@ -312,6 +335,7 @@ def together(
         plans=plans,
         refused=refused,
         can=can,
+        can_approve=bool(plans) and can_approve,
         query=wanted.query,
     )
 
@@ -447,7 +471,7 @@ def _plan_view(
         )
     return _PlanView(
         one,
-        one.plan,
+        replace(one.plan, place=draft.place, action=draft.action),
         str(one.plan.request.path),
         line_counts(draft.base, draft.change),
         diff,
@@ -460,9 +484,9 @@ def _plan_view(
 
 
 @lru_cache(maxsize=4_096)
-def _row(item: Item, query: tuple[tuple[str, str], ...]) -> Markup:
+def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool) -> Markup:
     """The plan's row of the list, which leads on with the list's filter."""
-    return render("pending_row.html", item=item, query=dict(query))
+    return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
 
 
 def _note(every: int, found: Sequence[Item]) -> str:

@@ -142,9 +142,19 @@ class Reviewer:
         """Approve what was seen; raises Refusal."""
         return self._opened.desk.review.approve(self._as, *seen)
 
-    def reject(self, hunk_id: str, reason: str) -> Decision:
-        """Reject a plan; raises Refusal."""
-        return self._opened.desk.review.reject(self._as, hunk_id, reason)
+    def reject(self, hunk_id: str, reason: str, *, wants_changes: bool = False) -> Decision:
+        """Reject a plan, or ask for a changed one; raises Refusal."""
+        return self._opened.desk.review.reject(
+            self._as, hunk_id, reason, wants_changes=wants_changes
+        )
+
+    def comment(self, hunk_id: str, text: str, line: int) -> Decision:
+        """Comment on a plan or a line; raises Refusal."""
+        return self._opened.desk.review.comment(self._as, hunk_id, text, line)
+
+    def comments(self, shown: Shown) -> tuple[Decision, ...]:
+        """The comments on a plan that was shown."""
+        return self._opened.desk.review.comments(shown)
 
     def withdraw(self, hunk_id: str) -> None:
         """Withdraw the reviewer's own decision; raises Refusal."""
@@ -340,7 +350,8 @@ _CHANGED = {
 def words_of(refusal: Refusal) -> str:
     """The refusal in a sentence or two, for the person at the page."""
     if isinstance(refusal, AlreadyDecided):
-        return f"{refusal.by} was first: this plan is {refusal.verdict}."
+        verdict = refusal.verdict.replace("_", " ")
+        return f"{refusal.by} was first: this plan is {verdict}."
     if isinstance(refusal, HunkNotFound):
         return _GONE.get(refusal.reason, _GONE["unknown"])
     if isinstance(refusal, InvalidHunkId):

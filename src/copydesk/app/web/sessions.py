@@ -17,6 +17,8 @@ from threading import Lock
 from typing import Final
 
 from copydesk.app.mcp.limits import Guesses
+from copydesk.desk.backends.api import Version
+from copydesk.desk.plan_status import State
 from copydesk.desk.review import Seen
 
 SESSION_MS: Final = 12 * 3_600_000
@@ -49,6 +51,9 @@ class Session:
     used_ms: int
     token: bytes = b""
     notices: list[Notice] = field(default_factory=list[Notice])
+    viewed: OrderedDict[tuple[Version, State], None] = field(
+        default_factory=OrderedDict[tuple[Version, State], None]
+    )
     seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
 
     def remember(self, one: Seen) -> None:
@@ -57,6 +62,13 @@ class Session:
         while len(self.seen) > _MOST_SEEN:
             with suppress(KeyError):  # another thread did it
                 self.seen.popitem(last=False)
+
+    def view(self, plan: Version, state: State) -> None:
+        """Mark a plan as looked at, as it stands in its file."""
+        self.viewed[plan, state] = None
+        while len(self.viewed) > _MOST_SEEN:
+            with suppress(KeyError):  # another thread did it
+                self.viewed.popitem(last=False)
 
     def notify(self, kind: str, words: str) -> None:
         """Add a notice to the next page."""

@@ -323,9 +323,13 @@ class Registry(Protocol):
         ...
 
 
-Verdict = Literal["approved", "rejected", "amended", "split"]
-"""`amended` and `split` end a plan as it was: a person gave it another text, or made several
-plans of it, which all wait anew."""
+Verdict = Literal["approved", "rejected", "changes_requested", "amended", "split", "commented"]
+"""`changes_requested`: it is not written so, a new plan of its id is wanted. `amended` and
+`split` end a plan as it was: a person gave it another text, or made several plans of it, which
+all wait anew. `commented` decides nothing."""
+
+REFUSING = ("rejected", "changes_requested")
+"""The verdicts after which a plan is not written."""
 
 Version = tuple[str, int]
 """A plan as it was prepared: its id, and when (ms since 1970); prepared anew it is another."""
@@ -343,6 +347,8 @@ class Decision:
     `before` and `after` are the SHA-256 in hex of the file as it was shown and
     as it would be (`before` empty for a new file). `owner` is the member whose
     plan it is, `reason` what the person said. `told`: the owner has heard of it.
+    Of a comment the time in `plan` is a number below 0, since there may be many of a plan,
+    and `after` is the line: `+12` of the text as it would be, `-12` as it is, or empty.
     """
 
     plan: Version
@@ -374,6 +380,10 @@ class Decisions(Protocol):
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """What the member has not heard of yet, the oldest first."""
+        ...
+
+    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
+        """The comments on all plans of an id, the oldest first."""
         ...
 
     def tell(self, decision: Decision) -> None:

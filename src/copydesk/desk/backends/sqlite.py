@@ -233,13 +233,16 @@ class SqliteDecisions:
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """What the member has not heard of yet, the oldest first."""
+        return self._found("told = 0 AND owner = ? ORDER BY time_ms, hunk_id, -prepared_ms", owner)
+
+    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
+        """The comments on all plans of an id, the oldest first."""
+        return self._found("hunk_id = ? AND prepared_ms < 0 ORDER BY -prepared_ms", hunk_id)
+
+    def _found(self, where: str, value: str) -> tuple[Decision, ...]:
         with self._db.reading() as db:
-            rows = db.execute(
-                f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE told = 0 AND owner = ?"
-                " ORDER BY time_ms, hunk_id",
-                (owner,),
-            ).fetchall()
-        return tuple(_decision(row) for row in rows)
+            rows = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE {where}", (value,))
+            return tuple(map(_decision, rows))
 
     def tell(self, decision: Decision) -> None:
         """The owner has heard of it."""

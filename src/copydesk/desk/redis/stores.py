@@ -229,6 +229,8 @@ if redis.call('EXISTS', key) == 0 then
   redis.call('HSET', key, 'packed', packed, 'owner', owner, 'time', time, 'told', told)
   redis.call('ZADD', p .. 'decided', time, name)
   if told == '0' then redis.call('ZADD', p .. 'untold:' .. owner, time, name) end
+  local of = string.match(name, '^(%S+) %-')
+  if of then redis.call('RPUSH', p .. 'comments:' .. of, name) end
   redis.call('HINCRBY', p .. 'changes', 'decisions', 1)
 end
 return redis.call('HMGET', key, 'packed', 'told')
@@ -240,6 +242,8 @@ local function drop(name)
   local key = p .. 'decision:' .. name
   redis.call('ZREM', p .. 'untold:' .. redis.call('HGET', key, 'owner'), name)
   redis.call('ZREM', p .. 'decided', name)
+  local of = string.match(name, '^(%S+) %-')
+  if of then redis.call('LREM', p .. 'comments:' .. of, 0, name) end
   redis.call('DEL', key)
   redis.call('HINCRBY', p .. 'changes', 'decisions', 1)
 end
@@ -262,6 +266,15 @@ _UNTOLD = Script(
     """
 local found = {}
 for _, name in ipairs(redis.call('ZRANGE', p .. 'untold:' .. ARGV[1], 0, -1)) do
+  found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
+end
+return found
+"""
+)
+_COMMENTS = Script(
+    """
+local found = {}
+for _, name in ipairs(redis.call('LRANGE', p .. 'comments:' .. ARGV[1], 0, -1)) do
   found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
 end
 return found
@@ -304,6 +317,12 @@ class RedisDecisions:
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """What the member has not heard of yet, the oldest first."""
         rows = self._server.call(_UNTOLD, owner)
+        with self._server.decoding():
+            return tuple(_decision(row) for row in rows)
+
+    def comments(self, hunk_id: str) -> tuple[Decision, ...]:
+        """The comments on all plans of an id, the oldest first."""
+        rows = self._server.call(_COMMENTS, hunk_id)
         with self._server.decoding():
             return tuple(_decision(row) for row in rows)
 

@@ -301,6 +301,17 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("#help-button")) help();
 });
 
+// a line number that is clicked is that of the comment
+
+document.addEventListener("click", (event) => {
+  const number = event.target.closest("#review .diff td.number"), details = one("#comment");
+  if (!number || !details || !number.textContent.trim()) return;
+  const cells = [...number.parentElement.querySelectorAll("td.number")];
+  open(details);
+  one("[name=line]", details).value = number.textContent.trim();
+  one("[name=side]", details).value = cells.indexOf(number) === 0 ? "old" : "new";
+});
+
 // keys
 
 function help() {
