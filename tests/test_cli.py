@@ -93,12 +93,6 @@ def test_help_says_the_exit_statuses(shell: Shell) -> None:
         assert f"usage: copydesk {name}" in of_command.out
 
 
-def test_no_command_is_help_on_standard_error(shell: Shell) -> None:
-    ran = shell()
-    assert (ran.status, ran.out) == (2, "")
-    assert "usage: copydesk" in ran.err
-
-
 def test_version(shell: Shell) -> None:
     assert shell("--version").out.startswith("copydesk ")
     assert set(shell("--version", "--json").data) == {"version"}

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from copydesk import __version__
-from copydesk.app.cli.parser import UsageError, new_parser, parse
+from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,7 +76,7 @@ def _run(words: Sequence[str]) -> int:
         print(f'{{"version": "{__version__}"}}' if options.json else f"copydesk {__version__}")
         return 0
     if options.command is None:
-        new_parser()[0].print_help(sys.stderr)
+        sys.stderr.write(FIRST_STEPS)
         return 2
     from copydesk.app.cli.commands import run
     from copydesk.app.cli.errors import KNOWN, report

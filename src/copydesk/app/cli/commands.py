@@ -13,7 +13,7 @@ from typing import cast
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors, help
-from copydesk.app.cli.parser import Own, UsageError, read_arguments, unknown
+from copydesk.app.cli.parser import Own, UsageError, new_parser, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.terminal import dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
@@ -540,6 +540,47 @@ def _hook(options: argparse.Namespace) -> int:
         return run(opened)
 
 
+def _watch(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.watch import watch
+
+    with _open(options, looks=True) as opened:
+        return watch(opened, options.seconds, as_json=options.json)
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from copydesk.app.cli import completion
+
+    if options.shell != "words":
+        out(completion.SCRIPTS[options.shell])
+        return 0
+    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    if "--root" in words[:-2]:
+        options.root = words[words.index("--root") + 1]
+
+    def opened() -> OpenWorkspace:
+        return _open(options, looks=True)
+
+    for each in completion.candidates(words, opened):
+        out(terminal.line(each) + "\n")
+    return 0
+
+
+def _help(options: argparse.Namespace) -> int:
+    parser, names = new_parser()
+    words: list[str] = options.words
+    known = {tool.name for tool in all_tools()}
+    if words and words[0] not in names and words[0] in known:
+        lang = _config(options, _root(options)).lang
+        return help.tool(help.find(words[0]), lang, as_json=options.json)
+    if words and words[0] not in names:
+        raise unknown("command", words[0], [*names, *known], "copydesk --help shows them.")
+    if words[:1] == ["help"] or not words:
+        parser.print_help()
+        return 0
+    parser.parse_args([*words, "--help"])  # prints and leaves
+    return 0
+
+
 def _refuse_json(options: argparse.Namespace) -> None:
     if options.json:
         raise UsageError(f"copydesk {options.command} speaks MCP; --json is not for it")
@@ -566,4 +607,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "schema": _schema,
     "manual": _manual,
     "doctor": _doctor,
+    "watch": _watch,
+    "completion": _completion,
+    "help": _help,
 }

@@ -30,6 +30,19 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Usage
 DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
 _OPTIONS_WITH_VALUE = ("--root", "--member", "--lang")
 
+FIRST_STEPS = """\
+copydesk: agents' edits are prepared, shown, checked, applied once, and can be taken back.
+
+  copydesk init                  set it up in the MCP clients that you use
+  copydesk init --approval human the same, and you approve what agents write
+  copydesk serve                 open the review page
+  copydesk watch                 see what agents do, as it happens
+  copydesk demo                  a guided tour on a copy of real text
+
+copydesk --help shows all commands, copydesk help COMMAND one of them.
+"""
+"""What to do first, for who typed nothing else."""
+
 _EPILOG = """\
 a first edit:
   copydesk call prepare_file_range_edit --path notes.txt --range 2 --content 'a new line'
@@ -215,6 +228,15 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
             allow_abbrev=False,
         )
     )
+    watch = add("watch", "show what agents do, as it happens")
+    watch.add_argument(
+        "--seconds", type=_positive, help="end after so long (default: until Ctrl-C)"
+    )
+    completion = add("completion", "print the completion script of a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish", "words"), metavar="SHELL")
+    completion.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    help_ = add("help", "show what a command or a tool takes")
+    help_.add_argument("words", nargs="*", metavar="COMMAND")
     doctor = add("doctor", "check the workspace: what was found, what is wrong, how to fix it")
     doctor.add_argument(
         "--repair",
