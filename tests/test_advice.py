@@ -291,7 +291,6 @@ def test_the_advice_is_taken(
         ),
         ("BatchEdit", {"edits": [{"old_string": "\tx = f(a, b)", "new_string": "y"}]}, "edits"),
         ("MultiEdit", {"edits": [{"old_string": "\tx = f(a, b)", "new_string": "y"}]}, "edits"),
-        ("edit_file", {"edits": [{"oldText": "\tx = f(a, b)", "newText": "y"}]}, "edits"),
         (
             "prepare_batch_edit",
             {"edits": [{"old_string": "\tx = f(a, b)", "new_string": "y"}]},

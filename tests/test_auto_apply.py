@@ -86,7 +86,7 @@ READS: dict[str, tuple[Way, set[int]]] = {
     "Read": (lambda d: told(d, "Read", path="a.txt", start_line=8, limit=3), run(8, 10)),
     "read_text_file": (lambda d: told(d, "read_text_file", path="a.txt", head=4), run(1, 4)),
     "read_text_file, the end": (
-        lambda d: told(d, "read_text_file", path="a.txt", tail=2),
+        lambda d: told(d, "read_text_file", path="a.txt", tail=3),
         run(59, 60),
     ),
     "the editor's view": (

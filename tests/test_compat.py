@@ -1,7 +1,13 @@
-"""The tools of the compat toolset, as a caller meets them who knows them from elsewhere."""
+"""The tools of the compat toolset, as a caller meets them who knows them from elsewhere.
+
+What stands here in the words of others was told by them: the MCP filesystem server 2026.8.31 and
+the reference editor of Anthropic's API, asked the same on the same files.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,10 +17,17 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
+from copydesk.app.mcp.messages import tool_result
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
+from copydesk.text.path_globs import matches
 from copydesk.text.relpath import RelPath
-from copydesk.tools.compat import EDITOR, MOST_ENTRIES, compat
+from copydesk.tools.compat import compat
+from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN
+from copydesk.tools.dialects import definitions
+from copydesk.tools.envelope import Envelope, Original
+from copydesk.tools.report import Fields
+from copydesk.tools.ws_mod import ws_mod
 from support.batch_calls import call, nulls, put, refused
 
 TEXT = "one\ntwo\nthree\ntwo\n"
@@ -92,9 +105,19 @@ WRITTEN = [
     Case(EDITOR, replacing("three\n", None), "one\ntwo\ntwo\n"),
     Case(EDITOR, replacing("a", "b"), b"\xef\xbb\xbfb\r\n", before=b"\xef\xbb\xbfa\r\n"),
     Case(EDITOR, inserting(0, "zero"), f"zero\n{TEXT}"),
-    Case(EDITOR, inserting(0, "zero\n"), b"\xef\xbb\xbfzero\r\na\r\n", before=b"\xef\xbb\xbfa\r\n"),
-    Case(EDITOR, inserting(1, "x\ny\n"), "one\nx\ny\ntwo\nthree\ntwo\n"),
-    Case(EDITOR, inserting(1, "\n"), "one\n\ntwo\nthree\ntwo\n"),
+    Case(EDITOR, inserting(0, "zero\n"), b"\xef\xbb\xbfzero\r\n\r\na\r\n", before=b"\xef\xbb\xbfa\r\n"),
+    Case(EDITOR, inserting(1, "x\ny\n"), "one\nx\ny\n\ntwo\nthree\ntwo\n"),
+    Case(EDITOR, inserting(1, "\n"), "one\n\n\ntwo\nthree\ntwo\n"),
+    Case(EDITOR, inserting(1, ""), "one\n\ntwo\nthree\ntwo\n"),
+    Case(EDITOR, {"command": "insert", "insert_line": 1, "new_str": "x"}, "one\nx\ntwo\nthree\ntwo\n"),
+    Case(EDITOR, inserting(5, "end"), f"{TEXT}\nend"),
+    Case(EDITOR, replacing("", "new\n"), "new\n", before=""),
+    Case("write_file", {"content": "a\r\nb\n"}, "a\r\nb\n", before="x\n"),
+    Case("edit_file", edits(("one", "two two"), ("two two", "2")), "2\ntwo\nthree\ntwo\n"),
+    Case("edit_file", edits(("", "zero\n")), f"zero\n{TEXT}"),
+    Case("edit_file", edits(("three  ", "3")), "one\ntwo\n3\ntwo\n"),
+    Case("edit_file", edits(("if a:\n  b", "if a:\n    c")), "  if a:\n    c\n", before="  if a:\n    b\n"),
+    Case("edit_file", edits(("a\n\tb", "c\nd")), "  c\r\nd\r\n", before="  a\r\n    b\r\n"),
     Case(EDITOR, inserting(4, "end"), f"{TEXT}end\n"),
     Case(EDITOR, inserting(1, "end"), "one\nend", before="one"),
     Case(EDITOR, inserting(1, "end\n"), "one\nend\n", before="one"),
@@ -132,7 +155,7 @@ def test_no_byte_outside_of_the_edit_changes(
         (EDITOR, replacing("old", "new"), new + end),
         (EDITOR, inserting(line - 1, "new"), new + newline + old + end),
         (EDITOR, inserting(line, "new"), old + newline + new + end),
-        (EDITOR, inserting(line, "new\n"), old + newline + new + newline),
+        (EDITOR, inserting(line, "new\n"), old + newline + new + newline + end),
     ):
         before = head + old + end + tail
         check(desk, Case(tool, arguments, head + after + tail, before=before))
@@ -141,8 +164,9 @@ def test_no_byte_outside_of_the_edit_changes(
 @pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
 def test_lines_are_put_into_an_empty_file(desk: OpenWorkspace, text: bytes) -> None:
     new = "x\n".encode("utf-16-le" if text == b"\xff\xfe" else "utf-8")
-    for given in ("x", "x\n"):
-        check(desk, Case(EDITOR, inserting(0, given), text + new, before=text))
+    newline = new[len(new) // 2 :]
+    for given, after in (("x", new), ("x\n", new + newline)):
+        check(desk, Case(EDITOR, inserting(0, given), text + after, before=text))
 
 
 REFUSED = [
@@ -154,33 +178,28 @@ REFUSED = [
     Case("write_file", {"content": "x", "path": ".minds/a"}, code="ACCESS_DENIED"),
     Case("edit_file", edits(("two", "2")), code="PARTIAL_MATCH_FAIL", data={"failed_index": 0}),
     Case("edit_file", edits(("one", "two"), ("three", "3"), ("tow", "2")), code="PARTIAL_MATCH_FAIL", data={"failed_index": 2}),
-    Case("edit_file", edits(("one\ntwo", "1"), ("two\nthree", "2")), code="COLLISION_DETECTED"),
-    Case("edit_file", edits(("one", "1"), ("one", "1")), code="DUPLICATE_EDITS", data={"indices": [0, 1]}),
-    Case("edit_file", edits(("one", "1"), ("", "2")), code="INVALID_PARAM", data={"argument": "edits[1].oldText"}),
-    Case("edit_file", edits(("one\n", "one\r\n")), code="INVALID_PARAM", data={"argument": "edits"}),
-    Case("edit_file", edits(), code="INVALID_PARAM", data={"argument": "edits"}),
+    Case("edit_file", edits(("one\ntwo", "1"), ("two\nthree", "2")), code="PARTIAL_MATCH_FAIL", data={"failed_index": 1}),
+    Case("edit_file", edits(("one", "1"), ("one", "1")), code="PARTIAL_MATCH_FAIL", data={"failed_index": 1}),
+    Case("edit_file", edits((" b ", "c")), before="a\n  b\n\tb\n", code="PARTIAL_MATCH_FAIL"),
+    Case("edit_file", {**edits(("one", "1")), "dry_run": True}, code="INVALID_PARAM", data={"argument": "dry_run"}),
     Case("edit_file", {"edits": [{"oldText": "one"}]}, code="INVALID_PARAM", data={"argument": "edits[0].newText"}),
     Case("edit_file", {**edits(("one", "1")), "path": "b.txt"}, code="NOT_FOUND", data={"similar": ["a.txt"]}),
     Case(EDITOR, replacing("two", "2"), code="PARTIAL_MATCH_FAIL"),
     Case(EDITOR, replacing("four", "2"), code="PARTIAL_MATCH_FAIL"),
     Case(EDITOR, replacing("aa", "b"), before="aaa", code="PARTIAL_MATCH_FAIL"),
     Case(EDITOR, replacing("", "2"), code="INVALID_PARAM", data={"argument": "old_str"}),
-    Case(EDITOR, replacing("one", "one"), code="INVALID_PARAM", data={"argument": "new_str"}),
     Case(EDITOR, {"command": "str_replace"}, code="INVALID_PARAM", data={"argument": "old_str"}),
-    Case(EDITOR, {"command": "create"}, code="INVALID_PARAM", data={"argument": "file_text"}),
+    Case(EDITOR, {"command": "create", "path": "n.txt"}, code="INVALID_PARAM", data={"argument": "file_text"}),
     Case(EDITOR, {"command": "create", "file_text": "x"}, code="FILE_EXISTS", data={"size_bytes": 18}),
     Case(EDITOR, {"command": "insert", "insert_text": "x"}, code="INVALID_PARAM", data={"argument": "insert_line"}),
-    Case(EDITOR, {"command": "insert", "insert_line": 1}, code="INVALID_PARAM", data={"argument": "insert_text"}),
-    Case(EDITOR, inserting(1, ""), code="INVALID_PARAM", data={"argument": "insert_text"}),
-    Case(EDITOR, inserting(1, "x\r"), code="INVALID_PARAM", data={"argument": "insert_text"}),
-    Case(EDITOR, inserting(5, "x"), code="INVALID_PARAM", data={"argument": "insert_line", "reason": "the file has 4 lines"}),
+    Case(EDITOR, {"command": "insert", "insert_line": 1}, code="INVALID_PARAM", data={"argument": "new_str"}),
+    Case(EDITOR, inserting(6, "x"), code="INVALID_PARAM", data={"argument": "insert_line", "reason": "the file has 5 lines"}),
     Case(EDITOR, inserting(-1, "x"), code="INVALID_PARAM", data={"argument": "insert_line"}),
     Case(EDITOR, inserting(10**30, "x"), code="INVALID_PARAM", data={"argument": "insert_line"}),
     Case(EDITOR, {**inserting(0, "x"), "path": "b.txt"}, code="NOT_FOUND", data={"similar": ["a.txt"]}),
     Case(EDITOR, inserting(1, "é"), before=b"\xff\xe9\n", code="ENCODING_ERROR"),
-    Case(EDITOR, {**inserting(1, "x"), "view_range": [1, 2]}, code="INVALID_PARAM", data={"argument": "view_range"}),
-    Case(EDITOR, {"command": "view", "file_text": "x"}, code="INVALID_PARAM", data={"argument": "file_text"}),
-    Case(EDITOR, {"command": "undo_edit"}, code="INVALID_PARAM", data={"argument": "command"}),
+    Case(EDITOR, {"command": "undo_edit"}, code="EXECUTION_ERROR"),
+    Case(EDITOR, {"command": "redo_edit"}, code="INVALID_PARAM", data={"argument": "command"}),
     Case(EDITOR, {}, code="INVALID_PARAM", data={"argument": "command"}),
     Case(EDITOR, {"command": "view", "path": "b.txt"}, code="NOT_FOUND"),
     *(
@@ -191,18 +210,17 @@ REFUSED = [
             ([0, 2], "view_range"),
             ([3, 2], "view_range"),
             ([2, -2], "view_range"),
-            ([1, 5], "view_range"),
-            ([5, -1], "view_range"),
+            ([1, 6], "view_range"),
+            ([6, -1], "view_range"),
             ([5, 10**30], "view_range"),
             ([True, 2], "view_range[0]"),
             (["1", "2"], "view_range[0]"),
         )
     ),
     Case("read_text_file", {"head": 1, "tail": 1}, code="INVALID_PARAM", data={"argument": "tail"}),
-    Case("read_text_file", {"head": -1}, code="INVALID_PARAM", data={"argument": "head"}),
     Case("read_text_file", {"path": "."}, code="IS_DIRECTORY"),
     Case("read_text_file", {"path": ""}, code="INVALID_PARAM"),
-    Case("read_text_file", {}, before=b"a\0b", code="BINARY_FILE"),
+    Case(EDITOR, {"command": "view"}, before=b"a\0b", code="BINARY_FILE"),
 ]  # fmt: skip
 
 
@@ -219,8 +237,6 @@ def test_what_is_written_and_taken_back(desk: OpenWorkspace, case: Case) -> None
 @pytest.mark.parametrize("case", REFUSED, ids=name_of)
 def test_what_is_refused(desk: OpenWorkspace, case: Case) -> None:
     found = check(desk, case)
-    reads = case.tool == "read_text_file" or case.arguments.get("command") == "view"
-    assert ("applied" in found["data"]) == (not reads)
     chinese = desk.call("local", case.tool, {"path": "a.txt", **case.arguments}, lang="zh")
     for said in (found["text"], str(chinese.fields["text"])):
         assert "old_string" not in said
@@ -245,6 +261,9 @@ def test_a_new_file_has_the_very_text(desk: OpenWorkspace, tool: str, content: s
     more: dict[str, Any] = {"content": content}
     if tool == EDITOR:
         more = {"command": "create", "file_text": content}
+    else:
+        refused(desk, "NOT_FOUND", None, tool, path="new/deep/a.txt", **more)
+        call(desk, "create_directory", path="new/deep")
     found = call(desk, tool, path="new/deep/a.txt", **more)
     target = Path(desk.root, "new/deep/a.txt")
     assert found["status"] == "success"
@@ -259,120 +278,374 @@ def test_the_same_text_again_is_no_edit(desk: OpenWorkspace) -> None:
     assert (found["data"]["edit_id"], found["stats"]["bytes_written"]) == (0, 0)
 
 
+def test_an_edit_of_nothing_is_done(desk: OpenWorkspace) -> None:
+    """As there, where the file is written again; here nothing is."""
+    target = put(desk, "a.txt", TEXT)
+    for tool, more in (
+        ("edit_file", edits()),
+        ("edit_file", edits(("one\n", "one\r\n"))),
+        (EDITOR, replacing("one", "one")),
+    ):
+        found = call(desk, tool, path="a.txt", **more)
+        assert (found["status"], found["data"]["edit_id"]) == ("success", 0)
+    assert target.read_text() == TEXT
+    assert desk.journal.entries() == ()
+
+
+READ = "1\r\n2\n3\n4"
+
+
 @pytest.mark.parametrize(
-    ("more", "content", "truncated"),
+    ("text", "more", "content"),
     [
-        ({}, "1\n2\n3\n4", False),
-        ({"head": 2}, "1\n2\n", False),
-        ({"head": 4}, "1\n2\n3\n4", False),
-        ({"head": 9}, "1\n2\n3\n4", False),
-        ({"tail": 2}, "3\n4", False),
-        ({"tail": 9}, "1\n2\n3\n4", False),
-        ({"tail": 10**30}, "1\n2\n3\n4", False),
-        ({"head": 0, "tail": 1}, "4", False),
+        (READ, {}, READ),
+        (READ, {"head": 2}, "1\r\n2"),
+        (READ, {"head": 9}, READ),
+        (READ, {"head": -1}, ""),
+        (READ, {"tail": 2}, "3\n4"),
+        (READ, {"tail": 9}, "1\n2\n3\n4"),
+        (READ, {"tail": 10**30}, "1\n2\n3\n4"),
+        (READ, {"head": 0, "tail": 1}, "4"),
+        (READ, {"encoding": "utf-8"}, READ),
+        ("1\n2\n", {"tail": 1}, ""),
+        ("1\n2\n", {"tail": 2}, "2\n"),
+        ("1\n2\n", {"head": 2}, "1\n2"),
+        ("", {"tail": 1}, ""),
+        ("", {"head": 1}, ""),
+        ("\ufeffa\n", {}, "\ufeffa\n"),
+        (b"a\0\xffb", {}, "a\0\ufffdb"),
+        (b"\xff\n", {}, "\\xff\n"),
+        ("x" * 200_000, {}, "x" * 200_000),
+        ("é\n" * 60_000, {"head": 50_001}, "é\n" * 50_000 + "é"),
     ],
 )
-@pytest.mark.parametrize("large", [False, True])
 def test_reading(
-    desk: OpenWorkspace,
-    monkeypatch: pytest.MonkeyPatch,
-    more: dict[str, int],
-    content: str,
-    truncated: bool,
-    large: bool,
-) -> None:
-    if large:
-        monkeypatch.setattr("copydesk.text.sizes.LARGE", 0)
-    put(desk, "a.txt", "1\r\n2\n3\n4")
-    for lang in ("en", "zh"):
-        found = desk.call("local", "read_text_file", {"path": "a.txt", **more}, lang=lang)
-        assert dict(found.data["data"]) == {"content": content, "truncated": truncated}  # type: ignore[arg-type]
-        assert found.data["status"] == "success"
-        assert not nulls(found.data)
-        assert "?" not in str(found.data["text"])
-
-
-WIDE = "x" * 100_000
-"""As many characters as are shown at once."""
-
-
-@pytest.mark.parametrize(
-    ("text", "more", "next_line"),
-    [
-        ("a\n" + WIDE + "\nb\n", {}, 2),
-        ("a\n" + WIDE + "\nb\n", {"head": 2}, 2),
-        (WIDE + "y\nb\n", {}, 2),
-        (WIDE + "y\n", {}, None),
-        ("a\n" + WIDE + "\nb\n", {"tail": 3}, 2),
-        ("é\n" * 5_000_000, {"head": 10**6}, 50_001),
-        ("é\n" * 5_000_000, {"tail": 10**6}, None),
-    ],
-)
-def test_what_is_cut_is_said(
-    desk: OpenWorkspace, text: str, more: dict[str, int], next_line: int | None
+    desk: OpenWorkspace, text: str | bytes, more: dict[str, Any], content: str
 ) -> None:
     put(desk, "a.txt", text)
     for lang in ("en", "zh"):
-        found: Any = desk.call("local", "read_text_file", {"path": "a.txt", **more}, lang=lang).data
-        assert (found["status"], found["data"]["truncated"]) == ("partial", True)
-        assert (f"[{next_line}, -1]" in found["text"]) == (next_line is not None), found["text"]
-    if next_line is not None:
-        given = {"command": "view", "path": "a.txt", "view_range": [next_line, -1]}
-        on = call(desk, EDITOR, **given)["data"]["content"]
-        assert on.startswith(f"{next_line:6}\t")
+        found = desk.call("local", "read_text_file", {"path": "a.txt", **more}, lang=lang)
+        assert dict(found.data["data"]) == {"content": content}  # type: ignore[arg-type]
+        assert found.text == content
+
+
+CAT = "Here's the result of running `cat -n` on "
+
+
+def said(desk: OpenWorkspace, tool: str, **arguments: Any) -> str:
+    """The first block of an answer, with the root as "ROOT"."""
+    answer = desk.call("local", tool, arguments)
+    assert isinstance(answer, Envelope)
+    assert answer.original is not None
+    return str(answer.original.content[0]["text"]).replace(desk.root, "ROOT")
 
 
 @pytest.mark.parametrize(
     ("given", "content"),
     [
-        (None, "     1\tone\n     2\ttwo\n     3\tthree\n     4\ttwo\n"),
+        (None, "     1\tone\n     2\ttwo\n     3\tthree\n     4\ttwo\n     5\t\n"),
         ([2, 3], "     2\ttwo\n     3\tthree\n"),
-        ([3, -1], "     3\tthree\n     4\ttwo\n"),
+        ([4, -1], "     4\ttwo\n     5\t\n"),
         ([4, 4], "     4\ttwo\n"),
+        ([1, 5], "     1\tone\n     2\ttwo\n     3\tthree\n     4\ttwo\n     5\t\n"),
     ],
 )
 def test_viewing(desk: OpenWorkspace, given: list[int] | None, content: str) -> None:
     put(desk, "a.txt", TEXT)
-    found = call(desk, EDITOR, command="view", path="a.txt", view_range=given)
-    assert found["data"] == {"content": content, "truncated": False}
-    assert found["stats"]["total_lines"] == 4
+    for tool in (EDITOR, "str_replace_editor"):
+        found = said(desk, tool, command="view", path=f"{desk.root}/a.txt", view_range=given)
+        assert found == f"{CAT}ROOT/a.txt:\n{content}"
 
 
-def test_viewing_an_empty_file(desk: OpenWorkspace) -> None:
-    put(desk, "a.txt", "")
-    for given in (None, [1, -1]):
-        found = call(desk, EDITOR, command="view", path="a.txt", view_range=given)
-        assert (found["status"], found["data"]["content"]) == ("success", "")
+def test_a_long_view_is_cut(desk: OpenWorkspace) -> None:
+    put(desk, "a.txt", "line\n" * MOST_SHOWN)
+    shown = said(desk, EDITOR, command="view", path="a.txt")
+    assert "3200\tline\n  3201\t<response clipped><NOTE>To save on context" in shown
+    refused(desk, "INCOMPLETE_READ", None, "write_file", path="a.txt", content="x")
+    assert "  3201\tline" in said(desk, EDITOR, command="view", path="a.txt", view_range=[3200, -1])
 
 
 def test_viewing_a_directory(desk: OpenWorkspace) -> None:
-    names = ("a.txt", "src/b.txt", "src/in/c.txt", ".git/x", "src/.d", "node_modules/e/f", "dark/g")
-    for name in names:
+    for name in ("a.txt", "src/b.txt", "src/in/c.txt", ".git/x", "src/.d", "dark/g"):
         put(desk, name, "")
-    listed = "a.txt\ndark/\ndark/g\nnode_modules/\nsrc/\nsrc/b.txt\nsrc/in/\n"
-    found = call(desk, EDITOR, command="view", path=".")
-    assert found["data"] == {"content": listed, "truncated": False}
-    assert call(desk, EDITOR, command="view", path=desk.root)["data"]["content"] == listed
-    one = {"command": "view", "path": "src"}
-    assert call(desk, EDITOR, **one)["data"]["content"] == "src/b.txt\nsrc/in/\nsrc/in/c.txt\n"
-    refused(desk, "IS_DIRECTORY", None, EDITOR, **one, view_range=[1, 2])
+    head = "Here's the files and directories up to 2 levels deep in {}, excluding hidden items:\n"
+    listed = "R\nR/a.txt\nR/dark\nR/dark/g\nR/src\nR/src/b.txt\nR/src/in\n\n"
+    one = {"command": "view", "path": desk.root}
+    assert said(desk, EDITOR, **one) == head.format("ROOT") + listed.replace("R", "ROOT")
+    text = said(desk, EDITOR, **{**one, "view_range": [1, 2]})
+    assert text == "The `view_range` parameter is not allowed when `path` points to a directory."
     for member, path, seen in (
-        ("guest", ".", listed.replace("dark/\ndark/g\n", "")),
-        ("inner", ".", "src/\nsrc/b.txt\nsrc/in/\n"),
+        ("guest", desk.root, listed.replace("R/dark\nR/dark/g\n", "")),
+        ("inner", desk.root, "R\nR/src\nR/src/b.txt\nR/src/in\n\n"),
         ("guest", "dark", None),
         ("inner", "a.txt", None),
     ):
-        answer: Any = desk.call(member, EDITOR, {"command": "view", "path": path}).data
-        assert answer["data"].get("content") == seen, answer
+        answer: Any = desk.call(member, EDITOR, {**one, "path": path}).data
+        content = head.format(desk.root) + seen.replace("R", desk.root) if seen else None
+        assert answer["data"].get("content") == content, answer
         assert answer.get("error", {}).get("code") == (None if seen else "ACCESS_DENIED")
 
 
-def test_a_long_directory_is_cut(desk: OpenWorkspace) -> None:
-    for number in range(MOST_ENTRIES + 1):
-        Path(desk.root, f"{number:06}").touch()
-    found = call(desk, EDITOR, command="view", path=".")
-    assert (found["status"], found["data"]["truncated"]) == ("partial", True)
-    assert found["stats"]["entries"] == MOST_ENTRIES
+def test_the_words_of_the_editor(desk: OpenWorkspace) -> None:
+    put(desk, "a.txt", "".join(f"{number}\n" for number in range(1, 12)))
+    put(desk, "b.txt", "x\nx\n")
+    for arguments, words in (
+        (
+            {"command": "create", "path": "n", "file_text": ""},
+            "File created successfully at: ROOT/n",
+        ),
+        (
+            {"command": "create", "path": "n", "file_text": ""},
+            "File already exists at: ROOT/n. Cannot overwrite files using command `create`.",
+        ),
+        (
+            {"command": "create", "path": "m"},
+            "Parameter `file_text` is required for command: create",
+        ),
+        (
+            {"command": "view", "path": "none"},
+            "The path ROOT/none does not exist. Please provide a valid path.",
+        ),
+        (
+            {**replacing("6", "six"), "path": "a.txt"},
+            "The file ROOT/a.txt has been edited. "
+            f"{CAT}a snippet of ROOT/a.txt:\n     2\t2\n     3\t3\n     4\t4\n     5\t5\n"
+            "     6\tsix\n     7\t7\n     8\t8\n     9\t9\n    10\t10\n"
+            "Review the changes and make sure they are as expected. "
+            "Edit the file again if necessary.",
+        ),
+        (
+            {**inserting(6, "new"), "path": "a.txt"},
+            "The file ROOT/a.txt has been edited. "
+            f"{CAT}a snippet of the edited file:\n     3\t3\n     4\t4\n     5\t5\n"
+            "     6\tsix\n     7\tnew\n     8\t7\n     9\t8\n    10\t9\n    11\t10\n"
+            "Review the changes and make sure they are as expected (correct indentation, "
+            "no duplicate lines, etc). Edit the file again if necessary.",
+        ),
+        (
+            {**replacing("x", "y"), "path": "b.txt"},
+            "No replacement was performed. Multiple occurrences of old_str `x` in lines [1, 2]. "
+            "Please ensure it is unique",
+        ),
+        (
+            {**replacing("z", "y"), "path": "b.txt"},
+            "No replacement was performed, old_str `z` did not appear verbatim in ROOT/b.txt.",
+        ),
+        (
+            {**inserting(99, "y"), "path": "b.txt"},
+            "Invalid `insert_line` parameter: 99. "
+            "It should be within the range of lines of the file: [0, 3]",
+        ),
+        (
+            {"command": "view", "path": "b.txt", "view_range": [3, 2]},
+            "Invalid `view_range`: [3, 2]. Its second element `2` "
+            "should be larger or equal than its first `3`",
+        ),
+        ({"command": "undo_edit", "path": "b.txt"}, "No edit history found for ROOT/b.txt."),
+    ):
+        path = f"{desk.root}/{arguments['path']}"
+        assert said(desk, EDITOR, **{**arguments, "path": path}) == words
+
+
+def test_edits_are_undone_one_by_one(desk: OpenWorkspace) -> None:
+    target = put(desk, "a.txt", TEXT)
+    undo = {"command": "undo_edit", "path": "a.txt"}
+    call(desk, EDITOR, path="a.txt", **replacing("one", "1"))
+    call(desk, "write_file", path="a.txt", content="new\n")
+    done = said(desk, EDITOR, **undo)
+    assert done.startswith(f"Last edit to a.txt undone successfully. {CAT}a.txt:\n     1\t1\n")
+    call(desk, EDITOR, path="a.txt", **inserting(0, "zero"))
+    for _ in range(2):
+        assert call(desk, EDITOR, **undo)["status"] == "success"
+    assert target.read_text() == TEXT
+    refused(desk, "EXECUTION_ERROR", target, EDITOR, **undo)
+    call(desk, EDITOR, command="create", path="new.txt", file_text="x")
+    call(desk, EDITOR, command="undo_edit", path="new.txt")
+    assert not Path(desk.root, "new.txt").exists()
+
+
+def test_what_was_written_since_is_not_undone(desk: OpenWorkspace) -> None:
+    target = put(desk, "a.txt", TEXT)
+    call(desk, EDITOR, path="a.txt", **replacing("one", "1"))
+    target.write_text(f"1\n{TEXT[4:]}since\n")
+    call(desk, EDITOR, command="undo_edit", path="a.txt")
+    assert target.read_text() == f"{TEXT}since\n"
+
+
+DIFF = """\
+```diff
+Index: ROOT/a.txt
+===================================================================
+--- ROOT/a.txt\toriginal
++++ ROOT/a.txt\tmodified
+{}```
+
+"""
+PATCHES = [
+    (TEXT, [("one", "1")], "@@ -1,4 +1,4 @@\n-one\n+1\n two\n three\n two\n"),
+    (TEXT, [], ""),
+    ("a", [("a", "b")], "@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"),
+    ("a", [("a", "")], "@@ -1,1 +0,0 @@\n-a\n\\ No newline at end of file\n"),
+    ("", [("", "a\n")], "@@ -0,0 +1,1 @@\n+a\n"),
+    ("a\nb\nc\nd\na\nb\n", [("a\nb\nc", "c\nb\na")], "@@ -1,6 +1,6 @@\n-a\n-b\n c\n+b\n+a\n d\n a\n b\n"),
+    (
+        "".join(f"{n}\n" for n in range(20, 32)),
+        [("20\n", "x\n"), ("29", "y"), ("31\n", "")],
+        "@@ -1,12 +1,11 @@\n-20\n+x\n 21\n 22\n 23\n 24\n 25\n 26\n 27\n 28\n-29\n+y\n 30\n-31\n",
+    ),
+    (
+        "".join(f"{n}\n" for n in range(20, 33)),
+        [("20\n", "x\n"), ("30\n", "y\nz\n")],
+        "@@ -1,5 +1,5 @@\n-20\n+x\n 21\n 22\n 23\n 24\n@@ -7,7 +7,8 @@\n 26\n 27\n 28\n 29\n-30\n+y\n+z\n 31\n 32\n",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "pairs", "patch"), PATCHES)
+def test_the_diff_of_an_edit(
+    desk: OpenWorkspace, before: str, pairs: list[tuple[str, str]], patch: str
+) -> None:
+    for text in (before, before.replace("\n", "\r\n")):
+        put(desk, "a.txt", text)
+        for dry in (True, False):
+            found = said(desk, "edit_file", path="a.txt", **edits(*pairs), dryRun=dry)
+            assert found == DIFF.format(patch)
+
+
+def test_a_fence_is_longer_than_those_in_the_diff(desk: OpenWorkspace) -> None:
+    put(desk, "a.md", "````\n")
+    assert said(desk, "edit_file", path="a.md", **edits(("````", "x"))).startswith("`````diff\n")
+
+
+def test_a_diff_of_very_many_lines(desk: OpenWorkspace) -> None:
+    """It is not the shortest one, and a diff of the same texts."""
+    put(desk, "a.txt", "".join(f"{n}\n" for n in range(3_000)))
+    new = "".join(f"new {n}\n" for n in range(3_000))
+    pair = ("".join(f"{n}\n" for n in range(1, 3_000)), new)
+    rows = said(desk, "edit_file", path="a.txt", **edits(pair)).split("\n")
+    assert rows[5:8] == ["@@ -1,3000 +1,3001 @@", " 0", "-1"]
+    assert [row[1:] for row in rows if row[:1] == "+"][1:] == new.splitlines()
+
+
+GLOBS = [
+    ("*", "a", True), ("*", "d/a", False), ("**", "d/.h/a", True), ("*.txt", "d/a.txt", False),
+    ("**/*.txt", "a.txt", True), ("**/*.txt", "d/e/a.txt", True), ("d/**", "d", False),
+    ("d/**", "d/.h", True), ("d/**/x", "d/x", True), ("?.txt", "a.txt", True), (".*", ".env", True),
+    ("{a,b}.{c,d}", "b.c", True), ("{a}", "a", False), ("a{1..3}", "a2", True), ("[a-c]", "b", True),
+    ("[!a]", "a", False), ("[[:upper:]]*", "Zeta", True), ("+(a|b)", "abba", True), ("a!(b)", "ab", False),
+    ("a!(b)", "ac", True), ("?(a)b", "b", True), ("!*.txt", "a.md", True), ("!(a)", "a", True),
+    ("#a", "#a", False), ("\\#a", "#a", True), ("d/", "d", False), ("./a", "a", False), ("a[", "a[", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("glob", "path", "is_named"), GLOBS)
+def test_globs(glob: str, path: str, is_named: bool) -> None:
+    assert matches(path, glob) == is_named
+
+
+def test_directories(desk: OpenWorkspace) -> None:
+    for name in ("b.txt", "Zeta.md", "_a", "10", "2", ".env", "d/x.txt", "d/e/y.txt"):
+        put(desk, name, "x" * 1_500)
+    Path(desk.root, "link").symlink_to("d")
+    Path(desk.root, "out").symlink_to("/etc/hostname")
+    rows = ["10", "2", "Zeta.md", "_a", "b.txt", "d", "link", "out"]
+    listed = ["[FILE] .env", *(f"[{'DIR' if row == 'd' else 'FILE'}] {row}" for row in rows)]
+    assert said(desk, "list_directory", path=".").split("\n") == listed
+    sized = said(desk, "list_directory_with_sizes", path=desk.root).split("\n")
+    assert sized[0] == "[FILE] _a                                1.46 KB"
+    assert [row.split()[1] for row in sized[:9]] == [
+        "_a",
+        ".env",
+        "10",
+        "2",
+        "b.txt",
+        "d",
+        "link",
+        "out",
+        "Zeta.md",
+    ]
+    assert sized[9:11] == ["", "Total: 8 files, 1 directories"]
+    tree = said(desk, "directory_tree", path=".", excludePatterns=["[!d]*", "e"])
+    inner = '[\n      {\n        "name": "x.txt",\n        "type": "file"\n      }\n    ]'
+    assert (
+        tree
+        == f'[\n  {{\n    "name": "d",\n    "type": "directory",\n    "children": {inner}\n  }}\n]'
+    )
+    found = said(desk, "search_files", path=".", pattern="**/*.txt")
+    assert found == "ROOT/b.txt\nROOT/d/e/y.txt\nROOT/d/x.txt"
+    assert said(desk, "search_files", path="link", pattern="*") == "ROOT/d/e\nROOT/d/x.txt"
+    assert said(desk, "search_files", path=".", pattern="none") == "No matches found"
+    assert "out" not in said(desk, "search_files", path=".", pattern="*")
+    assert said(desk, "list_allowed_directories") == "Allowed directories:\nROOT"
+
+
+def test_what_is_known_of_a_file(desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    target = put(desk, "a.txt", TEXT)
+    target.chmod(0o640)
+    os.utime(target, (1_700_000_000, 1_600_000_000))
+    rows = said(desk, "get_file_info", path="a.txt").split("\n")
+    assert rows[1].startswith("created: ")
+    assert rows[:1] + rows[2:] == [
+        "size: 18",
+        "modified: Sun Sep 13 2020 12:26:40 GMT+0000 (Coordinated Universal Time)",
+        "accessed: Tue Nov 14 2023 22:13:20 GMT+0000 (Coordinated Universal Time)",
+        "isDirectory: false",
+        "isFile: true",
+        "permissions: 640",
+    ]
+    assert "isDirectory: true" in said(desk, "get_file_info", path=desk.root)
+
+
+def test_media_and_several_files(desk: OpenWorkspace) -> None:
+    put(desk, "a b.txt", "x\n")
+    put(desk, "a.PNG", b"\x89PNG")
+    found = desk.call("local", "read_media_file", {"path": "a.PNG"})
+    block: Fields = {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
+    assert isinstance(found, Envelope)
+    assert found.original == Original((block,), {"content": [block]})
+    found = desk.call("local", "read_media_file", {"path": "a b.txt"})
+    kind: Fields = {"mimeType": "application/octet-stream", "blob": "eAo="}
+    block = {"type": "resource", "resource": {"uri": f"file://{desk.root}/a%20b.txt", **kind}}
+    assert isinstance(found, Envelope)
+    assert found.original == Original((block,), {"content": [block]})
+    several = said(desk, "read_multiple_files", paths=["a b.txt", "none", "."])
+    assert several == (
+        "a b.txt:\nx\n\n\n---\n"
+        "none: Error - ENOENT: no such file or directory, open 'ROOT/none'\n---\n"
+        ".: Error - EISDIR: illegal operation on a directory, read"
+    )
+
+
+OUTSIDE = "Access denied - path outside allowed directories"
+INVALID = "MCP error -32602: Input validation error: Invalid arguments for tool"
+
+
+def test_the_words_of_the_filesystem_server(desk: OpenWorkspace) -> None:
+    put(desk, "a.txt", TEXT)
+    Path(desk.root, "out").symlink_to("/etc/hostname")
+    for tool, arguments, words in (
+        ("read_text_file", {"path": "no/x"}, "ENOENT: no such file or directory, open 'ROOT/no/x'"),
+        ("read_text_file", {"path": "a.txt/x"}, "ENOTDIR: not a directory, realpath 'ROOT/a.txt/x'"),
+        ("read_text_file", {"path": "/etc/x"}, f"{OUTSIDE}: /etc/x not in ROOT"),
+        ("read_text_file", {}, f"{INVALID} read_text_file: Invalid input: expected string, received undefined at path"),
+        ("read_text_file", {"path": "a.txt", "head": "1"}, f"{INVALID} read_text_file: Invalid input: expected number, received string at head"),
+        ("list_directory", {"path": "a.txt"}, "ENOTDIR: not a directory, scandir 'ROOT/a.txt'"),
+        ("get_file_info", {"path": "no"}, "ENOENT: no such file or directory, stat 'ROOT/no'"),
+        ("write_file", {"path": "no/x", "content": ""}, "ENOENT: no such file or directory, open 'ROOT/no/x'"),
+        ("write_file", {"path": "a.txt", "content": TEXT}, "Successfully wrote to a.txt"),
+        ("create_directory", {"path": "d/e/f"}, "Successfully created directory d/e/f"),
+        ("create_directory", {"path": "d/e/f"}, "Successfully created directory d/e/f"),
+        ("create_directory", {"path": "a.txt"}, "EEXIST: file already exists, mkdir 'ROOT/a.txt'"),
+        ("edit_file", {"path": "a.txt", **edits(("zz", ""))}, "Could not find exact match for edit:\nzz"),
+        ("edit_file", {"path": "no", **edits(("zz", ""))}, "ENOENT: no such file or directory, open 'ROOT/no'"),
+    ):  # fmt: skip
+        assert said(desk, tool, **arguments) == words
+    denied = said(desk, "read_text_file", path="out")
+    assert denied.startswith("Access denied - symlink target outside allowed directories: ")
+    near = desk.call("local", "edit_file", {"path": "a.txt", **edits(("thre", ""), ("thee", ""))})
+    assert "edits[1].oldText is not in the file" in near.text
 
 
 def test_absolute_paths_below_the_root(tmp_path: Path) -> None:
@@ -386,7 +659,7 @@ def test_absolute_paths_below_the_root(tmp_path: Path) -> None:
             for spelled in ("a.txt", "./b/../a.txt", "/a.txt", "../link/a.txt"):
                 path = f"{root}/{spelled}"
                 found = call(desk, "read_text_file", path=path, head=1)
-                assert found["data"]["content"] == "one\n"
+                assert found["data"]["content"] == "one"
                 assert found["context"]["path_resolved"] == "a.txt"
             for path in (f"{root}/../a.txt", f"{root}x/a.txt", f"{root}/out/a.txt"):
                 refused(desk, "ACCESS_DENIED", None, "write_file", path=path, content="x")
@@ -398,7 +671,7 @@ def test_absolute_paths_below_the_root(tmp_path: Path) -> None:
 def test_a_refusal_tells_what_an_absolute_path_came_to(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     path = f"{desk.root}/./a.txt"
-    for more in (edits(("two", "2")), edits(), {**edits(("one", "1")), "no": 1}):
+    for more in (edits(("two", "2")), {**edits(("one", "1")), "no": 1}):
         found = call(desk, "edit_file", path=path, **more)
         assert found["status"] == "error"
         assert found["context"]["path_resolved"] == "a.txt"
@@ -459,8 +732,64 @@ def test_the_names_are_those_that_others_have() -> None:
     names = {tool.name: set(tool.schema["properties"]) for tool in compat()}
     assert names == {
         "read_text_file": {"path", "head", "tail"},
+        "read_media_file": {"path"},
+        "read_multiple_files": {"paths"},
         "write_file": {"path", "content"},
         "edit_file": {"path", "edits", "dryRun"},
+        "create_directory": {"path"},
+        "list_directory": {"path"},
+        "list_directory_with_sizes": {"path", "sortBy"},
+        "directory_tree": {"path", "excludePatterns"},
+        "search_files": {"path", "pattern", "excludePatterns"},
+        "get_file_info": {"path"},
+        "list_allowed_directories": set(),
         EDITOR: {"command", "path", "view_range", "file_text"}
         | {"old_str", "new_str", "insert_line", "insert_text"},
     }
+
+
+def test_an_older_name_is_listed_where_no_other_tool_has_it() -> None:
+    listed = {one["name"]: one for one in definitions(compat(), "mcp", "en")}
+    assert "read_file" in listed
+    assert "str_replace_editor" not in listed  # it is taken, and told by nobody
+    assert listed["read_file"]["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
+    assert listed["write_file"]["annotations"] == {
+        "readOnlyHint": False,
+        "destructiveHint": True,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+    assert listed["edit_file"]["outputSchema"] == {
+        "type": "object",
+        "properties": {"content": {"type": "string"}},
+        "required": ["content"],
+        "additionalProperties": False,
+    }
+    both = [one["name"] for one in definitions((*ws_mod(), *compat()), "mcp", "en")]
+    assert both.count("read_file") == 1
+
+
+def test_what_is_sent(desk: OpenWorkspace) -> None:
+    """The result as the original has it, with and without `--structured`."""
+    put(desk, "a.txt", "x" * 1_200_000)
+    text = {"type": "text", "text": "x" * 1_200_000}
+    answer = desk.call("local", "read_text_file", {"path": "a.txt"})
+    for structured in (False, True):
+        sent = tool_result(answer, "en", structured=structured).model_dump(
+            exclude_none=True, by_alias=True
+        )
+        assert sent["content"] == [text]
+        assert sent["structuredContent"] == {"content": text["text"]}
+    refusal = desk.call("local", "read_text_file", {"path": "b.txt"})
+    sent = tool_result(refusal, "en", structured=True).model_dump(exclude_none=True, by_alias=True)
+    assert sent["isError"] is True
+    assert "structuredContent" not in sent
+    assert [block["text"][:6] for block in sent["content"]] == ["ENOENT", "Close "]
+    answer = desk.call(
+        "local",
+        EDITOR,
+        {"command": "insert", "path": "a.txt", "insert_line": 0, "insert_text": "y"},
+    )
+    assert tool_result(answer, "en", structured=False).structured_content is None
+    twin: Any = tool_result(answer, "en", structured=True).structured_content
+    assert twin["data"]["edit_id"] == answer.data["data"]["edit_id"]  # type: ignore[call-overload, index]

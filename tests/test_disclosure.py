@@ -116,6 +116,7 @@ def calls(paths: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "prepare_file_append", {"path": path, "content": "x\n", "create": False}
         yield "prepare_file_append", {"path": path, "content": "x\n", "apply": "auto"}
         yield "read_file", {"path": path, "range": "-1~"}
+        yield "read_multiple_files", {"paths": [path]}
         for command, more in {
             "view": {},
             "create": {"file_text": "x\n"},
@@ -144,7 +145,9 @@ def calls(paths: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
 def answer(opened: OpenWorkspace, member: str, tool: str, arguments: dict[str, Any]) -> str:
     found = opened.call(member, tool, arguments)
     said = found.text + json.dumps(found.data, ensure_ascii=False, default=str)
-    return re.sub(r'"\w+_(ms|time)": ?\d+|\d{14}-\w{7}', "", said)
+    said = said.replace(opened.root, "ROOT")
+    times = r'"\w+_(ms|time)": ?\d+|\d{14}-\w{7}|(created|modified|accessed): [^\\\n]+'
+    return re.sub(times, "", said)
 
 
 def tree(root: str) -> dict[str, object]:

@@ -437,7 +437,7 @@ def elsewhere(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
 
     def call(tool: str, path: str, **arguments: object) -> str:
         found = desk.call("local", tool, {"path": path, **arguments}, lang=lang)
-        return str(found.fields["text"])
+        return f"{found.fields['text']} {found.text}"
 
     editor = "str_replace_based_edit_tool"
     (root / "cut.txt").write_text("a\n" + "x" * 100_000 + "\n")
@@ -447,6 +447,7 @@ def elsewhere(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     yield call(editor, "cut.txt", command="insert", insert_line=1, insert_text="b")
     edit = {"oldText": "b", "newText": "c"}
     yield call("edit_file", "cut.txt", edits=[edit], dryRun=True)
+    yield call("read_text_file", "cutt.txt")
 
 
 def decided(desk: OpenWorkspace, lang: Lang) -> Iterator[str]:

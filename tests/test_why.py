@@ -15,12 +15,13 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.catalog import EditingCall
+from copydesk.tools.compat import compat
 from copydesk.tools.reference import all_tools
 from support.mcp_calls import BLOCK_ID, FILE, call_of, lay, settings
 from support.review_page import AGENT, desk_at, prepared, room_at
 
 WHY = "so that 語 <b>users</b> & \u202eothers see it"
-OTHER_SCHEMAS = ("read_text_file", "write_file", "edit_file", "str_replace_based_edit_tool")
+OTHER_SCHEMAS = tuple(tool.name for tool in compat())
 """The tools of compat take the arguments that others have laid down."""
 
 WRITES = [

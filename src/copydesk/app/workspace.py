@@ -280,7 +280,7 @@ class OpenWorkspace(Closing):
         `task` is the label of what the member works on, "" for the configured one.
         `text_only`: the caller uses the answer's text alone, so that no more is read than it shows.
         """
-        tool = self.catalog.tools[name]
+        tool = self.catalog.named(name)
         try:
             config = self.config
         except ConfigInvalid as invalid:

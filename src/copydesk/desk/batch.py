@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,10 +13,9 @@ from copydesk.desk.foreign import Saved
 from copydesk.desk.member import Member
 from copydesk.desk.transaction import CreateJob, Job, Writer
 from copydesk.desk.visibility import authorized, check_shown, line_change, note_whole
-from copydesk.edit.batch import Batch, compile_batch, replace_everywhere
-from copydesk.edit.draft import compose, whole_text
-from copydesk.edit.locate import Place
-from copydesk.edit.request import Append, BatchEdit, Preconditions, StringEdit
+from copydesk.edit.batch import Batch, compile_batch, compile_in_order, replace_everywhere
+from copydesk.edit.draft import whole_text
+from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
 from copydesk.errors import FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet, Edit
@@ -144,6 +143,25 @@ class Batching:
 
         return self._rewrite(member, tool, request.path, expected, made, dry=dry)
 
+    def edit_in_order(
+        self,
+        member: Member,
+        tool: str,
+        path: RelPath,
+        edits: Sequence[tuple[str, str]],
+        *,
+        dry: bool,
+    ) -> Rewrite:
+        """Make the edits one after the other, each in what the one before left, or none.
+
+        Raises the refusals of `compile_in_order`, and those of the file.
+        """
+
+        def made(base: Snapshot) -> Batch:
+            return compile_in_order(base, edits)
+
+        return self._rewrite(member, tool, path, Preconditions(), made, dry=dry)
+
     def replace_all(
         self,
         member: Member,
@@ -164,19 +182,25 @@ class Batching:
     def insert(
         self, member: Member, tool: str, path: RelPath, after_line: int, content: str
     ) -> Rewrite:
-        """Put new lines after a line, counted from 1, or after none: 0 is the start.
+        """Put the lines of `content` after a line, counted from 1, or after none: 0 is the start.
 
-        Every other byte stays, the end of the file too.
-        Raises RangeOutOfBounds, and what `compose` refuses.
+        A newline at the end of the content begins one more, empty line; after the newline at the
+        end of the file there is one more line to put them after. Every other byte stays, the end
+        of the file too. Raises RangeOutOfBounds, EncodingRefused.
         """
 
         def made(base: Snapshot) -> Batch:
-            if after_line > base.line_count:
-                raise RangeOutOfBounds(str(after_line), base.line_count)
-            place = Place(after_line, after_line, (after_line - 1, after_line))
-            draft = compose(Append(path, content), base, place, eof_rule=False)
-            start = base.start(after_line)
-            return Batch(draft.change, ((start, start),), 0, draft.escapes)
+            lines = base.line_count + (base.ends_with_newline or not base.line_count)
+            if after_line > lines:
+                raise RangeOutOfBounds(str(after_line), lines)
+            place = base.start(min(after_line, base.line_count))
+            there = base.raw(max(after_line - 1, 0), min(after_line + 1, base.line_count))
+            text, escapes = base.encoding.meant(content.replace("\r\n", "\n"), there)
+            newline = base.newline_near(*[min(after_line, base.line_count)] * 2)
+            new = newline.join(map(base.encoding.bytes_of, text.split("\n")))
+            new = newline + new if after_line == lines else new + newline
+            change = ChangeSet.of(base.size, [Edit(place, place, new)])
+            return Batch(change, ((place, place),), 0, escapes)
 
         return self._rewrite(member, tool, path, Preconditions(), made, dry=False)
 
@@ -193,7 +217,7 @@ class Batching:
     ) -> Rewrite:
         """Write a whole file: a new one, or with `overwrite` over one that is as expected.
 
-        `blindly`: also over one of which nothing is expected.
+        `blindly`: also over one of which nothing is expected, and a content with CRLF as it is.
         A new file has the very content. One that is written over keeps its
         encoding, its byte order mark and the line ends that most of it has.
         Raises FileExists, FileNotFound when something was expected of a file
@@ -214,7 +238,8 @@ class Batching:
         def made(base: Snapshot) -> Batch:
             check_shown(self._set.bases, member, real)
             text = whole_text(base, content)
-            return _whole(base, base.start(0), _styled(base, text))
+            text = text if blindly and "\r\n" in text else _styled(base, text)
+            return _whole(base, base.start(0), text)
 
         done = self._rewrite(member, tool, path, expected, made, dry=False)
         note_whole(self._set.bases, member, real, done.after)

@@ -7,7 +7,7 @@ concrete stores, JSON, words, the clock (it is handed in). Invariants: only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,7 @@ from copydesk.edit.request import (
     check_no_patch,
 )
 from copydesk.errors import (
+    BinaryFile,
     ContentChanged,
     FileNotFound,
     Refusal,
@@ -66,6 +67,7 @@ from copydesk.errors import (
     WrongMode,
     WrongOwner,
 )
+from copydesk.store.protocol import Document
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
@@ -186,6 +188,31 @@ class FileDesk:
         note = Note(member.name, document.real, found.shown)
         self._set.bases.keep(base, document.real, [note])
         return found
+
+    def contents(
+        self,
+        member: Member,
+        path: RelPath,
+        shown: Callable[[Snapshot], Iterable[Run]] | None = None,
+    ) -> tuple[Document, Snapshot | None]:
+        """A whole file: its bytes, and as a text, if it is one.
+
+        `shown` says which lines of the text an answer shows, which is remembered.
+        """
+        authorized(self._set.files, member, path, "read")
+        try:
+            document = self._set.files.read(path)
+        except FileNotFound:
+            raise self._drafting.missing(member, path) from None
+        member.permission.check("read", document.real)  # it may be another file by now
+        try:
+            base = Snapshot.of(document.data, self._set.named(document.real))
+        except BinaryFile:
+            return document, None
+        if shown is not None:
+            lines = ShownLines(base.version, base.line_count, tuple(shown(base)))
+            self._set.bases.keep(base, document.real, [Note(member.name, document.real, lines)])
+        return document, base
 
     def note_shown(
         self,

@@ -9,11 +9,11 @@ from functools import partial
 from copydesk.desk.backends.shown import Note, ShownLines
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member
-from copydesk.desk.visibility import check_look, is_dir
+from copydesk.desk.visibility import authorized, check_look, is_dir
 from copydesk.errors import InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
-from copydesk.store.protocol import DirEntry, Named
+from copydesk.store.protocol import DirEntry, FileInfo, Named
 from copydesk.store.rg_args import parse_rg_args
 from copydesk.store.rg_process import Rg, find_rg
 from copydesk.store.rg_results import (
@@ -38,6 +38,7 @@ Progress = Callable[[int], None]
 
 __all__ = [
     "DirEntry",
+    "FileInfo",
     "FileSearch",
     "FoundFiles",
     "FoundLine",
@@ -82,6 +83,14 @@ class FileSearch:
     def is_directory(self, member: Member, path: RelPath) -> bool:
         """Whether a directory stands at the path; AccessDenied."""
         return is_dir(self.files, check_look(self.files, member, path))
+
+    def info(self, member: Member, path: RelPath) -> FileInfo:
+        """What is known of a file or a directory without its content; AccessDenied."""
+        return self.files.info(check_look(self.files, member, path))
+
+    def make_directory(self, member: Member, path: RelPath) -> None:
+        """Make a directory, and those above it that are missing; AccessDenied, NotAFile."""
+        self.files.make_dir(authorized(self.files, member, path, "write", "read"))
 
     def search(self, member: Member, progress: Progress, cancelled: Callable[[], bool]) -> Searches:
         """The searches of a member; `cancelled` is asked whether to stop."""

@@ -98,6 +98,89 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     return _batch(base, edits, replacements, spans, olds)
 
 
+def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
+    """The change that makes the edits one after the other, each in what the ones before left.
+
+    An old text that stands nowhere is sought by whole lines without the white space around each;
+    the new lines then take the indentation of the first. An empty one stands at the start.
+    Raises PartialMatchFail where one has no place or several, EncodingRefused.
+    """
+    now, change = base, ChangeSet.of(base.size, ())
+    spans: list[Span] = []
+    no_ops, escapes = 0, list[Escapes]()
+    for index, (old, new) in enumerate(edits):
+        one = _in_order(now, index, old, new)
+        change, now = change.then(one.change), now.edited(one.change)
+        spans += one.spans
+        no_ops += one.no_op_count
+        escapes.append(one.escapes)
+    return Batch(change, tuple(spans), no_ops, Escapes.of(escapes))
+
+
+def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
+    """The batch of one of several edits."""
+    if not old:
+        start = base.start(0)
+        newline = base.newline_near(0, 0)
+        raw = newline.join(map(base.encoding.encode, new.replace("\r\n", "\n").split("\n")))
+        return Batch(ChangeSet.of(base.size, [Edit(start, start, raw)]), ((start, start),), not raw)
+    edit = StringEdit(old, new)
+    _check_known(base.encoding, [edit])
+    (found,), olds = _found(base, [edit])
+    if not found.count:
+        loose = _loosely(base, edit)
+        if loose:
+            found, edit = loose
+    if found.count != 1:
+        failure = _failure(base, [edit], [found]).failures[0]
+        raise PartialMatchFail(index, (replace(failure, index=index),))
+    return _batch(base, [edit], [_Replacement.of(base.encoding, edit)], found.spans[:1], olds)
+
+
+_BLANKS = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""What counts as white space around a line; not what separates fields of records."""
+
+
+def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, StringEdit] | None:
+    """Where the old text stands but for the white space around its lines, and the edit for there.
+
+    The edit replaces the lines of the first such place as they are.
+    """
+    old, new = (text.replace("\r\n", "\n").split("\n") for text in (edit.old, edit.new))
+    lines = list(base.texts(0, base.line_count))
+    lines += [""] * (base.ends_with_newline or not lines)
+    bare, wanted = ([line.strip(_BLANKS) for line in each] for each in (lines, old))
+    last = len(lines) - len(old)
+    places = [at for at in range(last + 1) if bare[at : at + len(old)] == wanted]
+    if not places:
+        return None
+    spans = tuple((base.start(at), _end_of(base, at + len(old) - 1)) for at in places)
+    there = "\n".join(lines[places[0] : places[0] + len(old)])
+    if not there:
+        return None
+    indent = _indent(lines[places[0]])
+    made = [indent + new[0].lstrip(_BLANKS)]
+    for number, line in enumerate(new[1:], 1):
+        was = _indent(old[number]) if number < len(old) else ""
+        deeper = len(_indent(line)) - len(was)
+        kept = not (was and _indent(line))
+        made.append(line if kept else indent + " " * deeper + line.lstrip(_BLANKS))
+    return Matches(len(spans), spans), StringEdit(there, "\n".join(made))
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(_BLANKS))]
+
+
+def _end_of(base: Snapshot, line: int) -> int:
+    """The byte after the text of a line, before its terminator; the one after the last is empty."""
+    if line >= base.line_count:
+        return base.size
+    return base.start(line + 1) - len(base.terminator(line))
+
+
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     """The change that replaces every place of one text, from the start, none overlapping."""
     replacement = _Replacement.of(base.encoding, edit)

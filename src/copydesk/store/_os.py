@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import signal
+import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -33,6 +34,10 @@ _MAC_COPYFILE_ACL = 0x1
 _MAC_COPYFILE_XATTR = 0x4
 _MAC_F_FULLFSYNC = 51
 _SYNC_FILE_RANGE_WRITE = 2
+_AT_SYMLINK_NOFOLLOW = 0x100
+_AT_EMPTY_PATH = 0x1000
+_STATX_BTIME = 0x800
+_BTIME_AT = 80
 
 _SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -147,6 +152,21 @@ def rmdir(dir_fd: int, name: bytes) -> None:
 def lstat(dir_fd: int, name: bytes) -> os.stat_result:
     """What has the name, symlinks not followed."""
     return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+
+
+def birth_ns(dir_fd: int, name: bytes, found: os.stat_result) -> int:
+    """When the file was made, in nanoseconds since the epoch; 0 where nothing tells that."""
+    born = getattr(found, "st_birthtime", None)
+    if born is not None:
+        return int(born * 1e9)
+    room = (ctypes.c_uint8 * 256)()
+    statx = getattr(_LIBC, "statx", None)
+    flags = _AT_SYMLINK_NOFOLLOW | _AT_EMPTY_PATH
+    if statx is None or statx(dir_fd, name, flags, _STATX_BTIME, room):
+        return 0
+    mask, *_ = struct.unpack_from("I", room)
+    seconds, nanoseconds = struct.unpack_from("qI", room, _BTIME_AT)
+    return int(seconds * 10**9 + nanoseconds) if mask & _STATX_BTIME else 0
 
 
 def fstat(fd: int) -> os.stat_result:

@@ -34,7 +34,7 @@ from copydesk.store.contents import (
     wait_all_closed,
 )
 from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
-from copydesk.store.listing import entries, names, similar
+from copydesk.store.listing import entries, info_of, names, similar
 from copydesk.store.names import (
     Move,
     Removal,
@@ -49,6 +49,7 @@ from copydesk.store.protocol import (
     DirEntry,
     Document,
     Durability,
+    FileInfo,
     Named,
     OpenFile,
     OpenText,
@@ -175,6 +176,25 @@ class Files(Closing):
                 raise FileNotFound() from None
             except OSError as refused:
                 raise failed("stat", refused) from refused
+
+    def info(self, path: RelPath) -> FileInfo:
+        """What is known of what the path leads to, whatever it is."""
+        with self._root.place(path) as place:
+            place.require_parent()
+            return info_of(place)
+
+    def make_dir(self, path: RelPath) -> None:
+        """The directory, and those above it that are missing; nothing where it is there already.
+
+        Raises NotAFile where something else has the name, or is on the way.
+        """
+        durable = self._durability == "full"
+        with (
+            refusing("mkdir"),
+            self._root.place(path / "in it") as place,
+            MadeParents(place, flush=durable) as parents,
+        ):
+            parents.keep()
 
     def open_names(self, names: Sequence[bytes]) -> int:
         """A regular file by the names on its way, none a link, open for reading.

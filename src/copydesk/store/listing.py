@@ -1,4 +1,4 @@
-"""The names in a directory: for listings, and for a hint where a name is missing."""
+"""The names in a directory, for listings and for a hint where one is missing; what a name has."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import difflib
 import os
 import stat
 
+from copydesk.errors import FileNotFound
 from copydesk.store import _os
-from copydesk.store.protocol import DirEntry
+from copydesk.store.paths import ResolvedPath
+from copydesk.store.protocol import DirEntry, FileInfo, failed, kind_of
 from copydesk.store.staging import is_temp
 
 _NAMES_COMPARED = 500
@@ -34,6 +36,20 @@ def names(dir_fd: int) -> list[bytes]:
     finally:
         _os.close_quietly(fd)
     return [name for name in found if not is_temp(name)]
+
+
+def info_of(place: ResolvedPath) -> FileInfo:
+    """What is known of what stands at the place; raises FileNotFound, Failed."""
+    try:
+        fd, name = place.dir_fd, place.name
+        found = _os.lstat(fd, name) if name else _os.fstat(fd)
+        born = _os.birth_ns(fd, name, found)
+    except FileNotFoundError:
+        raise FileNotFound() from None
+    except OSError as refused:
+        raise failed("stat", refused) from refused
+    times = born, found.st_mtime_ns, found.st_atime_ns
+    return FileInfo(place.real, kind_of(found.st_mode), found.st_size, found.st_mode, *times)
 
 
 def _entry(dir_fd: int, name: bytes) -> DirEntry | None:

@@ -140,6 +140,19 @@ FileChange = Removed | Moved | MadeDirectories
 
 
 @dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What is known of a file or a directory without its content; times in ns since the epoch."""
+
+    real: RelPath
+    kind: str
+    size: int
+    mode: int
+    birth_ns: int
+    mtime_ns: int
+    atime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A whole file at one moment: its bytes, and the stamp that belongs to them."""
 

@@ -73,7 +73,11 @@ def with_notices(
     """The answer with one more field, and what it says in words."""
     if isinstance(answer, Envelope):
         data: Fields = {**answer.data_fields, name: value}
-        return replace(answer, data_fields=data, words=" ".join((answer.words, *words)))
+        answer = replace(answer, data_fields=data, words=" ".join((answer.words, *words)))
+        if answer.original is not None:
+            remarks = (*answer.original.remarks, *words)
+            answer = replace(answer, original=replace(answer.original, remarks=remarks))
+        return answer
     fields: Fields = {**answer.fields, name: value}
     if isinstance(answer, NoteAnswer):
         return replace(answer, fields=fields, text="\n\n".join((answer.text, *words)))

@@ -46,8 +46,11 @@ class Arguments:
 
     The type of an attribute says what is taken: `str`, `bool`, `Count`, `int`, a `Literal`, a tuple
     of them or of a TypedDict of texts, or `int | str`; with `| None` what has no other default.
-    `raw` are all of them as they came, those that mean "not given" too.
+    `raw` are all of them as they came, those that mean "not given" too. `open`: one that is not
+    known means nothing.
     """
+
+    open: ClassVar[bool] = False
 
     raw: Mapping[str, object]
 
@@ -152,12 +155,13 @@ def _word(words: tuple[str, ...]) -> _Form:
     return _Form({"type": "string", "enum": list(words)}, read, ("",))
 
 
-def _list(item: _Form) -> _Form:
+def _list(item: _Form, *, least: int | None = None) -> _Form:
     """A list; of objects, at least one, and also the JSON text of such a list."""
-    least = 1 if item.schema["type"] == "object" else 0
+    of_objects = item.schema["type"] == "object"
+    least = int(of_objects) if least is None else least
 
     def read(value: object) -> tuple[object, ...]:
-        if least and isinstance(value, str):
+        if of_objects and isinstance(value, str):
             value = _list_of_json(value)
         if not isinstance(value, list):
             raise InvalidArgs("", "must be of type array")
@@ -172,7 +176,12 @@ def _list(item: _Form) -> _Form:
         return tuple(found)
 
     bound = {"minItems": least} if least else {}
-    return _Form({"type": "array", **bound, "items": item.schema}, read, ([], *["[]"] * least))
+    return _Form({"type": "array", **bound, "items": item.schema}, read, ([], *["[]"] * of_objects))
+
+
+def list_of(kind: type) -> _Form:
+    """A list of objects of this type that may be empty."""
+    return _list(_form_of("", kind), least=0)
 
 
 def _list_of_json(text: str) -> object:
@@ -253,10 +262,14 @@ def read(kind: type[A], arguments: object) -> A:
     raw = cast("Mapping[str, object]", arguments)
     signature = _signature_of(kind)
     known, required = signature.known, signature.required
-    for name in raw:
+    values: dict[str, object] = {}
+    for name, value in raw.items():
         if name not in known:
+            if kind.open:
+                continue
             raise InvalidArgs(_shown(name), _unknown(known))
-    values = {name: value for name, value in raw.items() if known[name].is_given(value)}
+        if known[name].is_given(value):
+            values[name] = value
     if "path" in required and values.get("path", "") == "":
         raise PathRequired()
     for name in required:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -38,35 +37,21 @@ def content_of(found: Reading) -> str:
     return content
 
 
-def reading(
-    context: Context,
-    call: ToolCall,
-    found: Reading,
-    content: str,
-    *,
-    start: int | None,
-    voice: str = "batch",
-    truncated: bool | None = None,
-) -> Envelope:
-    """The envelope of lines that were read, `start` the first, from 1, where that is known.
-
-    `truncated`: they are fewer than were asked for; None where any cut means that.
-    `voice` is whose words to take.
-    """
-    if truncated is None:
-        truncated = found.cut_by_lines or found.cut_by_characters
+def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Envelope:
+    """The envelope of lines that were read, `start` the first, from 1."""
+    truncated = found.cut_by_lines or found.cut_by_characters
     stats: Fields = {"lines_read": len(found.lines), "file_mtime_ms": found.mtime_ms}
     stats["file_size_bytes"] = found.size_bytes
     if found.total_lines is not None:
         stats = {"total_lines": found.total_lines, **stats}
     if found.digest is not None:
         stats["file_sha256"] = found.digest
-    data: Fields = {"content": content, "truncated": truncated}
+    data: Fields = {"content": content_of(found), "truncated": truncated}
     if found.encoding != "utf-8":
         data["encoding"] = found.encoding
-    words = _read_words(found, start, truncated, voice, context.lang)
+    words = _read_words(found, start, truncated, context.lang)
     if found.encoding == "unknown":
-        words += " " + say(f"{voice}.read_bytes", context.lang)
+        words += " " + say("batch.read_bytes", context.lang)
     where = envelope.context_of(call.raw, str(found.path))
     return Envelope("partial" if truncated else "success", data, words, stats, where)
 
@@ -79,13 +64,11 @@ def written(
     bad: bool,
     dry: bool,
     saying: str = "batch.done",
-    known: Mapping[str, object] | None = None,
     dry_saying: str = "batch.dry",
 ) -> Envelope:
     """The envelope of a file that was written, or would be.
 
-    `bad`: the new text holds U+FFFD where the old did not. `known` are more facts
-    for the saying.
+    `bad`: the new text holds U+FFFD where the old did not.
     """
     lang = context.lang
     preview, was_cut = _preview(done)
@@ -112,7 +95,7 @@ def written(
         saying = dry_saying
     elif not done.edit_id:
         saying = "apply.nothing"
-    facts: dict[str, object] = {"count": done.replacements, "path": done.path, **(known or {})}
+    facts: dict[str, object] = {"count": done.replacements, "path": done.path}
     if saying == "batch.replaced":
         facts["lines"] = done.after.line_count
     words = [say(saying, lang, facts)]
@@ -137,18 +120,15 @@ def written(
     return Envelope(status, data, " ".join(words), stats, where, line=line)
 
 
-def _read_words(found: Reading, start: int | None, truncated: bool, voice: str, lang: Lang) -> str:
+def _read_words(found: Reading, start: int, truncated: bool, lang: Lang) -> str:
     """What was read, what was cut, and how to read on."""
-    total = found.total_lines
-    if start is None or total is None:
-        return say("compat.read_end_cut" if truncated else "compat.read_end", lang)
-    after = start + len(found.lines)
+    after, total = start + len(found.lines), found.total_lines or 0
     facts: dict[str, object] = {"path": found.path, "lines": len(found.lines), "total": total}
     facts |= {"start": start, "next": after}
     if found.cut_in_line:
         facts["shown"] = len(found.lines[0])
-        return say(f"{voice}.read_cut_{'end' if after > total else 'line'}", lang, facts)
-    return say(f"{voice}.read_cut" if truncated else "batch.read", lang, facts)
+        return say(f"batch.read_cut_{'end' if after > total else 'line'}", lang, facts)
+    return say("batch.read_cut" if truncated else "batch.read", lang, facts)
 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:
@@ -202,7 +182,7 @@ class ReadCall(ToolCall):
         except (RangeOutOfBounds, InvalidRange) as refusal:
             lines = "1 line" if refusal.total_lines == 1 else f"{refusal.total_lines} lines"
             raise InvalidArgs("start_line", f"the file has {lines}") from None
-        return reading(context, self, found, content_of(found), start=start)
+        return reading(context, self, found, start)
 
 
 class EditCall(_ExpectedCall, _DryRunCall, EditingCall):

@@ -209,7 +209,9 @@ class EditingCall(ToolCall):
 class Tool:
     """One tool. `reads`: it changes nothing; `destroys`: it may replace what was there.
 
-    `also`: other toolsets that need it. `in_full`: its path may be absolute.
+    `also`: other toolsets that need it. `in_full`: its path may be absolute. `output`: the schema
+    of its structured content, where it stands for another program's tool. `aliases`: older names
+    of it, each unless another tool has it.
     """
 
     name: str
@@ -221,6 +223,8 @@ class Tool:
     also: tuple[str, ...] = ()
     in_full: bool = False
     refuse: Callable[[str, object, str | None, Refusal, Lang], Answer] = _report_refused
+    output: Schema | None = None
+    aliases: tuple[str, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -256,11 +260,25 @@ class Tool:
         return texts(lang).tools.get(self.plain_name, none)
 
 
+def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """The tools by their names, and then by their older ones."""
+    found = {tool.name: tool for tool in tools}
+    for tool in tuple(found.values()):
+        for alias in tool.aliases:
+            found.setdefault(alias, tool)
+    return found
+
+
 class Catalog:
     """Tools by name, in their order."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.tools = {tool.name: tool for tool in tools}
+        self._aliases = by_name(self.tools.values())
+
+    def named(self, name: str) -> Tool:
+        """The tool of a name, or of an older one; KeyError."""
+        return self.tools.get(name) or self._aliases[name]
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""
@@ -272,7 +290,8 @@ class Catalog:
 
         Raises KeyError for a tool that does not exist.
         """
-        tool = self.tools[name]
+        tool = self.named(name)
+        name = tool.name
         began = time.perf_counter()
         answer: Answer | None = None
         refusal: Refusal = Crashed("")

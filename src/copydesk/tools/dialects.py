@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from copydesk.tools.arguments import with_null, within
-from copydesk.tools.catalog import Tool
+from copydesk.tools.catalog import Tool, by_name
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -25,9 +25,16 @@ _KEPT = frozenset((*_STRUCTURE, *_BOUNDS))
 
 
 def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definition]:
-    """The tools in a dialect; KeyError for one that is not in `DIALECTS`."""
+    """The tools in a dialect; KeyError for one that is not in `DIALECTS`.
+
+    Older names of those that stand for another server's tools are in it, as in that server's list.
+    """
     convert = DIALECTS[dialect]
-    found = [convert(tool, lang) for tool in tools]
+    found = [
+        {**convert(tool, lang), "name": name} if name != tool.name else convert(tool, lang)
+        for name, tool in by_name(tools).items()
+        if name == tool.name or tool.output is not None
+    ]
     if dialect == "mcp":
         _tell_once(found)
     return found
@@ -57,18 +64,27 @@ def _items_of(form: Mapping[str, Any]) -> Iterable[dict[str, Definition]]:
 def _mcp(tool: Tool, lang: Lang) -> Definition:
     """The tool as it is listed, without a title and without hints that are the defaults.
 
-    Both cost with each request, and a title says no more than the name.
+    Both cost with each request, and a title says no more than the name. One that stands for
+    another program's tool has them as that one has.
     """
+    more: Definition = {}
     hints = {"readOnlyHint": True} if tool.reads else {}
     if not tool.reads and not tool.destroys:
         hints["destructiveHint"] = False
     if not tool.reads and tool.idempotent:
         hints["idempotentHint"] = True
+    if tool.output is not None:
+        hints = {"readOnlyHint": tool.reads}
+        if not tool.reads:
+            hints |= {"destructiveHint": tool.destroys, "idempotentHint": tool.idempotent}
+        hints["openWorldHint"] = False
+        more = {"title": tool.title(lang), "outputSchema": tool.output}
     return {
         "name": tool.name,
         "description": tool.description(lang),
         "inputSchema": tool.listed_schema(lang),
         **({"annotations": hints} if hints else {}),
+        **more,
     }
 
 

@@ -64,11 +64,37 @@ _SHOWN_ITEMS = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Original:
+    """An answer in the form of another program, for which a tool stands.
+
+    `content` are its content blocks and `structured` its structured content, as MCP has them;
+    `remarks` are told after them. `only_text`: that one has no structured content, and who asks
+    for it is given the envelope.
+    """
+
+    content: tuple[Fields, ...]
+    structured: Fields | None = None
+    remarks: tuple[str, ...] = ()
+    only_text: bool = False
+
+    @property
+    def blocks(self) -> tuple[Fields, ...]:
+        """All content blocks."""
+        remarks: list[Fields] = [{"type": "text", "text": one} for one in self.remarks]
+        return (*self.content, *remarks)
+
+    @property
+    def text(self) -> str:
+        """The texts."""
+        return "\n\n".join(str(one["text"]) for one in self.blocks if "text" in one)
+
+
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """One answer. `data` is always an object, `stats` always holds `time_ms`.
 
     `line` is what a model is told instead, with what `data_fields` warn of, if it asked for a
-    brief answer.
+    brief answer. `original`: it is told in the form of another program, whole.
     """
 
     status: Status
@@ -79,6 +105,7 @@ class Envelope:
     error: Fields = field(default_factory=dict[str, Value])
     line: str = ""
     budget: int = ANSWER_TOKENS
+    original: Original | None = None
 
     def timed(self, milliseconds: int) -> Envelope:
         """The same, with how long it took."""
@@ -108,6 +135,8 @@ class Envelope:
 
         Of those, long texts and lists are cut; of the data lists, as far as the budget asks for it.
         """
+        if self.original is not None:
+            return self.original.text
         if self.line:
             return self.line
         given = {**self.context, "params_input": _cut(self.context.get("params_input", {}))}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import cast
 
 from copydesk.edit.locate import cut
@@ -47,17 +48,22 @@ _SAID = 10
 """So many numbers of a list are said in words."""
 
 
-def refusal_words(refusal: Refusal, lang: Lang, voices: Sequence[str] = ()) -> str:
+def refusal_words(
+    refusal: Refusal,
+    lang: Lang,
+    voices: Sequence[str] = (),
+    more: Mapping[str, Fact] = MappingProxyType({}),
+) -> str:
     """What happened and what to do, in words; of a block diff, a line for each problem.
 
     `voices` is whose words to take where a refusal has such: those of a toolset
-    (`batch`), those of a tool that makes one edit (`edit`).
+    (`batch`), those of a tool that makes one edit (`edit`). `more` are facts besides.
     """
     if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
         return say_notes_refusal(refusal, lang)
     given = refusal.facts().items()
     facts = {key: cut(fact, LONGEST) if isinstance(fact, str) else fact for key, fact in given}
-    facts |= _in_words(refusal, lang, voices)
+    facts |= {**_in_words(refusal, lang, voices), **more}
     name = _OWN_WORDS.get(type(refusal), refusal.code)
     for kind in (facts.get("reason"), facts.get("setting"), facts.get("kind")):
         if has(f"{name}.{kind}"):

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from copydesk.tools.catalog import Answer
+from copydesk.tools.envelope import Envelope, Original
 from copydesk.tools.report import Lang
 
 MOST_MESSAGE_BYTES: Final = 64 << 20
@@ -206,8 +207,11 @@ def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolRe
     """An answer as the result of a tool call.
 
     The structured part is left out when both would be above the cap: half of it
-    would be another statement than the text's.
+    would be another statement than the text's. An answer in the form of another program is
+    whole, and structured where that one's is.
     """
+    if isinstance(answer, Envelope) and answer.original is not None:
+        return _as_original(answer, answer.original, structured=structured)
     text = capped(answer.text, lang)
     result = t.CallToolResult(content=[t.TextContent(text=text)], is_error=answer.is_error)
     if structured:
@@ -215,6 +219,16 @@ def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolRe
         if _size(text) + _size(data) <= MOST_RESULT_BYTES:
             result.structured_content = data
     return result
+
+
+def _as_original(answer: Envelope, original: Original, *, structured: bool) -> t.CallToolResult:
+    """The result as the program gives it that the tool stands for."""
+    result: dict[str, Any] = {"content": _plain(original.blocks), "isError": answer.is_error}
+    if original.structured is not None:
+        result["structuredContent"] = _plain(original.structured)
+    elif structured and original.only_text:
+        result["structuredContent"] = _plain(answer.data)
+    return t.CallToolResult.model_validate(result)
 
 
 def _size(value: object) -> int:

@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
@@ -36,7 +36,7 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.edit.request import check_why
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.tools import refusals
-from copydesk.tools.catalog import Answer, Tool, crashed
+from copydesk.tools.catalog import Answer, Tool, by_name, crashed
 from copydesk.tools.dialects import definitions
 from copydesk.tools.report import Lang
 
@@ -208,13 +208,14 @@ class _Tools:
 
     async def call_tool(self, ctx: Ctx, params: t.CallToolRequestParams) -> t.CallToolResult:
         member = self.member_of(ctx)
-        if params.name not in self.offer(member).names:
+        tool = self.offer(member).names.get(params.name)
+        if tool is None:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {sendable(params.name)[:100]}")
         given = {} if params.arguments is None else params.arguments
         arguments = original_arguments(ctx.request, given)
         task = _task_of(params)
         try:
-            answer = await self._run(ctx, member, params.name, arguments, task)
+            answer = await self._run(ctx, member, tool, arguments, task)
         except Exception:  # as in `guarded`, in the form that a tool's caller can read
             answer = crashed(params.name, logged(ctx), self.lang)
         self.elicitor.ask(ctx, member, answer)
@@ -290,12 +291,13 @@ class _Progress:
 
 @dataclass(frozen=True)
 class _Offer:
-    """The tools that one member sees."""
+    """The tools that one member sees; `names` are their own by those they are called by."""
 
-    names: frozenset[str]
+    names: Mapping[str, str]
     listed: t.ListToolsResult
 
     @classmethod
     def of(cls, tools: Sequence[Tool], lang: Lang) -> _Offer:
         listed = [t.Tool.model_validate(one) for one in definitions(tools, "mcp", lang)]
-        return cls(frozenset(tool.name for tool in tools), t.ListToolsResult(tools=listed))
+        names = {name: tool.name for name, tool in by_name(tools).items()}
+        return cls(names, t.ListToolsResult(tools=listed))

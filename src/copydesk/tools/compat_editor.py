@@ -1,0 +1,358 @@
+"""Anthropic's text editor tool: its commands, arguments, results and words.
+
+Tabs, line ends and bytes that do not decode stay as they are, where the reference editor loses
+them; the manual lists each such place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal, cast
+
+from copydesk.desk.backends.shown import Run
+from copydesk.desk.batch import Rewrite
+from copydesk.desk.outcome import NotUndone
+from copydesk.desk.search import DirEntry
+from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
+from copydesk.errors import (
+    EditNotFound,
+    FileExists,
+    FileNotFound,
+    InvalidArgs,
+    NotAFile,
+    PartialMatchFail,
+    RangeOutOfBounds,
+    Refusal,
+)
+from copydesk.text.snapshot import Snapshot
+from copydesk.tools import envelope
+from copydesk.tools.arguments import Count
+from copydesk.tools.catalog import Answer, Context, ToolCall
+from copydesk.tools.compat_files import (
+    Place,
+    Told,
+    answered,
+    listed,
+    near_miss,
+    place_of,
+    refused,
+    whole,
+)
+from copydesk.tools.envelope import Envelope, Original
+from copydesk.tools.refusals import refusal_words
+from copydesk.tools.report import Lang
+
+EDITOR = "str_replace_based_edit_tool"
+OLD_EDITOR = "str_replace_editor"
+
+SNIPPET_LINES = 4
+MOST_SHOWN = 16_000
+"""Characters of a view; the rest is cut, and said to be."""
+
+_CUT = (
+    "<response clipped><NOTE>To save on context only part of this file has been shown to you. "
+    "You should retry this tool after you have searched inside the file with `grep -n` in order to "
+    "find the line numbers of what you are looking for.</NOTE>"
+)
+_VOICES = ("edit", "compat", "batch")
+_COMMAND_NAMES = ("view", "create", "str_replace", "insert", "undo_edit")
+
+
+class TextEditorCall(ToolCall):
+    """One of the text editor's commands."""
+
+    command: Literal["view", "create", "str_replace", "insert", "undo_edit"]
+    path: str
+    view_range: tuple[int, ...] = ()
+    file_text: str = ""
+    old_str: str = ""
+    new_str: str = ""
+    insert_line: Count = 0
+    insert_text: str = ""
+
+    def run(self, context: Context, name: str) -> Answer:
+        place: Place | None = None
+        words: str | None
+        try:
+            place = replace(place_of(context, self.path), given=self.path.rstrip("/") or "/")
+            self._check_place(context, place)
+            return _COMMANDS[self.command](context, name, self, place)
+        except Told as told:
+            words, remarks, refusal = told.words, told.remarks, told.refusal
+        except Refusal as found:
+            words, remarks, refusal = self._words(found), (), found
+        return refused(
+            *(self.raw, refusal, context.lang, words, remarks),
+            path=None if place is None else str(place.path),
+            voices=_VOICES,
+            only_text=True,
+        )
+
+    def _check_place(self, context: Context, place: Place) -> None:
+        """Raise a refusal where nothing stands, or a directory for another command than view."""
+        try:
+            info = context.looking.info(context.member, place.path)
+        except FileNotFound:
+            if self.command == "create":
+                return
+            raise context.desk.missing(context.member, place.path) from None
+        if self.command == "create":
+            raise FileExists(info.size)
+        if info.kind == "directory" and self.command != "view":
+            raise NotAFile("directory")
+
+    def _words(self, refusal: Refusal) -> str | None:
+        """What the reference editor says where it refuses this too."""
+        path = self.path.rstrip("/") or "/"
+        if isinstance(refusal, FileNotFound):
+            return f"The path {path} does not exist. Please provide a valid path."
+        if isinstance(refusal, FileExists):
+            return f"File already exists at: {path}. Cannot overwrite files using command `create`."
+        if isinstance(refusal, NotAFile) and refusal.kind == "directory":
+            if self.command == "create":
+                return self._words(FileExists(0))
+            only = "only the `view` command can be used on directories"
+            return f"The path {path} is a directory and {only}"
+        return None
+
+    def require(self, name: str) -> None:
+        """Raise Told for what a command needs and was not given; "" and 0 are values."""
+        if self.raw.get(name) is None:
+            words = f"Parameter `{name}` is required for command: {self.command}"
+            raise Told(words, InvalidArgs(name, "is required"))
+
+
+def answer(call: ToolCall, place: Place, text: str) -> Envelope:
+    """The answer of a command that wrote nothing."""
+    where = envelope.context_of(call.raw, str(place.path))
+    original = Original(({"type": "text", "text": text},), only_text=True)
+    return Envelope("success", {"content": text}, text, {}, where, original=original)
+
+
+def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
+    """A refusal of a call's arguments."""
+    words = None
+    if isinstance(refusal, InvalidArgs) and refusal.argument == "command":
+        given = cast("Mapping[str, object]", arguments).get("command")
+        allowed = f"The allowed commands for the {name} tool are: {', '.join(_COMMAND_NAMES)}"
+        words = f"Unrecognized command {given}. {allowed}"
+    return refused(arguments, refusal, lang, words, path=path, voices=_VOICES, only_text=True)
+
+
+def _numbered(text: str, described: str, first: int = 1) -> str:
+    """The text as `cat -n` shows it, an empty line after the last newline too."""
+    if len(text) > MOST_SHOWN:
+        text = text[:MOST_SHOWN] + _CUT
+    lines = [f"{first + i:6}\t{line}" for i, line in enumerate(text.split("\n"))]
+    return f"Here's the result of running `cat -n` on {described}:\n" + "\n".join(lines) + "\n"
+
+
+def _text_of(text: Snapshot) -> str:
+    """The text with LF alone and without a byte order mark."""
+    start = len(text.encoding.bom)
+    return text.encoding.decode(text.data[start:]).replace("\r\n", "\n")
+
+
+def _view(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+    """The lines of a file with their numbers, or what is in a directory."""
+    if context.looking.is_directory(context.member, place.path):
+        if call.view_range:
+            words = "The `view_range` parameter is not allowed when `path` points to a directory."
+            raise Told(words, InvalidArgs("view_range", "is for files"))
+        return answer(call, place, _listing(context, place))
+    made: list[tuple[str, int]] = []
+
+    def shown(base: Snapshot) -> list[Run]:
+        lines = _text_of(base).split("\n")
+        first, last = _range_of(call.view_range, len(lines))
+        text = "\n".join(lines[first - 1 : last])
+        made.append((text, first))
+        seen = text[:MOST_SHOWN].count("\n") if len(text) > MOST_SHOWN else last - first + 1
+        return [(first - 1, min(first - 1 + seen, base.line_count))]
+
+    _, base = context.desk.contents(context.member, place.path, shown)
+    if base is None:
+        Snapshot.of(
+            (context.desk.contents(context.member, place.path)[0]).data
+        )  # raises BinaryFile
+    text, first = made[-1]
+    return answer(call, place, _numbered(text, place.given, first))
+
+
+def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
+    """The first and the last line of a range, from 1; raises Told."""
+    if not given:
+        return 1, total
+    wrong = InvalidArgs("view_range", f"the file has {total} lines")
+    if len(given) != 2:
+        raise Told("Invalid `view_range`. It should be a list of two integers.", wrong)
+    first, last = given
+    bad = f"Invalid `view_range`: {[first, last]}. Its"
+    if first < 1 or first > total:
+        inside = f"should be within the range of lines of the file: {[1, total]}"
+        raise Told(f"{bad} first element `{first}` {inside}", wrong)
+    if last > total:
+        smaller = f"should be smaller than the number of lines in the file: `{total}`"
+        raise Told(f"{bad} second element `{last}` {smaller}", wrong)
+    if last != -1 and last < first:
+        larger = f"should be larger or equal than its first `{first}`"
+        raise Told(f"{bad} second element `{last}` {larger}", wrong)
+    return first, total if last == -1 else last
+
+
+def _listing(context: Context, place: Place) -> str:
+    """What is in a directory and in those in it, but hidden names."""
+    found = [place.given]
+    for entry in _visible(context, place):
+        inner = place / entry.name
+        found.append(inner.given)
+        if entry.kind == "dir":
+            try:
+                found += [(inner / one.name).given for one in _visible(context, inner)]
+            except Refusal:  # it is shown, what is in it cannot be
+                continue
+    text = "".join(f"{one}\n" for one in found)
+    if len(text) > MOST_SHOWN:
+        text = text[:MOST_SHOWN] + _CUT
+    head = f"Here's the files and directories up to 2 levels deep in {place.given}"
+    return f"{head}, excluding hidden items:\n{text}\n"
+
+
+def _visible(context: Context, place: Place) -> list[DirEntry]:
+    return [one for one in listed(context, place) if not one.name.startswith(".")]
+
+
+def _create(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+    """A new file."""
+    call.require("file_text")
+    done = whole(context, name, place.path, call.file_text, overwrite=False)
+    said = f"File created successfully at: {place.given}"
+    return answered(context, call, done, said, only_text=True)
+
+
+def _str_replace(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+    """One replacement."""
+    call.require("old_str")
+    try:
+        done = _replaced(context, name, call, place)
+    except FileNotFound:
+        raise context.desk.missing(context.member, place.path) from None
+    except PartialMatchFail as failure:
+        words = f", old_str `{call.old_str}` did not appear verbatim in {place.given}."
+        if failure.failures[0].matches_count:
+            lines = _lines_with(context, place, call.old_str.replace("\r\n", "\n"))
+            words = _several(call.old_str, lines or list(failure.failures[0].lines))
+            raise Told(f"No replacement was performed{words}", failure) from None
+        remarks = near_miss(failure, refusal_words(failure, context.lang, _VOICES))
+        raise Told(f"No replacement was performed{words}", failure, remarks) from None
+    text = _text_of(done.base)
+    first = text[: max(text.find(call.old_str.replace("\r\n", "\n")), 0)].count("\n")
+    return _edited(context, call, done, place, first, call.new_str.count("\n"), None)
+
+
+def _several(old: str, lines: list[int]) -> str:
+    return f". Multiple occurrences of old_str `{old}` in lines {lines}. Please ensure it is unique"
+
+
+def _lines_with(context: Context, place: Place, old: str) -> list[int]:
+    """The lines, from 1, in which a text begins."""
+    _, base = context.desk.contents(context.member, place.path)
+    pieces = [] if base is None else _text_of(base).split(old)
+    lines, at = dict[int, None](), 1
+    for piece in pieces[:-1]:
+        at += piece.count("\n")
+        lines[at] = None
+        at += old.count("\n")
+    return list(lines)
+
+
+def _replaced(context: Context, name: str, call: TextEditorCall, place: Place) -> Rewrite:
+    member, pair = context.member, (call.old_str, call.new_str)
+    if call.old_str and call.old_str.replace("\r\n", "\n") != call.new_str.replace("\r\n", "\n"):
+        request = BatchEdit(place.path, (StringEdit(*pair),))
+        return context.batches.edit(member, name, request, Preconditions(), dry=False)
+    if not call.old_str:
+        _, base = context.desk.contents(member, place.path)
+        if base is not None and base.line_count:
+            lines = list(range(1, base.line_count + 1 + base.ends_with_newline))
+            words = (
+                f"Multiple occurrences of old_str `` in lines {lines}. Please ensure it is unique"
+            )
+            refusal = InvalidArgs("old_str", "must not be empty")
+            raise Told(f"No replacement was performed. {words}", refusal)
+    return context.batches.edit_in_order(member, name, place.path, [pair], dry=False)
+
+
+def _edited(
+    context: Context,
+    call: TextEditorCall,
+    done: Rewrite,
+    place: Place,
+    line: int,
+    more: int,
+    inserted: str | None,
+) -> Answer:
+    """The answer with the lines around `line`, from 0, and `more` after it."""
+    start = max(0, line - SNIPPET_LINES)
+    lines = _text_of(done.after).split("\n")
+    if inserted is None:
+        snippet, end = f"a snippet of {place.given}", line + SNIPPET_LINES + more + 1
+        check = "Review the changes and make sure they are as expected."
+    else:
+        snippet, end = "a snippet of the edited file", line + SNIPPET_LINES + more + 1
+        check = "Review the changes and make sure they are as expected "
+        check += "(correct indentation, no duplicate lines, etc)."
+    shown = _numbered("\n".join(lines[start:end]), snippet, start + 1)
+    said = (
+        f"The file {place.given} has been edited. {shown}{check} Edit the file again if necessary."
+    )
+    return answered(context, call, done, said, only_text=True)
+
+
+def _insert(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+    """New lines after one."""
+    call.require("insert_line")
+    if call.raw.get("insert_text") is None:
+        call.require("new_str")
+    line, text = call.insert_line, call.insert_text or call.new_str
+    try:
+        done = context.batches.insert(context.member, name, place.path, line, text)
+    except RangeOutOfBounds as refusal:
+        inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
+        words = f"Invalid `insert_line` parameter: {line}. {inside}"
+        wrong = InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines")
+        raise Told(words, wrong) from None
+    except FileNotFound:
+        raise context.desk.missing(context.member, place.path) from None
+    return _edited(context, call, done, place, line, text.count("\n"), text)
+
+
+def _undo_edit(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+    """Take back the last edit of the caller's own that stands in the file."""
+    member = context.member
+    past = context.desk.history.page(member, place.path, member.name).edits
+    last = next(
+        (one for one in past if one.state == "done" and not (one.undone_by or one.undoes)), None
+    )
+    if last is None:
+        words = f"No edit history found for {place.given}."
+        raise Told(words, EditNotFound(0, "unknown"))
+    undone = context.desk.undo(member, name, last.edit_id)
+    if isinstance(undone, NotUndone):
+        raise undone.refusal
+    try:
+        _, base = context.desk.contents(member, place.path, lambda base: [(0, base.line_count)])
+    except FileNotFound:
+        base = None
+    text = _numbered("" if base is None else _text_of(base), place.given)
+    return answer(call, place, f"Last edit to {place.given} undone successfully. {text}")
+
+
+_COMMANDS: Mapping[str, Callable[[Context, str, TextEditorCall, Place], Answer]] = {
+    "view": _view,
+    "create": _create,
+    "str_replace": _str_replace,
+    "insert": _insert,
+    "undo_edit": _undo_edit,
+}

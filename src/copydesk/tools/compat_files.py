@@ -1,0 +1,703 @@
+"""The tools of the MCP filesystem server: its names, arguments, results and words.
+
+Where a call of theirs would lose bytes it is refused; the manual lists each such place.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import posixpath
+import re
+import time
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypedDict, cast
+
+from copydesk.desk.backends.shown import Run
+from copydesk.desk.batch import Rewrite
+from copydesk.desk.search import DirEntry, FileInfo
+from copydesk.edit.request import Preconditions
+from copydesk.errors import (
+    FileExists,
+    FileNotFound,
+    FileTooLarge,
+    InvalidArgs,
+    InvalidPath,
+    NotAFile,
+    PartialMatchFail,
+    PathRequired,
+    Refusal,
+)
+from copydesk.text.path_globs import matches
+from copydesk.text.relpath import RelPath
+from copydesk.text.shortest_diff import patch
+from copydesk.text.snapshot import Snapshot
+from copydesk.tools import envelope, report_fields
+from copydesk.tools.arguments import list_of
+from copydesk.tools.batch import written
+from copydesk.tools.catalog import Answer, Context, ToolCall
+from copydesk.tools.envelope import Envelope, Original
+from copydesk.tools.messages import say
+from copydesk.tools.refusals import refusal_words
+from copydesk.tools.report import Fields, Lang, Value
+
+VOICES = ("compat", "batch")
+
+_TEXT_OUTPUT: Mapping[str, Any] = {"content": {"type": "string"}}
+_BLOCKS: tuple[Mapping[str, Any], ...] = (
+    {"type": {"type": "string", "enum": ["image", "audio"]}}
+    | {name: {"type": "string"} for name in ("data", "mimeType")},
+    {"type": {"type": "string", "const": "resource"}},
+)
+
+
+def _closed(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+OUTPUT = _closed(_TEXT_OUTPUT)
+_RESOURCE = _closed({name: {"type": "string"} for name in ("uri", "mimeType", "blob")}, "mimeType")
+_MEDIA = [_closed(_BLOCKS[0]), _closed({**_BLOCKS[1], "resource": _RESOURCE})]
+MEDIA_OUTPUT = _closed({"content": {"type": "array", "items": {"anyOf": _MEDIA}}})
+"""What the structured content of an answer holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path as it was given, in full, and below the root."""
+
+    given: str
+    full: str
+    path: RelPath
+
+    def __truediv__(self, name: str) -> Place:
+        full = f"{self.full.rstrip('/')}/{name}"
+        return Place(f"{self.given.rstrip('/')}/{name}", full, self.path / name)
+
+
+class Told(Exception):
+    """A refusal in the words of the program that the tool stands for, and remarks on it."""
+
+    def __init__(self, words: str, refusal: Refusal, remarks: tuple[str, ...] = ()) -> None:
+        super().__init__(words)
+        self.words, self.refusal, self.remarks = words, refusal, remarks
+
+
+def root_of(context: Context) -> str:
+    """The root's real path."""
+    return context.looking.files.root
+
+
+def allowed(context: Context) -> list[str]:
+    """The paths of the root, as it was given and as it really is."""
+    real = root_of(context)
+    spelled = [f"/{root}" for root in context.roots]
+    return [*(one for one in spelled if one != real), real]
+
+
+def place_of(context: Context, text: str) -> Place:
+    """Where a path leads that is absolute, or relative to the root; raises Refusal, Told."""
+    if re.match(r"[A-Za-z]:(?:[\\/]|\Z)", text):
+        words = f"Access denied - Windows-style path received on a POSIX host: {text}"
+        raise Told(words, InvalidPath("absolute path outside of the workspace"))
+    if "\0" in text:
+        raise InvalidPath("NUL in path")
+    full = posixpath.normpath(posixpath.join(root_of(context), text))
+    full = "/" + full.lstrip("/")
+    try:
+        return Place(text, full, context.path_below(full, folder=True))
+    except InvalidPath as refusal:
+        if "outside" not in refusal.reason:
+            raise
+        outside = f"{full} not in {', '.join(allowed(context))}"
+        words = f"Access denied - path outside allowed directories: {outside}"
+        raise Told(words, refusal) from None
+
+
+def real_path(context: Context, real: RelPath) -> str:
+    """A real path in full."""
+    return posixpath.join(root_of(context), *real.parts)
+
+
+def _kind_of(context: Context, path: RelPath) -> str:
+    """What stands at a path; empty for nothing, or for what may not be seen."""
+    try:
+        return context.looking.info(context.member, path).kind
+    except Refusal:
+        return ""
+
+
+def _check_stands(context: Context, path: RelPath) -> None:
+    """Raise FileNotFound where nothing stands; of what may not be seen the write says that."""
+    try:
+        context.looking.info(context.member, path)
+    except FileNotFound:
+        raise
+    except Refusal:
+        return
+
+
+def _system_words(context: Context, refusal: Refusal, call: str, place: Place) -> str | None:
+    """What Node says where a call on a path fails as the refusal says; None where it does not."""
+    is_below = isinstance(refusal, NotAFile) and refusal.kind == "below a file"
+    if isinstance(refusal, FileNotFound):
+        ends = range(1, len(place.path.parts))
+        above = [RelPath(place.path.parts[:end]) for end in ends]
+        is_below = any(_kind_of(context, one) not in ("", "directory") for one in above)
+        if not is_below:
+            return f"ENOENT: no such file or directory, {call} '{place.full}'"
+    if is_below:
+        return f"ENOTDIR: not a directory, realpath '{place.full}'"
+    if isinstance(refusal, NotAFile) and refusal.kind == "directory":
+        return "EISDIR: illegal operation on a directory, read"
+    if isinstance(refusal, InvalidPath) and refusal.reason == "not a directory":
+        return f"ENOTDIR: not a directory, {call} '{place.full}'"
+    if isinstance(refusal, InvalidPath):
+        outside = f"{place.full} not in {', '.join(allowed(context))}"
+        return f"Access denied - symlink target outside allowed directories: {outside}"
+    return None
+
+
+class FilesCall(ToolCall):
+    """A call of a tool of the filesystem server; one that only reads ignores what it knows not."""
+
+    @property
+    def system_call(self) -> str:
+        """What Node calls, in its words for a failure."""
+        return "open"
+
+    def run(self, context: Context, name: str) -> Answer:
+        place: Place | None = None
+        try:
+            place = place_of(context, str(self.raw.get("path", ".")))
+            return self.do(context, name)
+        except Told as told:
+            words, remarks, refusal = told.words, told.remarks, told.refusal
+        except Refusal as found:
+            words, remarks, refusal = None, (), found
+            if place is not None:
+                words = _system_words(context, refusal, self.system_call, place)
+        path = None if place is None else str(place.path)
+        return refused(self.raw, refusal, context.lang, words, remarks, path=path)
+
+    def do(self, context: Context, name: str) -> Answer:
+        """Do it."""
+        raise NotImplementedError
+
+    def text(self, content: str, path: RelPath | None = None, **data: Value) -> Envelope:
+        """The answer of a text."""
+        blocks: Fields = {"type": "text", "text": content}
+        where = envelope.context_of(self.raw, None if path is None else str(path))
+        original = Original((blocks,), {"content": content})
+        fields: Fields = {"content": content, **data}
+        return Envelope("success", fields, content, {}, where, original=original)
+
+
+def refused(
+    arguments: object,
+    refusal: Refusal,
+    lang: Lang,
+    words: str | None = None,
+    remarks: tuple[str, ...] = (),
+    *,
+    path: str | None = None,
+    voices: Sequence[str] = VOICES,
+    only_text: bool = False,
+) -> Envelope:
+    """A refusal, in these words and remarks; without any in ours, with the code."""
+    found = envelope.refused(refusal, arguments, path, lang, writes=True, voices=voices)
+    if words is None:
+        words = f"{envelope.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
+    elif isinstance(refusal, FileNotFound) and refusal.similar:
+        remarks = (*remarks, say("compat.similar", lang, {"names": ", ".join(refusal.similar)}))
+    block: Fields = {"type": "text", "text": words}
+    return replace(found, original=Original((block,), None, remarks, only_text))
+
+
+def near_miss(failure: PartialMatchFail, own: str) -> tuple[str, ...]:
+    """What stands nearest to a text that stands nowhere, and how the two differ."""
+    near = failure.failures[0]
+    shown = [*(near.difference or ()), near.corrected_old_string or ""]
+    return ("\n".join([own, *filter(None, shown)]),)
+
+
+def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
+    """A refusal of a call's arguments."""
+    said = None
+    if isinstance(refusal, PathRequired):
+        refusal = InvalidArgs("path", "is required")
+    if isinstance(refusal, InvalidArgs):
+        wrong = _mistyped(refusal, arguments) or refusal_words(refusal, lang, VOICES)
+        said = (
+            f"MCP error -32602: Input validation error: Invalid arguments for tool {name}: {wrong}"
+        )
+    return refused(arguments, refusal, lang, said, path=path)
+
+
+def _mistyped(refusal: InvalidArgs, arguments: object) -> str:
+    """What the original says of an argument that is missing or of another type."""
+    found = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
+    if found is None:
+        return ""
+    wanted = found[1] or ("array" if refusal.argument in ("edits", "paths") else "string")
+    value = _given(arguments, refusal.argument)
+    wanted = {"integer": "number"}.get(wanted, wanted)
+    return f"Invalid input: expected {wanted}, received {_js_type(value)} at {refusal.argument}"
+
+
+def _given(arguments: object, name: str) -> object:
+    """An argument as it came; `...` for none."""
+    if not isinstance(arguments, Mapping):
+        return ...
+    return cast("Mapping[str, object]", arguments).get(name, ...)
+
+
+def _js_type(value: object) -> str:
+    if value is ...:
+        return "undefined"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+class ReadTextFileCall(FilesCall):
+    """A file, or its first or last lines."""
+
+    open = True
+    path: str
+    head: int = 0
+    tail: int = 0
+
+    @property
+    def system_call(self) -> str:
+        return "stat" if self.tail else "open"
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        if self.head and self.tail:
+            words = "Cannot specify both head and tail parameters simultaneously"
+            raise Told(words, InvalidArgs("tail", "cannot be given together with head"))
+        return self.text(read_text(context, place, self.head, self.tail), place.path)
+
+
+def read_text(context: Context, place: Place, head: int = 0, tail: int = 0) -> str:
+    """The text of a file as it is, or some of its lines without the newline of the last."""
+
+    def shown(base: Snapshot) -> list[Run]:
+        count = base.line_count
+        if head:
+            return [(0, min(max(head, 0), count))]
+        if tail:
+            return [(max(count + base.ends_with_newline - max(tail, 0), 0), count)]
+        return [(0, count)]
+
+    try:
+        document, base = context.desk.contents(context.member, place.path, shown)
+    except FileTooLarge:
+        return _part_of_large(context, place, head, tail)
+    encoding = None if base is None else base.encoding
+    data = document.data
+    text = data.decode("utf-8", "replace") if encoding is None else encoding.decode(data)
+    if head:
+        lines = text.removesuffix("\n").split("\n") if text else []
+        return "\n".join(lines[: max(head, 0)]) if len(lines) else ""
+    if tail:
+        lines = text.replace("\r\n", "\n").split("\n") if text else []
+        return "\n".join(lines[-tail:] if tail > 0 else [])
+    return text
+
+
+def _part_of_large(context: Context, place: Place, head: int, tail: int) -> str:
+    """Some lines of a file that is too large to be read whole; raises FileTooLarge for more."""
+    limit = 1 << 30
+    wanted = f"-{max(tail - 1, 1)}~" if tail else ""
+    found = context.desk.read(context.member, place.path, wanted, max(head, 0) or limit)
+    is_cut = found.cut_by_characters or (found.cut_by_lines and not head)
+    if is_cut or not (head or tail):
+        raise FileTooLarge(found.size_bytes, 0)
+    more = bool(tail) and found.ends_with_newline is not False
+    return "\n".join([*found.lines, *([""] if more else [])])
+
+
+class ReadMediaFileCall(FilesCall):
+    """A file in base64."""
+
+    open = True
+    path: str
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        document, _ = context.desk.contents(context.member, place.path)
+        data = base64.b64encode(document.data).decode()
+        kind = _MEDIA_TYPES.get(posixpath.splitext(document.real.name)[1].lower(), _OTHER_TYPE)
+        if kind != _OTHER_TYPE:
+            block: Fields = {"type": kind.split("/")[0], "data": data, "mimeType": kind}
+        else:
+            uri = "file://" + _quoted(real_path(context, document.real))
+            resource: Fields = {"uri": uri, "mimeType": kind, "blob": data}
+            block = {"type": "resource", "resource": resource}
+        where = envelope.context_of(self.raw, str(place.path))
+        content: Fields = {"content": [block]}
+        original = Original((block,), content)
+        return Envelope("success", content, kind, {}, where, original=original)
+
+
+_OTHER_TYPE = "application/octet-stream"
+_MEDIA_TYPES = {
+    f".{ending}": f"{kind}/{name}"
+    for kind, names in (
+        ("image", "png:png jpg:jpeg jpeg:jpeg gif:gif webp:webp bmp:bmp svg:svg+xml"),
+        ("audio", "mp3:mpeg wav:wav ogg:ogg flac:flac"),
+    )
+    for ending, name in (pair.split(":") for pair in names.split())
+}
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote  # few have a use for it
+
+    return quote(path, safe="/!$&'()*+,;=:@-._")
+
+
+class ReadMultipleFilesCall(FilesCall):
+    """Several files; one that cannot be read stops no other."""
+
+    open = True
+    paths: tuple[str, ...]
+
+    def do(self, context: Context, name: str) -> Answer:
+        if not self.paths:
+            raise InvalidArgs("paths", "must not be empty")
+        return self.text("\n---\n".join(self._one(context, path) for path in self.paths))
+
+    def _one(self, context: Context, path: str) -> str:
+        try:
+            place = place_of(context, path)
+        except Told as told:
+            return f"{path}: Error - {told.words}"
+        except Refusal as refusal:
+            return f"{path}: Error - {refusal_words(refusal, context.lang, VOICES)}"
+        try:
+            return f"{path}:\n{read_text(context, place)}\n"
+        except Refusal as refusal:
+            words = _system_words(context, refusal, "open", place)
+            if words is None:
+                own = refusal_words(refusal, context.lang, VOICES)
+                words = f"{envelope.code_of(refusal)}: {own}"
+            return f"{path}: Error - {words}"
+
+
+class WriteFileCall(FilesCall):
+    """A whole file, over what is there if there is something."""
+
+    path: str
+    content: str
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        _check_stands(context, place.path.parent)
+        try:
+            done = whole(context, name, place.path, self.content, overwrite=True)
+        except NotAFile as refusal:
+            if refusal.kind != "directory":
+                raise
+            call = f"rename '{place.full}.tmp' -> '{place.full}'"
+            raise Told(f"EISDIR: illegal operation on a directory, {call}", refusal) from None
+        return answered(context, self, done, f"Successfully wrote to {self.path}")
+
+
+def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite: bool) -> Rewrite:
+    """A whole file, written."""
+
+    def make() -> Rewrite:
+        return context.batches.write(
+            context.member, name, path, content, Preconditions(), overwrite=overwrite, blindly=True
+        )
+
+    try:
+        return make()
+    except (FileExists, FileNotFound):
+        if not overwrite:
+            raise
+        return make()  # somebody else has just made the file, or removed it
+
+
+def answered(
+    context: Context,
+    call: ToolCall,
+    done: Rewrite,
+    said: str,
+    *,
+    dry: bool = False,
+    only_text: bool = False,
+) -> Envelope:
+    """The answer of a write, in these words."""
+    bad = report_fields.lost(done.after, None if done.created else done.base)
+    saying = "batch.created" if done.created else "batch.done"
+    found = written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry")
+    block: Fields = {"type": "text", "text": said}
+    warned = report_fields.warned(bad, done.escapes, context.lang)
+    structured: Fields | None = None if only_text else {"content": said}
+    return replace(found, original=Original((block,), structured, tuple(warned), only_text))
+
+
+class ReplacementOfText(TypedDict):
+    """One edit of `edit_file`."""
+
+    oldText: str
+    newText: str
+
+
+class EditFileCall(FilesCall):
+    """Several replacements, one after the other, all or none."""
+
+    path: str
+    edits: Annotated[tuple[ReplacementOfText, ...], list_of(ReplacementOfText)]
+    dryRun: bool = False
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        pairs = [(one["oldText"], one["newText"]) for one in self.edits]
+        try:
+            done = context.batches.edit_in_order(
+                context.member, name, place.path, pairs, dry=self.dryRun
+            )
+        except FileNotFound:
+            raise context.desk.missing(context.member, place.path) from None
+        except PartialMatchFail as failure:
+            old = f"edits[{failure.failed_index}].oldText"
+            names = {"old": old, "reader": "read_text_file"}
+            own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
+            if failure.failures[0].matches_count:
+                raise Told(f"{failure.code}: {own}", failure, ()) from None
+            words = f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}"
+            raise Told(words, failure, near_miss(failure, own)) from None
+        real = context.looking.info(context.member, place.path).real
+        before, after = (
+            text.encoding.decode(text.data).replace("\r\n", "\n")
+            for text in (done.base, done.after)
+        )
+        diff = patch(before, after, real_path(context, real))
+        fence = "```"
+        while fence in diff:
+            fence += "`"
+        said = f"{fence}diff\n{diff}{fence}\n\n"
+        return answered(context, self, done, said, dry=self.dryRun)
+
+
+class CreateDirectoryCall(FilesCall):
+    """A directory, and those above it."""
+
+    path: str
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        try:
+            context.looking.make_directory(context.member, place.path)
+        except NotAFile as refusal:
+            if not _kind_of(context, place.path):
+                raise
+            raise Told(f"EEXIST: file already exists, mkdir '{place.full}'", refusal) from None
+        return self.text(f"Successfully created directory {self.path}", place.path)
+
+
+def listed(context: Context, place: Place) -> tuple[DirEntry, ...]:
+    """The entries of a directory in the order of their bytes."""
+    found = context.looking.list_dir(context.member, place.path)
+    return tuple(sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogatepass")))
+
+
+def _kind(entry: DirEntry) -> str:
+    return "[DIR]" if entry.kind == "dir" else "[FILE]"
+
+
+class _DirectoryCall(FilesCall):
+    open = True
+
+    @property
+    def system_call(self) -> str:
+        return "scandir"
+
+
+class ListDirectoryCall(_DirectoryCall):
+    """The names in a directory."""
+
+    path: str
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        rows = [f"{_kind(entry)} {entry.name}" for entry in listed(context, place)]
+        return self.text("\n".join(rows), place.path)
+
+
+class ListDirectoryWithSizesCall(_DirectoryCall):
+    """The names in a directory with their sizes."""
+
+    path: str
+    sortBy: Literal["name", "size"] = "name"
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        entries = [(entry, self._size(context, place, entry)) for entry in listed(context, place)]
+        files = [size for entry, size in entries if entry.kind != "dir"]
+        if self.sortBy == "size":
+            entries.sort(key=lambda one: -one[1])
+        else:
+            entries.sort(key=lambda one: collation_key(one[0].name))
+        rows = [
+            f"{_kind(entry)} {entry.name:30} "
+            + ("" if entry.kind == "dir" else f"{_size_words(size):>10}")
+            for entry, size in entries
+        ]
+        rows += ["", f"Total: {len(files)} files, {len(entries) - len(files)} directories"]
+        return self.text(
+            "\n".join([*rows, f"Combined size: {_size_words(sum(files))}"]), place.path
+        )
+
+    def _size(self, context: Context, place: Place, entry: DirEntry) -> int:
+        try:
+            return context.looking.info(context.member, place.path / entry.name).size
+        except Refusal:
+            return 0
+
+
+def _size_words(size: int) -> str:
+    if size < 1024:
+        return f"{size} B"
+    power = min((size.bit_length() - 1) // 10, 4)
+    return f"{size / 1024**power:.2f} {('B', 'KB', 'MB', 'GB', 'TB')[power]}"
+
+
+_ORDER = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
+_RANKS = {char: rank for rank, char in enumerate(_ORDER, 1)}
+
+
+def collation_key(name: str) -> tuple[object, ...]:
+    """How names are ordered for people: punctuation, digits, letters; accents, then case, last."""
+    plain = unicodedata.normalize("NFD", name)
+    letters = [char for char in plain if not unicodedata.combining(char)]
+    ranks = [_RANKS.get(char.lower(), len(_RANKS) + 1 + ord(char.lower()[0])) for char in letters]
+    ranks = [0 if char.isspace() else rank for char, rank in zip(letters, ranks, strict=True)]
+    marks = [char for char in plain if unicodedata.combining(char)]
+    return ranks, marks, [char.isupper() for char in letters], name
+
+
+class DirectoryTreeCall(_DirectoryCall):
+    """What is in a directory and all below it, as JSON."""
+
+    path: str
+    excludePatterns: tuple[str, ...] = ()
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        tree = self._below(context, place, "")
+        return self.text(json.dumps(tree, indent=2, ensure_ascii=False), place.path)
+
+    def _below(self, context: Context, place: Place, prefix: str) -> list[Fields]:
+        found: list[Fields] = []
+        for entry in listed(context, place):
+            name = prefix + entry.name
+            if any(_excludes(pattern, name) for pattern in self.excludePatterns):
+                continue
+            is_dir = entry.kind == "dir"
+            one: Fields = {"name": entry.name, "type": "directory" if is_dir else "file"}
+            if is_dir:
+                one["children"] = [*self._below(context, place / entry.name, f"{name}/")]
+            found.append(one)
+        return found
+
+
+def _excludes(pattern: str, name: str) -> bool:
+    forms = (pattern,) if "*" in pattern else (pattern, f"**/{pattern}", f"**/{pattern}/**")
+    return any(matches(name, form) for form in forms)
+
+
+class SearchFilesCall(_DirectoryCall):
+    """The files and directories whose path a glob matches."""
+
+    path: str
+    pattern: str
+    excludePatterns: tuple[str, ...] = ()
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        real = context.looking.info(context.member, place.path).real
+        base = real_path(context, real)
+        found = [f"{base}/{one}" for one in self._found(context, place, "")]
+        return self.text("\n".join(found) or "No matches found", place.path)
+
+    def _found(self, context: Context, place: Place, prefix: str) -> Iterator[str]:
+        for entry in listed(context, place):
+            name = prefix + entry.name
+            if entry.kind == "symlink" and not self._leads_in(context, place.path / entry.name):
+                continue
+            if any(matches(name, pattern) for pattern in self.excludePatterns):
+                continue
+            if matches(name, self.pattern):
+                yield name
+            if entry.kind == "dir":
+                try:
+                    yield from self._found(context, place / entry.name, f"{name}/")
+                except Refusal:  # what is in it cannot be seen
+                    continue
+
+    def _leads_in(self, context: Context, path: RelPath) -> bool:
+        """Whether a link leads to something below the root."""
+        return bool(_kind_of(context, path))
+
+
+class GetFileInfoCall(FilesCall):
+    """What is known of a file or directory but its content."""
+
+    open = True
+    path: str
+
+    @property
+    def system_call(self) -> str:
+        return "stat"
+
+    def do(self, context: Context, name: str) -> Answer:
+        place = place_of(context, self.path)
+        info = context.looking.info(context.member, place.path)
+        rows: list[tuple[str, object]] = [("size", info.size), *self._times(info)]
+        for key, kind in (("isDirectory", "directory"), ("isFile", "file")):
+            rows.append((key, str(info.kind == kind).lower()))
+        rows.append(("permissions", f"{info.mode & 0o777:03o}"))
+        return self.text("\n".join(f"{key}: {value}" for key, value in rows), place.path)
+
+    def _times(self, info: FileInfo) -> Iterator[tuple[str, str]]:
+        yield "created", _date(info.birth_ns or info.mtime_ns)
+        yield "modified", _date(info.mtime_ns)
+        yield "accessed", _date(info.atime_ns)
+
+
+def _date(ns: int) -> str:
+    """The date as JavaScript writes it, in the time zone of this machine."""
+    at = time.localtime(ns // 10**9)
+    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[at.tm_wday]
+    months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
+    month = months.split()[at.tm_mon - 1]
+    sign, minutes = "-" if at.tm_gmtoff < 0 else "+", abs(at.tm_gmtoff) // 60
+    zone = "Coordinated Universal Time" if at.tm_zone == "UTC" else at.tm_zone
+    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
+    offset = f"GMT{sign}{minutes // 60:02}{minutes % 60:02}"
+    return f"{day} {month} {at.tm_mday:02} {at.tm_year} {clock} {offset} ({zone})"
+
+
+class ListAllowedDirectoriesCall(FilesCall):
+    """The directories that may be used."""
+
+    open = True
+
+    def do(self, context: Context, name: str) -> Answer:
+        return self.text("Allowed directories:\n" + "\n".join(allowed(context)))
