@@ -34,6 +34,7 @@ from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
 from copydesk.tools.compat import compat
 from copydesk.tools.notes import notes
+from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import ws_mod
 
@@ -406,6 +407,15 @@ def codes_of_notes() -> set[str]:
             found.add(kind.code)
         kinds += kind.__subclasses__()
     return found
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_the_manual_of_patches_has_every_tool_and_every_code(lang: Lang) -> None:
+    page = manuals.read("patch", "errors", lang)
+    assert set(chapters_of(page)) == CODES_OF_PATCH
+    index = manuals.read("patch", "index", lang)
+    assert tuple(chapters_of(index)) == tuple(tool.name for tool in patch())
+    assert all(f"`{tool.name}`" in index for tool in Catalog(ROWS).of(["patch"]))
 
 
 @pytest.mark.parametrize("lang", LANGS)

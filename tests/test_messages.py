@@ -348,6 +348,8 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     (root / "a.txt").write_text("one\n\ntwo\nthree\nfour\nend\n")
     (root / "empty.txt").write_text("")
     (root / "wide.txt").write_text("x" * 150_000 + "\n\nlast\n")
+    planned = "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-one\n+ONE\n"
+    yield call("apply_diff", diff=planned, apply="never")["summary"]
     replaced = plan("range_edit", range="1", content="eins")
     plans = [
         replaced,

@@ -17,12 +17,13 @@ from copydesk.tools.catalog import Tool, ToolCall
 from copydesk.tools.compat import compat
 from copydesk.tools.messages import texts
 from copydesk.tools.notes import notes
+from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 LANGS: tuple[Lang, ...] = get_args(Lang)
 PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
-ALL = (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat())
+ALL = (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat(), *patch())
 PLAIN = {
     *("match", "include_anchors", "create", "report", "case", "mode", "fixed_strings"),
     *("include_hidden", "follow_symlinks", "max_lines", "max_files", "max_results"),

@@ -83,6 +83,18 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "list_allowed_directories": {},
     "write_file": {"path": FILE, "content": "text\n"},
     "edit_file": {"path": FILE, "edits": [{"oldText": "old line", "newText": "new line"}]},
+    "apply_patch": {
+        "patch": f"*** Begin Patch\n*** Update File: {FILE}\n@@\n-old line\n+new\n*** End Patch",
+        "apply": "auto",
+    },
+    "apply_diff": {
+        "diff": f"--- {FILE}\n+++ {FILE}\n@@ -5 +5 @@\n-old line\n+new\n",
+        "apply": "auto",
+    },
+    "apply_blocks": {
+        "text": f"{FILE}\n<<<<<<< SEARCH\nold line\n=======\nnew\n>>>>>>> REPLACE\n",
+        "apply": "auto",
+    },
     "str_replace_based_edit_tool": {
         "command": "insert",
         "path": FILE,

@@ -30,7 +30,7 @@ from copydesk.tools.report import ANSWER_TOKENS
 FILES = ("copydesk.toml", "pyproject.toml")
 """The files that may hold settings; the first that has some is used."""
 
-TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
+TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
 
 _LONGEST_NAME = 100
 _log = logging.getLogger("copydesk")

@@ -42,7 +42,7 @@ from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import text_for
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
 from copydesk.edit.relocate import place_of
-from copydesk.edit.request import BlockDiff, DeleteFile, FileOperation, MoveFile
+from copydesk.edit.request import BlockDiff, DeleteFile, FileOperation, MoveFile, PatchEdit
 from copydesk.errors import (
     ApprovalRequired,
     ContentChanged,
@@ -55,7 +55,7 @@ from copydesk.errors import (
     WrongMode,
     WrongOwner,
 )
-from copydesk.store.protocol import OpenText, TargetMoved
+from copydesk.store.protocol import EXECUTABLE, OpenText, Removed, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -266,6 +266,10 @@ class _ApplyJob(Job[Draft]):
     def is_whole_file(self) -> bool:
         return isinstance(self.of.request, FileOperation)
 
+    @property
+    def restores(self) -> Removed | None:
+        return _beside_bytes(self.of)
+
     def precondition(self) -> None:
         self.applying.check_waits(self.of)
 
@@ -306,6 +310,12 @@ def made_as_planned(plan: Plan, digest: str, now: Source) -> Draft:
     if plan.base_digest != digest:
         raise ContentChanged("the file changed since it was planned", version=now.version)
     return made_at(plan.request, now)
+
+
+def _beside_bytes(plan: Plan) -> Removed | None:
+    """What a file has beside its bytes that the plan creates, if it is not as usual."""
+    is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
+    return EXECUTABLE if is_run else None
 
 
 def digest_of(diff: bytes) -> str:
@@ -370,7 +380,9 @@ class _File:
             if not self.drafts[plan.id].replaces_nothing
         ]
         if self.operation is None:
-            return [Rewriting(self.real, self.opened, tuple(steps))] if steps else []
+            beside = _beside_bytes(self.plans[0])
+            every = tuple(steps)
+            return [Rewriting(self.real, self.opened, every, restores=beside)] if steps else []
         last = steps.pop()
         found = [Rewriting(self.real, self.opened, tuple(steps))] if steps else []
         removes = self.to is None

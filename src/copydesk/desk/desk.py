@@ -152,6 +152,12 @@ class FileDesk:
             self._drafting.remember_planned(draft.base, plan.request.path)
         return Planned(plan, draft, declined, refusal, drafted.real)
 
+    def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
+        """Why a plan may not be written without being shown first; None when it may."""
+        draft = planned.draft
+        real = planned.real or self._drafting.real(draft.request.path)
+        return self._uncertain(member, Drafted(draft, real, draft.place), terms)
+
     def read(
         self,
         member: Member,

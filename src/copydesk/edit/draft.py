@@ -132,7 +132,10 @@ class Draft:
             return renamed(path, str(request.to))
         if isinstance(request, DeleteFile):
             return deleted(self.base, self.change, path, request.mode)
-        return unified(self.base, self.change, path, created=self.created)
+        diff = unified(self.base, self.change, path, created=self.created)
+        if isinstance(request, PatchEdit) and request.executable:
+            return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
+        return diff
 
     @property
     def reads(self) -> BlockReads | None:

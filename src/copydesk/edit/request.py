@@ -220,11 +220,12 @@ class PatchEdit(BatchEdit):
     """Make all hunks that a patch has for one file, or none; `edits` are of `PatchHunk`.
 
     `base` is the start of the blob id that git gives to the text that the patch was made
-    of. `creates`: the file is not there yet.
+    of. `creates`: the file is not there yet, and `executable` then or not.
     """
 
     base: str = ""
     creates: bool = False
+    executable: bool = False
 
     @property
     def hunks(self) -> tuple[PatchHunk, ...]:

@@ -119,6 +119,10 @@ class Removed:
     owner: tuple[int, int] = (0, 0)
 
 
+EXECUTABLE = Removed(0o111, owner=(-1, -1))
+"""What a new file gets that whoever may read it may run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """One end of a move, of which `other` is the other end; the file keeps its inode."""

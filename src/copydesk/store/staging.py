@@ -22,7 +22,7 @@ from typing import Self, TypeVarTuple
 
 from copydesk.store import _os
 from copydesk.store.contents import Closing, in_thread, write_pieces
-from copydesk.store.protocol import Durability, Piece, Removed
+from copydesk.store.protocol import EXECUTABLE, Durability, Piece, Removed
 
 _NAME = re.compile(rb"\.copydesk-[0-9a-f]{12}(-new)?\.tmp")
 _NEW = b"-new.tmp"
@@ -207,6 +207,10 @@ def attributes_of(fd: int) -> Removed:
 
 def restore_attributes(fd: int, removed: Removed) -> None:
     """Give a new file what a removed one had, as `copy_attributes` does; raises OSError."""
+    if removed == EXECUTABLE:
+        mode = stat.S_IMODE(_os.fstat(fd).st_mode)
+        _os.chmod(fd, mode | (mode & 0o444) >> 2)
+        return
 
     def extend() -> None:
         for name, value in removed.attributes:

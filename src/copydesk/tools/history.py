@@ -296,10 +296,19 @@ def _planned_lines(plan: Plan) -> tuple[int, int]:
 
 
 HISTORY = (
-    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat")),
-    Tool("list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes",)),
+    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch")),
+    Tool(
+        "list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes", "patch")
+    ),
     Tool("list_pending", "ws_mod", ListPendingCall, reads=True, idempotent=True, also=("notes",)),
-    Tool("show_hunk", "ws_mod", ShowHunkCall, reads=True, idempotent=True, also=("batch", "notes")),
+    Tool(
+        "show_hunk",
+        "ws_mod",
+        ShowHunkCall,
+        reads=True,
+        idempotent=True,
+        also=("batch", "notes", "patch"),
+    ),
     Tool("discard_hunk", "ws_mod", DiscardCall, destroys=True, idempotent=True, also=("notes",)),
 )
 """The rows of the catalog, which the mirror toolset has too."""

@@ -16,6 +16,7 @@ from copydesk.tools.batch import batch
 from copydesk.tools.catalog import MINDS, Tool
 from copydesk.tools.compat import compat
 from copydesk.tools.notes import notes
+from copydesk.tools.patch import patch
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 _HEAD = """\
@@ -39,13 +40,14 @@ relative to that folder.
 
 def all_tools() -> tuple[Tool, ...]:
     """All tools, in the order of the catalog."""
-    return (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat())
+    return (*ws_mod(), *batch(), *notes(), *team_mgmt(), *compat(), *patch())
 
 
 def page() -> str:
     """The page."""
     parts = [_HEAD, _toolset("ws_mod", ws_mod()), _toolset("batch", batch())]
     parts += [_toolset("notes", notes()), _mirror(), _toolset("compat", compat())]
+    parts += [_toolset("patch", patch())]
     return "\n".join(parts)
 
 

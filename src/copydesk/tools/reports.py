@@ -546,7 +546,11 @@ _MOST_UNCOUNTED = 10
 
 
 def planned_together(
-    mode: str, planned: Sequence[Planned], lang: Lang, declined: str | None = None
+    mode: str,
+    planned: Sequence[Planned],
+    lang: Lang,
+    declined: str | None = None,
+    saying: str = "transaction.planned",
 ) -> Report:
     """The report of the plans of one call, one for each file; `declined`: why auto wrote none."""
     rows: list[Value] = [
@@ -560,7 +564,8 @@ def planned_together(
     ]
     diff, was_cut = _shown((one.draft.diff, one.draft.base.encoding) for one in planned)
     fields: Fields = {"status": "ok", "mode": mode, "hunks": rows}
-    summary = say("transaction.planned", lang, {"files": len(planned)})
+    files = {one.plan.request.path for one in planned}
+    summary = say(saying, lang, {"files": len(files)})
     if declined is not None:
         fields |= {"auto_apply": "declined", "auto_apply_reason": declined}
         why = say("auto.declined", lang, {"why": say_reason(declined, lang)})

@@ -404,7 +404,7 @@ EDITING = (
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
     Tool("prepare_file_block_replace", "ws_mod", BlockReplaceCall, destroys=True),
     Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes")),
-    Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True),
+    Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True, also=("patch",)),
 )
 
 

@@ -19,6 +19,7 @@ from copydesk.app.terminal import dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
+from copydesk.edit.patch import apply_patch
 from copydesk.edit.plan import Plan
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.text.encoding import encoding_of_diff
@@ -193,6 +194,48 @@ def _apply(options: argparse.Namespace) -> int:
         ]
         sys.stderr.write(terminal.table(rows))
     return status
+
+
+def _apply_patch(options: argparse.Namespace) -> int:
+    """Plan the patch and write it at once, as harnesses of apply_patch expect it; the status."""
+    text: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
+    if not text.strip():
+        raise UsageError("the patch is empty", "copydesk apply-patch < patch.txt")
+    with _open(options) as opened:
+        member, lang = opened.config.member, opened.config.lang
+        given = {"patch": text, "apply": "never"}
+        report = opened.call(member, "apply_patch", given, lang=lang)
+        if not is_refused(report):
+            planned = cast("Sequence[Mapping[str, str]]", report.fields["hunks"])
+            ids = [row["hunk_id"] for row in planned]
+            report = opened.call(member, APPLY_ALL, {"hunk_ids": ids}, lang=lang)
+            if report.is_error:
+                for hunk_id in ids:
+                    with contextlib.suppress(Refusal):
+                        opened.desk.discard(opened.member(member), hunk_id)
+    if is_refused(report) or options.json:
+        return _print_report(options, report)
+    letters = {"add": "A", "update": "M", "delete": "D"}
+    rows = [(letters[one.kind], one.to or one.path) for one in apply_patch.parse(text)]
+    rows.sort(key=lambda row: "AMD".index(row[0]))
+    out("Success. Updated the following files:\n")
+    out("".join(f"{letter} {path}\n" for letter, path in rows))
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    """Print the diff of a plan, as its bytes are; the status."""
+    with _open(options, looks=True) as opened:
+        planned = opened.desk.show(opened.member(opened.config.member), options.hunk_id)
+    draft = planned.draft
+    if draft.base.encoding.unit > 1 or planned.plan.blocks is not None:
+        raise InvalidArgs("hunk_id", "is of a text whose diff git apply cannot take")
+    if options.json:
+        dump({"status": "ok", "hunk_id": planned.id, "diff": draft.diff.decode("utf-8", "replace")})
+        return 0
+    sys.stdout.flush()
+    sys.stdout.buffer.write(draft.diff)
+    return 0
 
 
 def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = "") -> int:
@@ -596,6 +639,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "pending": _pending,
     "show": _show,
     "apply": _apply,
+    "apply-patch": _apply_patch,
+    "diff": _diff,
     "approve": _approve,
     "reject": _reject,
     "review": _review,

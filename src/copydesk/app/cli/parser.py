@@ -111,7 +111,7 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     common.add_argument("--json", action="store_true", help="print data for programs")
     server = _Parser(add_help=False)
     server.add_argument(
-        "--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt, compat"
+        "--toolsets", help="comma-separated: ws_mod, batch, notes, team_mgmt, compat, patch"
     )
     wire = _Parser(add_help=False)
     wire.add_argument(
@@ -190,6 +190,10 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     show.add_argument("hunk_id", metavar="HUNK")
     apply = add("apply", "apply plans: several together, all or none")
     apply.add_argument("hunk_id", nargs="+", metavar="HUNK")
+    patch = add("apply-patch", "apply a patch in the language of apply_patch, all or nothing")
+    patch.add_argument("patch", nargs="?", metavar="PATCH", help="default: standard input")
+    diff = add("diff", "print the diff of a plan, for git apply")
+    diff.add_argument("hunk_id", metavar="HUNK")
     approve = add("approve", "approve plans as copydesk show displays them")
     approve.add_argument("hunk_id", nargs="+", metavar="HUNK")
     approve.add_argument(

@@ -66,6 +66,13 @@ def compile_hunks(
     return ChangeSet.of(base.size, edits), Escapes.of(escapes)
 
 
+def check_whole(base: Snapshot, request: PatchEdit, line: int) -> None:
+    """Raise PatchRejected unless the hunks take away all of the text; `line` is of the patch."""
+    change, _ = compile_hunks(base, request, place_hunks(base, request))
+    if change.new_length > len(base.encoding.bom):
+        raise PatchRejected((RejectedHunk(str(request.path), 1, "not_whole", line),))
+
+
 def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git gives the text an id that starts so."""
     if not prefix.strip("0"):

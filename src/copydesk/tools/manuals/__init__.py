@@ -15,11 +15,12 @@ from copydesk.tools.arguments import Schema
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
-_TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat")
+_TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
 _TOPICS = ("index", "principles", "tools", "scenarios", "errors")
 _OTHER_TOPICS = {
     "notes": ("index", "slice-reading", "block-edit-search-replace", "errors"),
     "compat": ("index", "tools", "errors"),
+    "patch": ("index", "errors"),
 }
 
 

@@ -1,0 +1,224 @@
+"""The tools of the patch toolset: patches of several files, as one transaction.
+
+Invariant: every hunk is planned before anything is written, and one that does not fit leaves
+no plan behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal
+
+from copydesk.desk.outcome import Planned, Transacted
+from copydesk.edit.patch import apply_patch, search_replace, unified_diff
+from copydesk.edit.patch.model import EXECUTABLE, FilePatch, invalid
+from copydesk.edit.patch.placing import check_whole
+from copydesk.edit.request import DeleteFile, MoveFile, PatchEdit, Request, Terms, check_text
+from copydesk.errors import (
+    ApprovalRequired,
+    Busy,
+    Failed,
+    FileExists,
+    FileNotFound,
+    PatchRejected,
+    Refusal,
+    RejectedHunk,
+)
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import whole
+from copydesk.tools import reports
+from copydesk.tools.catalog import Context, EditingCall, Tool
+from copydesk.tools.report import Length, Report
+
+Parse = Callable[[str], tuple[FilePatch, ...]]
+
+
+class _PatchCall(EditingCall):
+    apply: Literal["never", "auto"] | None = None
+    report: Length | None = None
+
+    def patches(self) -> tuple[FilePatch, ...]:
+        """What the text says of each file."""
+        raise NotImplementedError
+
+    def run(self, context: Context, name: str) -> Report:
+        auto = (self.apply or context.apply) == "auto"
+        return _Patching(context, name).run(self.patches(), self.report, auto=auto)
+
+
+class ApplyPatchCall(_PatchCall):
+    """A patch in the language of apply_patch."""
+
+    patch: str
+
+    def patches(self) -> tuple[FilePatch, ...]:
+        return _parsed("patch", self.patch, apply_patch.parse)
+
+
+class ApplyDiffCall(_PatchCall):
+    """A unified diff."""
+
+    diff: str
+
+    def patches(self) -> tuple[FilePatch, ...]:
+        return _parsed("diff", self.diff, unified_diff.parse)
+
+
+class ApplyBlocksCall(_PatchCall):
+    """SEARCH/REPLACE blocks."""
+
+    text: str
+
+    def patches(self) -> tuple[FilePatch, ...]:
+        return _parsed("text", self.text, search_replace.parse)
+
+
+def _parsed(argument: str, text: str, parse: Parse) -> tuple[FilePatch, ...]:
+    check_text(argument, text)
+    return parse(text)
+
+
+class _Patching:
+    """One patch: its plans, and what becomes of them. `name` is that of the tool."""
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._context, self._name = context, name
+        self._planned: list[tuple[Planned, Terms]] = []
+        self._rejected: list[RejectedHunk] = []
+        self._refused: list[tuple[str, Refusal]] = []
+
+    def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Report:
+        """Plan all, and write all at once if `auto` and every hunk is certain."""
+        keep = False
+        try:
+            for patch in patches:
+                self._plan(patch)
+            refused = self._refusal()
+            if refused is not None:
+                return refused
+            declined = self._declined() if auto else None
+            planned = [one for one, _ in self._planned]
+            if not auto or declined:
+                keep = True
+                lang = self._context.lang
+                made = reports.planned_together(
+                    self._name, planned, lang, declined, saying="patch.planned"
+                )
+                return _brief(made, planned) if length == "brief" else made
+            desk, member = self._context.desk, self._context.member
+            outcome = desk.apply_all(member, self._name, [one.plan.id for one in planned])
+            if isinstance(outcome, Transacted):
+                keep = True
+                return reports.transacted(self._name, outcome, self._context.lang, length)
+            keep = isinstance(outcome.refusal, ApprovalRequired)
+            told = reports.withheld(self._name, outcome, self._context.lang)
+            return told if keep else replace(told, next_steps=())
+        finally:
+            for one, _ in () if keep else self._planned:
+                with suppress(Refusal):  # what stopped the call is told
+                    self._context.desk.discard(self._context.member, one.plan.id)
+
+    def _plan(self, patch: FilePatch) -> None:
+        """The plans for one file, or why there are none."""
+        try:
+            if patch.kind == "delete":
+                self._delete(patch)
+            elif patch.kind == "add":
+                request = PatchEdit(
+                    self._context.path_below(patch.path),
+                    patch.hunks,
+                    creates=True,
+                    executable=patch.mode == EXECUTABLE,
+                )
+                self._prepare(request)
+            else:
+                self._update(patch)
+        except PatchRejected as refusal:
+            self._rejected += refusal.rejected
+        except (Failed, Busy):
+            raise
+        except Refusal as refusal:
+            at = patch.hunks[0].at if patch.hunks else patch.line
+            told = RejectedHunk(patch.path, 0, "file_refused", at, refused_as=refusal.code)
+            self._rejected.append(told)
+            path = patch.to if patch.to and isinstance(refusal, FileExists) else patch.path
+            self._refused.append((path, refusal))
+
+    def _update(self, patch: FilePatch) -> None:
+        if patch.mode:
+            raise invalid("mode_change", patch.line, patch.path)
+        path = self._edited(patch) if patch.hunks else self._context.path_below(patch.path)
+        if patch.to:
+            self._prepare(MoveFile(path, self._context.path_below(patch.to)))
+
+    def _edited(self, patch: FilePatch) -> RelPath:
+        """Plan the edit of the first of the names that a file has; the path of that."""
+        missing: FileNotFound | None = None
+        for name in patch.names:
+            path = self._context.path_below(name)
+            try:
+                self._prepare(PatchEdit(path, patch.hunks, base=patch.base))
+            except FileNotFound as refusal:
+                missing = missing or refusal
+            else:
+                return path
+        assert missing is not None, "there is a name"
+        raise missing
+
+    def _delete(self, patch: FilePatch) -> None:
+        """Plan the removal; of a file whose text the patch has, if it has that text."""
+        path = self._context.path_below(patch.path)
+        terms = Terms(expected_old="" if patch.has_text else None)
+        planned = self._prepare(DeleteFile(path), terms)
+        if patch.has_text:
+            base = whole(planned.draft.base)
+            check_whole(base, PatchEdit(path, patch.hunks, base=patch.base), patch.line)
+
+    def _prepare(self, request: Request, terms: Terms | None = None) -> Planned:
+        context = self._context
+        planned = context.desk.prepare(context.member, self._name, request)
+        assert isinstance(planned, Planned), "it was not to be written"
+        version = planned.draft.base.version
+        self._planned.append((planned, replace(terms or Terms(), version=version)))
+        return planned
+
+    def _refusal(self) -> Report | None:
+        """The report of what does not fit; None when all does."""
+        lang = self._context.lang
+        if len(self._rejected) == 1 and self._refused:
+            path, refusal = self._refused[0]
+            told = reports.refused(self._name, path, refusal, lang, ("patch",))
+            summary = f"{told.fields['path']}: {told.fields['summary']}"
+            return replace(told, fields={**told.fields, "summary": summary})
+        if self._rejected:
+            refusal = PatchRejected(tuple(self._rejected))
+            return reports.refused(self._name, None, refusal, lang, ("patch",))
+        return None
+
+    def _declined(self) -> str | None:
+        """Why the plans are not written at once; None when they may be."""
+        desk, member = self._context.desk, self._context.member
+        for planned, terms in self._planned:
+            reason = desk.declined(member, planned, terms)
+            if reason is not None:
+                return reason
+        return None
+
+
+def _brief(report: Report, planned: list[Planned]) -> Report:
+    """The report of plans, a line for each."""
+    lines = [
+        f"planned {one.plan.id} · {one.plan.request.path}"
+        f" +{one.draft.new_count} -{one.draft.old_count}"
+        for one in planned
+    ]
+    return replace(report, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
+
+
+def patch() -> tuple[Tool, ...]:
+    """The catalog's rows of this toolset."""
+    calls = {"apply_patch": ApplyPatchCall, "apply_diff": ApplyDiffCall}
+    calls |= {"apply_blocks": ApplyBlocksCall}
+    return tuple(Tool(name, "patch", call, destroys=True) for name, call in calls.items())

@@ -1,0 +1,421 @@
+"""The patch toolset: several files in one transaction, told where they do not fit, taken back."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app.cli import main
+from copydesk.app.config import TOOLSETS, Config, MemberConfig
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.tools.catalog import Catalog
+from copydesk.tools.reference import all_tools
+
+START = {
+    "a.py": b"class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n",
+    "crlf.txt": b"\xef\xbb\xbfone\r\ntwo\r\n",
+    "gone.bin": b"\0\1\2",
+    "run.sh": b"#!/bin/sh\necho 1\n",
+    "open.txt": b"one\ntwo",
+}
+PATCH = """\
+*** Begin Patch
+*** Update File: a.py
+@@ def g
+-        return 1
++        return 2
+*** Update File: crlf.txt
+@@
+-one
++ONE
+*** Add File: sub/dir/new.txt
++new
+*** Update File: run.sh
+*** Move to: bin/run
+@@
+-echo 1
++echo 2
+*** Delete File: gone.bin
+*** End Patch
+"""
+AFTER = {
+    "a.py": START["a.py"][:-2] + b"2\n",
+    "crlf.txt": b"\xef\xbb\xbfONE\r\ntwo\r\n",
+    "sub/dir/new.txt": b"new\n",
+    "bin/run": b"#!/bin/sh\necho 2\n",
+    "open.txt": b"one\ntwo",
+}
+
+
+def opened_at(root: Path, **member: Any) -> OpenWorkspace:
+    members = {"local": MemberConfig(**member)}
+    config = replace(Config(), durability="fast", members=members)
+    return open_workspace(str(root), config, shared=False)
+
+
+def made(root: Path) -> None:
+    for name, data in START.items():
+        (root / name).write_bytes(data)
+    (root / "run.sh").chmod(0o750)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
+    made(tmp_path)
+    with opened_at(tmp_path) as opened:
+        yield opened
+
+
+def call(desk: OpenWorkspace, tool: str, **arguments: Any) -> dict[str, Any]:
+    return dict(desk.call("local", tool, arguments).data)
+
+
+def files(root: str | Path) -> dict[str, bytes]:
+    found = (path for path in Path(root).rglob("*") if ".copydesk" not in path.parts)
+    return {str(path.relative_to(root)): path.read_bytes() for path in found if path.is_file()}
+
+
+def test_a_patch_of_five_files_is_one_transaction_and_goes_back_whole(desk: OpenWorkspace) -> None:
+    plan = call(desk, "apply_patch", patch=PATCH)
+    assert files(desk.root) == START
+    assert [row["action"] for row in plan["hunks"]] == [
+        *("replace", "replace", "append", "replace", "file_move", "file_delete")
+    ]
+    ids = [row["hunk_id"] for row in plan["hunks"]]
+    done = call(desk, "apply_file_modifications", hunk_ids=ids)
+    assert files(desk.root) == AFTER
+    assert stat.S_IMODE(Path(desk.root, "bin/run").stat().st_mode) == 0o750
+    entries = call(desk, "list_edits")["edits"]
+    assert len(entries) == len(ids) + 1  # a move has two ends
+    for row in reversed(done["hunks"]):
+        assert call(desk, "undo_file_modification", edit_id=row["edit_id"])["status"] == "ok"
+    assert files(desk.root) == START
+    assert stat.S_IMODE(Path(desk.root, "run.sh").stat().st_mode) == 0o750
+
+
+def test_auto_writes_what_is_certain_and_a_deletion_only_of_what_was_shown(
+    desk: OpenWorkspace,
+) -> None:
+    text = "*** Begin Patch\n*** Delete File: open.txt\n*** End Patch"
+    plan = call(desk, "apply_patch", patch=text, apply="auto")
+    assert plan["auto_apply"] == "declined"
+    assert "not shown" in plan["auto_apply_reason"]
+    for row in call(desk, "list_pending")["hunks"]:
+        call(desk, "discard_hunk", hunk_id=row["hunk_id"])
+    call(desk, "read_file", path="open.txt")
+    assert call(desk, "apply_patch", patch=text, apply="auto")["changed"] is True
+    assert "open.txt" not in files(desk.root)
+    kept = PATCH.replace("*** Delete File: gone.bin\n", "")
+    answer = desk.call("local", "apply_patch", {"patch": kept, "apply": "auto"})
+    lines = answer.text.splitlines()
+    assert lines[0].startswith("ok a.py:6 +1 -1 · edit ")
+    assert files(desk.root)["bin/run"] == AFTER["bin/run"]
+
+
+def test_one_hunk_that_does_not_fit_leaves_every_file_and_no_plan(desk: OpenWorkspace) -> None:
+    text = PATCH.replace("-echo 1", "-  echo 1")
+    found = call(desk, "apply_patch", patch=text, apply="auto")
+    assert (found["status"], found["error"]) == ("error", "PATCH_REJECTED")
+    (told,) = found["rejected"]
+    assert (told["path"], told["hunk"], told["patch_line"]) == ("run.sh", 1, 14)
+    assert (told["nearest_lines"], told["cause"]) == ("2~2", ["indentation"])
+    assert told["corrected_lines"] == "echo 1\n"
+    assert "run.sh, hunk 1 (line 14 of the patch)" in found["summary"]
+    assert files(desk.root) == START
+    assert desk.pending("local") == ()
+    both = text.replace("crlf.txt", "crlf.text")
+    found = call(desk, "apply_patch", patch=both)
+    assert [(one["path"], one.get("refused_as")) for one in found["rejected"]] == [
+        ("crlf.text", "FILE_NOT_FOUND"),
+        ("run.sh", None),
+    ]
+    assert desk.pending("local") == ()
+
+
+@pytest.mark.parametrize(
+    ("patch", "path", "error"),
+    [
+        ("*** Add File: a.py\n+x\n", "a.py", "FILE_EXISTS"),
+        ("*** Update File: a.py\n*** Move to: open.txt\n", "open.txt", "FILE_EXISTS"),
+        ("*** Delete File: nowhere\n", "nowhere", "FILE_NOT_FOUND"),
+        ("*** Delete File: ../x\n", "../x", "INVALID_PATH"),
+        ("*** Add File: .copydesk/x\n+x\n", ".copydesk/x", "ACCESS_DENIED"),
+        ("*** Update File: gone.bin\n@@\n-x\n+y\n", "gone.bin", "BINARY_FILE"),
+    ],
+)
+def test_a_file_that_is_refused_refuses_the_patch(
+    desk: OpenWorkspace, patch: str, path: str, error: str
+) -> None:
+    text = f"*** Begin Patch\n*** Add File: n\n+n\n{patch}*** End Patch\n"
+    found = call(desk, "apply_patch", patch=text, apply="auto")
+    assert (found["error"], found["path"]) == (error, path)
+    assert found["summary"].startswith(f"{path}: ")
+    assert files(desk.root) == START
+    assert desk.pending("local") == ()
+
+
+def git(root: Path, *words: str) -> bytes:
+    names = ["-c", "user.name=a", "-c", "user.email=a", "-c", "core.autocrlf=false"]
+    ran = subprocess.run(["git", *names, *words], cwd=root, check=True, capture_output=True)
+    return ran.stdout
+
+
+def test_what_git_shows_of_a_commit_makes_it_of_its_parent(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    made(old)
+    twice = b"a\nb\nc\nd\n" * 4
+    (old / "twice").write_bytes(twice)
+    (old / "gone.bin").write_bytes(b"text\nno end")
+    shutil.copytree(old, new, dirs_exist_ok=True)
+    git(new, "init", "-q")
+    git(new, "add", ".")
+    git(new, "commit", "-qm", "one")
+    (new / "twice").write_bytes(b"a\nb\nc\nd\n" * 2 + b"a\nB\nc\nd\n" + b"a\nb\nc\nd\n")
+    (new / "crlf.txt").write_bytes(b"one\ntwo\r\n")
+    (new / "gone.bin").unlink()
+    (new / "bin").mkdir()
+    (new / "run.sh").rename(new / "bin" / "rün")
+    (new / "tool").write_bytes(b"#!/bin/sh\n")
+    (new / "tool").chmod(0o755)
+    (new / "empty").write_bytes(b"")
+    (new / "open.txt").write_bytes(b"one\ntwo\nthree")
+    git(new, "add", ".")
+    git(new, "commit", "-qm", "two")
+    text = git(new, "show", "-M").decode()
+    shutil.rmtree(new / ".git")
+    with opened_at(old) as desk:
+        done = call(desk, "apply_diff", diff=text, apply="auto", report="full")
+        assert done["changed"] is True, done
+        assert files(old) == files(new)
+        modes = {name: (old / name).stat().st_mode & 0o111 for name in files(old)}
+        assert modes == {name: (new / name).stat().st_mode & 0o111 for name in modes}
+        call(desk, "apply_diff", diff=text, apply="auto")
+        assert files(old) == files(new)
+
+
+def test_a_deletion_by_a_diff_is_of_the_text_that_it_shows(desk: OpenWorkspace) -> None:
+    head = "--- a/open.txt\n+++ /dev/null\n"
+    part = call(desk, "apply_diff", diff=f"{head}@@ -1,1 +0,0 @@\n-one\n", apply="auto")
+    assert part["rejected"][0]["reason"] == "not_whole"
+    whole = f"{head}@@ -1,2 +0,0 @@\n-one\n-two\n\\ No newline at end of file\n"
+    assert call(desk, "apply_diff", diff=whole, apply="auto")["changed"] is True
+    assert "open.txt" not in files(desk.root)
+
+
+def test_a_mode_is_not_changed(desk: OpenWorkspace) -> None:
+    text = "diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n"
+    found = call(desk, "apply_diff", diff=text)
+    assert (found["error"], found["reason"]) == ("INVALID_PATCH", "mode_change")
+    assert "chmod" in found["summary"]
+
+
+def test_a_plain_diff_means_the_name_that_is_there(desk: OpenWorkspace) -> None:
+    body = "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    for old, new in (
+        ("open.txt.orig", "open.txt"),
+        ("open.txt", "other"),
+        ("o/open.txt", "n/open.txt"),
+    ):
+        done = call(desk, "apply_diff", diff=f"--- {old}\n+++ {new}\n{body}", apply="auto")
+        assert done.get("changed") is True, done
+        call(desk, "undo_file_modification", edit_id=done["hunks"][0]["edit_id"])
+        assert files(desk.root) == START
+
+
+def test_blocks_of_several_files(desk: OpenWorkspace) -> None:
+    text = (
+        "open.txt\n```\n<<<<<<< SEARCH\ntwo\n=======\nTWO\n>>>>>>> REPLACE\n```\n\n"
+        "sub/new.txt\n```\n<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE\n```\n"
+    )
+    assert call(desk, "apply_blocks", text=text, apply="auto")["changed"] is True
+    assert files(desk.root)["open.txt"] == b"one\nTWO\n"
+    assert files(desk.root)["sub/new.txt"] == b"new\n"
+
+
+def test_plans_of_a_patch_follow_a_file_that_changed_or_are_refused_together(
+    desk: OpenWorkspace,
+) -> None:
+    ids = [row["hunk_id"] for row in call(desk, "apply_patch", patch=PATCH)["hunks"]]
+    target = Path(desk.root, "a.py")
+    target.write_bytes(b"import os\n\n" + START["a.py"])
+    done = call(desk, "apply_file_modifications", hunk_ids=ids)
+    assert done["hunks"][0]["context_match"] == "fuzz"
+    assert target.read_bytes() == b"import os\n\n" + AFTER["a.py"]
+    for row in reversed(done["hunks"]):
+        call(desk, "undo_file_modification", edit_id=row["edit_id"])
+    ids = [row["hunk_id"] for row in call(desk, "apply_patch", patch=PATCH)["hunks"]]
+    Path(desk.root, "sub/dir").mkdir(parents=True, exist_ok=True)
+    Path(desk.root, "sub/dir/new.txt").write_bytes(b"of another\n")
+    before = files(desk.root)
+    found = call(desk, "apply_file_modifications", hunk_ids=ids)
+    assert found["error"] == "FILE_EXISTS"
+    assert files(desk.root) == before
+
+
+def test_a_person_is_asked_where_the_policy_says_so(tmp_path: Path) -> None:
+    made(tmp_path)
+    with opened_at(tmp_path, approval="human") as desk:
+        text = PATCH.replace("*** Delete File: gone.bin\n", "")
+        found = call(desk, "apply_patch", patch=text, apply="auto")
+        assert found["status"] == "pending"
+        assert len(desk.pending("local")) == 5
+        assert files(tmp_path) == START
+
+
+def test_it_is_a_toolset_of_its_own() -> None:
+    assert "patch" in TOOLSETS
+    catalog = Catalog(all_tools())
+    names = {tool.name for tool in catalog.of(["patch"])}
+    assert {"apply_patch", "apply_diff", "apply_blocks", "apply_file_modifications"} <= names
+    default = {tool.name for tool in catalog.of(["ws_mod"])}
+    assert not default & {"apply_patch", "apply_diff", "apply_blocks"}
+
+
+Shell = Callable[..., tuple[int, bytes, bytes]]
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Shell:
+    """Runs a command in the workspace: its status and what it printed."""
+    made(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str, given: str = "") -> tuple[int, bytes, bytes]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        capfdbinary.readouterr()
+        try:
+            status = main(words)
+        except SystemExit as ended:
+            status = int(str(ended.code or 0))
+        sys.stdout.flush()
+        return status, *capfdbinary.readouterr()
+
+    return run
+
+
+def test_the_command_has_the_exit_codes_and_the_words_of_apply_patch(
+    tmp_path: Path, shell: Shell
+) -> None:
+    said = "A sub/dir/new.txt\nM a.py\nM crlf.txt\nM bin/run\nD gone.bin\n"
+    status, out, _ = shell("apply-patch", given=PATCH)
+    assert (status, out.decode()) == (0, f"Success. Updated the following files:\n{said}")
+    assert files(tmp_path) == AFTER
+    status, out, complaint = shell("apply-patch", given=PATCH)
+    assert (status, out) == (1, b"")
+    assert b"PATCH_REJECTED" in complaint
+    assert shell("apply-patch", PATCH.replace("a.py", "b.py"))[0] == 1
+    assert shell("apply-patch")[0] == 2
+    assert shell("apply-patch", "a", "b")[0] == 2
+    assert files(tmp_path) == AFTER
+    assert shell("pending", "--json")[1] == b"[]\n"
+
+
+def test_the_diff_of_a_plan_is_one_that_git_takes(tmp_path: Path, shell: Shell) -> None:
+    (tmp_path / "latin").write_bytes(b"caf\xe9\nx\n")
+    text = "--- latin\n+++ latin\n@@ -1,2 +1,2 @@\n caf\\xe9\n-x\n+\\xe9y\n"
+    with open_workspace(str(tmp_path), replace(Config(), durability="fast")) as desk:
+        (row,) = call(desk, "apply_diff", diff=text)["hunks"]
+    status, out, _ = shell("diff", row["hunk_id"])
+    assert status == 0
+    git(tmp_path, "init", "-q")
+    (tmp_path / "p").write_bytes(out)
+    git(tmp_path, "apply", "p")
+    assert (tmp_path / "latin").read_bytes() == b"caf\xe9\n\xe9y\n"
+    assert shell("diff", "00000000")[0] == 1
+
+
+def _patches_without_end(root: Path, number: int, told: int) -> None:
+    try:
+        with opened_shared(root) as desk:
+            while True:
+                number += 1
+                os.write(told, b"b")
+                found = call(desk, "apply_patch", patch=_generation(number), apply="never")
+                ids = [row["hunk_id"] for row in found["hunks"]]
+                os.write(told, b"p")
+                done = call(desk, "apply_file_modifications", hunk_ids=ids)
+                assert done["status"] == "ok", done
+                os.write(told, b"d")
+    except BaseException as error:
+        os.write(told, repr(error).encode())
+    finally:
+        os._exit(1)
+
+
+def opened_shared(root: Path) -> OpenWorkspace:
+    return open_workspace(str(root), replace(Config(), durability="fast"))
+
+
+def _generation(number: int) -> str:
+    """The patch that makes a generation of the one before: two edits, a move, a new file, a removal."""
+    old = number - 1
+    return (
+        "*** Begin Patch\n"
+        f"*** Update File: one.txt\n@@\n-generation {old}\n+generation {number}\n"
+        f"*** Update File: d/two.txt\n@@\n-generation {old}\n+generation {number}\n"
+        f"*** Update File: moved-{old}.txt\n*** Move to: moved-{number}.txt\n"
+        f"@@\n-generation {old}\n+generation {number}\n"
+        f"*** Add File: new-{number}.txt\n+generation {number}\n"
+        f"*** Delete File: new-{old}.txt\n"
+        "*** End Patch\n"
+    )
+
+
+def _tree_of(number: int) -> dict[str, bytes]:
+    text = f"generation {number}\n".encode()
+    long = b"".join(b"line %d\n" % i for i in range(2_000))
+    return {
+        "one.txt": b"first\n" + text,
+        "d/two.txt": long + text,
+        f"moved-{number}.txt": text,
+        f"new-{number}.txt": text,
+    }
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_all_files_are_of_one_generation(tmp_path: Path) -> None:
+    """So many rounds as `COPYDESK_KILL_ROUNDS` says."""
+    (tmp_path / "d").mkdir()
+    for name, data in _tree_of(0).items():
+        (tmp_path / name).write_bytes(data)
+    chance, number, between = random.Random(15), 0, 0
+    for _ in range(int(os.environ.get("COPYDESK_KILL_ROUNDS", "25"))):
+        told, telling = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            _patches_without_end(tmp_path, number, telling)
+        os.close(telling)
+        words = b""
+        while b"p" not in words:
+            words += os.read(told, 100)
+            assert set(words) <= set(b"bpd"), words
+        time.sleep(chance.random() * 0.05)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        words += os.read(told, 10_000)
+        os.close(told)
+        assert set(words) <= set(b"bpd"), words
+        with opened_shared(tmp_path):  # recovers what was under way
+            found = files(tmp_path)
+        reported = number + words.count(b"d")
+        assert found in (_tree_of(reported), _tree_of(reported + 1)), words
+        between += words.endswith(b"p")
+        number = reported + (found != _tree_of(reported))
+    assert between
