@@ -20,7 +20,7 @@ from copydesk.app.cli import main
 from copydesk.app.config import load
 from copydesk.app.setup import json_text, toml_text
 from copydesk.app.setup.clients import CLIENTS
-from copydesk.app.setup.text_edits import Unreadable, applied
+from copydesk.app.setup.text_edits import Unreadable
 from support.cost import first
 
 NAMES = [client.name for client in CLIENTS]
@@ -442,10 +442,17 @@ Engine = Callable[..., Any]
     ],
 )
 def test_json_is_edited_as_it_is_laid_out(before: str, after: str) -> None:
-    found = applied(before, json_text.put(before, ("s", "c"), {"x": 1}))
+    found = json_text.put(before, ("s", "c"), {"x": 1})
     assert json_text.read(found) == json_text.read(after)
     if "//" not in before:
         assert found == after
+
+
+def test_what_is_removed_leaves_comments_beside_it() -> None:
+    text = '{"s": { // one\n"c": { // two\n "x": 0 // three\n}}}'
+    made = json_text.put(text, ("s", "c"), {"x": 1, "y": []})
+    assert made == '{"s": { // one\n"c": { // two\n "x": 1, // three\n "y": []\n}}}'
+    assert json_text.remove(made, ("s", "c")) == '{"s": { // one\n}}'
 
 
 @pytest.mark.parametrize(
@@ -469,11 +476,11 @@ def test_wrong_json(text: str) -> None:
 
 def test_toml_values_are_found_where_they_are() -> None:
     text = "a.b = 1\n[s.'c']\ny = [ # ]\n 1, '''x'''' ]\nx = {z = \"}\"} # c\n[d]\nx = 1\n"
-    found = applied(text, toml_text.put(text, ("s", "c"), {"x": "new", "n": ["q"]}))
+    found = toml_text.put(text, ("s", "c"), {"x": "new", "n": ["q"]})
     assert found == text.replace("]\nx = {", "]\nx = {").replace('{z = "}"}', '"new"').replace(
         "[s.'c']\n", "[s.'c']\nn = [\"q\"]\n"
     )
-    assert applied(found, toml_text.remove(found, ("s", "c"))) == "a.b = 1\n[d]\nx = 1\n"
+    assert toml_text.remove(found, ("s", "c")) == "a.b = 1\n[d]\nx = 1\n"
 
 
 def test_reasons_in_chinese(person: Person) -> None:

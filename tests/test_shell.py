@@ -214,3 +214,13 @@ def test_a_hostile_name_is_one_line(
     (line,) = capsys.readouterr().out.rstrip("\n").split("\n")
     assert "planned" in line
     assert "\x1b" not in line
+
+
+def test_windows_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert main(["mcp"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "WSL" in said.err

@@ -12,11 +12,11 @@ import json
 import os
 import re
 import stat
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 from copydesk.app.config import FILES, Config
 from copydesk.app.setup import json_text, toml_text
@@ -30,7 +30,7 @@ from copydesk.app.setup.clients import (
     command_line,
     is_own,
 )
-from copydesk.app.setup.text_edits import Unreadable, Value, applied, dig, without
+from copydesk.app.setup.text_edits import Unreadable, Value, dig, without
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone
@@ -184,7 +184,7 @@ class Setup:
             name = self._name(client, servers)
             wanted = client.entry(self.root, self._machine, portable=portable)
             entry = self._merged(client, servers.get(name), wanted, portable=portable)
-            return applied(text, engine.put(text, (*client.keys, name), entry))
+            return engine.put(text, (*client.keys, name), entry)
 
         step = _planned(client.name, client.title, path, edit)
         if step.status == "refused":
@@ -244,8 +244,8 @@ class Setup:
         def edit(text: str) -> str:
             if globs:
                 chosen = dict.fromkeys(globs, approval)
-                return applied(text, toml_text.put(text, (*keys, "approval_paths"), chosen))
-            return applied(text, toml_text.put(text, keys, {"approval": approval}))
+                return toml_text.put(text, (*keys, "approval_paths"), chosen)
+            return toml_text.put(text, keys, {"approval": approval})
 
         return _planned("policy", "", self.root / FILES[1 if project else 0], edit)
 
@@ -272,7 +272,7 @@ class Setup:
             engine = _engine(client)
             for name, entry in _servers(client, engine.read(text)).items():
                 if self._is_ours(client, name, entry):
-                    text = applied(text, engine.remove(text, (*client.keys, name)))
+                    text = engine.remove(text, (*client.keys, name))
             return text
 
         if back.before is None:
@@ -390,13 +390,13 @@ class _Record:
         os.replace(beside, self._path)
 
 
-def _planned(what: str, title: str, path: Path, edit: Any) -> Step:
+def _planned(what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
     """The step that makes this edit of a file's text."""
     try:
         before = _read(path)
         bom = before is not None and before.startswith(_BOM)
         text = "" if before is None else before[len(_BOM) * bom :].decode("utf-8")
-        after = _BOM * bom + str(edit(text)).encode("utf-8")
+        after = _BOM * bom + edit(text).encode("utf-8")
         if after != (before or b""):
             _check_writable(path, before)
     except Unreadable as error:
@@ -442,7 +442,15 @@ def _value(client: Client, data: bytes) -> Value:
         raise Unreadable("it is not UTF-8") from None
 
 
-def _engine(client: Client) -> Any:
+class _Engine(Protocol):
+    """Reads and edits texts of one form; each call may raise Unreadable."""
+
+    def read(self, text: str) -> Value: ...
+    def put(self, text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str: ...
+    def remove(self, text: str, keys: Sequence[str]) -> str: ...
+
+
+def _engine(client: Client) -> _Engine:
     return toml_text if client.form == "toml" else json_text
 
 

@@ -168,32 +168,41 @@ def read(text: str) -> Value:
     return {} if found is None else found.value
 
 
-def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[TextEdit]:
-    """The edits that give the object under the keys these fields; raises Unreadable.
+def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str:
+    """The text where the object under the keys has these fields; raises Unreadable.
 
     Objects that are missing are made; other members, comments and the layout stay as they are.
     """
-    edits = sorted(_put(text, keys, fields), key=lambda edit: (edit.start, edit.stop))
-    return _checked(text, edits, with_fields(read(text), keys, fields))
+    now = text
+    for _ in range(len(fields) + 2):  # those that are there are changed at once, others one by one
+        now = applied(now, sorted(_put(now, keys, fields), key=lambda edit: edit.start))
+    return _checked(now, with_fields(read(text), keys, fields))
 
 
-def remove(text: str, keys: Sequence[str]) -> list[TextEdit]:
-    """The edits that remove the member under the keys; none where it is not there."""
+def remove(text: str, keys: Sequence[str]) -> str:
+    """The text without the member under the keys; raises Unreadable."""
     node = _Reader(text).whole() or _Node(0, 0, {})
     for key in keys[:-1]:
         found = [member.node for member in node.members if member.key == key]
         if not found:
-            return []
+            return text
         node = found[0]
     places = [at for at, member in enumerate(node.members) if member.key == keys[-1]]
-    edits = _removal(text, node, places[0]) if places else []
-    return _checked(text, edits, without(read(text), keys))
+    if not places:
+        return text
+    own, wanted = node.members[places[0]], without(read(text), keys)
+    before = len(text[: own.start].rstrip(" \t"))
+    line = len(text[:before].removesuffix("\n").removesuffix("\r"))
+    try:
+        return _checked(applied(text, _removal(text, node, places[0], line)), wanted)
+    except Unreadable:  # the line before ends with a comment, which needs its end
+        return _checked(applied(text, _removal(text, node, places[0], before)), wanted)
 
 
-def _checked(text: str, edits: list[TextEdit], wanted: Value) -> list[TextEdit]:
-    if read(applied(text, edits)) != wanted:
+def _checked(text: str, wanted: Value) -> str:
+    if read(text) != wanted:
         raise Unreadable("it could not be changed without changing something else in it")
-    return edits
+    return text
 
 
 def _put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[TextEdit]:
@@ -213,22 +222,16 @@ def _put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[Te
         node = found[0]
     if not node.is_object:
         return [TextEdit(node.start, node.stop, layout.written(fields, layout.indent(node.start)))]
-    edits: list[TextEdit] = []
     there = {member.key: member.node for member in node.members}
-    for key, value in fields.items():
-        if key not in there:
-            return _rest(layout, node, fields)
-        if there[key].value != value:
-            written = layout.written(value, layout.indent(there[key].start))
-            edits.append(TextEdit(there[key].start, there[key].stop, written))
-    return edits
-
-
-def _rest(layout: _Layout, node: _Node, fields: Mapping[str, Value]) -> list[TextEdit]:
-    """An entry that lacks a field is written anew, with the other fields that it has."""
-    old = cast("Mapping[str, Value]", node.value)
-    whole = layout.written({**old, **fields}, layout.indent(node.start))
-    return [TextEdit(node.start, node.stop, whole)]
+    edits = [
+        TextEdit(old.start, old.stop, layout.written(fields[key], layout.indent(old.start)))
+        for key, old in there.items()
+        if key in fields and old.value != fields[key]
+    ]
+    missing = [key for key in fields if key not in there]
+    if edits or not missing:
+        return edits
+    return layout.added(node, missing[0], fields[missing[0]])
 
 
 def _nested(keys: Sequence[str], fields: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -237,10 +240,9 @@ def _nested(keys: Sequence[str], fields: Mapping[str, Value]) -> Mapping[str, Va
     return fields
 
 
-def _removal(text: str, node: _Node, at: int) -> list[TextEdit]:
+def _removal(text: str, node: _Node, at: int, start: int) -> list[TextEdit]:
+    """The edits that remove a member, from `start` on."""
     own, last = node.members[at], at == len(node.members) - 1
-    before = text[: own.start].rstrip(" \t")
-    start = len(before.removesuffix("\n").removesuffix("\r"))
     stop = own.comma + 1 if own.comma >= 0 else own.node.stop
     if len(node.members) == 1 and not text[node.start + 1 : start].strip():
         rest = text[stop : node.stop - 1]
@@ -281,9 +283,7 @@ class _Layout:
         ]
         return f"{{{self.newline}{f',{self.newline}'.join(lines)}{self.newline}{indent}}}"
 
-    def added(
-        self, node: _Node, key: str, value: Mapping[str, Value], *, root: bool
-    ) -> list[TextEdit]:
+    def added(self, node: _Node, key: str, value: Value, *, root: bool = False) -> list[TextEdit]:
         """The edits that add a member at the end of an object."""
         text, name = self._text, json.dumps(key, ensure_ascii=False)
         inside = text[node.start + 1 : node.stop - 1]

@@ -53,8 +53,8 @@ def read(text: str) -> Value:
     return found
 
 
-def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[TextEdit]:
-    """The edits that give the table under the keys these fields; raises Unreadable.
+def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str:
+    """The text where the table under the keys has these fields; raises Unreadable.
 
     A table that is missing is added at the end; everything else stays as it is.
     """
@@ -63,7 +63,7 @@ def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[Tex
     if isinstance(table, Mapping):
         old = cast("Mapping[str, Value]", table)
         if all(name in old and old[name] == value for name, value in fields.items()):
-            return []
+            return text
     parts = list(_parts(text))
     heads = [p for p in parts if p.value_start < 0 and p.keys == tuple(keys) and not p.is_array]
     newline = newline_of(text)
@@ -71,14 +71,17 @@ def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[Tex
         edits = [TextEdit(len(text), len(text), _new_table(text, keys, fields, newline))]
     else:
         edits = _changed(text, parts, heads[0], fields, newline)
-    return _checked(text, edits, with_fields(now, keys, fields))
+    made = applied(text, edits)
+    if _after(made) != with_fields(now, keys, fields):
+        raise Unreadable(_INLINE)
+    return made
 
 
-def remove(text: str, keys: Sequence[str]) -> list[TextEdit]:
-    """The edits that remove the table under the keys and those below it."""
+def remove(text: str, keys: Sequence[str]) -> str:
+    """The text without the table under the keys and those below it; raises Unreadable."""
     now, name = read(text), tuple(keys)
     if dig(now, keys) is None:
-        return []
+        return text
     edits: list[TextEdit] = []
     stop = -1
     for part in _parts(text):
@@ -90,9 +93,10 @@ def remove(text: str, keys: Sequence[str]) -> list[TextEdit]:
             edits[-1] = TextEdit(edits[-1].start, part.stop, "")
         stop = part.stop
     edits = [_with_blank_line(text, edit) for edit in edits]
-    if tidy(_after(text, edits), keys) != tidy(without(now, keys), keys):
+    made = applied(text, edits)
+    if tidy(_after(made), keys) != tidy(without(now, keys), keys):
         raise Unreadable(_INLINE)
-    return edits
+    return made
 
 
 def tidy(value: Value, keys: Sequence[str]) -> Value:
@@ -111,15 +115,9 @@ def _with_blank_line(text: str, edit: TextEdit) -> TextEdit:
     return edit
 
 
-def _checked(text: str, edits: list[TextEdit], wanted: Value) -> list[TextEdit]:
-    if _after(text, edits) != wanted:
-        raise Unreadable(_INLINE)
-    return edits
-
-
-def _after(text: str, edits: list[TextEdit]) -> Value:
+def _after(made: str) -> Value:
     try:
-        return read(applied(text, edits))
+        return read(made)
     except Unreadable:
         raise Unreadable(_INLINE) from None
 
