@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from copydesk import Desk
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.workspace import open_workspace
 from copydesk.edit.request import DeleteFile, MoveFile, RangeEdit, Request
 from copydesk.errors import (
     AccessDenied,
@@ -23,6 +25,7 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
+from support.processes import outcome
 
 Tree = dict[str, tuple[object, ...]]
 
@@ -398,3 +401,84 @@ def test_a_directory_that_was_there_or_is_used_stays(root: Path, desk: Desk) -> 
     assert sorted(tree(root)) == ["a.txt", "kept", "kept/x", "kept/x/other"]
     done(desk, move(desk, "kept/x/other", "other"))
     assert (root / "kept/x").is_dir()
+
+
+# As tools
+
+
+def test_the_tools_answer_as_the_others_do(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "b.bin").write_bytes(b"\0\1")
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        plan = outcome(opened, "prepare_file_move", path="a.txt", to="d/c.txt", why="tidy")
+        assert (plan["action"], plan["to"]) == ("file_move", "d/c.txt")
+        assert "rename from a.txt\nrename to d/c.txt\n" in plan["diff"]
+        (row,) = outcome(opened, "list_pending")["hunks"]
+        assert (row["action"], row["why"]) == ("file_move", "tidy")
+        again = outcome(
+            opened,
+            "prepare_file_move",
+            path="a.txt",
+            to="e.txt",
+            existing_hunk_id=plan["hunk_id"],
+        )
+        assert again["hunk_id"] == plan["hunk_id"]
+        assert outcome(opened, "show_hunk", hunk_id=plan["hunk_id"])["status"] == "ok"
+        done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert (done["path"], done["to"], done["changed"]) == ("a.txt", "e.txt", True)
+        edits = outcome(opened, "list_edits")["edits"]
+        assert [(one["path"], one["kind"]) for one in edits] == [
+            ("e.txt", "create"),
+            ("a.txt", "remove"),
+        ]
+        back = outcome(opened, "undo_file_modification", edit_id=edits[1]["edit_id"])
+        assert (back["path"], back["to"], back["action"]) == ("e.txt", "a.txt", "file_move")
+        taken = outcome(opened, "prepare_file_move", path="a.txt", to="b.bin")
+        assert (taken["error"], taken["to"]) == ("FILE_EXISTS", "b.bin")
+        gone = outcome(opened, "prepare_file_delete", path="b.bin")
+        assert (gone["action"], gone["binary"]) == ("file_delete", True)
+        done = outcome(opened, "apply_file_modification", hunk_id=gone["hunk_id"])
+        assert "version" not in done
+        assert outcome(opened, "undo_file_modification", edit_id=done["edit_id"])["status"] == "ok"
+        assert (tmp_path / "b.bin").read_bytes() == b"\0\1"
+
+
+def test_auto_moves_at_once_and_deletes_what_was_shown(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        moved = outcome(opened, "prepare_file_move", path="a.txt", to="b.txt", apply="auto")
+        assert moved["changed"]
+        brief = {"path": "b.txt", "apply": "auto", "report": "brief"}
+        kept = outcome(opened, "prepare_file_delete", **brief)
+        assert kept["auto_apply"] == "declined"
+        seen = outcome(opened, "read_file", path="b.txt", range="1")
+        args = {**brief, "version": seen["version"]}
+        assert outcome(opened, "prepare_file_delete", **args)["auto_apply"] == "declined"
+        outcome(opened, "read_file", path="b.txt")
+        assert outcome(opened, "prepare_file_delete", **args)["changed"]
+        assert not (tmp_path / "b.txt").exists()
+        (tmp_path / "b.txt").write_text("one\n")
+        assert outcome(opened, "prepare_file_delete", **args)["error"] == "STALE_READ"
+
+
+def test_a_person_approves_and_both_paths_count(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.txt").write_text("one\n")
+    members = {
+        "local": MemberConfig(approval="human", lists={"write_dirs": ("src", "out")}),
+        "ann": MemberConfig(),
+    }
+    config = Config(durability="fast", members=members)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        denied = outcome(opened, "prepare_file_move", path="src/a.txt", to="lib/a.txt")
+        assert denied["error"] == "ACCESS_DENIED"
+        plan = outcome(opened, "prepare_file_move", path="src/a.txt", to="out/a.txt")
+        waits = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert waits["status"] == "pending"
+        assert (tmp_path / "src/a.txt").exists()
+        ann = opened.member("ann", "ws_mod")
+        shown = opened.desk.review.show(ann, plan["hunk_id"])
+        opened.desk.review.approve(ann, plan["hunk_id"], shown.before, shown.after)
+        done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert done["changed"], done
+        assert (tmp_path / "out/a.txt").read_text() == "one\n"

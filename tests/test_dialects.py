@@ -139,7 +139,9 @@ def test_mcp(tool: Tool) -> None:
             tool.destroys,
             tool.idempotent,
         )
-    assert bare(found["inputSchema"]) == bare(listed(with_null(tool.schema)))
+    described = tool.described_schema("en")
+    assert bare(described) == bare(tool.schema)
+    assert bare(found["inputSchema"]) == bare(listed(with_null(described)))
 
 
 @BOTH
@@ -328,6 +330,8 @@ REQUIRED: dict[str, dict[str, object]] = {
     "replace_text": {"path": "a.txt", "old": "three", "new": "3"},
     "prepare_file_range_edit": {"path": "a.txt", "range": "2"},
     "prepare_file_append": {"path": "a.txt", "content": "x\n"},
+    "prepare_file_move": {"path": "a.txt", "to": "moved.txt"},
+    "prepare_file_delete": {"path": "a.txt"},
     "prepare_file_insert_after": {"path": "a.txt", "anchor": "three", "content": "x\n"},
     "prepare_file_insert_before": {"path": "a.txt", "anchor": "three", "content": "x\n"},
     "prepare_file_block_replace": {

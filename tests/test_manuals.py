@@ -83,7 +83,11 @@ ROWS = (*ws_mod(), *batch(), *compat())
 TOOLS = Catalog(ROWS).tools
 MANUALS = {
     "ws_mod": tuple(tool.name for tool in ws_mod()),
-    "batch": (*(tool.name for tool in batch()), "show_hunk", "apply_file_modification"),
+    "batch": (
+        *(tool.name for tool in batch()[:-1]),
+        *("prepare_file_move", "prepare_file_delete", "prepare_batch_edit"),
+        *("show_hunk", "apply_file_modification"),
+    ),
     "compat": (*(tool.name for tool in compat()), "undo_file_modification"),
 }
 """The tools that have a chapter in their toolset's own page, in its order."""

@@ -10,7 +10,7 @@ import string
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, cast, get_args, get_origin, get_type_hints
@@ -336,6 +336,22 @@ def said_keys(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return said
 
 
+def operations(call: Callable[..., dict[str, Any]], root: Path) -> Iterator[str]:
+    """Files that are deleted and moved, and come back."""
+    (root / "gone.txt").write_text("one\n")
+    (root / "gone.bin").write_bytes(b"\0\1")
+    made = [
+        call("prepare_file_delete", path="gone.txt"),
+        call("prepare_file_delete", path="gone.bin"),
+        call("prepare_file_move", path="gone.bin", to="d/moved.bin"),
+    ]
+    yield from (str(one["summary"]) for one in made)
+    for one in (made[0], made[2]):
+        done = call("apply_file_modification", hunk_id=one["hunk_id"])
+        yield str(done["summary"])
+        yield str(call("undo_file_modification", edit_id=done["edit_id"])["summary"])
+
+
 def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     """Calls that make every kind of answer; their summaries."""
 
@@ -383,6 +399,7 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         yield call(tool, pattern="a")["summary"]
         yield call(tool, pattern=".", **most)["summary"]
     yield from looking(desk, root, lang)
+    yield from operations(call, root)
     yield call("create_new_file", path="new.txt", content="one")["summary"]
     size = {"known_old_total_lines": 1, "known_old_total_bytes": 4}
     for content in ("one\n", "two\n"):

@@ -200,18 +200,23 @@ class FileNotFound(Refusal):
 
 @dataclass(eq=False)
 class FileExists(Refusal):
-    """A regular file already stands where one was to be created."""
+    """A regular file already stands where one was to be created, or moved `to`."""
 
     code: ClassVar[str] = "FILE_EXISTS"
     size_bytes: int | None = None
+    to: str | None = None
 
 
 @dataclass(eq=False)
 class NotAFile(Refusal):
-    """The path names a directory, a device, a socket, or a link where none may be."""
+    """The path names a directory, a device, a socket, or a link where none may be.
+
+    `to`: that is the path that a file was to be moved to.
+    """
 
     code: ClassVar[str] = "NOT_A_FILE"
     kind: str
+    to: str | None = None
 
 
 @dataclass(eq=False)

@@ -43,6 +43,8 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "replace_text": {"path": FILE, "old": "old", "new": "new"},
     "prepare_file_range_edit": {"path": FILE, "range": "5", "content": "new line"},
     "prepare_file_append": {"path": FILE, "content": "more `code`: no\n\tx\n"},
+    "prepare_file_move": {"path": FILE, "to": "moved/to.md"},
+    "prepare_file_delete": {"path": FILE},
     "prepare_file_insert_after": {"path": FILE, "anchor": "# Title", "content": "under"},
     "prepare_file_insert_before": {"path": FILE, "anchor": "omega", "content": "over"},
     "prepare_file_block_replace": {

@@ -25,11 +25,15 @@ LINKED = b"h1\nh2\nh3\n"
 
 @dataclass(frozen=True)
 class Deed:
-    """A call that writes, and the files that it changes; `ready` makes what it needs before."""
+    """A call that writes, and the files that it changes; `ready` makes what it needs before.
+
+    `writes`: bytes, and not names alone.
+    """
 
     ready: Callable[[OpenWorkspace], Call]
     after: Tree
     gone: tuple[str, ...] = ()
+    writes: bool = True
 
 
 def planned(opened: OpenWorkspace, tool: str, **arguments: object) -> str:
@@ -66,6 +70,17 @@ def undo(tool: str, **arguments: object) -> Callable[[OpenWorkspace], Call]:
 
     def ready(opened: OpenWorkspace) -> Call:
         done = outcome(opened, tool, **arguments)
+        return "undo_file_modification", {"edit_id": done["edit_id"]}
+
+    return ready
+
+
+def undo_applied(tool: str, **arguments: object) -> Callable[[OpenWorkspace], Call]:
+    """The way back of a plan that is made and applied first."""
+
+    def ready(opened: OpenWorkspace) -> Call:
+        hunk_id = planned(opened, tool, **arguments)
+        done = outcome(opened, "apply_file_modification", hunk_id=hunk_id)
         return "undo_file_modification", {"edit_id": done["edit_id"]}
 
     return ready
@@ -111,7 +126,36 @@ DEEDS = {
         undo("prepare_file_insert_after", path="a.txt", anchor="a2", content="x\n", apply="auto"),
         {"a.txt": START["a.txt"]},
     ),
-    "remove": Deed(undo("create_new_file", path="n.txt", content="new\n"), {}, ("n.txt",)),
+    "remove": Deed(undo("create_new_file", path="n.txt", content="new\n"), {}, ("n.txt",), False),
+    "delete": Deed(apply("prepare_file_delete", path="a.txt"), {}, ("a.txt",), False),
+    "delete one name": Deed(apply("prepare_file_delete", path="h.txt"), {}, ("h.txt",), False),
+    "undo of a deletion": Deed(
+        undo_applied("prepare_file_delete", path="h.txt"),
+        {"h.txt": LINKED},
+        writes=False,
+    ),
+    "move": Deed(
+        apply("prepare_file_move", path="a.txt", to="m/o/ved.txt"),
+        {"m/o/ved.txt": START["a.txt"]},
+        ("a.txt",),
+        writes=False,
+    ),
+    "undo of a move": Deed(
+        undo_applied("prepare_file_move", path="d/b.txt", to="m/b.txt"),
+        {"d/b.txt": START["d/b.txt"]},
+        ("m/b.txt",),
+        writes=False,
+    ),
+    "three of a kind": Deed(
+        together(
+            line("a.txt", 2, "A2"),
+            ("prepare_file_move", {"path": "a.txt", "to": "m/a.txt"}),
+            ("prepare_file_delete", {"path": "d/b.txt"}),
+            line("d/c.txt", 3, "C3"),
+        ),
+        {"m/a.txt": A2, "d/c.txt": b"c1\nc2\nC3\n"},
+        ("a.txt", "d/b.txt"),
+    ),
     "three files": Deed(
         together(line("a.txt", 2, "A2"), line("d/b.txt", 2, "B2"), line("d/c.txt", 3, "C3")),
         {"a.txt": A2, "d/b.txt": B2, "d/c.txt": b"c1\nc2\nC3\n"},

@@ -37,7 +37,13 @@ from copydesk.desk.transaction import (
     Writer,
     WriteRequest,
 )
-from copydesk.desk.visibility import authorized, change_of, check_no_link, note_of_change
+from copydesk.desk.visibility import (
+    authorized,
+    change_of,
+    check_free,
+    check_no_link,
+    note_of_change,
+)
 from copydesk.edit.draft import Draft, compose
 from copydesk.edit.locate import text_for
 from copydesk.edit.plan import ContextMatch, Plan, checked_id
@@ -504,7 +510,7 @@ class Transactions:
             try:
                 to = authorized(self._set.files, owner(plan), plan.request.to, "write")
                 if to in found or to in files:
-                    raise FileExists()
+                    raise FileExists(to=str(to))
             except Refusal as refusal:
                 refused[plan.id] = refusal
             else:
@@ -538,8 +544,10 @@ class Transactions:
         for file in linked:
             one = inodes.setdefault(file.inode, file)
             if one is not file and (one.operation or file.operation):
-                what = "are names of one file, which is to be deleted or moved"
-                raise InvalidArgs("hunk_ids", f"{one.real} and {file.real} {what}")
+                names = f"{one.real} and {file.real}"
+                raise InvalidArgs(
+                    "hunk_ids", f"{names} are names of one file, which is to be deleted or moved"
+                )
             if one is not file:
                 one.plans = sorted([*one.plans, *file.plans], key=_created)
         for inode in sorted(inodes):
@@ -559,7 +567,9 @@ class Transactions:
         if opened.real != file.real:
             raise TargetMoved()
         if file.to is not None:
-            self._set.files.check_new(file.to, opened.stamp)
+            moved = file.operation.request if file.operation else first
+            spelled = moved.to if isinstance(moved, MoveFile) else file.to
+            check_free(self._set.files, spelled, file.to, file.real, opened.stamp)
         return opened
 
     def _draft(self, file: _File, refused: dict[str, Refusal]) -> None:
@@ -726,7 +736,9 @@ def _transacted(
             edit_id = entry.edit_id if entry else 0
             applied[plan.id] = Applied(plan, draft, file.contexts[plan.id], edit_id)
         last = applied[file.plans[-1].id].draft.after
-        versions |= dict.fromkeys((plan.id for plan in file.plans), last.version)
+        is_gone = file.operation is not None and file.to is None
+        version = "" if is_gone else last.version
+        versions |= dict.fromkeys((plan.id for plan in file.plans), version)
         steps = [applied[plan.id].draft for plan in file.plans if plan.id in written]
         if steps:
             diffs.append((_diff(steps), steps[0].base.encoding))

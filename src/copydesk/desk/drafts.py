@@ -17,7 +17,7 @@ from copydesk.desk.backends.shown import Note
 from copydesk.desk.context import Setting
 from copydesk.desk.member import Member
 from copydesk.desk.transaction import ATTEMPTS
-from copydesk.desk.visibility import authorized, check_no_link, missing
+from copydesk.desk.visibility import authorized, check_free, check_no_link, missing
 from copydesk.edit.draft import Draft, check_expected, compose
 from copydesk.edit.locate import Place, end_of, locate, sought_by, standing, text_for
 from copydesk.edit.plan import Plan
@@ -44,7 +44,7 @@ from copydesk.errors import (
     LineShown,
     Refusal,
 )
-from copydesk.store.protocol import OpenText, Stamp, TargetMoved
+from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
@@ -116,7 +116,8 @@ class Drafting:
         if isinstance(request, DeleteFile):
             request = replace(request, mode=stamp.mode)
         else:
-            self.check_free(request.to, real, stamp, member)
+            target = authorized(files, member, request.to, "write")
+            check_free(files, request.to, target, real, stamp)
 
         def draft(now: Source) -> Drafted:
             if terms.version not in (None, now.version):
@@ -125,14 +126,6 @@ class Drafting:
             return Drafted(draft, real, draft.place)
 
         return self.at_hand(member, request, draft)
-
-    def check_free(self, to: RelPath, real: RelPath, stamp: Stamp, member: Member) -> RelPath:
-        """The real path that a file can be moved to; raises FileExists, NotAFile, AccessDenied."""
-        target = authorized(self._set.files, member, to, "write")
-        if target == real:
-            raise FileExists(stamp.size)
-        self._set.files.check_new(to, stamp)
-        return target
 
     def at_hand(self, member: Member, request: Request, make: Callable[[Source], T]) -> T:
         """What `make` makes of the file as it is; it is asked again when the file moves on."""

@@ -300,7 +300,8 @@ class Undoing:
             back = MoveFile(now_at, entry.moved.other)
             self._drafting.note_moved(member.name, now_at, back, made.base)
         return Undone(
-            entry, made.base, made.change, after, made.diff, made.context, written.edit_id
+            *(entry, made.base, made.change, after, made.diff, made.context, written.edit_id),
+            at=now_at,
         )
 
     def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:

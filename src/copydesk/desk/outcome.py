@@ -77,8 +77,8 @@ class Transacted:
     """Several plans were written, all of them, in the order in which they are given here.
 
     `group` is the id of the transaction, empty when nothing was to be changed.
-    `versions` are those of the files after all, by the id of the plan; `diffs` has
-    one for each file that was changed.
+    `versions` are those of the files after all, by the id of the plan, empty for one that was
+    deleted; `diffs` has one for each file that was changed.
     """
 
     group: str
@@ -222,6 +222,12 @@ class Undone:
     context: ContextMatch
     edit_id: int
     foreign_writes: tuple[Saved, ...] = ()
+    at: RelPath | None = None
+
+    @property
+    def path(self) -> RelPath:
+        """The path at which it was taken back: the file may have been moved since the edit."""
+        return self.at or self.entry.path
 
 
 @dataclass(frozen=True, slots=True)

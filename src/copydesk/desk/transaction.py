@@ -19,7 +19,7 @@ from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Revision
 from copydesk.desk.recovery import Recovery, Turns, kept_and_new
-from copydesk.desk.visibility import authorized
+from copydesk.desk.visibility import authorized, check_free
 from copydesk.errors import (
     Failed,
     FileExists,
@@ -228,9 +228,7 @@ class Writer:
         if to is None and opened and job.kind == "edit" and made.base.unchanged_by(made.change):
             return Written(made, 0, made.base.digest)
         if to is not None and opened is not None:
-            if to == real:
-                raise FileExists(opened.stamp.size)
-            self._files.check_new(to, opened.stamp)
+            check_free(self._files, job.to or to, to, real, opened.stamp)
         self._approving.check(job.member, job.plan, real, made, created=opened is None, to=to)
         removes = job.kind == "remove"
         file = Rewriting(real, opened, ((job, made),), removes, to, job.restores)

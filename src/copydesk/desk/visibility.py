@@ -7,8 +7,9 @@ from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member, Operation
 from copydesk.edit.draft import Draft
 from copydesk.edit.request import BatchEdit, RangeEdits, content_lines
-from copydesk.errors import FileNotFound, IncompleteRead, NotAFile, Refusal
+from copydesk.errors import FileExists, FileNotFound, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
+from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
@@ -47,6 +48,20 @@ def check_no_link(files: Files, path: RelPath, real: RelPath) -> None:
     """Raise NotAFile where a symlink has the path, which leads to another name."""
     if files.resolve(path.parent) / path.name != real:
         raise NotAFile("symlink")
+
+
+def check_free(files: Files, to: RelPath, target: RelPath, real: RelPath, stamp: Stamp) -> None:
+    """Raise FileExists or NotAFile unless the file at the real path can be moved there.
+
+    `target` is the real path of `to`.
+    """
+    try:
+        if target == real:
+            raise FileExists(stamp.size)
+        files.check_new(to, stamp)
+    except (FileExists, NotAFile) as refusal:
+        refusal.to = str(to)
+        raise
 
 
 def check_look(files: Files, member: Member, path: RelPath) -> RelPath:

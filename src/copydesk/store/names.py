@@ -491,17 +491,16 @@ def _linked(
     place: ResolvedPath, other: tuple[int, bytes], data: bytes
 ) -> tuple[bytes, os.stat_result] | None:
     """A temporary name of the other file, and the file; None unless it has these bytes."""
-    try:
+    with suppress(OSError), ExitStack() as held:
         temp = link_temp(*other, place.dir_fd, place.name)
-    except OSError:
-        return None
-    with ExitStack() as held:
+        failing = held.enter_context(ExitStack())
+        failing.callback(discard, place.dir_fd, temp)
         fd = opened(place, temp, held)
         found = _os.fstat(fd) if fd >= 0 else None
         is_same = found is not None and found.st_size == len(data)
         if found is not None and is_same and read_at(fd, len(data), 0) == data:
+            failing.pop_all()
             return temp, found
-    discard(place.dir_fd, temp)
     return None
 
 

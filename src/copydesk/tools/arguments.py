@@ -377,12 +377,17 @@ _UNLISTED = ("additionalProperties", "minimum", "minItems")
 def listed(schema: Schema) -> Property:
     """The schema with null as MCP clients are sent it, which every request pays for.
 
-    Left out: the default of a choice, which is its first word, and what calls are checked
-    by all the same.
+    Left out: the default of a choice, which is its first word, that of a number, where 0 is
+    as good, the words of a choice that its description tells, and what calls are checked by
+    all the same.
     """
     found = within(schema, listed)
-    if any("enum" in kind for kind in found.get("anyOf", ())):
+    kinds: list[dict[str, Any]] = found.get("anyOf", [])
+    if any("enum" in kind or kind["type"] == "integer" for kind in kinds):
         found.pop("default", None)
+    for kind in kinds:
+        if "enum" in kind and all(word in found.get("description", "") for word in kind["enum"]):
+            del kind["enum"]
     if not found.get("required", True):
         del found["required"]
     return {key: part for key, part in found.items() if key not in _UNLISTED}

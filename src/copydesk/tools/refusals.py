@@ -71,6 +71,8 @@ def refusal_words(
     for special in ("nested", "before_start"):
         if facts.get(special):
             name = f"{name}.{special}"
+    if facts.get("to") and has(f"{name}.move"):
+        name = f"{name}.move"
     if has(f"{name}.{facts.get('variant')}"):
         name = f"{name}.{facts['variant']}"
     for voice in voices:

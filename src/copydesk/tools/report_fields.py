@@ -215,8 +215,16 @@ def _operation(draft: Draft) -> Fields:
     request, base = draft.request, draft.base
     if isinstance(request, MoveFile):
         return {"to": str(request.to), "size_bytes": base.size}
-    binary = isinstance(base, Snapshot) and is_binary(base)
-    return {"size_bytes": base.size, "binary": binary, "lines": _lines(draft)}
+    if is_binary_deletion(draft):
+        return {"size_bytes": base.size, "binary": True}
+    return {"size_bytes": base.size, "binary": False, "lines": _lines(draft)}
+
+
+def is_binary_deletion(draft: Draft) -> bool:
+    """Whether a file is deleted that is no text: its bytes are in no diff."""
+    base = draft.base
+    is_deletion = isinstance(draft.request, DeleteFile)
+    return is_deletion and isinstance(base, Snapshot) and is_binary(base)
 
 
 def _edits(draft: Draft) -> int:
@@ -475,7 +483,6 @@ def numbers(draft: Draft) -> dict[str, object]:
             "path": draft.request.path,
             "lines": draft.old_count,
             "bytes": draft.base.size,
-            "kind": "binary" if _operation(draft)["binary"] else "text",
         }
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)

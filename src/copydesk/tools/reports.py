@@ -25,7 +25,15 @@ from copydesk.desk.review import Shown
 from copydesk.edit.draft import Draft
 from copydesk.edit.locate import cut
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import BatchEdit, BlockDiff, ReplaceText, SeveralEdits
+from copydesk.edit.request import (
+    BatchEdit,
+    BlockDiff,
+    DeleteFile,
+    FileOperation,
+    MoveFile,
+    ReplaceText,
+    SeveralEdits,
+)
 from copydesk.errors import (
     ApprovalRequired,
     Busy,
@@ -77,7 +85,8 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     }
     if outcome.declined is not None:
         fields |= {"auto_apply": "declined", "auto_apply_reason": outcome.declined}
-    fields["normalized"] = report_fields.normalized(draft)
+    if not isinstance(plan.request, FileOperation):
+        fields["normalized"] = report_fields.normalized(draft)
     fields |= report_fields.plan_evidence(draft)
     words: list[str] = []
     if outcome.declined is not None:
@@ -127,19 +136,20 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     }
     if outcome.context == "fuzz":
         fields |= _drift(plan.base_digest, None if draft.created else draft.base.digest)
-    fields |= {
-        "changed": outcome.edit_id != 0,
-        "edit_id": outcome.edit_id,
-        "version": draft.after.version,
-        **report_fields.warnings(draft, lang),
-        "normalized": report_fields.normalized(draft),
-        "apply_evidence": report_fields.apply_evidence(draft),
-    }
+    fields |= {"changed": outcome.edit_id != 0, "edit_id": outcome.edit_id}
+    version = "" if isinstance(plan.request, DeleteFile) else draft.after.version
+    if version:
+        fields["version"] = version
+    fields |= report_fields.warnings(draft, lang)
+    if not isinstance(plan.request, FileOperation):
+        fields["normalized"] = report_fields.normalized(draft)
+    fields["apply_evidence"] = report_fields.apply_evidence(draft)
     fields["summary"] = say(_applied_saying(outcome), lang, report_fields.numbers(draft))
     prefix = mode.removesuffix(_base_name(mode))
     rest = _rest_of_edit(prefix, outcome.edit_id, lang)
     report = _with_diff(fields, draft.diff, draft.base.encoding, lang, (), rest)
-    after = View(plan.request.path, draft.after.version, side="new")
+    at = plan.request.to if isinstance(plan.request, MoveFile) else plan.request.path
+    after = View(at, draft.after.version, side="new")
     if length == "full":
         return replace(report, views=(after,))
     remarks = report_fields.remarks(draft, fields, lang)
@@ -147,7 +157,7 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
         remarks = (str(fields["summary"]), *remarks)
     return replace(
         report,
-        line=_written_line(outcome, draft.after.version),
+        line=_written_line(outcome, version),
         remarks=remarks,
         shows_diff=length is None and outcome.context == "fuzz",
         views=(after,) if length is None and outcome.context == "fuzz" else (),
@@ -161,11 +171,16 @@ def _written_line(outcome: Applied, version: str) -> str:
     planned_line = f" (planned {planned_at})" if drifted else ""
     edit = f" · edit {outcome.edit_id}" if outcome.edit_id else ""
     word = "fuzz" if outcome.context == "fuzz" else "ok"
-    return f"{word} {_where(draft, planned_line)}{edit} · version {version}"
+    now = f" · version {version}" if version else ""
+    return f"{word} {_where(draft, planned_line)}{edit}{now}"
 
 
 def _where(draft: Draft, planned_line: str = "") -> str:
     """The file and the line of a draft, and how many lines come and go."""
+    if isinstance(draft.request, MoveFile):
+        return f"{draft.request.path} => {draft.request.to}"
+    if isinstance(draft.request, DeleteFile):
+        return f"{draft.request.path} (deleted) +0 -{draft.old_count}"
     places = len(draft.place.parts)
     many = f" · {places} places" if places > 1 else ""
     at = f":{_first_line(draft)}{planned_line}"
@@ -364,6 +379,8 @@ def _planned_saying(draft: Draft) -> str:
         return "plan.nothing"
     if isinstance(draft.request, SeveralEdits):
         return "plan.batch"
+    if report_fields.is_binary_deletion(draft):
+        return "plan.file_delete.binary"
     fills = draft.action == "replace" and not draft.old_count
     return "plan.append" if fills else f"plan.{draft.action}"
 
@@ -375,6 +392,8 @@ def _applied_saying(outcome: Applied) -> str:
         return f"apply.batch.{outcome.context}"
     if isinstance(outcome.draft.request, BlockDiff):
         return f"apply.block_diff.{outcome.context}"
+    if isinstance(outcome.draft.request, FileOperation):
+        return f"apply.{outcome.draft.action}"
     return f"apply.{outcome.context}"
 
 
@@ -423,7 +442,8 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     fields: Fields = {
         "status": "ok",
         "mode": mode,
-        "path": str(entry.path),
+        "path": str(outcome.path),
+        **({"to": str(entry.moved.other)} if entry.moved else {}),
         "edit_id": outcome.edit_id,
         "undone_edit_id": entry.edit_id,
         "action": _undo_action(outcome, old, new),
@@ -435,11 +455,13 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         fields |= _drift(entry.after, outcome.base.digest)
     fields["changed"] = outcome.edit_id != 0
     shown: Fields = {}
-    if entry.kind != "create":
+    if entry.kind != "create" or entry.moved:
         fields["version"] = after.version
         shown = _undo_evidence(after, found)
     fields["apply_evidence"] = shown
-    facts = {"undone": entry.edit_id, "path": entry.path, "old": old, "new": new}
+    facts = {"undone": entry.edit_id, "path": outcome.path, "old": old, "new": new}
+    if entry.moved:
+        facts["to"] = entry.moved.other
     summary = say(_undo_saying(outcome), lang, facts)
     again = say("next.redo", lang, {"tool": mode, "id": outcome.edit_id})
     steps = (again,) if outcome.edit_id else ()
@@ -447,14 +469,17 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     whole = {**fields, "summary": summary}
     report = _with_diff(whole, outcome.diff, outcome.base.encoding, lang, steps, rest)
     if entry.kind != "create":
-        report = replace(report, views=(View(entry.path, after.version, side="new"),))
+        report = replace(report, views=(View(outcome.path, after.version, side="new"),))
     if length == "full":
         return report
     word = "fuzz" if outcome.context == "fuzz" else "ok"
     at = f":{found[0].start + 1}" if found else ""
     version = f" · version {after.version}" if "version" in fields else ""
     done = f" · edit {outcome.edit_id}" if outcome.edit_id else ""
-    line = f"{word} {entry.path}{at} +{new} -{old} · undid edit {entry.edit_id}{done}{version}"
+    what = f"{outcome.path}{at} +{new} -{old}"
+    if entry.moved:
+        what = f"{outcome.path} => {entry.moved.other}"
+    line = f"{word} {what} · undid edit {entry.edit_id}{done}{version}"
     return replace(
         report,
         line=line,
@@ -513,6 +538,8 @@ def _undo_evidence(after: Text, found: tuple[Region, ...]) -> Fields:
 
 def _undo_action(outcome: Undone, old: int, new: int) -> str:
     """What taking the edit back does to the file."""
+    if outcome.entry.moved:
+        return "file_move"
     if outcome.entry.kind in ("create", "remove"):
         return "remove" if outcome.entry.kind == "create" else "create"
     if old and new:
@@ -523,6 +550,8 @@ def _undo_action(outcome: Undone, old: int, new: int) -> str:
 def _undo_saying(outcome: Undone) -> str:
     if not outcome.edit_id:
         return "undo.nothing"
+    if outcome.entry.moved:
+        return "undo.move"
     if outcome.entry.kind in ("create", "remove"):
         return f"undo.{outcome.entry.kind}"
     return f"undo.{outcome.context}"
@@ -598,7 +627,11 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
     diff, was_cut = _shown(outcome.diffs)
     if was_cut:
         fields["diff_truncated"] = True
-    last = {one.plan.request.path: outcome.versions[one.plan.id] for one in outcome.applied}
+    last = {
+        one.plan.request.path: outcome.versions[one.plan.id]
+        for one in outcome.applied
+        if not isinstance(one.plan.request, FileOperation)
+    }
     views = views_of(last, outcome.diffs)
     first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
     rest = _rest_of_each(mode.removesuffix(_base_name(mode)), "edit_id", first, lang)
@@ -665,9 +698,11 @@ def _written(one: Applied, version: str, lang: Lang) -> Fields:
             "new": draft.new_count,
             "delta": draft.new_count - draft.old_count,
         },
-        "version": version,
+        **({"version": version} if version else {}),
         **report_fields.warnings(draft, lang),
     }
+    if isinstance(one.plan.request, MoveFile):
+        row["to"] = str(one.plan.request.to)
     done = draft.normalized
     if done.file_eof_newline_added or done.content_eof_newline_added:
         row["normalized"] = report_fields.normalized(draft)

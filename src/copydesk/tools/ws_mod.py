@@ -14,8 +14,10 @@ from copydesk.edit.request import (
     Anchor,
     Append,
     BlockReplace,
+    DeleteFile,
     Insert,
     Match,
+    MoveFile,
     Occurrence,
     RangeEdit,
     RangeEdits,
@@ -130,6 +132,37 @@ class PrepareEditCall(PrepareCall):
     def terms(self, context: Context) -> Terms:
         auto = (self.apply or context.apply) == "auto"
         return Terms(self.version, self.expected_old, self.existing_hunk_id, auto)
+
+
+class DeleteFileCall(PrepareCall):
+    """Plan the removal of a file."""
+
+    path: str
+    version: str | None = None
+    apply: Literal["never", "auto"] | None = None
+
+    def request(self, context: Context) -> Request:
+        return DeleteFile(context.path(self.path))
+
+    def terms(self, context: Context) -> Terms:
+        auto = (self.apply or context.apply) == "auto"
+        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
+
+
+class MoveFileCall(PrepareCall):
+    """Plan another path for a file."""
+
+    path: str
+    to: str
+    version: str | None = None
+    apply: Literal["never", "auto"] | None = None
+
+    def request(self, context: Context) -> Request:
+        return MoveFile(context.path(self.path), context.path(self.to))
+
+    def terms(self, context: Context) -> Terms:
+        auto = (self.apply or context.apply) == "auto"
+        return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
 
 
 class _LineEdit(TypedDict):
@@ -398,10 +431,12 @@ EDITING = (
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
     Tool("replace_text", "ws_mod", ReplaceTextCall, destroys=True, refuse=refuse_text),
-    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True),
     Tool("prepare_file_append", "ws_mod", AppendCall),
+    Tool("prepare_file_move", "ws_mod", MoveFileCall, also=("batch",)),
+    Tool("prepare_file_delete", "ws_mod", DeleteFileCall, destroys=True, also=("batch",)),
     Tool("prepare_file_insert_after", "ws_mod", InsertAfterCall),
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
+    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True),
     Tool("prepare_file_block_replace", "ws_mod", BlockReplaceCall, destroys=True),
     Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes")),
     Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True, also=("patch",)),
