@@ -83,6 +83,7 @@ DIRECT: list[tuple[str, dict[str, Any]]] = [
     ("write_file", {"path": "new.txt", "content": "x"}),
     ("write_file", {"path": "a.txt", "content": "x"}),
     ("edit_file", {"path": "a.txt", "edits": [{"oldText": "line 5\n", "newText": "x\n"}]}),
+    ("move_file", {"source": "a.txt", "destination": "moved.txt"}),
     (EDITOR, {"command": "create", "path": "new.txt", "file_text": "x"}),
     (EDITOR, {"command": "str_replace", "path": "a.txt", "old_str": "line 5\n", "new_str": ""}),
     (EDITOR, {"command": "insert", "path": "a.txt", "insert_line": 5, "insert_text": "x"}),

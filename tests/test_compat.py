@@ -579,6 +579,45 @@ def test_directories(desk: OpenWorkspace) -> None:
     assert said(desk, "list_allowed_directories") == "Allowed directories:\nROOT"
 
 
+def test_moving(desk: OpenWorkspace) -> None:
+    target = put(desk, "a.txt", TEXT)
+    target.chmod(0o600)
+    put(desk, "d/e/x.bin", b"\0\xff")
+    put(desk, "d/y.txt", "y")
+    Path(desk.root, "d/none").mkdir()
+    Path(desk.root, "link").symlink_to("a.txt")
+    for source, to, words in (
+        ("a.txt", "d/y.txt", "Destination already exists: ROOT/d/y.txt"),
+        ("a.txt", "d", "Destination already exists: ROOT/d"),
+        ("a.txt", "no/x", "ENOENT: no such file or directory, rename 'ROOT/a.txt' -> 'ROOT/no/x'"),
+        ("no", "x", "ENOENT: no such file or directory, rename 'ROOT/no' -> 'ROOT/x'"),
+        ("d", "d/in", "EINVAL: invalid argument, rename 'ROOT/d' -> 'ROOT/d/in'"),
+        ("link", "d/z.txt", "Successfully moved link to d/z.txt"),
+        ("d", "moved", "Successfully moved d to moved"),
+    ):
+        assert said(desk, "move_file", source=source, destination=to) == words
+    moved = Path(desk.root, "moved")
+    assert not Path(desk.root, "d").exists()
+    assert not target.exists()
+    assert (moved / "z.txt").read_text() == TEXT
+    assert (moved / "z.txt").stat().st_mode & 0o777 == 0o600
+    assert (moved / "e/x.bin").read_bytes() == b"\0\xff"
+    assert (moved / "none").is_dir()
+    assert desk.pending("local") == ()
+    call(desk, EDITOR, command="undo_edit", path="moved/e/x.bin")
+    assert Path(desk.root, "d/e/x.bin").read_bytes() == b"\0\xff"
+
+
+def test_of_a_directory_all_is_moved_or_nothing(desk: OpenWorkspace) -> None:
+    put(desk, "d/a.txt", "a")
+    Path(desk.root, "d/b").symlink_to("/etc/hostname")
+    found = call(desk, "move_file", source="d", destination="e")
+    assert found["status"] == "error"
+    assert Path(desk.root, "d/a.txt").read_text() == "a"
+    assert not Path(desk.root, "e").exists()
+    assert desk.pending("local") == ()
+
+
 def test_what_is_known_of_a_file(desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -740,6 +779,7 @@ def test_the_names_are_those_that_others_have() -> None:
         "list_directory": {"path"},
         "list_directory_with_sizes": {"path", "sortBy"},
         "directory_tree": {"path", "excludePatterns"},
+        "move_file": {"source", "destination"},
         "search_files": {"path", "pattern", "excludePatterns"},
         "get_file_info": {"path"},
         "list_allowed_directories": set(),

@@ -367,6 +367,7 @@ REQUIRED: dict[str, dict[str, object]] = {
     "list_directory": {"path": "."},
     "list_directory_with_sizes": {"path": "."},
     "directory_tree": {"path": "."},
+    "move_file": {"source": "a.txt", "destination": "moved.txt"},
     "search_files": {"path": ".", "pattern": "*"},
     "get_file_info": {"path": "a.txt"},
     "list_allowed_directories": {},

@@ -80,6 +80,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "list_directory": {"path": "."},
     "list_directory_with_sizes": {"path": "."},
     "directory_tree": {"path": "."},
+    "move_file": {"source": FILE, "destination": "moved.md"},
     "search_files": {"path": ".", "pattern": "**"},
     "get_file_info": {"path": FILE},
     "list_allowed_directories": {},

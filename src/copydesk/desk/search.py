@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -91,6 +91,15 @@ class FileSearch:
     def make_directory(self, member: Member, path: RelPath) -> None:
         """Make a directory, and those above it that are missing; AccessDenied, NotAFile."""
         self.files.make_dir(authorized(self.files, member, path, "write", "read"))
+
+    def move_directories(
+        self, member: Member, directories: Sequence[RelPath], source: RelPath, to: RelPath
+    ) -> None:
+        """Make the directories of a moved tree below `to`, and remove the empty ones it leaves."""
+        for one in directories:
+            self.make_directory(member, RelPath((*to.parts, *one.parts[len(source.parts) :])))
+        for one in reversed(directories):
+            self.files.remove_dir(authorized(self.files, member, one, "write"))
 
     def search(self, member: Member, progress: Progress, cancelled: Callable[[], bool]) -> Searches:
         """The searches of a member; `cancelled` is asked whether to stop."""

@@ -44,7 +44,7 @@ from copydesk.store.names import (
     staged_new,
 )
 from copydesk.store.names import StagedWrite as StagedWrite  # for the layers above
-from copydesk.store.paths import MadeParents, ResolvedPath, Root
+from copydesk.store.paths import MadeParents, ResolvedPath, Root, remove_if_empty
 from copydesk.store.protocol import (
     DirEntry,
     Document,
@@ -184,17 +184,18 @@ class Files(Closing):
             return info_of(place)
 
     def make_dir(self, path: RelPath) -> None:
-        """The directory, and those above it that are missing; nothing where it is there already.
-
-        Raises NotAFile where something else has the name, or is on the way.
-        """
-        durable = self._durability == "full"
+        """The directory, and those above it that are missing; NotAFile where a file has a name."""
         with (
             refusing("mkdir"),
             self._root.place(path / "in it") as place,
-            MadeParents(place, flush=durable) as parents,
+            MadeParents(place, flush=self._durability == "full") as parents,
         ):
             parents.keep()
+
+    def remove_dir(self, path: RelPath) -> None:
+        """Remove a directory if it is empty."""
+        with refusing("rmdir"), self._root.place(path, follow=False) as place:
+            remove_if_empty(place.dir_fd, place.name)
 
     def open_names(self, names: Sequence[bytes]) -> int:
         """A regular file by the names on its way, none a link, open for reading.

@@ -114,7 +114,7 @@ class MadeParents:
         while self._made:
             parent_fd, was_owned, name = self._made.pop()
             if name and not self._kept:
-                _remove_if_empty(parent_fd, name)
+                remove_if_empty(parent_fd, name)
             if was_owned:
                 _os.close_quietly(parent_fd)
 
@@ -127,7 +127,8 @@ def _make(dir_fd: int, name: bytes) -> bool:
     return True
 
 
-def _remove_if_empty(dir_fd: int, name: bytes) -> None:
+def remove_if_empty(dir_fd: int, name: bytes) -> None:
+    """Remove a directory unless something is in it; raises OSError."""
     try:
         _os.rmdir(dir_fd, name)
     except OSError as refused:

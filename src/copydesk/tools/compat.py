@@ -25,6 +25,7 @@ def compat() -> tuple[Tool, ...]:
         reads("list_directory", call=of.ListDirectoryCall),
         reads("list_directory_with_sizes", call=of.ListDirectoryWithSizesCall),
         reads("directory_tree", call=of.DirectoryTreeCall),
+        writes("move_file", call=of.MoveFileCall, destroys=True),
         reads("search_files", call=of.SearchFilesCall),
         reads("get_file_info", call=of.GetFileInfoCall),
         reads("list_allowed_directories", call=of.ListAllowedDirectoriesCall),

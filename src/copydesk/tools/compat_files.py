@@ -17,9 +17,11 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 
 from copydesk.desk.backends.shown import Run
 from copydesk.desk.batch import Rewrite
+from copydesk.desk.outcome import Planned, Withheld
 from copydesk.desk.search import DirEntry, FileInfo
-from copydesk.edit.request import Preconditions
+from copydesk.edit.request import MoveFile, Preconditions
 from copydesk.errors import (
+    ApprovalRequired,
     FileExists,
     FileNotFound,
     FileTooLarge,
@@ -620,6 +622,70 @@ class DirectoryTreeCall(_DirectoryCall):
 def _excludes(pattern: str, name: str) -> bool:
     forms = (pattern,) if "*" in pattern else (pattern, f"**/{pattern}", f"**/{pattern}/**")
     return any(matches(name, form) for form in forms)
+
+
+class MoveFileCall(FilesCall):
+    """A file or a directory under another name; of a directory all files in one transaction."""
+
+    source: str
+    destination: str
+
+    def do(self, context: Context, name: str) -> Answer:
+        source, to = place_of(context, self.source), place_of(context, self.destination)
+        try:
+            if _kind_of(context, to.path):
+                raise FileExists(context.looking.info(context.member, to.path).size)
+            info = context.looking.info(context.member, source.path)
+            _check_stands(context, to.path.parent)
+            if info.kind == "directory":
+                self._move_all(context, name, info.real, to)
+            else:
+                self._apply(context, name, {info.real: to.path})
+        except FileNotFound as refusal:
+            both = f"rename '{source.full}' -> '{to.full}'"
+            raise Told(f"ENOENT: no such file or directory, {both}", refusal) from None
+        except FileExists as refusal:
+            raise Told(f"Destination already exists: {to.full}", refusal) from None
+        return self.text(f"Successfully moved {self.source} to {self.destination}", to.path)
+
+    def _move_all(self, context: Context, name: str, source: RelPath, to: Place) -> None:
+        member = context.member
+        if source.covers(to.path):
+            both = f"rename '{real_path(context, source)}' -> '{to.full}'"
+            wrong = InvalidArgs("destination", "is inside of source")
+            raise Told(f"EINVAL: invalid argument, {both}", wrong)
+        files, directories = list[RelPath](), [source]
+        for directory in directories:
+            for entry in context.looking.list_dir(member, directory):
+                kept = directories if entry.kind == "dir" else files
+                kept.append(directory / entry.name)
+            if len(files) + len(directories) > MOST_MOVED:
+                raise InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
+        targets = {one: RelPath((*to.path.parts, *one.parts[len(source.parts) :])) for one in files}
+        if targets:
+            self._apply(context, name, targets)
+        context.looking.move_directories(member, directories, source, to.path)
+
+    def _apply(self, context: Context, name: str, targets: Mapping[RelPath, RelPath]) -> None:
+        """Move the files, all or none; what a person has to approve waits for that."""
+        desk, member = context.desk, context.member
+        ids: list[str] = []
+        try:
+            for one, target in targets.items():
+                planned = desk.prepare(member, name, MoveFile(one, target))
+                ids += [planned.id] if isinstance(planned, Planned) else []
+            done = desk.apply_all(member, name, ids)
+            if isinstance(done, Withheld):
+                raise done.refusal
+        except Refusal as refusal:
+            if not isinstance(refusal, ApprovalRequired):
+                for hunk_id in ids:
+                    desk.discard(member, hunk_id)
+            raise
+
+
+MOST_MOVED = 1_000
+"""So many files and directories are moved with a directory."""
 
 
 class SearchFilesCall(_DirectoryCall):
