@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from copydesk.app.config import Config
@@ -44,8 +45,8 @@ class NotesOpener:
     def _folders(self, rules: Rules) -> OpenNotes:
         from copydesk.desk.notes.notebook_access import OpenNotes
         from copydesk.edit.notes.draft import split_as
-        from copydesk.edit.notes.grammar import is_siyuan_id
-        from copydesk.store.notes.folder import FolderStore, several
+        from copydesk.edit.notes.grammar import is_address, is_siyuan_id
+        from copydesk.store.notes.folder import FolderStore, check_links_in, located_in, several
         from copydesk.store.soon import Soon
 
         settings = self._config.notes
@@ -72,7 +73,15 @@ class NotesOpener:
             return RelPath.parse(path) if path else roots[box]
 
         split = split_as(settings.profile)
-        return OpenNotes(several(stores), split, is_siyuan_id, path_of, in_files=True)
+        return OpenNotes(
+            several(stores),
+            split,
+            lambda text: is_siyuan_id(text) or is_address(text),
+            path_of,
+            in_files=True,
+            located=partial(located_in, stores),
+            check_links=partial(check_links_in, stores),
+        )
 
     def _kept(self) -> str:
         """The folder of ids and fingerprints."""

@@ -238,12 +238,14 @@ class BlockDiff:
     """Edit blocks of notes, as `content` says in the grammar of block diffs.
 
     `path` is that of the first document it names. `strict` compares what it says
-    of a block with white space as it is.
+    of a block with white space as it is. `drop_anchors`: names of blocks that others
+    link to may go.
     """
 
     path: RelPath
     content: str
     strict: bool = True
+    drop_anchors: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,10 +251,11 @@ class ApplyBlockDiffCall(EditingCall):
 
     diff: str
     strictMatch: bool = True
+    dropAnchors: bool = False
     dryRun: bool = False
 
     def run(self, context: Context, name: str) -> Answer:
-        request = BlockDiff(_NOWHERE, self.diff, self.strictMatch)
+        request = BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
         if self.dryRun:
             return _edited(context, context.desk.notes.draft(context.member, request), dry=True)
         return _edited(context, context.desk.notes.edit(context.member, name, request), dry=False)
@@ -265,9 +266,10 @@ class PrepareBlockDiffCall(PrepareCall):
 
     diff: str
     strictMatch: bool = True
+    dropAnchors: bool = False
 
     def request(self, context: Context) -> BlockDiff:
-        return BlockDiff(_NOWHERE, self.diff, self.strictMatch)
+        return BlockDiff(_NOWHERE, self.diff, self.strictMatch, self.dropAnchors)
 
 
 def notes() -> tuple[Tool, ...]:

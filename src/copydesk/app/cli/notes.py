@@ -91,6 +91,8 @@ def _edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     arguments: dict[str, object] = {"diff": _text(options.file)}
     if options.loose:
         arguments["strictMatch"] = False
+    if options.drop_anchors:
+        arguments["dropAnchors"] = True
     if options.plan:
         return _call(opened, "prepareBlockDiff", arguments, options)
     if options.dry_run:

@@ -269,6 +269,9 @@ def _add_notes_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> N
     diff.add_argument("--dry-run", action="store_true", help="check it and show what would change")
     diff.add_argument("--plan", action="store_true", help="only prepare it, for copydesk apply")
     diff.add_argument("--loose", action="store_true", help="white space in SEARCH may differ")
+    diff.add_argument(
+        "--drop-anchors", action="store_true", help="a ^name that links lead to may go"
+    )
     append = add("append", "append text to a document or a block")
     append.add_argument("block_id", metavar="ID")
     append.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")

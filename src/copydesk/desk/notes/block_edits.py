@@ -81,7 +81,11 @@ class Planning:
         Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
         store refuses.
         """
-        hunks = parse_block_diff(request.content, self._notes.home(member).valid)
+        home = self._notes.home(member)
+        hunks = [
+            replace(hunk, block_id=home.located(hunk.block_id))
+            for hunk in parse_block_diff(request.content, home.valid)
+        ]
         for _ in range(ATTEMPTS):
             found = self._on_blocks_now(member, hunks, request, operation)
             if found is not None:
@@ -127,6 +131,8 @@ class Planning:
             return None
         made = plan_blocks(hunks, tree, home.split, strict=request.strict)
         prepared = _prepared(home.store, made)
+        if not request.drop_anchors:
+            home.check_links(prepared)
         again = home.store.blocks(ids)
         if any(not _same(there[one], again.get(one)) for one in there):
             return None

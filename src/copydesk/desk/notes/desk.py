@@ -20,6 +20,7 @@ from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.transaction import Writer, WriteRequest
 from copydesk.edit.notes.draft import BlockDraft, DocumentText, digest_of_texts, joined, rewritten
+from copydesk.edit.notes.grammar import is_address
 from copydesk.edit.notes.plan import as_item
 from copydesk.edit.notes.slices import select
 from copydesk.edit.plan import Plan
@@ -50,7 +51,8 @@ class NoteReader:
 
     def infos(self, member: Member, ids: Sequence[str]) -> Infos:
         """Facts about blocks; raises BlockNotFound if none of them exists."""
-        there = self._notes.store(member).blocks(ids)
+        ids = [self._id_of(member, one) for one in ids]
+        there = self._notes.store(member).blocks([one for one in ids if not is_address(one)])
         self._notes.check_blocks(member, "read", there.values())
         missing = tuple(one for one in ids if one not in there)
         if not there:
@@ -59,7 +61,8 @@ class NoteReader:
         return Infos(found, missing, len(ids))
 
     def block(self, member: Member, block_id: str) -> NoteBlock:
-        """One block; raises BlockNotFound."""
+        """One block, by its id or its address; raises BlockNotFound."""
+        block_id = self._notes.home(member).located(block_id)
         found = self._notes.store(member).blocks([block_id]).get(block_id)
         if found is None:
             raise BlockNotFound(block_id)
@@ -107,6 +110,13 @@ class NoteReader:
         allowed = member.permission.allows_read
         unread = (one for one in found.unread if allowed(RelPath.parse(one.path)))
         return replace(found, unread=tuple(unread))
+
+    def _id_of(self, member: Member, address: str) -> str:
+        """The id of a block by its address; the address where there is none."""
+        try:
+            return self._notes.home(member).located(address)
+        except BlockNotFound:
+            return address
 
     def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
         if block.kind == "h":
@@ -243,6 +253,7 @@ class NotesDesk:
         if kind == "dailynote":
             return self.daily_note(member, tool, target_id, markdown)
         target = self.reading.block(member, target_id)
+        target_id = target.id
         if kind == "document" and target.kind != "d":
             raise WrongBlockKind(target_id, target.kind, "document")
 
@@ -282,6 +293,7 @@ class NotesDesk:
         WrongBlockKind, and InvalidArgs(`location`) above a top document.
         """
         anchor = self.reading.block(member, anchor_id)
+        anchor_id = anchor.id
         if anchor.kind != "d":
             raise WrongBlockKind(anchor_id, anchor.kind, "document")
         name = title.replace("/", "-").strip()

@@ -18,8 +18,13 @@ from copydesk.store.notes.protocol import (
     NoteBlock,
     Notebook,
     NoteStore,
+    Prepared,
 )
 from copydesk.text.relpath import RelPath
+
+
+def _nothing(prepared: Prepared) -> None:
+    """The default: no links lead to names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class OpenNotes:
     `path_of` gives the path of a document, as access lists and the journal name
     it, by its notebook and the path in it (empty for the notebook itself).
     `in_files`: the documents are files of the workspace, and written as such.
+    `located` gives the id of a block by its address, and an id as it is; `check_links`
+    refuses changes that would remove a name that links lead to.
     """
 
     store: NoteStore
@@ -37,6 +44,8 @@ class OpenNotes:
     valid: Callable[[str], bool]
     path_of: Callable[[str, str], RelPath]
     in_files: bool
+    located: Callable[[str], str] = str
+    check_links: Callable[[Prepared], None] = _nothing
 
 
 class Notes:

@@ -14,6 +14,7 @@ Action = Literal["EDIT", "DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APP
 """`EDIT` is SEARCH/REPLACE under a header without command; the others are the commands."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ADDRESS = re.compile(r"(?:[^\[\]|#^@\n]+#)?\^[A-Za-z0-9-]+")
 _SIYUAN_ID = re.compile(r"[0-9]{14}-[a-z0-9]{7}")
 
 
@@ -35,7 +36,7 @@ class BlockHunk:
     def __post_init__(self) -> None:
         edits, deletes = self.action == "EDIT", self.action == "DELETE"
         sound = (
-            is_block_id(self.block_id)
+            (is_block_id(self.block_id) or is_address(self.block_id))
             and bool(self.search) == (self.search is not None) == edits
             and (bool(self.text) != deletes or edits)
             and all(
@@ -64,6 +65,11 @@ def is_block_id(text: str) -> bool:
     front matter). An id that is none can be in no store.
     """
     return _ID.fullmatch(text) is not None
+
+
+def is_address(text: str) -> bool:
+    """Whether this names a block of a file by its anchor: `^name`, or `note#^name`."""
+    return _ADDRESS.fullmatch(text) is not None
 
 
 def is_siyuan_id(text: str) -> bool:

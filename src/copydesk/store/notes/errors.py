@@ -75,6 +75,15 @@ class NotInvertible(Refusal):
 
 
 @dataclass(eq=False)
+class AnchorLinked(Refusal):
+    """The change would remove names of blocks (`note.md#^name`) that links lead to."""
+
+    code: ClassVar[str] = "ANCHOR_LINKED"
+    anchors: tuple[str, ...]
+    linked_from: tuple[str, ...]
+
+
+@dataclass(eq=False)
 class NotesUnavailable(Refusal):
     """The store cannot be reached, or answers with nonsense; `detail` has its words."""
 

@@ -19,8 +19,10 @@ from copydesk.store.notes.errors import (
     BlockNotFound,
     NotebookNotFound,
     WrongBlockKind,
+    is_id,
     new_id,
 )
+from copydesk.store.notes.folder_anchors import ambiguous, check_links, located
 from copydesk.store.notes.folder_blocks import fingerprints, pieces, read
 from copydesk.store.notes.folder_cache import DocumentCache
 from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
@@ -97,6 +99,22 @@ class FolderStore(FolderReader):
     @locked
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         return dry_run(self._documents, changes, new_id)
+
+    @locked
+    def located(self, address: str) -> str:
+        """The id of the block at `^name` or `note#^name`; an id stays.
+
+        Raises InvalidBlockId, BlockNotFound, and InvalidArgs where several documents have the name.
+        """
+        return address if is_id(address) else located(self._documents, address)
+
+    @locked
+    def check_links(self, prepared: Prepared) -> None:
+        """Raise AnchorLinked if what was prepared would remove a name that links lead to."""
+        held = prepared.held
+        if isinstance(held, HeldFiles) and held.lost:
+            after = {file.path: file.change.apply(file.base.data) for file in prepared.files}
+            check_links(self._documents, held.lost, after.get)
 
     @locked
     def execute(self, prepared: Prepared) -> ChangesDone:
@@ -220,6 +238,30 @@ def _safe(title: str) -> str:
 def several(stores: Sequence[NoteStore]) -> NoteStore:
     """The stores as one; one alone as it is."""
     return stores[0] if len(stores) == 1 else _Several(tuple(stores))
+
+
+def located_in(stores: Sequence[FolderStore], address: str) -> str:
+    """The id of the block at an address in one of the stores; raises as `FolderStore.located`."""
+    found: list[str] = []
+    for store in stores:
+        with suppress(BlockNotFound):
+            found.append(store.located(address))
+    if not found:
+        raise BlockNotFound(address)
+    if len(found) > 1 and not is_id(address):
+        paths = [store.blocks(found)[one].path for store, one in zip(stores, found, strict=False)]
+        raise InvalidArgs("block_id", ambiguous(address, paths))
+    return found[0]
+
+
+def check_links_in(stores: Sequence[FolderStore], prepared: Prepared) -> None:
+    """Raise AnchorLinked as `FolderStore.check_links`, for what one store or several prepared."""
+    if isinstance(prepared.held, _Parts):
+        for store, part, _ in prepared.held.parts:
+            if isinstance(store, FolderStore):
+                store.check_links(part)
+    else:
+        stores[0].check_links(prepared)
 
 
 @dataclass(frozen=True, slots=True)

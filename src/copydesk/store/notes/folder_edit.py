@@ -130,6 +130,17 @@ class WorkingDocument:
         tree = Tree(data, document.tree.profile, root, newline_of(data))
         return FolderDocument(document.path, stamp, digest, data, tree, rows, tuple(order))
 
+    def lost_anchors(self) -> list[str]:
+        """The names that blocks had in the text, and none has after the changes."""
+        children, chunks = self.document.tree.root.children, self.document.chunks
+        old: list[str] = []
+        new: set[str] = set()
+        for region in self._regions:
+            tops = children[chunks.first[region.low] : chunks.first[region.high]]
+            old += (name for top in tops for each in top.walk() if (name := each.anchor))
+            new.update(name for each in region.tree.root.walk() if (name := each.anchor))
+        return [name for name in dict.fromkeys(old) if name not in new]
+
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A block as it is now, and the window that a change of it can affect; BlockNotFound."""
         if block_id == self.document.id:
@@ -405,10 +416,14 @@ class FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class HeldFiles:
-    """What `execute` needs: the planned files, and the ids to return."""
+    """What `execute` needs: the planned files, and the ids to return.
+
+    `lost` are the names `^name` that documents lose.
+    """
 
     plans: tuple[FilePlan, ...]
     ids: tuple[tuple[str, ...], ...]
+    lost: tuple[tuple[FolderDocument, str], ...] = ()
 
 
 def dry_run(
@@ -436,7 +451,12 @@ def dry_run(
             files.append(FileEdit(document.path, base, change))
             plans.append(FilePlan(document.path, result.digest, rows, working))
             documents.ids.plan(document, document.path, step, rows)
-    held = HeldFiles(tuple(plans), ids)
+    lost = tuple(
+        (working.document, name)
+        for working in trial.workings.values()
+        for name in working.lost_anchors()
+    )
+    held = HeldFiles(tuple(plans), ids, lost)
     return Prepared(
         tuple(changes), MappingProxyType(before), MappingProxyType(after), tuple(files), held
     )

@@ -19,7 +19,6 @@ from copydesk.store.notes.errors import (
     BlockNotFound,
     NotebookNotFound,
     WrongBlockKind,
-    is_id,
     valid,
 )
 from copydesk.store.notes.folder_blocks import (
@@ -322,7 +321,7 @@ class FolderReader:
             if tree is not None:
                 with undisturbed(len(tree.data)):
                     texts = list(_texts(tree, title_of(tree) or stem(path)))
-                anchors = [anchor for anchor in tree.anchors if is_id(anchor)]
+                anchors = list(tree.anchors)
             index.index(str(path), stamp, digest, texts, anchors)
 
     def _check_notebook(self, box: str) -> None:
