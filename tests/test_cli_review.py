@@ -361,3 +361,45 @@ def test_a_line_that_changes_all_over_is_not_left_out(agent: OpenWorkspace, run:
     _, out, _ = run("review", stdin="q\n")
     assert "word " * 1_000 in out
     assert "[a,n" in out
+
+
+def test_the_log_of_approvals_says_who_and_is_checked_against_the_journal(
+    agent: OpenWorkspace, run: Run, tmp_path: Path
+) -> None:
+    kept, amended, other = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "no")
+    review, eve = agent.desk.review, agent.member("local")
+    review.amend(eve, amended, "neun\n")
+    for hunk in (kept, amended):
+        shown = review.show(eve, hunk)
+        review.approve(eve, hunk, shown.before, shown.after)
+        assert apply(agent, hunk)["status"] == "ok"
+    review.reject(eve, other, "no")
+    agent.call("local", "prepare_file_append", {"path": "a.txt", "content": "x", "apply": "auto"})
+    status, out, _ = run("approvals")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    assert [(row["hunk_id"], row["approved_by"], row["amended_by"]) for row in rows] == [
+        (kept, "local", ""),
+        (amended, "local", "local"),
+    ]
+    for row in rows:
+        assert (row["approved_before"], row["approved_after"]) == (
+            row["digest_before"],
+            row["digest_after"],
+        )
+    told = json.loads(run("history", "--json")[1])
+    assert [(row["approved_by"], row["amended_by"]) for row in told] == [
+        ("", ""),
+        ("local", "local"),
+        ("local", ""),
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text(out)
+    assert run("undo", str(rows[0]["edit_id"]))[0] == 0
+    assert run("approvals", "--check", str(log))[0] == 0, "an undo takes no approval back"
+    for name in ("approved_by", "digest_after", "path"):
+        log.write_text(json.dumps({**rows[0], name: "other"}) + "\n" + json.dumps(rows[1]) + "\n")
+        status, out, _ = run("approvals", "--check", str(log), "--json")
+        assert (status, json.loads(out)) == (1, {"checked": 2, "wrong_lines": [1]}), name
+    log.write_text("nothing")
+    assert run("approvals", "--check", str(log))[0] == 2

@@ -20,6 +20,7 @@ from copydesk.desk.backends.api import Entry, Journal, State, linked
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
+from copydesk.edit.plan import Approval
 from copydesk.store.notes.protocol import Delete
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
@@ -83,6 +84,7 @@ def entry(name: str = "a.txt", member: str = "ann", size: int = 10, time: int = 
         diff=b"--- a\n+++ b\n\xff\n",
         hunk_id="aaaaaaaa",
         why="to say 語 <b>why</b>",
+        approval=Approval("Ada", 5, "b0", "a0", "Bob", 4),
     )
 
 

@@ -471,3 +471,17 @@ def test_the_lines_that_are_named_are_those_of_the_diff(room: Room) -> None:
     page = room.reader().page(f"/hunk/{hunk}")
     assert "replaces line 4" in page
     assert '<td class="number gone">4</td>' in page
+
+
+def test_the_history_names_who_approved(room: Room) -> None:
+    hunk = prepared(room.desk, path="a.txt", content="x")
+    room.reader("Ada").send(f"/hunk/{hunk}", f"/hunk/{hunk}/amend", content="y")
+    room.reader("Bob").send(f"/hunk/{hunk}", f"/hunk/{hunk}/apply")
+    edit = room.desk.history("fixer")[0]
+    assert edit.approval is not None
+    assert (edit.approval.by, edit.approval.amended_by) == ("Bob", "Ada")
+    assert edit.approval.after == edit.after
+    for page in ("/history", f"/edit/{edit.edit_id}"):
+        text = Elements(room.reader().page(page)).text
+        assert "approved by Bob" in text
+        assert "amended by Ada" in text

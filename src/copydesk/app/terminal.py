@@ -56,6 +56,11 @@ def as_json(data: object) -> str:
     return HIDDEN.sub(_json_escape, json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
 
 
+def json_line(data: object) -> str:
+    """The data as one line of JSON, harmful characters escaped."""
+    return HIDDEN.sub(_json_escape, json.dumps(data, ensure_ascii=False)) + "\n"
+
+
 def diff(text: str, coloured: bool) -> str:
     """A text with the lines of its unified diffs coloured."""
     shown = safe(text)

@@ -124,6 +124,7 @@ class Applying:
                 real=real,
                 planned_on=base,
                 seen=seen,
+                edited_by=plan.edited_by,
             )
             written = self._writer.write(job)
         except Refusal as refusal:
@@ -379,6 +380,7 @@ class _File:
                 WriteRequest(
                     *(owner(plan).because(plan.why), plan.tool, plan.request.path),
                     *(_age(plan), plan.id),
+                    edited_by=plan.edited_by,
                 ),
                 self.drafts[plan.id],
             )

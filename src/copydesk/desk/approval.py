@@ -7,12 +7,17 @@ shown: the file, the bytes before and the bytes after are those of the approval.
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Final
 
-from copydesk.desk.backends.api import REFUSING, Decisions, Version
+from copydesk.desk.backends.api import REFUSING, Decision, Decisions, Version
 from copydesk.desk.backends.codec import encode
 from copydesk.desk.member import Member, Why
 from copydesk.desk.outcome import Revision
+from copydesk.edit.plan import Approval
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -36,11 +41,16 @@ def after_of(made: Revision) -> str:
     return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()
 
 
+_MOST_PASSED: Final = 1_000
+
+
 class Approving:
     """Lets pass what its member may approve, or what a person has approved."""
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
+        self._passed: OrderedDict[Version, Decision | None] = OrderedDict()
+        self._lock = Lock()
 
     def check(
         self,
@@ -64,6 +74,40 @@ class Approving:
         forgotten). HunkRejected: a person said no. Where nobody has to be asked the
         change passes also if decisions cannot be read.
         """
+        decision = self._check(member, plan, real, made, created, files, others, to)
+        if plan is not None:
+            with self._lock:  # its entry in the journal is made next
+                self._passed[plan] = decision[1]
+                if len(self._passed) > _MOST_PASSED:
+                    self._passed.popitem(last=False)
+        return decision[0]
+
+    def approval(self, plan: Version | None, amended_by: str) -> Approval | None:
+        """What people did to a plan that is written now; None when nobody did anything."""
+        if plan is None:
+            return None
+        with self._lock:
+            is_known, decision = plan in self._passed, self._passed.pop(plan, None)
+        if not is_known:
+            with suppress(StateFailed):
+                decision = self._decisions.of(plan)
+        amended = (amended_by, plan[1]) if amended_by else ("", 0)
+        if decision is None or decision.verdict != "approved":
+            return Approval("", 0, "", "", *amended) if amended_by else None
+        bound = decision.before, decision.after
+        return Approval(decision.by, decision.time_ms, *bound, *amended)
+
+    def _check(
+        self,
+        member: Member,
+        plan: Version | None,
+        real: RelPath,
+        made: Revision,
+        created: bool,
+        files: int,
+        others: Sequence[RelPath],
+        to: RelPath | None,
+    ) -> tuple[Why | None, Decision | None]:
         now = member.now()  # rights and policy may have been taken away while it waited
         now.permission.check("write", real, *others)
         if not created:
@@ -81,7 +125,7 @@ class Approving:
         if decision is not None and decision.verdict in REFUSING:
             raise HunkRejected(decision.plan[0], decision.by, decision.reason)
         if not policies:
-            return None
+            return None, decision
         lines = 0
         if any(policy.most_lines is not None for policy in policies):
             lines = max(line_counts(made.base, made.change))
@@ -90,7 +134,7 @@ class Approving:
             for path in (real, *others):
                 why = why or policy.why_human(path, lines, files)
         if why is None:
-            return None
+            return None, decision
         if plan is None:
             raise ApprovalRequired(why)
         if decision is None or decision.verdict != "approved":
@@ -99,4 +143,4 @@ class Approving:
         if bound != (str(real), before_of(made, created=created), after_of(made)):
             self._decisions.withdraw(decision)
             raise ApprovalRequired("drifted", plan[0])
-        return why
+        return why, decision

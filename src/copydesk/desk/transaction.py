@@ -73,7 +73,7 @@ class Written(Generic[R]):
 class WriteRequest:
     """One write: who, with what tool, where, in what order among those that wait.
 
-    `undoes` is the edit that it takes back, 0 for none.
+    `undoes` is the edit that it takes back, 0 for none. `edited_by` gave the plan another text.
     """
 
     member: Member
@@ -82,6 +82,7 @@ class WriteRequest:
     ticket: Ticket
     hunk_id: str = ""
     undoes: int = 0
+    edited_by: str = ""
 
     @property
     def caller(self) -> Caller:
@@ -200,7 +201,7 @@ class Writer:
         refused, with all files as before; Unsettled when it refused the way back too, which
         is left to recovery.
         """
-        work = _Transaction(self._files, self._journal, group, files)
+        work = _Transaction(self._files, self._journal, self._approving, group, files)
         try:
             work.run(self._clock())
         except BaseException as error:
@@ -269,7 +270,7 @@ class Writer:
                 return self.write_all(f"{self._clock()} {file.real}", (file,))[-1]
             except Stopped as stopped:
                 raise stopped.refusal from None
-        work = _Transaction(self._files, self._journal, "", (file,))
+        work = _Transaction(self._files, self._journal, self._approving, "", (file,))
         try:
             work.run(self._clock())
         except (Refusal, TargetMoved, NotPutBack) as error:
@@ -428,9 +429,15 @@ class _Transaction:
     """
 
     def __init__(
-        self, files: Files, journal: Journal, group: str, rewritings: Sequence[Rewriting]
+        self,
+        files: Files,
+        journal: Journal,
+        approving: Approving,
+        group: str,
+        rewritings: Sequence[Rewriting],
     ) -> None:
         self._files, self._journal, self._group = files, journal, group
+        self._approving = approving
         # In place first: only that may still lack room, and nothing is to be put back then.
         # Moves last: what is moved is written by then.
         self._order = sorted(rewritings, key=lambda each: (each.to is not None, not each.in_place))
@@ -615,6 +622,7 @@ class _Transaction:
             undoes=job.undoes,
             group=group,
             why=job.member.why,
+            approval=self._approving.approval(job.plan, job.edited_by),
             file=file,
         )
 

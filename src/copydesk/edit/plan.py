@@ -64,6 +64,32 @@ class Plan:
     task: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """By whom an edit was approved, and by whom its plan was given another text, if it was.
+
+    Times are milliseconds since 1970 (UTC), 0 and an empty name where it did not happen.
+    `before` and `after` are what the approval was for, as the desk binds it.
+    """
+
+    by: str = ""
+    time_ms: int = 0
+    before: str = ""
+    after: str = ""
+    amended_by: str = ""
+    amended_ms: int = 0
+
+    @property
+    def people(self) -> dict[str, str | int]:
+        """Who it was, as every surface names it."""
+        return {
+            "approved_by": self.by,
+            "approved_ms": self.time_ms,
+            "amended_by": self.amended_by,
+            "amended_ms": self.amended_ms,
+        }
+
+
 def checked_id(text: str) -> str:
     """The id, if it is eight lower-case hex characters; raises InvalidHunkId."""
     if not _ID.fullmatch(text):

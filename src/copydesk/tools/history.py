@@ -211,7 +211,13 @@ def past_fields(edit: Past) -> Fields:
         "undoes": edit.undoes,
         "undone_by": edit.undone_by,
         "why": edit.why,
+        **_people(edit),
     }
+
+
+def _people(edit: Past) -> Fields:
+    """Who approved the edit and who amended its plan, where a person did."""
+    return {} if edit.approval is None else {n: v for n, v in edit.approval.people.items() if v}
 
 
 def when(time_ms: int) -> str:

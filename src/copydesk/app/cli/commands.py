@@ -20,7 +20,7 @@ from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
 from copydesk.edit.patch import apply_patch
-from copydesk.edit.plan import Plan
+from copydesk.edit.plan import Approval, Plan
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
@@ -442,10 +442,20 @@ def _edit_data(edit: Past) -> dict[str, object]:
         "undone_by": edit.undone_by,
         "hunk_id": edit.hunk_id,
         "why": edit.why,
+        **(edit.approval or Approval()).people,
         "digest_before": edit.before,
         "digest_after": edit.after,
         "diff": _edit_diff(edit),
     }
+
+
+def _approvals(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import check_approvals, log_approvals
+
+    with _open(options, looks=True) as opened:
+        if options.check is None:
+            return log_approvals(opened)
+        return check_approvals(opened, options.check, as_json=options.json)
 
 
 def _edit_diff(edit: Past) -> str:
@@ -647,6 +657,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "discard": _discard,
     "recover": _recover,
     "history": _history,
+    "approvals": _approvals,
     "undo": _undo,
     "notes": _notes,
     "schema": _schema,

@@ -211,6 +211,10 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     )
     history.add_argument("--most", type=_positive, default=20, help="how many (default: 20)")
     history.add_argument("--diff", action="store_true", help="show the diff of each")
+    approvals = add("approvals", "print the log of approved edits as JSON lines, or check one")
+    approvals.add_argument(
+        "--check", metavar="FILE", help="compare a log that was printed before with the journal"
+    )
     add("recover", "recover unfinished writes of crashed processes")
     undo = add("undo", "undo an edit, also after later edits of other lines")
     undo.add_argument(

@@ -6,6 +6,8 @@ shown again.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shlex
 import subprocess
@@ -18,6 +20,7 @@ from pathlib import Path
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
+from copydesk.app.cli.parser import UsageError
 from copydesk.app.terminal import out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
@@ -74,6 +77,67 @@ def decision_words(decision: Decision, lang: Lang) -> str:
     """A decision in words."""
     facts = {"id": decision.plan[0], "path": decision.path, "why": decision.reason}
     return say("cli.approved" if decision.verdict == "approved" else "cli.rejected", lang, facts)
+
+
+def log_approvals(opened: OpenWorkspace) -> int:
+    """Print each approved edit as a line of JSON, the oldest first; the exit status."""
+    for row in reversed(_approved(opened)):
+        out(terminal.json_line(row))
+    return 0
+
+
+def check_approvals(opened: OpenWorkspace, log: str, *, as_json: bool) -> int:
+    """Compare the lines of a log with the journal; the exit status, 1 where one differs."""
+    rows = {_canonical(row) for row in _approved(opened)}
+    wrong: list[int] = []
+    count = 0
+    try:
+        with open(log, encoding="utf-8") as file:
+            for count, text in enumerate(file, 1):
+                if _canonical(json.loads(text)) not in rows:
+                    wrong.append(count)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{log}: {error}") from None
+    if as_json:
+        terminal.dump({"checked": count, "wrong_lines": wrong})
+    else:
+        facts = {"count": count, "lines": ", ".join(map(str, wrong))}
+        said = say("cli.log_wrong" if wrong else "cli.log_right", opened.config.lang, facts)
+        out(terminal.line(said) + "\n")
+    return 1 if wrong else 0
+
+
+def _canonical(row: object) -> str:
+    return json.dumps(row, sort_keys=True)
+
+
+def _approved(opened: OpenWorkspace) -> list[dict[str, object]]:
+    """The approved edits, newest first: digests of the journal, and what the approval was for."""
+    found: list[dict[str, object]] = []
+    reviewer, before = opened.member(opened.config.member), None
+    while True:
+        page = opened.desk.history.page(reviewer, most=1_000, before=before)
+        for edit in page.edits:
+            if edit.approval is None or edit.state == "failed":
+                continue
+            row: dict[str, object] = {
+                "edit_id": edit.edit_id,
+                "time_ms": edit.time_ms,
+                "path": str(edit.path),
+                "member": edit.member,
+                "tool": edit.tool,
+                "hunk_id": edit.hunk_id,
+                **edit.approval.people,
+                "approved_before": edit.approval.before,
+                "approved_after": edit.approval.after,
+                "digest_before": edit.before,
+                "digest_after": edit.after,
+                "diff_sha256": hashlib.sha256(edit.diff).hexdigest(),
+            }
+            found.append(row)
+        if not page.go_on:
+            return found
+        before = page.go_on
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from copydesk.desk.backends.codec import compress
 from copydesk.desk.backends.retention import Outlook
-from copydesk.edit.plan import Ended, Plan
+from copydesk.edit.plan import Approval, Ended, Plan
 from copydesk.errors import Cancelled, Failed, Refusal
 from copydesk.store.protocol import FileChange, MadeDirectories, Moved, Removed
 from copydesk.text.change import ChangeSet
@@ -48,7 +48,8 @@ class Entry:
     notes that no file holds `undo` is the way back, for their store; `path` and the
     digests are of its texts then, and `inverse` says nothing. `why` is what the member
     said it is for. `file` is what was done beside the bytes. A move is two entries of one
-    group: a removal at the old path, a creation at the new one.
+    group: a removal at the old path, a creation at the new one. `approval`: what people did
+    to the plan.
     """
 
     time_ms: int
@@ -68,6 +69,12 @@ class Entry:
     undo: tuple[Change, ...] = ()
     why: str = ""
     file: tuple[FileChange, ...] = ()
+    approval: Approval | None = None
+
+    @property
+    def beside(self) -> tuple[FileChange | Approval, ...]:
+        """What is known beside the bytes, as it is stored."""
+        return self.file if self.approval is None else (*self.file, self.approval)
 
     @property
     def moved(self) -> Moved | None:

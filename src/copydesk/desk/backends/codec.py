@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgpack
 
 from copydesk.edit.locate import Place
-from copydesk.edit.plan import BlockReads, Plan
+from copydesk.edit.plan import Approval, BlockReads, Plan
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -84,7 +84,17 @@ def _know_notes() -> None:
 
 _know(
     (
-        *(Anchor, Append, BatchEdit, BlockDiff, BlockReads, BlockReplace, ChangeSet, Edit),
+        *(
+            Anchor,
+            Append,
+            Approval,
+            BatchEdit,
+            BlockDiff,
+            BlockReads,
+            BlockReplace,
+            ChangeSet,
+            Edit,
+        ),
         *(Insert, PatchEdit, PatchHunk, Place, Plan, RangeEdit, RangeEdits, RelPath),
         *(DeleteFile, MadeDirectories, MoveFile, Moved, Removed, ReplaceText, StringEdit),
     )

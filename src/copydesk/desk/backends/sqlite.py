@@ -29,7 +29,7 @@ from copydesk.desk.backends.api import (
 from copydesk.desk.backends.codec import UnknownRecord, compress, decode, decompress, encode
 from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
-from copydesk.edit.plan import Ended, Plan
+from copydesk.edit.plan import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateFailed
 from copydesk.store.protocol import FileChange, TargetMoved
 from copydesk.text.change import ChangeSet
@@ -408,7 +408,9 @@ class SqliteJournal:
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record, durably, the way back of what a store of notes has written."""
         with self._db.writing() as db:
-            way = compress(encode(undo))
+            found = db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get
+            kept = () if found is None else decode(decompress(found))
+            way = compress(encode((*kept, *undo)))
             db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
@@ -767,7 +769,7 @@ def _row(entry: Entry) -> tuple[Value, ...]:
         entry.group,
         entry.undoes,
         entry.why,
-        compress(encode(entry.file)) if entry.file else None,
+        compress(encode(entry.beside)) if entry.beside else None,
     )
 
 
@@ -789,7 +791,8 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         state=cast(State, state),
         group=row[12],
         undoes=row[13],
-        undo=tuple(one for one in way if not isinstance(one, FileChange)),
+        undo=tuple(one for one in way if not isinstance(one, FileChange | Approval)),
         file=tuple(one for one in way if isinstance(one, FileChange)),
         why=row[15],
+        approval=next((one for one in way if isinstance(one, Approval)), None),
     )

@@ -403,6 +403,7 @@ class NotesWriting:
             hunk_id=job.hunk_id,
             undoes=job.undoes,
             why=job.member.why,
+            approval=self._approving.approval(job.plan, job.edited_by),
         )
 
 

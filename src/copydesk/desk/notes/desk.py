@@ -194,7 +194,8 @@ class NotesDesk:
         Raises ContentChanged if a block that it deletes or replaces without SEARCH has changed.
         """
         path = plan.request.path
-        job = WriteRequest(member, plan.tool, path, (plan.created_ms, plan.id), plan.id)
+        ticket = plan.created_ms, plan.id
+        job = WriteRequest(member, plan.tool, path, ticket, plan.id, edited_by=plan.edited_by)
         return _done(
             self._writing.write(
                 job, lambda: self._planned(member, plan), precondition, after_commit

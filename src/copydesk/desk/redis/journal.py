@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _FIELDS = ("fixed", "inverse", "diff", "state", "mark", "undo")
 _FIXED = (
     *("time_ms", "member", "tool", "kind", "before", "after"),
-    *("hunk_id", "group", "undoes", "why", "file"),
+    *("hunk_id", "group", "undoes", "why", "file", "approval"),
 )
 """What never changes of an entry, besides its path."""
 
