@@ -305,7 +305,8 @@ def shell(
         except SystemExit as ended:
             status = int(str(ended.code or 0))
         sys.stdout.flush()
-        return status, *capfdbinary.readouterr()
+        printed = capfdbinary.readouterr()
+        return status, printed.out, printed.err
 
     return run
 

@@ -198,7 +198,10 @@ def _apply(options: argparse.Namespace) -> int:
 
 def _apply_patch(options: argparse.Namespace) -> int:
     """Plan the patch and write it at once, as harnesses of apply_patch expect it; the status."""
-    text: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
+    try:
+        text: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
+    except UnicodeDecodeError:
+        raise InvalidArgs("patch", "is not UTF-8") from None
     if not text.strip():
         raise UsageError("the patch is empty", "copydesk apply-patch < patch.txt")
     with _open(options) as opened:

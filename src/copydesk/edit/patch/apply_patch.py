@@ -76,7 +76,7 @@ def _added(lines: PatchLines, path: str, number: int) -> FilePatch:
     while (line := lines.peek()) is not None and not line.strip().startswith("*** "):
         if not line.startswith("+"):
             if not line.strip() and _ends_file(lines):
-                lines.take()
+                _skip_blank(lines)
                 continue
             raise invalid("no_plus", lines.number, line)
         text.append(lines.take()[1:] + "\n")
@@ -104,7 +104,7 @@ def _updated(lines: PatchLines, path: str, number: int) -> FilePatch:
     hunks: list[PatchHunk] = []
     while (line := lines.peek()) is not None and not _is_file_marker(line):
         if not line.strip() and _ends_file(lines):
-            lines.take()
+            _skip_blank(lines)
             continue
         hunks.append(_hunk(lines, is_first=not hunks))
     if not hunks and not to:

@@ -20,7 +20,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align
 from copydesk.text.encoding import Escapes
 from copydesk.text.folding import explain, indented_by
-from copydesk.text.nearest import nearest_of
+from copydesk.text.nearest import Near, nearest_of
 from copydesk.text.relocation import Outline
 from copydesk.text.snapshot import Snapshot
 
@@ -28,6 +28,9 @@ Part = tuple[int, int]
 """Lines [start, stop), 0-based."""
 
 _SHOWN_PLACES = 10
+_SHOWN_NEAR = 100
+"""Of so many hunks that are not found the closest place is told."""
+
 _LONGEST = 2_000
 """Characters of the lines that stand in the file for those of a hunk; longer ones are not told."""
 
@@ -38,11 +41,8 @@ def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
         return tuple((0, 0) for _ in request.hunks)
     sought = _Sought(base, is_base=_is_blob(base.data, request.base))
     found = [sought.place(hunk) for hunk in request.hunks]
-    rejected = [
-        sought.rejected(request, index, place)
-        for index, place in enumerate(found)
-        if isinstance(place, _Misplaced)
-    ]
+    misplaced = [(at, one) for at, one in enumerate(found) if isinstance(one, _Misplaced)]
+    rejected = sought.rejected(request, misplaced)
     parts = tuple(place for place in found if not isinstance(place, _Misplaced))
     if not rejected:
         clash = _clash(base, request, parts)
@@ -120,28 +120,37 @@ class _Sought:
             return _Misplaced("several_places", _numbers(places))
         return places[0], places[0] + size
 
-    def rejected(self, request: PatchEdit, index: int, why: _Misplaced) -> RejectedHunk:
-        """What is told of a hunk that has no place."""
-        base, hunk = self._base, request.hunks[index]
-        lines = why.lines or None
-        told = RejectedHunk(str(request.path), index + 1, why.reason, hunk.at, lines)
+    def rejected(
+        self, request: PatchEdit, misplaced: Sequence[tuple[int, _Misplaced]]
+    ) -> list[RejectedHunk]:
+        """What is told of the hunks that have no place."""
+        told = [self._told(request, index, why) for index, why in misplaced]
+        lost = [at for at, one in enumerate(told) if one.reason == "not_found"][:_SHOWN_NEAR]
+        olds = [request.hunks[told[at].hunk - 1].old for at in lost]
+        for at, old, near in zip(lost, olds, nearest_of(self._base, olds), strict=True):
+            if near is not None:
+                told[at] = self._with_near(told[at], old, near)
+        return told
+
+    def _told(self, request: PatchEdit, index: int, why: _Misplaced) -> RejectedHunk:
+        hunk = request.hunks[index]
+        told = RejectedHunk(str(request.path), index + 1, why.reason, hunk.at, why.lines or None)
         if why.reason != "not_found":
             return told
         new = lines_of(hunk.new)
         there = self._places(new) if len(new) > 1 and any(map(str.strip, new)) else []
-        if there:
-            return replace(told, reason="already_there", lines=_numbers(there))
-        near = nearest_of(base, [hunk.old])[0]
-        if near is None:
-            return told
+        return replace(told, reason="already_there", lines=_numbers(there)) if there else told
+
+    def _with_near(self, told: RejectedHunk, old: str, near: Near) -> RejectedHunk:
+        """The same with the lines that are closest, and why they are not these."""
         corrected, causes = near.corrected, tuple[str, ...](near.causes)
         if corrected is not None and not causes:  # it stands there within lines
-            whole = base.texts(near.start, near.stop)
+            whole = self._base.texts(near.start, near.stop)
             corrected = "".join(f"{line}\n" for line in whole)
-            causes = explain(hunk.old, corrected) or ("part_of_line",)
+            causes = explain(old, corrected) or ("part_of_line",)
         by = None
         if corrected is not None and "indentation" in causes:
-            by = indented_by(hunk.old, corrected) or None
+            by = indented_by(old, corrected) or None
         return replace(
             told,
             nearest_lines=f"{near.start + 1}~{near.stop}",

@@ -19,6 +19,7 @@ _COMBINED = ("diff --cc ", "diff --combined ", "@@@ ")
 _BINARY = ("GIT binary patch", "Binary files ", "Files ")
 _NO_NEWLINE = "\\"
 _NULL = "/dev/null"
+_LONGEST_NAME = 5_000
 _ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
 _NAMED = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _KINDS = {"120000": "symlink", "160000": "submodule"}
@@ -189,7 +190,7 @@ def _both(names: str, number: int) -> str:
         end = _quoted_end(names)
         old, new = _unquoted(names[:end], number), _unquoted(names[end + 1 :], number)
         return _stripped(old, new)[1]
-    for at in (i for i, one in enumerate(names) if one == " "):
+    for at in (i for i, one in enumerate(names[:_LONGEST_NAME]) if one == " "):
         old, new = _stripped(names[:at], names[at + 1 :])
         if old == new:
             return new
