@@ -324,6 +324,11 @@ def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() ->
     assert made(old, head + "@@ -0,0 +1 @@\n+y\n") == b"y\n" + old
     assert made(old, head + "@@ -5,0 +6 @@\n+y\n") == old + b"y\n"
     assert rejected(old + b"y\n", head + "@@ -3,0 +4 @@\n+y\n").reason == "no_context"
+    old = b"a\r\nb\r\n"
+    blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
+    head = f"diff --git a/x b/x\nindex {blob[:7]}..1234567 100644\n--- a/x\n+++ b/x\n"
+    assert made(old, head + "@@ -1,0 +2 @@\n+y\n") == b"a\r\ny\r\nb\r\n"
+    assert made(old, head + "@@ -1,0 +2,2 @@\n+y\n+z\r\n") == b"a\r\ny\nz\r\nb\r\n"
 
 
 @pytest.mark.parametrize(

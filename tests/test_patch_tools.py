@@ -204,6 +204,8 @@ def test_what_git_shows_of_a_commit_makes_it_of_its_parent(tmp_path: Path) -> No
         assert files(old) == files(new)
         modes = {name: (old / name).stat().st_mode & 0o111 for name in files(old)}
         assert modes == {name: (new / name).stat().st_mode & 0o111 for name in modes}
+        usual, run = (stat.S_IMODE((old / name).stat().st_mode) for name in ("empty", "tool"))
+        assert run == usual | (usual & 0o444) >> 2
         call(desk, "apply_diff", diff=text, apply="auto")
         assert files(old) == files(new)
 
@@ -215,6 +217,13 @@ def test_a_deletion_by_a_diff_is_of_the_text_that_it_shows(desk: OpenWorkspace) 
     whole = f"{head}@@ -1,2 +0,0 @@\n-one\n-two\n\\ No newline at end of file\n"
     assert call(desk, "apply_diff", diff=whole, apply="auto")["changed"] is True
     assert "open.txt" not in files(desk.root)
+
+
+def test_the_patch_may_have_the_name_that_it_has_elsewhere(desk: OpenWorkspace) -> None:
+    text = "*** Begin Patch\n*** Add File: n\n+n\n*** End Patch\n"
+    for given in ({}, {"patch": "", "input": ""}, {"patch": text, "input": text}):
+        assert call(desk, "apply_patch", **given)["error"] == "INVALID_ARGS"
+    assert call(desk, "apply_patch", patch="", input=text, apply="auto")["changed"] is True
 
 
 def test_a_mode_is_not_changed(desk: OpenWorkspace) -> None:

@@ -22,6 +22,7 @@ from copydesk.errors import (
     Failed,
     FileExists,
     FileNotFound,
+    InvalidArgs,
     PatchRejected,
     Refusal,
     RejectedHunk,
@@ -51,10 +52,13 @@ class _PatchCall(EditingCall):
 class ApplyPatchCall(_PatchCall):
     """A patch in the language of apply_patch."""
 
-    patch: str
+    patch: str = ""
+    input: str = ""
 
     def patches(self) -> tuple[FilePatch, ...]:
-        return _parsed("patch", self.patch, apply_patch.parse)
+        if bool(self.patch) == bool(self.input):
+            raise InvalidArgs("patch", "is required, or input, and not both")
+        return _parsed("patch", self.patch or self.input, apply_patch.parse)
 
 
 class ApplyDiffCall(_PatchCall):

@@ -58,8 +58,9 @@ def compile_hunks(
     """The change that puts the new lines of each hunk in its lines."""
     edits: list[Edit] = []
     escapes: list[Escapes] = []
+    returns = _has_returns(request)
     for hunk, part in zip(request.hunks, parts, strict=True):
-        own, found = _Replacement(base, hunk, part).edits()
+        own, found = _Replacement(base, hunk, part, has_returns=returns).edits()
         edits += own
         escapes.append(found)
     edits.sort(key=lambda edit: (edit.start, edit.stop))
@@ -241,13 +242,16 @@ class _Replacement:
     """What one hunk comes to at its place.
 
     Where all its old lines stand there to the last byte, its new ones are bytes too. Else
-    line ends are those of the file.
+    line ends are those of the file. New lines between two of the very text that the patch was
+    made of are bytes if it `has_returns`.
     """
 
-    def __init__(self, base: Snapshot, hunk: PatchHunk, part: Part) -> None:
+    def __init__(self, base: Snapshot, hunk: PatchHunk, part: Part, *, has_returns: bool) -> None:
         self._base, self._hunk = base, hunk
         self._first, self._last = part
-        if not hunk.old and part[0] < part[1]:
+        is_between = not hunk.old and part[0] < part[1]
+        self._is_raw = is_between and has_returns
+        if is_between:
             assert hunk.after is not None, "only then it stands between lines"
             at = part[0] + (hunk.after > 0)
             self._first = self._last = at
@@ -262,7 +266,7 @@ class _Replacement:
         there = [base.slice(*span) for span in pairwise(starts)]
         theirs = _raw_lines(new)
         is_exact = there == [_bytes(base, line) for line in _raw_lines(hunk.old)]
-        if is_exact and (there or not base.line_count):
+        if is_exact and (there or not base.line_count or self._is_raw):
             made = [base.encoding.bytes_of(line) for line in theirs]
             return self._exactly(starts, there, made), escapes
         return self._loosely(theirs), escapes
@@ -310,10 +314,11 @@ class _Replacement:
 
 def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> RejectedHunk | None:
     """The first hunk that changes lines which another one changes too."""
+    returns = _has_returns(request)
     made = [
         (edit.start, edit.stop, index)
         for index, (hunk, part) in enumerate(zip(request.hunks, parts, strict=True))
-        for edit in _Replacement(base, hunk, part).edits()[0]
+        for edit in _Replacement(base, hunk, part, has_returns=returns).edits()[0]
     ]
     made.sort()
     for (start, stop, one), (at, _, other) in pairwise(made):
@@ -322,6 +327,11 @@ def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> Rejecte
             hunk, lines = request.hunks[index], (parts[index][0] + 1,)
             return RejectedHunk(str(request.path), index + 1, "hunks_overlap", hunk.at, lines)
     return None
+
+
+def _has_returns(request: PatchEdit) -> bool:
+    """Whether the patch shows the CR of lines."""
+    return any("\r\n" in hunk.old or "\r\n" in hunk.new for hunk in request.hunks)
 
 
 def _names(header: str, line: str) -> bool:
