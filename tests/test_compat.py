@@ -196,6 +196,7 @@ REFUSED = [
     Case(EDITOR, inserting(6, "x"), code="INVALID_PARAM", data={"argument": "insert_line", "reason": "the file has 5 lines"}),
     Case(EDITOR, inserting(-1, "x"), code="INVALID_PARAM", data={"argument": "insert_line"}),
     Case(EDITOR, inserting(10**30, "x"), code="INVALID_PARAM", data={"argument": "insert_line"}),
+    Case(EDITOR, inserting(1, "x"), before=b"\xff\xfea\0b", code="ENCODING_ERROR"),
     Case(EDITOR, {**inserting(0, "x"), "path": "b.txt"}, code="NOT_FOUND", data={"similar": ["a.txt"]}),
     Case(EDITOR, inserting(1, "é"), before=b"\xff\xe9\n", code="ENCODING_ERROR"),
     Case(EDITOR, {"command": "undo_edit"}, code="EXECUTION_ERROR"),

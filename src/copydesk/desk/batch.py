@@ -16,7 +16,13 @@ from copydesk.desk.visibility import authorized, check_shown, line_change, note_
 from copydesk.edit.batch import Batch, compile_batch, compile_in_order, replace_everywhere
 from copydesk.edit.draft import whole_text
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
-from copydesk.errors import FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
+from copydesk.errors import (
+    EncodingRefused,
+    FileExists,
+    FileNotFound,
+    InvalidArgs,
+    RangeOutOfBounds,
+)
 from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file
@@ -193,6 +199,8 @@ class Batching:
             lines = base.line_count + (base.ends_with_newline or not base.line_count)
             if after_line > lines:
                 raise RangeOutOfBounds(str(after_line), lines)
+            if base.ragged and after_line == lines:
+                raise EncodingRefused(base.encoding.name, "a broken code unit at the end", 0)
             place = base.start(min(after_line, base.line_count))
             there = base.raw(max(after_line - 1, 0), min(after_line + 1, base.line_count))
             text, escapes = base.encoding.meant(content.replace("\r\n", "\n"), there)

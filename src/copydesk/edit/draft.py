@@ -183,13 +183,8 @@ def action_of(request: Request, place: Place) -> Action:
     return "replace" if any(each.content for each in contents) else "delete"
 
 
-def compose(
-    request: Request, base: Text, place: Place, *, created: bool = False, eof_rule: bool = True
-) -> Draft:
+def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """The request at `place` in `base`.
-
-    Without `eof_rule` a last line without a newline stays so, and new lines put after it
-    end as the content does.
 
     Raises ContentRequired for an empty text where there are no lines to be
     deleted, EncodingRefused for text that the file cannot hold.
@@ -204,8 +199,8 @@ def compose(
     else:
         deletes = isinstance(request, RangeEdit | BlockReplace) and place.foot is not None
         part = place.start, place.stop
-        pieces = [_piece(request.content, base, part, deletes=deletes, eof_rule=eof_rule)]
-    change, added = _joined(pieces, base, eof_rule=eof_rule)
+        pieces = [_piece(request.content, base, part, deletes=deletes)]
+    change, added = _joined(pieces, base)
     unclosed = base.line_count > 0 and not base.ends_with_newline
     styles = {base.newline_name(piece.newline) for piece in pieces}
     return Draft(
@@ -240,9 +235,7 @@ class _Piece:
     escapes: Escapes
 
 
-def _piece(
-    content: str, base: Text, part: tuple[int, int], *, deletes: bool, eof_rule: bool = True
-) -> _Piece:
+def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) -> _Piece:
     """The content in the place of lines [start, stop), or put before `start`.
 
     `deletes`: it may be empty, where there are lines to be deleted.
@@ -258,13 +251,11 @@ def _piece(
     lines, converted, closed = _split(content, newline)
     meant, escapes = base.encoding.meant(content, base.raw(first, last))
     new = b"".join(base.encoding.bytes_of(line) + newline for line in content_lines(meant))
-    if not eof_rule and not base.ends_with_newline and last == base.line_count > 0 and not closed:
-        new = new.removesuffix(newline)
     edit = Edit(base.start(first), base.start(last), new)
     return _Piece(part, edit, lines, newline, converted, closed, escapes)
 
 
-def _joined(pieces: list[_Piece], base: Text, *, eof_rule: bool) -> tuple[ChangeSet, bool]:
+def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
     """The change of all pieces, and whether the last line got a newline that it did not have.
 
     A line that nothing replaces gets it before what is appended, or at the end.
@@ -279,7 +270,7 @@ def _joined(pieces: list[_Piece], base: Text, *, eof_rule: bool) -> tuple[Change
     if unclosed and at_end and not replaces_last:
         edits.append(Edit(base.size, base.size, at_end[0].newline))
     edits += [piece.edit for piece in sorted(pieces, key=lambda each: each.part)]
-    if eof_rule and unclosed and not at_end:
+    if unclosed and not at_end:
         edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
     added = unclosed and (not replaces_last or any(piece.edit.new for piece in at_end))
     return ChangeSet.of(base.size, edits), added

@@ -21,7 +21,6 @@ from copydesk.desk.outcome import Planned, Withheld
 from copydesk.desk.search import DirEntry, FileInfo
 from copydesk.edit.request import MoveFile, Preconditions
 from copydesk.errors import (
-    ApprovalRequired,
     FileExists,
     FileNotFound,
     FileTooLarge,
@@ -667,7 +666,7 @@ class MoveFileCall(FilesCall):
         context.looking.move_directories(member, directories, source, to.path)
 
     def _apply(self, context: Context, name: str, targets: Mapping[RelPath, RelPath]) -> None:
-        """Move the files, all or none; what a person has to approve waits for that."""
+        """Move the files, all or none; of what is refused no plan is kept."""
         desk, member = context.desk, context.member
         ids: list[str] = []
         try:
@@ -677,10 +676,9 @@ class MoveFileCall(FilesCall):
             done = desk.apply_all(member, name, ids)
             if isinstance(done, Withheld):
                 raise done.refusal
-        except Refusal as refusal:
-            if not isinstance(refusal, ApprovalRequired):
-                for hunk_id in ids:
-                    desk.discard(member, hunk_id)
+        except Refusal:
+            for hunk_id in ids:
+                desk.discard(member, hunk_id)
             raise
 
 
