@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from copydesk.app.setup import json_text, toml_text
 from copydesk.app.setup.clients import CLIENTS
 from copydesk.app.setup.text_edits import Unreadable
 from support.cost import first
+from support.mcp_transports import first_answer
 
 NAMES = [client.name for client in CLIENTS]
 
@@ -265,23 +265,8 @@ def test_from_nothing_and_back_to_nothing(person: Person, client: str) -> None:
     entry = entry_of(client, Path(made["path"]))
     assert made["status"] == "add"
     assert os.access(entry["command"], os.X_OK)
-    hello = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": client, "version": "1"},
-    }
     # As the client does it: from anywhere, by what stands in the file alone.
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    ran = subprocess.run(
-        [entry["command"], *entry["args"]],
-        input=json.dumps(asked) + "\n",
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert json.loads(ran.stdout)["result"]["serverInfo"]["name"] == "copydesk"
+    assert '"name":"copydesk"' in first_answer([entry["command"], *entry["args"]], Path("/"))
     person.init("--remove")
     assert tree(person.home, person.root) == before
 
@@ -423,6 +408,8 @@ def test_somebody_else_writes_meanwhile(person: Person, monkeypatch: pytest.Monk
         status, _, said = person.run("init", "--client", client)
         assert (status, path.read_text()) == (1, "# theirs\n")
         assert "was not written" in said
+        assert "changed" in said
+        assert "again and again" not in said
 
 
 Engine = Callable[..., Any]

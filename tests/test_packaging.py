@@ -21,15 +21,12 @@ from mcp import Client, StdioServerParameters
 
 import copydesk
 from support.mcp_calls import text_of
+from support.mcp_transports import first_answer
 from support.review_page import Reader
 
 ROOT = Path(__file__).parent.parent
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SECONDS = 300.0
-HELLO = (
-    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
-    b'"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}\n'
-)
 
 
 def run(
@@ -101,8 +98,7 @@ def check_it_runs(commands: Path, tmp_path: Path) -> None:
     assert (
         done(commands / "copydesk", "--version", cwd=root) == f"copydesk {copydesk.__version__}\n"
     )
-    answer = done(commands / "copydesk", "mcp", cwd=root, stdin=HELLO)
-    assert '"serverInfo":{"name":"copydesk"' in answer
+    assert '"serverInfo":{"name":"copydesk"' in first_answer([commands / "copydesk", "mcp"], root)
     done(commands / "python", "-c", "import copydesk.app.mcp.http, pygments, jinja2", cwd=root)
     searched = done(
         *(commands / "copydesk", "call", "ripgrep_search", "--pattern", "one"),

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
@@ -45,6 +45,24 @@ def request(number: object, method: str, params: Mapping[str, Any]) -> bytes:
 
 def call(number: object, name: str, arguments: Mapping[str, Any]) -> bytes:
     return request(number, "tools/call", {"name": name, "arguments": arguments})
+
+
+def first_answer(words: Sequence[str | Path], cwd: Path) -> str:
+    """What a server that is started so answers to the handshake; its input is open meanwhile."""
+    with subprocess.Popen(
+        [str(word) for word in words], cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        late = threading.Timer(SECONDS, server.kill)
+        late.start()
+        try:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(request(1, "initialize", HELLO) + b"\n")
+            server.stdin.flush()
+            return server.stdout.readline().decode()
+        finally:
+            late.cancel()
+            server.kill()
 
 
 BAD_TEXTS = {

@@ -12,6 +12,8 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -462,24 +464,42 @@ def _started(what: str, where: str, words: list[str], root: str) -> Finding:
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     )
     mend = "run that command yourself and see what it says; copydesk init writes the entry anew"
-    try:
-        ran = subprocess.run(
-            words,
-            input="".join(json.dumps(each) + "\n" for each in asked).encode(),
-            capture_output=True,
-            cwd=root,
-            timeout=_ANSWER_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(what, False, f"{where} does not start: {error}", mend)
-    for line in ran.stdout.split(b"\n"):
-        with suppress(ValueError, KeyError, TypeError):
-            found = json.loads(line)
-            if found["id"] == 2:
-                tools = len(found["result"]["tools"])
-                return Finding(what, True, f"{where} starts this copydesk; tools: {tools}")
-    said = ran.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+    sent = "".join(json.dumps(each) + "\n" for each in asked).encode()
+    with tempfile.TemporaryFile() as errors:
+        try:
+            server = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=root
+            )
+        except OSError as error:
+            return Finding(what, False, f"{where} does not start: {error}", mend)
+        late = threading.Timer(_ANSWER_SECONDS, server.kill)
+        late.start()
+        try:
+            tools = _tools_of(server, sent)
+        finally:
+            late.cancel()
+            server.kill()
+            server.communicate()
+        if tools is not None:
+            return Finding(what, True, f"{where} starts this copydesk; tools: {tools}")
+        errors.seek(0)
+        said = errors.read().decode("utf-8", "replace").strip().split("\n")[-1]
     return Finding(what, False, f"{where} does not answer: {said or 'it says nothing'}", mend)
+
+
+def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
+    """How many tools the server lists; its input stays open meanwhile."""
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with suppress(OSError):
+        server.stdin.write(sent)
+        server.stdin.flush()
+        for line in server.stdout:
+            with suppress(ValueError, KeyError, TypeError):
+                found = json.loads(line)
+                if found["id"] == 2:
+                    return len(found["result"]["tools"])
+    return None
 
 
 _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
