@@ -339,6 +339,7 @@ def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() ->
         (b"a\nb = \xe2\x80\x9cq\xe2\x80\x9d\n", ' a\n-b = "q"\n+c\n', "not_found", ("quotes",)),
         (b"a\nnew 1\nnew 2\n", " a\n-old\n+new 1\n+new 2\n", "already_there", None),
         (b"a\nb\n", " a\n-b\n\\ No newline at end of file\n+c\n", "not_at_end", None),
+        (b"a\nb\nx\n", " a\n-b\n+c\n\\ No newline at end of file\n", "not_at_end", None),
     ],
 )
 def test_a_hunk_that_does_not_fit_tells_why(

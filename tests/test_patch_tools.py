@@ -276,6 +276,28 @@ def test_plans_of_a_patch_follow_a_file_that_changed_or_are_refused_together(
     assert files(desk.root) == before
 
 
+def test_an_open_end_is_not_carried_into_the_middle_of_a_file(desk: OpenWorkspace) -> None:
+    """Somebody else wrote more lines: a line without a newline would run into them."""
+    target = Path(desk.root, "open.txt")
+    target.write_bytes(b"one\ntwo\n")
+    diff = "--- open.txt\n+++ open.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n\\ No newline\n"
+    (row,) = call(desk, "apply_diff", diff=diff)["hunks"]
+    target.write_bytes(b"one\ntwo\nthree\n")
+    found = call(desk, "apply_file_modification", hunk_id=row["hunk_id"])
+    assert (found["error"], found["rejected"][0]["reason"]) == ("PATCH_REJECTED", "not_at_end")
+    assert target.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_a_person_may_change_the_lines_of_a_hunk(desk: OpenWorkspace) -> None:
+    (row,) = call(
+        desk, "apply_patch", patch=PATCH.split("*** Update File: crlf")[0] + "*** End Patch"
+    )["hunks"]
+    desk.desk.review.amend(desk.member("local"), row["hunk_id"], "        return 3\r\n        pass")
+    call(desk, "apply_file_modification", hunk_id=row["hunk_id"])
+    after = START["a.py"][:-2] + b"3\n        pass\n"
+    assert Path(desk.root, "a.py").read_bytes() == after
+
+
 def test_a_person_is_asked_where_the_policy_says_so(tmp_path: Path) -> None:
     made(tmp_path)
     with opened_at(tmp_path, approval="human") as desk:

@@ -34,6 +34,7 @@ from copydesk.edit.request import (
     DeleteFile,
     Insert,
     MoveFile,
+    PatchEdit,
     Preconditions,
     RangeEdit,
     RangeEdits,
@@ -335,6 +336,8 @@ def _tool(request: Request) -> str:
             return "prepare_file_block_replace"
         case ReplaceText():
             return "replace_text"
+        case PatchEdit():
+            return "apply_diff"
         case BatchEdit():
             return "prepare_batch_edit"
         case BlockDiff():

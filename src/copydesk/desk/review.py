@@ -29,6 +29,7 @@ from copydesk.edit.request import (
     BlockDiff,
     FileOperation,
     MoveFile,
+    PatchEdit,
     RangeEdit,
     RangeEdits,
     Request,
@@ -176,6 +177,8 @@ def _with_text(request: Request, text: str) -> Request:
         raise InvalidArgs("new_content", "is of an edit, and the hunk deletes or moves a file")
     if not isinstance(request, SeveralEdits):
         return replace(request, content=text)
+    if isinstance(request, PatchEdit) and len(request.edits) == 1:
+        return replace(request, edits=(request.hunks[0].with_new(text),))
     if isinstance(request, BatchEdit) and len(request.edits) == 1:
         return replace(request, edits=tuple(replace(one, new=text) for one in request.edits))
     raise InvalidArgs("new_content", "is of one edit, and the hunk has several: split it first")

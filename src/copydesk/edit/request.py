@@ -214,6 +214,15 @@ class PatchHunk(StringEdit):
     def __post_init__(self) -> None:
         """It may have no old lines."""
 
+    def with_new(self, text: str) -> PatchHunk:
+        """The same with other new lines, whole ones and with the line ends that it has."""
+        if "\r\n" not in self.old + self.new:
+            text = text.replace("\r\n", "\n")
+        is_whole = not self.new or self.new.endswith("\n")
+        if text and is_whole and not text.endswith("\n"):
+            text += "\n"
+        return replace(self, new=text)
+
 
 @dataclass(frozen=True, slots=True)
 class PatchEdit(BatchEdit):

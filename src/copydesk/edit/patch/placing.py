@@ -58,9 +58,8 @@ def compile_hunks(
     """The change that puts the new lines of each hunk in its lines."""
     edits: list[Edit] = []
     escapes: list[Escapes] = []
-    returns = _has_returns(request)
     for hunk, part in zip(request.hunks, parts, strict=True):
-        own, found = _Replacement(base, hunk, part, has_returns=returns).edits()
+        own, found = _Replacement(request, base, hunk, part).edits()
         edits += own
         escapes.append(found)
     edits.sort(key=lambda edit: (edit.start, edit.stop))
@@ -106,7 +105,7 @@ class _Sought:
         places = all_places = self._places(old)
         if not hunk.old.endswith("\n") and self._base.ends_with_newline:
             places = []
-        if hunk.at_end or not hunk.old.endswith("\n"):
+        if hunk.at_end or not hunk.old.endswith("\n") or _is_open(hunk.new):
             places = [at for at in places if at + size == last]
         if not places:
             return _Misplaced("not_at_end" if all_places else "not_found", _numbers(all_places))
@@ -243,14 +242,14 @@ class _Replacement:
 
     Where all its old lines stand there to the last byte, its new ones are bytes too. Else
     line ends are those of the file. New lines between two of the very text that the patch was
-    made of are bytes if it `has_returns`.
+    made of are bytes if it shows CR.
     """
 
-    def __init__(self, base: Snapshot, hunk: PatchHunk, part: Part, *, has_returns: bool) -> None:
-        self._base, self._hunk = base, hunk
+    def __init__(self, request: PatchEdit, base: Snapshot, hunk: PatchHunk, part: Part) -> None:
+        self._base, self._hunk, self._path = base, hunk, str(request.path)
         self._first, self._last = part
         is_between = not hunk.old and part[0] < part[1]
-        self._is_raw = is_between and has_returns
+        self._is_raw = is_between and _has_returns(request)
         if is_between:
             assert hunk.after is not None, "only then it stands between lines"
             at = part[0] + (hunk.after > 0)
@@ -259,6 +258,9 @@ class _Replacement:
     def edits(self) -> tuple[list[Edit], Escapes]:
         """The bytes that differ, in their order, and what was meant by pictures of bytes."""
         base, hunk = self._base, self._hunk
+        if _is_open(hunk.new) and self._last < base.line_count:
+            lines = (self._first + 1,)
+            raise PatchRejected((RejectedHunk(self._path, 1, "not_at_end", hunk.at, lines),))
         new, escapes = base.encoding.meant(hunk.new, base.raw(self._first, self._last))
         starts = [base.start(at) for at in range(self._first, self._last + 1)]
         if not self._first and hunk.old.startswith("\ufeff"):
@@ -314,11 +316,10 @@ class _Replacement:
 
 def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> RejectedHunk | None:
     """The first hunk that changes lines which another one changes too."""
-    returns = _has_returns(request)
     made = [
         (edit.start, edit.stop, index)
         for index, (hunk, part) in enumerate(zip(request.hunks, parts, strict=True))
-        for edit in _Replacement(base, hunk, part, has_returns=returns).edits()[0]
+        for edit in _Replacement(request, base, hunk, part).edits()[0]
     ]
     made.sort()
     for (start, stop, one), (at, _, other) in pairwise(made):
@@ -327,6 +328,11 @@ def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> Rejecte
             hunk, lines = request.hunks[index], (parts[index][0] + 1,)
             return RejectedHunk(str(request.path), index + 1, "hunks_overlap", hunk.at, lines)
     return None
+
+
+def _is_open(text: str) -> bool:
+    """Whether the text ends within a line, which only the end of a file does."""
+    return bool(text) and not text.endswith("\n")
 
 
 def _has_returns(request: PatchEdit) -> bool:
