@@ -403,3 +403,17 @@ def test_the_log_of_approvals_says_who_and_is_checked_against_the_journal(
         assert (status, json.loads(out)) == (1, {"checked": 2, "wrong_lines": [1]}), name
     log.write_text("nothing")
     assert run("approvals", "--check", str(log))[0] == 2
+
+
+def test_a_member_that_is_not_declared_does_not_decide(
+    agent: OpenWorkspace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hunk = plan(agent, 5, "five")
+    for words in (("approve", hunk), ("reject", hunk, "--reason", "no"), ("review",)):
+        status, _, err = run(*words, "--member", "mallory")
+        assert (status, "declares no such member" in err) == (1, True), words
+    monkeypatch.setenv("COPYDESK_MEMBER", "mallory")
+    assert run("approve", hunk)[0] == 1
+    monkeypatch.delenv("COPYDESK_MEMBER")
+    assert agent.desk.review.pending(agent.member("local"))[0].decision is None
+    assert run("approve", hunk)[0] == 0

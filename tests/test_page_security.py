@@ -12,8 +12,10 @@ import pytest
 from copydesk.app.config import MemberConfig
 from copydesk.app.mcp.limits import MOST_FAILED, WINDOW_MS, TooMany
 from copydesk.app.web.actions import ACTIONS
+from copydesk.app.web.login import FAULTS
+from copydesk.app.web.names import fault_of
 from copydesk.app.web.security import HEADERS, MOST_FIELDS
-from copydesk.app.web.sessions import SESSION_MS, SessionStore
+from copydesk.app.web.sessions import SESSION_MS, NameRefused, SessionStore
 from copydesk.app.workspace import open_workspace
 from support.cost import first
 from support.mcp_calls import settings
@@ -295,6 +297,44 @@ def test_whose_name_is_a_members_is_told_to_who_has_a_token(tmp_path: Path) -> N
         for name in ("fixer", "Ada"):  # the name counts for nothing beside a member's token
             assert stranger.post("/sign-in", {"token": "s3cret", "name": name}).status_code == 303
         room.reader()  # the one-time token was not used up
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Fixer", "looks like one"),
+        ("f1xer", "looks like one"),
+        ("fi xer", "looks like one"),
+        ("fíxer", "looks like one"),
+        ("fixеr", "several alphabets"),
+        ("Аda", "several alphabets"),
+        ("fix\u200ber", "cannot be seen"),
+        ("\u202efixer", "cannot be seen"),
+        ("ｆｉｘｅｒ", "stand for others"),
+        ("𝐀da", "stand for others"),
+    ],
+)
+def test_a_name_that_misleads_is_refused(name: str, words: str) -> None:
+    tokens: list[str] = []
+    store = SessionStore(lambda: 0, dict[str, str], tokens.append)
+    store.new_token()
+    with pytest.raises(NameRefused) as refused:
+        store.enter(tokens[-1], name, "", ("fixer",))
+    assert words in FAULTS[refused.value.fault]
+    assert store.enter(tokens[-1], "Ada", "", ("fixer",)) is not None, "the token is still good"
+
+
+@pytest.mark.parametrize(
+    "name", ["Ada", "Владимир", "Ελένη", "山田 Taro", "José", "O'Neil", "नीति"]
+)
+def test_names_of_all_languages_are_welcome(name: str) -> None:
+    assert fault_of(name, ("fixer", "local")) is None
+
+
+def test_a_member_is_not_met_in_another_alphabet() -> None:
+    assert fault_of("асе", ("ace",)) == "taken"
+    assert fault_of("οrb", ("orb",)) == "mixed"
+    assert fault_of("modem", ("modern",)) == "taken"
 
 
 NO_FORMS = (

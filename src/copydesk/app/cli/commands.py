@@ -21,7 +21,7 @@ from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
 from copydesk.edit.patch import apply_patch
 from copydesk.edit.plan import Approval, Plan
-from copydesk.errors import InvalidArgs, Refusal
+from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
 from copydesk.tools.approvals import saved_data
@@ -265,10 +265,18 @@ def _discard(options: argparse.Namespace) -> int:
         return _each(options, discard)
 
 
+def _check_declared(opened: OpenWorkspace) -> None:
+    """Raise AccessDenied where the name of who decides is no more than a flag or a variable."""
+    name = opened.config.member
+    if name not in opened.config.members and name != load(opened.root, {}).member:
+        raise AccessDenied("approve", "the configuration declares no such member")
+
+
 def _approve(options: argparse.Namespace) -> int:
     from copydesk.app.cli.review import approve, decision_data
 
     with _open(options, looks=True) as opened:
+        _check_declared(opened)
 
         def decide(hunk_id: str) -> dict[str, object]:
             decision = approve(opened, hunk_id, options.after, as_json=options.json)
@@ -281,6 +289,7 @@ def _reject(options: argparse.Namespace) -> int:
     from copydesk.app.cli.review import decision_data
 
     with _open(options, looks=True) as opened:
+        _check_declared(opened)
         reviewer, review = opened.member(opened.config.member), opened.desk.review
 
         def decide(hunk_id: str) -> dict[str, object]:
@@ -319,6 +328,7 @@ def _review(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
     with _open(options, looks=True) as opened:
+        _check_declared(opened)
         return review(opened)
 
 

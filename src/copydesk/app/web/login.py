@@ -18,7 +18,7 @@ from starlette.routing import Route
 from copydesk.app.mcp.limits import TooMany
 from copydesk.app.web.markup import address, render
 from copydesk.app.web.security import BadForm, form_of
-from copydesk.app.web.sessions import NameTaken, Session, SessionStore
+from copydesk.app.web.sessions import NameRefused, Session, SessionStore
 
 
 def address_of(path: str, query: str = "") -> str:
@@ -48,6 +48,13 @@ def page(token: str, name: str, words: str, onward: str, inside: bool) -> Markup
     )
 
 
+FAULTS: Final = {
+    "taken": "This is a member's name, or looks like one. Sign in with the member's token, or"
+    " choose another name.",
+    "mixed": "This name mixes letters of several alphabets. Choose a name in one alphabet.",
+    "invisible": "This name has characters that cannot be seen, or that stand for others. Choose"
+    " a name of plain letters.",
+}
 _MOST_BYTES: Final = 16 << 10
 """The limit of the sign-in form, which anybody may send."""
 
@@ -88,11 +95,8 @@ class Login:
             response = self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)
             return response
-        except NameTaken:
-            words = (
-                "This is a member's name. Sign in with the member's token, or choose another name."
-            )
-            return self._page(request, words, token, status=403)
+        except NameRefused as refused:
+            return self._page(request, FAULTS[refused.fault], token, status=403)
         if entered is None:
             words = "This token is invalid or was already used. The terminal shows the current one."
             return self._page(request, words, status=403)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from threading import Lock
 from typing import Final
 
 from copydesk.app.mcp.limits import Guesses
+from copydesk.app.web.names import Fault, fault_of
 from copydesk.desk.backends.api import Version
 from copydesk.desk.plan_status import State
 from copydesk.desk.review import Seen
@@ -84,8 +86,12 @@ class Session:
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
 
-class NameTaken(Exception):
-    """A one-time token was used with a member's name; the token stays valid."""
+class NameRefused(Exception):
+    """A one-time token was used with a name that misleads; the token stays valid."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault: Fault = fault
 
 
 class SessionStore:
@@ -125,9 +131,9 @@ class SessionStore:
         """A new session for the bearer of the token, and its id; None for a wrong token.
 
         A one-time token is used up by it, and the next one is announced; its bearer
-        gives the `name`, which is none of those `taken`. Raises TooMany, NameTaken.
+        gives the `name`, which looks like none of those `taken`. Raises TooMany, NameRefused.
         """
-        name = name.strip()[:MOST_NAME].strip()
+        name = unicodedata.normalize("NFC", name.strip()[:MOST_NAME].strip())
         now_ms = self._clock()
         given = _digest(token)
         with self._lock:
@@ -138,8 +144,9 @@ class SessionStore:
                 self._guesses.failed(address, now_ms)
                 return None
             if known is None:
-                if name in taken:
-                    raise NameTaken
+                fault = fault_of(name or "reviewer", taken)
+                if fault is not None:
+                    raise NameRefused(fault)
                 self._once = b""
             made = Session(
                 known or name or "reviewer",
