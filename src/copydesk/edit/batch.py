@@ -120,17 +120,20 @@ def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
 def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
     """The batch of one of several edits."""
     if not old:
-        start = base.start(0)
-        newline = base.newline_near(0, 0)
-        raw = newline.join(map(base.encoding.encode, new.replace("\r\n", "\n").split("\n")))
-        return Batch(ChangeSet.of(base.size, [Edit(start, start, raw)]), ((start, start),), not raw)
+        return _inserted(base, base.start(0), new)
     edit = StringEdit(old, new)
     _check_known(base.encoding, [edit])
     (found,), olds = _found(base, [edit])
     if not found.count:
         loose = _loosely(base, edit)
         if loose:
-            found, edit = loose
+            found, there, new = loose
+            if not there and found.count == 1:
+                return _inserted(base, found.spans[0][0], new)
+            edit = StringEdit(there or old, new)
+            if base.encoding.escapes:
+                raw = base.encoding.text(base.slice(*found.spans[0]))
+                olds = {0: raw.replace("\r\n", "\n")}
     if found.count != 1:
         failure = _failure(base, [edit], [found]).failures[0]
         raise PartialMatchFail(index, (replace(failure, index=index),))
@@ -143,10 +146,18 @@ _BLANKS = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
 """What counts as white space around a line; not what separates fields of records."""
 
 
-def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, StringEdit] | None:
-    """Where the old text stands but for the white space around its lines, and the edit for there.
+def _inserted(base: Snapshot, at: int, new: str) -> Batch:
+    """The batch that puts a text where there is none, at a byte."""
+    line = base.line_at(at)
+    newline = base.newline_near(line, min(line + 1, base.line_count))
+    raw = newline.join(map(base.encoding.encode, new.replace("\r\n", "\n").split("\n")))
+    return Batch(ChangeSet.of(base.size, [Edit(at, at, raw)]), ((at, at),), not raw)
 
-    The edit replaces the lines of the first such place as they are.
+
+def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, str, str] | None:
+    """Where the old text stands but for the white space around its lines.
+
+    Also the lines of the first such place as they are shown, and what replaces them.
     """
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (edit.old, edit.new))
     lines = list(base.texts(0, base.line_count))
@@ -158,8 +169,6 @@ def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, StringEdit] | N
         return None
     spans = tuple((base.start(at), _end_of(base, at + len(old) - 1)) for at in places)
     there = "\n".join(lines[places[0] : places[0] + len(old)])
-    if not there:
-        return None
     indent = _indent(lines[places[0]])
     made = [indent + new[0].lstrip(_BLANKS)]
     for number, line in enumerate(new[1:], 1):
@@ -167,7 +176,7 @@ def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, StringEdit] | N
         deeper = len(_indent(line)) - len(was)
         kept = not (was and _indent(line))
         made.append(line if kept else indent + " " * deeper + line.lstrip(_BLANKS))
-    return Matches(len(spans), spans), StringEdit(there, "\n".join(made))
+    return Matches(len(spans), spans), there, "\n".join(made)
 
 
 def _indent(line: str) -> str:
