@@ -495,3 +495,13 @@ def test_a_record_that_came_from_elsewhere_writes_nothing_of_its_own(
     person.init("--remove")
     assert path.read_text() == 'sandbox = "on"\n'
     assert "copydesk" in (person.home / ".profile").read_text()
+
+
+def test_clients_get_no_more_rights_than_the_caller_has(person: Person) -> None:
+    path = person.root / "copydesk.toml"
+    path.write_text('[members.local]\nno_write_dirs = ["x"]\n')
+    (made, policy) = person.init("--client", "cursor", "--approval", "human")
+    assert "--member" not in entry_of("cursor", Path(made["path"]))["args"]
+    assert policy["what"] == "policy"
+    local = load(str(person.root)).of_member("local")
+    assert (local.approval, local.lists) == ("human", {"no_write_dirs": ("x",)})

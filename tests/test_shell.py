@@ -21,6 +21,7 @@ from copydesk.app.cli.completion import SCRIPTS
 from copydesk.app.cli.watch import _Seen
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from support.cost import first
 from support.mcp_calls import settings
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -104,7 +105,7 @@ ASK = {
 }
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", first(*SCRIPTS))
 def test_the_shells_take_their_scripts(
     agent: OpenWorkspace, root: Path, tmp_path_factory: pytest.TempPathFactory, shell: str
 ) -> None:

@@ -70,9 +70,11 @@ class Client:
         """Whether something of it is on the machine or in the workspace."""
         return any(place(root, machine).exists() for place in (self.file, *self.traces))
 
-    def entry(self, root: Path, machine: Machine, *, portable: bool = False) -> dict[str, Value]:
-        """What the client has to know to start the server for the workspace."""
-        words = ["mcp", "--root", str(root), "--member", MEMBER]
+    def entry(
+        self, root: Path, machine: Machine, member: str, *, portable: bool = False
+    ) -> dict[str, Value]:
+        """What the client has to know to start the server; `member` "" for the configured one."""
+        words = ["mcp", "--root", str(root), *(("--member", member) if member else ())]
         command, first = machine.command, machine.first
         if portable and self.shared:
             command, first = ("uvx", ("copydesk",)) if machine.command == "uvx" else (SERVER, ())

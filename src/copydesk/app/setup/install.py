@@ -88,6 +88,9 @@ class Setup:
         self.root = Path(os.path.realpath(root))
         self._config, self._machine = config, machine
         self._record = _Record(self.root, config.state)
+        is_limited = config.member in config.members and MEMBER not in config.members
+        self._member = "" if is_limited else MEMBER
+        """Who clients call as: the configured caller (empty) where its rights are listed."""
 
     def used(self) -> list[Client]:
         """The clients of which there is something here."""
@@ -182,7 +185,7 @@ class Setup:
             engine = _engine(client)
             servers = _servers(client, engine.read(text))
             name = self._name(client, servers)
-            wanted = client.entry(self.root, self._machine, portable=portable)
+            wanted = client.entry(self.root, self._machine, self._member, portable=portable)
             entry = self._merged(client, servers.get(name), wanted, portable=portable)
             return engine.put(text, (*client.keys, name), entry)
 
@@ -232,14 +235,14 @@ class Setup:
         is_here = root is not None and os.path.realpath(root) == str(self.root)
         if is_own(old, self._machine) and (is_portable or (is_here and not portable)):
             return {}
-        if "--member" in more:
+        if "--member" in more:  # the user's own choice
             _taken(words, "--member")
         return {**wanted, "args": [*words, *more]}
 
     def _policy(self, approval: str, globs: Sequence[str]) -> Step:
         project = self._config.source == FILES[1]
         above = ("tool", "copydesk") if project else ()
-        keys = (*above, "members", MEMBER)
+        keys = (*above, "members", self._member or self._config.member)
 
         def edit(text: str) -> str:
             if globs:
