@@ -140,7 +140,7 @@ SETS: Mapping[str, tuple[Callable[[], list[Task]], int | None]] = {
 
 def measured(home: Path, found: Installed) -> tuple[Section, dict[str, Outcomes]]:
     """The section, and what it was made of."""
-    section = Section("W9", "What an agent pays")
+    section = Section("W10", "What an agent pays")
     section.notes = [
         "Calls · tokens of `cl100k_base`, in the arguments and the answers of all calls. Each set "
         "of tools has a fixed policy, starts from the same knowledge, and is shown the same lines "

@@ -36,6 +36,7 @@ from bench.workloads import (
     w6_race,
     w7_drift,
     w8_start,
+    w9_notes,
 )
 
 WORKLOADS: dict[str, Callable[[Setting], Section]] = {
@@ -47,7 +48,8 @@ WORKLOADS: dict[str, Callable[[Setting], Section]] = {
     "W6": w6_race.run,
     "W7": w7_drift.run,
     "W8": w8_start.run,
-    "W9": economy.run,
+    "W9": w9_notes.run,
+    "W10": economy.run,
 }
 PLOTS = (
     ("size-time", "One edit by line number: time", "bytes", "seconds"),

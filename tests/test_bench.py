@@ -40,6 +40,7 @@ from bench.results import (
 from bench.traps import KINDS, Case, made_case, made_cases, project_lines
 from bench.workloads.w6_race import Race, ahead, nothing_lost, quarter
 from bench.workloads.w7_drift import Way, score, verdict
+from bench.workloads.w9_notes import size_of, write_notes
 
 OWN, LIMIT, PEER = "copydesk", "limit: cp", "a tool"
 
@@ -401,3 +402,12 @@ def test_the_data_set_is_where_the_variable_says(tmp_path: Path, named: bool) ->
     (tmp_path / "there" / "real.jsonl.xz").touch()
     folder = tmp_path / ("there" if named else "not there")
     assert data_set({"COPYDESK_DRIFT": str(folder)}) == (folder if named else None)
+
+
+def test_folders_of_notes_are_made_of_pages(tmp_path: Path) -> None:
+    size = write_notes(tmp_path, 45, 450_000)
+    files = list(tmp_path.rglob("*.md"))
+    assert (len(files), len({file.parent for file in files})) == (45, 40)
+    assert size == size_of(tmp_path) >= 450_000
+    assert len({file.read_bytes() for file in files}) == 45
+    assert all(file.read_text("utf-8").count("```") % 2 == 0 for file in files)

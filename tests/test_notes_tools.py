@@ -318,6 +318,16 @@ def test_a_document_below_another_one_names_it(stage: Stage) -> None:
     assert stage.done("getBlockInfo", ids=top)["block"]["parent_id"] == ""
 
 
+def test_refusals_in_chinese_say_what_is_wanted_in_chinese(stage: Stage) -> None:
+    document = stage.document("a")
+    arguments = {"markdown": "x", "targetType": "document", "target": stage.ids(document)[0]}
+    assert stage.call("appendContent", "zh", **arguments).text.endswith(
+        "此处需要文档。请改用此类块的 ID。"
+    )
+    empty = {"title": "", "anchorDocumentId": document, "location": "children"}
+    assert stage.call("createNewDoc", "zh", **empty).text.endswith("的 @@DELETE:id@@。")
+
+
 def test_a_list_names_the_files_that_are_not_read(tmp_path: Path) -> None:
     for number in range(23):
         (tmp_path / f"n{number:02}.md").write_bytes(b"a\0")

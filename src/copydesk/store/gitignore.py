@@ -42,7 +42,7 @@ class GitIgnore:
         self._first = _lines_of(lines)
         self._last = _lines_of(("node_modules/",) if in_files else ())
         self._in_files = in_files
-        self._lines: dict[RelPath, tuple[_Line, ...]] = {}
+        self._lines: dict[tuple[str, ...], tuple[tuple[int, tuple[_Line, ...]], ...]] = {}
 
     def forget(self) -> None:
         """Read the files anew when they are asked for."""
@@ -58,29 +58,37 @@ class GitIgnore:
 
     def names(self, path: RelPath, *, directory: bool) -> bool:
         """Whether the last line that names this very path leaves it out."""
-        said = _said(self._first, path.parts, directory)
-        depth = len(path.parts) - 1 if self._in_files else -1
-        while said is None and depth >= 0:
-            lines = self._of(RelPath(path.parts[:depth]))
-            said = _said(lines, path.parts[depth:], directory)
-            depth -= 1
+        parts = path.parts
+        said = _said(self._first, parts, directory)
+        if said is None and self._in_files:
+            for depth, lines in self._above(parts[:-1]):
+                said = _said(lines, parts[depth:], directory)
+                if said is not None:
+                    break
         if said is None:
-            said = _said(self._last, path.parts, directory)
+            said = _said(self._last, parts, directory)
         return bool(said)
+
+    def _above(self, folder: tuple[str, ...]) -> tuple[tuple[int, tuple[_Line, ...]], ...]:
+        """The lines of the files in a directory and above it, the deepest first, with its depth."""
+        found = self._lines.get(folder)
+        if found is None:
+            own = self._of(RelPath(folder))
+            found = ((len(folder), own),) if own else ()
+            if folder:
+                found += self._above(folder[:-1])
+            self._lines[folder] = found
+        return found
 
     def _of(self, folder: RelPath) -> tuple[_Line, ...]:
         """The lines of the file in a directory; none without one that can be read."""
-        found = self._lines.get(folder)
-        if found is None:
-            try:
-                _, stamp = self._files.stat(folder / NAME)
-                data = self._files.read(folder / NAME).data if stamp.size <= _MOST_BYTES else b""
-            except Refusal:
-                data = b""
-            text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
-            found = _lines_of(text.split("\n"))
-            self._lines[folder] = found
-        return found
+        try:
+            _, stamp = self._files.stat(folder / NAME)
+            data = self._files.read(folder / NAME).data if stamp.size <= _MOST_BYTES else b""
+        except Refusal:
+            return ()
+        text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        return _lines_of(text.split("\n"))
 
 
 def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:

@@ -63,6 +63,9 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _AT_ONCE = 32
 """Documents indexed in one transaction, while other calls wait."""
 
+_KEPT_BYTES = 16 << 20
+"""So much text of files that are left is kept until they are indexed, for the next search."""
+
 _BYTES_AT_ONCE = 2 << 20
 """So much text is indexed by one call, which takes less than a second; the rest is left."""
 
@@ -101,7 +104,8 @@ class FolderReader:
         self._name = name
         self._later = later
         self._left: list[RelPath] = []
-        self._looked_at: dict[RelPath, Stamp] = {}
+        self._texts: dict[RelPath, tuple[Stamp, bytes]] = {}  # of files that are left
+        self._text_bytes = 0
         self.lock = documents.lock
         documents.learn_anchors = self._learn
 
@@ -283,18 +287,30 @@ class FolderReader:
 
         A file that is not read is indexed as such.
         """
-        if not words and self._looked_at.get(path) == stamp and stamp.settled:
-            return True
-        try:
-            found = self._documents.folder.read(path, stamp)
-        except NotRead as refused:
-            self._not_read(path, refused)
-            return False
-        self._looked_at[path] = stamp
-        if found is None or not words:
-            return found is not None
-        text = f"{stem(path)}\n{found[0].decode('utf-8', 'replace')}".casefold()
-        return all(word in text for word in words)
+        known = self._texts.get(path)
+        if known is None or known[0] != stamp or not stamp.settled:
+            self._forget_text(path)
+            try:
+                found = self._documents.folder.read(path, stamp)
+            except NotRead as refused:
+                self._not_read(path, refused)
+                return False
+            if found is None:
+                return False
+            known = self._texts[path] = (stamp, found[0])
+            self._text_bytes += len(found[0])
+            while self._text_bytes > _KEPT_BYTES:
+                self._forget_text(next(iter(self._texts)))
+        name, data = stem(path).casefold(), known[1]
+        if any(not word.isascii() and word != word.upper() for word in words):
+            text = data.decode("utf-8", "replace").casefold()
+            return all(word in text or word in name for word in words)
+        lower = data.lower() if words else b""  # only letters of ASCII have cases in these words
+        return all(word.encode() in lower or word in name for word in words)
+
+    def _forget_text(self, path: RelPath) -> None:
+        _, data = self._texts.pop(path, (None, b""))
+        self._text_bytes -= len(data)
 
     def _not_read(self, path: RelPath, refused: NotRead) -> None:
         self._documents.index.index(str(path), refused.stamp, "", (), (), refused.reason)
@@ -307,6 +323,7 @@ class FolderReader:
         """Index files."""
         index = self._documents.index
         for path in paths:
+            self._forget_text(path)
             before = index.digest(str(path))
             try:
                 found = self._documents.glance(path, before)
