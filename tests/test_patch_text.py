@@ -27,7 +27,8 @@ def made(data: bytes, text: str, parse: Parse = unified_diff.parse) -> bytes:
     (patch,) = parse(text)
     base = Snapshot.of(data)
     path = RelPath.parse(patch.path)
-    request = PatchEdit(path, patch.hunks, base=patch.base, creates=patch.kind == "add")
+    is_new = patch.kind == "add"
+    request = PatchEdit(path, patch.hunks, patch.base, patch.after, creates=is_new)
     assert decode(encode(request)) == request
     draft = compose(request, base, locate(request, base), created=request.creates)
     return whole(draft.after).data
@@ -328,6 +329,9 @@ def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() ->
     blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
     head = f"diff --git a/x b/x\nindex {blob[:7]}..1234567 100644\n--- a/x\n+++ b/x\n"
     assert made(old, head + "@@ -1,0 +2 @@\n+y\n") == b"a\r\ny\r\nb\r\n"
+    after = hashlib.sha1(b"blob 8\0a\r\ny\nb\r\n").hexdigest()
+    exact = head.replace("1234567", after[:7]) + "@@ -1,0 +2 @@\n+y\n"
+    assert made(old, exact) == b"a\r\ny\nb\r\n"
     assert made(old, head + "@@ -1,0 +2,2 @@\n+y\n+z\r\n") == b"a\r\ny\nz\r\nb\r\n"
 
 

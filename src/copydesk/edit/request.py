@@ -229,10 +229,12 @@ class PatchEdit(BatchEdit):
     """Make all hunks that a patch has for one file, or none; `edits` are of `PatchHunk`.
 
     `base` is the start of the blob id that git gives to the text that the patch was made
-    of. `creates`: the file is not there yet, and `executable` then or not.
+    of, `after` of the one that it makes. `creates`: the file is not there yet, and
+    `executable` then or not.
     """
 
     base: str = ""
+    after: str = ""
     creates: bool = False
     executable: bool = False
 

@@ -163,7 +163,7 @@ class _Patching:
         for name in patch.names:
             path = self._context.path_below(name)
             try:
-                self._prepare(PatchEdit(path, patch.hunks, base=patch.base))
+                self._prepare(PatchEdit(path, patch.hunks, patch.base, patch.after))
             except FileNotFound as refusal:
                 missing = missing or refusal
             else:

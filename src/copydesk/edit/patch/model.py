@@ -20,9 +20,9 @@ class FilePatch:
 
     `names` are the paths that may be meant, the likeliest first; `to` is the new name of a
     file that is moved. `line` is where this begins in the patch. `base` is the start of the
-    blob id that git gives to the file before, `mode` git's mode of the file after; both are
-    empty where the patch does not say. The hunks of a file that is added or deleted hold its
-    whole text, if `has_text`.
+    blob id that git gives to the file before, `after` to the one after, `mode` git's mode of
+    that; all are empty where the patch does not say. The hunks of a file that is added or
+    deleted hold its whole text, if `has_text`.
     """
 
     kind: Kind
@@ -31,6 +31,7 @@ class FilePatch:
     hunks: tuple[PatchHunk, ...] = ()
     to: str = ""
     base: str = ""
+    after: str = ""
     mode: str = ""
     has_text: bool = True
 

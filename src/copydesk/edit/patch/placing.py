@@ -55,11 +55,26 @@ def place_hunks(base: Snapshot, request: PatchEdit) -> tuple[Part, ...]:
 def compile_hunks(
     base: Snapshot, request: PatchEdit, parts: Sequence[Part]
 ) -> tuple[ChangeSet, Escapes]:
-    """The change that puts the new lines of each hunk in its lines."""
+    """The change that puts the new lines of each hunk in its lines.
+
+    Where the patch tells the blob id after it, new lines between two are bytes if that is so.
+    """
+    is_raw = _has_returns(request)
+    change, escapes = _compiled(base, request, parts, is_raw=is_raw)
+    if request.after and not is_raw and b"\r" in base.data:
+        exact, same = _compiled(base, request, parts, is_raw=True)
+        if exact != change and _is_blob(exact.apply(base.data), request.after):
+            return exact, same
+    return change, escapes
+
+
+def _compiled(
+    base: Snapshot, request: PatchEdit, parts: Sequence[Part], *, is_raw: bool
+) -> tuple[ChangeSet, Escapes]:
     edits: list[Edit] = []
     escapes: list[Escapes] = []
     for hunk, part in zip(request.hunks, parts, strict=True):
-        own, found = _Replacement(request, base, hunk, part).edits()
+        own, found = _Replacement(request, base, hunk, part, is_raw=is_raw).edits()
         edits += own
         escapes.append(found)
     edits.sort(key=lambda edit: (edit.start, edit.stop))
@@ -241,15 +256,23 @@ class _Replacement:
     """What one hunk comes to at its place.
 
     Where all its old lines stand there to the last byte, its new ones are bytes too. Else
-    line ends are those of the file. New lines between two of the very text that the patch was
-    made of are bytes if it shows CR.
+    line ends are those of the file. `is_raw`: so are new lines between two of the very text
+    that the patch was made of.
     """
 
-    def __init__(self, request: PatchEdit, base: Snapshot, hunk: PatchHunk, part: Part) -> None:
+    def __init__(
+        self,
+        request: PatchEdit,
+        base: Snapshot,
+        hunk: PatchHunk,
+        part: Part,
+        *,
+        is_raw: bool = False,
+    ) -> None:
         self._base, self._hunk, self._path = base, hunk, str(request.path)
         self._first, self._last = part
         is_between = not hunk.old and part[0] < part[1]
-        self._is_raw = is_between and _has_returns(request)
+        self._is_raw = is_between and is_raw
         if is_between:
             assert hunk.after is not None, "only then it stands between lines"
             at = part[0] + (hunk.after > 0)

@@ -92,6 +92,7 @@ class _Head:
     renamed_from: str = ""
     renamed_to: str = ""
     base: str = ""
+    after: str = ""
     mode: str = ""
     old_mode: str = ""
     names: list[str] = field(default_factory=list[str])
@@ -114,7 +115,7 @@ def _git(lines: PatchLines) -> FilePatch:
             head.was_absent = head.was_absent or key.startswith("new file")
             head.is_absent = head.is_absent or key.startswith("deleted")
         elif found := _INDEX.fullmatch(key.rstrip()):
-            head.base = found[1]
+            head.base, head.after = found[1], found[2]
             if found[3] in _KINDS:
                 raise invalid(_KINDS[found[3]], number, key)
         elif key.startswith(_BINARY):
@@ -237,7 +238,8 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     if (line := lines.peek()) is not None and line.startswith(_BINARY[:2]):
         raise invalid("binary", lines.number, line)
     mode = "" if head.is_absent or head.mode == head.old_mode else head.mode
-    made = FilePatch("update", names, head.number, tuple(hunks), base=head.base, mode=mode)
+    made = FilePatch("update", names, head.number, tuple(hunks), mode=mode)
+    made = replace(made, base=head.base, after=head.after)
     if head.was_absent:
         if len(hunks) > 1 or any(hunk.old for hunk in hunks):
             raise invalid("add_with_context", head.number)
