@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from copydesk.store.notes.errors import NotesRolledBack, NotesTorn, NotesUnavailable
+from copydesk.store.notes.errors import BlockChanged, NotesRolledBack, NotesTorn, NotesUnavailable
 from copydesk.store.notes.kernel import KernelStore
-from copydesk.store.notes.protocol import Prepared
+from copydesk.store.notes.protocol import Change, Prepared
 from support.cost import spread
 from support.fake_kernel import FakeKernel, Fault
 from support.fake_kernel.habits import FAULTS
@@ -116,10 +116,12 @@ LOSES_TRACK = {
     "unauthorized": "nothing can be put back",
     "gone": "nothing can be put back",
     "blind_after": "what was written cannot be seen in time",
+    "silent": "what was not answered may still be done",
+    "late": "what was not answered may still be done",
 }
 """The habits after which a store may have to say NotesTorn."""
 
-SLOW = ("silent", "silent_after")
+SLOW = ("silent", "silent_after", "late")
 
 
 def shape(text: str, before: str) -> str:
@@ -189,7 +191,8 @@ def check(
         assert after == before, context
     else:
         assert left, context
-        assert after != before or fault in ("gone", "unauthorized", "blind_after"), context
+        told = ("gone", "unauthorized", "blind_after", "silent", "late")
+        assert after != before or fault in told, context
         assert others or fault in LOSES_TRACK or (fault == "twice" and name == "undo"), context
     return said
 
@@ -233,13 +236,85 @@ def test_what_goes_wrong_on_the_way_back_is_told(
 @pytest.mark.parametrize("fault", SLOW)
 @pytest.mark.parametrize("name", ["update", "insert"])
 def test_an_answer_that_does_not_come(kernel: FakeKernel, name: str, fault: Fault) -> None:
-    assert check(kernel, name, fault, 1, timeout_s=0.7) == (
-        "done" if fault == "silent_after" else "back"
-    )
+    assert check(kernel, name, fault, 1, timeout_s=0.7) == ("torn" if fault == "silent" else "done")
+
+
+OPS: dict[str, list[Op]] = {
+    "update": [("update", "1", "alpha 1")],
+    "insert": [("after", "1", "new text")],
+    "delete": [("delete", "1")],
+    "a diff": list(ALL_OVER),
+    "insert several": [("before", "4", "new one\n\n## new two\n\nnew three")],
+    "update a container": [("update", "3", "> other quote")],
+}
+
+
+@pytest.mark.parametrize("name", ["update", "insert", "delete", "a diff"])
+def test_what_is_done_long_after_it_is_unsure_and_then_taken_back(
+    kernel: FakeKernel, name: str
+) -> None:
+    kernel.reset()
+    site = settle(kernel, 0.5)
+    before = kernel.all()
+    kept: list[tuple[Change, ...]] = []
+    kernel.habits.begin(at_1="late")
+    kernel.habits.lateness = 10_000
+    prepared = site.store.prepare(changes_of(OPS[name], site.paths))
+    with pytest.raises(NotesTorn) as caught:
+        site.store.execute(prepared, kept.append)
+    assert kernel.all() == before
+    assert caught.value.left
+    ((_, path, body),) = kernel.waiting
+    kernel.waiting.clear()
+    site.store.recover(kept[-1])  # not yet there: there is nothing to do
+    assert kernel.all() == before
+    kernel.calls.answer(path, body, None)
+    assert kernel.all() != before
+    site.store.recover(kept[-1])
+    assert kernel.all() == before
+    site.store.close()
+
+
+@pytest.mark.parametrize("name", ["a diff", "insert several", "update a container"])
+def test_a_kernel_that_dies_in_the_middle_is_recovered_from(kernel: FakeKernel, name: str) -> None:
+    """The way back is kept before each write, so that all can be taken back by it."""
+    writes, _ = healthy(kernel, name)
+    for number in range(1, writes + 1):
+        kernel.reset()
+        site = settle(kernel)
+        before = kernel.all()
+        kept: list[tuple[Change, ...]] = []
+        prepared = site.store.prepare(changes_of(OPS[name], site.paths))
+        kernel.habits.begin(**{f"at_{number}": "gone"})
+        with pytest.raises((NotesTorn, NotesUnavailable)):
+            site.store.execute(prepared, kept.append)
+        kernel.gone = False
+        kernel.habits.begin()
+        site.store.recover(kept[-1])
+        assert kernel.all() == before, number
+        site.store.close()
+
+
+def test_what_somebody_wrote_since_is_not_recovered_over(kernel: FakeKernel) -> None:
+    kernel.reset()
+    site = settle(kernel)
+    kept: list[tuple[Change, ...]] = []
+    prepared = site.store.prepare(changes_of(OPS["update"], site.paths))
+    kernel.habits.begin(at_1="gone")
+    with pytest.raises((NotesTorn, NotesUnavailable)):
+        site.store.execute(prepared, kept.append)
+    kernel.gone = False
+    kernel.habits.begin()
+    kernel.node(site.paths["1"]).text = "somebody else's"
+    before = kernel.all()
+    with pytest.raises(BlockChanged):
+        site.store.recover(kept[-1])
+    assert kernel.all() == before
+    site.store.close()
 
 
 def test_there_is_no_tool_without_a_row() -> None:
-    writing = {"execute"}
+    writing = {"execute", "recover"}
     reading = {"notebooks", "documents", "blocks", "children", "child_ids", "around"}
     reading |= {"outline", "breadcrumb", "search", "coverage"}
     neither = {"at", "prepare", "prepare_document", "prepare_beside", "prepare_daily_note", "close"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.store.notes.protocol import ChangesDone, Prepared, Update
+from copydesk.store.notes.protocol import ChangesDone, KeepUndo, Prepared, Update, kept_nowhere
 from copydesk.tools import messages
 from support.cost import spread
 from support.fake_kernel.habits import FAULTS, Fault
@@ -80,7 +80,7 @@ def test_no_tool_reports_what_did_not_happen(
     stage.kernel.habits.begin(**{f"at_{at}": fault})
     answer = stage.call(tool, **arguments)
     stage.kernel.habits.begin()
-    stage.kernel.token, stage.kernel._gone = token, False
+    stage.kernel.token, stage.kernel.gone = token, False
     (entry,) = stage.opened.history("local") or (None,)
     if not answer.is_error:
         shown = answer.data["docId"] if tool == "createNewDoc" else document
@@ -137,7 +137,7 @@ def test_the_blocks_that_go_from_a_container_are_told_before(stage: Stage) -> No
 def test_a_kernel_that_is_gone_is_told(stage: Stage) -> None:
     assert stage.kernel is not None
     document = stage.document("a")
-    stage.kernel._gone = True
+    stage.kernel.gone = True
     for tool, arguments in (
         ("getBlockContent", {"blockId": document}),
         ("listNotebooks", {}),
@@ -179,10 +179,10 @@ def test_a_block_that_moves_before_the_write_is_not_written_over(stage: Stage) -
     home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
     execute, turns = home.store.execute, iter([True])
 
-    def late(prepared: Prepared) -> ChangesDone:
+    def late(prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         if next(turns, False):
             execute(home.store.prepare([Update(two, "changed")]))
-        return execute(prepared)
+        return execute(prepared, keep)
 
     home.store.execute = late  # type: ignore[method-assign]
     answer = stage.call("applyBlockDiff", diff=edit(two, "b", "B"))
@@ -201,8 +201,8 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     home = stage.opened.desk.notes.reading._notes.home(stage.opened.member("local"))
     execute = home.store.execute
 
-    def dying(prepared: Prepared) -> ChangesDone:
-        execute(prepared)
+    def dying(prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
+        execute(prepared, keep)
         raise KeyboardInterrupt
 
     home.store.execute = dying  # type: ignore[method-assign]
@@ -214,5 +214,27 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     assert stage.texts(document) == ["A"]
     again = stage.call("apply_file_modification", hunk_id=plan)
     assert again.data["error"] == "HUNK_NOT_FOUND"
-    refused = stage.call("undo_file_modification", edit_id=settled.entry.edit_id)
-    assert refused.data["error"] == "INVALID_ARGS"
+    (recovered,) = stage.opened.desk.notes.recover(stage.opened.member("local"))
+    assert (recovered.entry.edit_id, recovered.state) == (settled.entry.edit_id, "failed")
+    assert stage.texts(document) == ["a"]
+    assert stage.opened.desk.notes.recover(stage.opened.member("local")) == ()
+
+
+def test_a_kernel_that_dies_is_recovered_from_when_it_is_back(stage: Stage) -> None:
+    assert stage.kernel is not None
+    document = stage.document(TEN)
+    ids = stage.ids(document)
+    diff = edit(ids[0], "p0", "q0") + f"@@DELETE:{ids[3]}@@\n@@AFTER:{ids[5]}@@\nnew\n"
+    before = stage.state()
+    stage.kernel.habits.begin(at_3="gone")
+    answer = stage.call("applyBlockDiff", diff=diff)
+    assert answer.is_error
+    member = stage.opened.member("local")
+    (left,) = stage.opened.desk.notes.recover(member)
+    assert left.state == "unsure"  # it is not back yet
+    stage.kernel.gone = False
+    stage.kernel.habits.begin()
+    assert stage.state() != before
+    (recovered,) = stage.opened.desk.notes.recover(member)
+    assert recovered.state == "failed"
+    assert stage.state() == before

@@ -18,6 +18,7 @@ Fault = Literal[
     "flooded_after",  # done, then an answer without end
     "silent",  # no answer in time, nothing done
     "silent_after",  # done, but no answer in time
+    "late",  # no answer in time, but done when some other requests have been answered
     "cut",  # only the first half of the text is written
     "cleared",  # nothing of the text is written, an empty block is
     "stripped",  # the attributes of an updated block are dropped
@@ -39,7 +40,8 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 class Habits:
     """How the kernel behaves. `faults`: by the number of a write, from 1, counted since `begin`.
 
-    `progress`: percent booted. `dark`: so many requests are not answered. `hangs_up`: after each answer, without having said so.
+    `progress`: percent booted. `lateness`: so many requests are answered
+    before a late write is done. `dark`: so many requests are not answered. `hangs_up`: after each answer, without having said so.
     """
 
     version: str = "3.7.3"
@@ -48,6 +50,7 @@ class Habits:
     read_only: bool = False
     redirect: str = ""
     hangs_up: bool = False
+    lateness: int = 10
     faults: dict[int, Fault] = field(default_factory=dict)
     writes: int = 0
     dark: int = 0

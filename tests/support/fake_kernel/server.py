@@ -41,7 +41,8 @@ class FakeKernel:
         self.habits = Habits(version)
         self.calls = Calls(self.habits)
         self.token = TOKEN
-        self._gone = False
+        self.gone = False
+        self.waiting: list[tuple[int, str, dict[str, Any]]] = []
         self.connections = 0
 
     @property
@@ -95,6 +96,10 @@ class FakeKernel:
         """Status and body of an answer; a body of None hangs up; True waits until the end first."""
         habits = self.habits
         habits.calls.append(path)
+        self.waiting = [(left - 1, late, content) for left, late, content in self.waiting]
+        for left, late, content in self.waiting:
+            if left == 0:
+                self.calls.answer(late, content, None)
         fault: Fault | None = None
         if path in WRITES:
             habits.writes += 1
@@ -102,8 +107,8 @@ class FakeKernel:
         if fault == "unauthorized":
             self.token = "another"
             return 401, b"", False
-        self._gone = self._gone or fault == "gone"
-        if self._gone:
+        self.gone = self.gone or fault == "gone"
+        if self.gone:
             return 0, None, False
         if habits.dark:
             habits.dark -= 1
@@ -111,6 +116,9 @@ class FakeKernel:
         habits.dark = {"blinks_after": 1, "blind_after": 3}.get(fault or "", 0)
         if habits.forbidden and path not in _OPEN:
             return 403, b"", False
+        if fault == "late":
+            self.waiting.append((habits.lateness, path, body))
+            return 200, None, True
         if fault in _BEFORE:
             return _before(fault)
         try:

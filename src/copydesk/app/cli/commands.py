@@ -334,7 +334,9 @@ def _review(options: argparse.Namespace) -> int:
 
 def _recover(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        found, lang = opened.recovered, opened.config.lang
+        again = opened.desk.notes.recover(opened.member(opened.config.member))
+        settled = {one.entry.edit_id: one for one in (*opened.recovered, *again)}
+        found, lang = tuple(settled.values()), opened.config.lang
         swept, kept = opened.recovery.sweep(time.time_ns() // 1_000_000)
         saved = opened.desk.foreign.told(opened.member(opened.config.member))
     if options.json:

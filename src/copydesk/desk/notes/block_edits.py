@@ -372,7 +372,9 @@ class NotesWriting:
         check_cancelled()
         edit_id = journal.open(self._entry(job, ready))
         try:
-            done = self._notes.store(job.member).execute(ready.prepared)
+            done = self._notes.store(job.member).execute(
+                ready.prepared, lambda undo: journal.keep_undo(edit_id, undo)
+            )
         except NotesTorn:
             journal.close_entry(edit_id, "unsure")
             raise

@@ -18,6 +18,7 @@ from copydesk.desk.notes.block_edits import (
 )
 from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes, NotesWritten
 from copydesk.desk.outcome import NotUndone, Undone
+from copydesk.desk.recovery import Settled
 from copydesk.desk.transaction import Writer, WriteRequest
 from copydesk.edit.notes.draft import BlockDraft, DocumentText, digest_of_texts, joined, rewritten
 from copydesk.edit.notes.grammar import is_address
@@ -39,6 +40,9 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+
+_LOOKED_AT = 1_000
+"""The edits that are looked at for writes to recover."""
 
 _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 
@@ -240,6 +244,26 @@ class NotesDesk:
             "exact" if found == entry.after else "fuzz",
             made.edit_ids[0] if made.edit_ids else 0,
         )
+
+    def recover(self, member: Member) -> tuple[Settled, ...]:
+        """Take back what is there of writes that a store could not finish; how each ended.
+
+        `failed`: nothing of it is there any more. One that stays `unsure` has its reason.
+        """
+        found: list[Settled] = []
+        for entry in reversed(self._set.journal.entries(most=_LOOKED_AT)):
+            if entry.kind != "notes" or entry.state != "unsure" or not entry.undo:
+                continue
+            try:
+                store = self._notes.store(member)
+                store.recover(entry.undo)
+            except Refusal as refusal:
+                found.append(Settled(entry, "unsure", refusal.code, refusal))
+                continue
+            self._set.journal.keep_undo(entry.edit_id, ())
+            self._set.journal.close_entry(entry.edit_id, "failed")
+            found.append(Settled(entry, "failed"))
+        return tuple(found)
 
     def append(
         self, member: Member, tool: str, markdown: str, kind: Target, target_id: str

@@ -39,10 +39,12 @@ from copydesk.store.notes.protocol import (
     FileEdit,
     Heading,
     InsertText,
+    KeepUndo,
     NoteBlock,
     Notebook,
     NoteStore,
     Prepared,
+    kept_nowhere,
     named,
 )
 from copydesk.store.soon import Soon
@@ -100,6 +102,9 @@ class FolderStore(FolderReader):
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         return dry_run(self._documents, changes, new_id)
 
+    def recover(self, undo: Sequence[Change]) -> None:
+        """Files are recovered as files are."""
+
     @locked
     def located(self, address: str) -> str:
         """The id of the block at `^name` or `note#^name`; an id stays.
@@ -117,7 +122,7 @@ class FolderStore(FolderReader):
             check_links(self._documents, held.lost, after.get)
 
     @locked
-    def execute(self, prepared: Prepared) -> ChangesDone:
+    def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         held = prepared.held
         if not isinstance(held, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
@@ -325,7 +330,10 @@ class _Several:
         ]
         return _joined(tuple(changes), parts)
 
-    def execute(self, prepared: Prepared) -> ChangesDone:
+    def recover(self, undo: Sequence[Change]) -> None:
+        """Files are recovered as files are."""
+
+    def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         held = prepared.held
         if not isinstance(held, _Parts):
             raise InvalidArgs("prepared", "was not prepared by this store")

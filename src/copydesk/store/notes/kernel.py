@@ -45,6 +45,7 @@ from copydesk.store.notes.kernel_blocks import (
     attributes_of,
     checked,
     differing,
+    same,
     shown,
     split_blocks,
 )
@@ -59,9 +60,13 @@ from copydesk.store.notes.protocol import (
     Crumb,
     Heading,
     InsertText,
+    KeepUndo,
     NoteBlock,
     Notebook,
     Prepared,
+    Restore,
+    kept_nowhere,
+    named,
 )
 
 _OUTLINE = "/api/outline/getDocOutline"
@@ -258,18 +263,24 @@ class KernelStore:
         nothing = MappingProxyType[str, str]({})  # only the kernel knows what is today
         return Prepared((), nothing, nothing, held=NewDailyNote(box, markdown))
 
-    def execute(self, prepared: Prepared) -> ChangesDone:
+    def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         held = prepared.held
         with self._writing:
             match held:
                 case HeldBlocks():
-                    return execute(self._kernel, self._split, prepared, held, self._pause)
+                    return execute(self._kernel, self._split, prepared, held, self._pause, keep)
                 case NewDocument():
                     return self._make_document(held)
                 case NewDailyNote():
                     return self._make_daily_note(held)
                 case _:
                     raise InvalidArgs("prepared", "was not prepared by this store")
+
+    def recover(self, undo: Sequence[Change]) -> None:
+        self._kernel.flush()
+        images = self._kernel.images([named(change)[0] for change in undo])
+        left = [change for change in undo if _is_due(change, images.get(named(change)[0]))]
+        self.execute(self.prepare(left))
 
     def close(self) -> None:
         self._kernel.close()
@@ -416,6 +427,13 @@ class _DocumentPlaces:
             created=child.id[:14],
             updated=attributes.get("updated", ""),
         )
+
+
+def _is_due(change: Change, image: str | None) -> bool:
+    """Whether there is something to take back."""
+    if isinstance(change, Restore) and change.side is None:
+        return image is None or not same(image, change.image)
+    return (image is None) == isinstance(change, Restore)
 
 
 def _document(

@@ -700,6 +700,9 @@ Pause = Callable[[float], None]
 WAITS_S = (0.05, 0.2, 0.5)
 """The waits between attempts to see what was written."""
 
+LATE_WAITS_S = (*WAITS_S, 1.0, 2.0, 4.0, 8.0)
+"""The same for what was not answered in time: the kernel may be busy with it."""
+
 Seen = TypeVar("Seen")
 
 
@@ -710,6 +713,7 @@ def settled(
     good: Callable[[Seen], bool],
     *,
     waited: bool = True,
+    waits_s: Sequence[float] = WAITS_S,
 ) -> Seen:
     """What `look` returns; it is called a few times until `good` accepts it.
 
@@ -719,7 +723,7 @@ def settled(
     if not waited:
         kernel.flush()
     seen = look()
-    for wait_s in (0.0, *WAITS_S):
+    for wait_s in (0.0, *waits_s):
         if good(seen):
             break
         if wait_s:

@@ -75,6 +75,17 @@ def differing(written: str, read: str) -> str:
     return "added: " + ", ".join(added[:_TOLD]) if added else ""
 
 
+def expected(over: str, image: str) -> bool:
+    """Whether a block is what a change was made for: by its mark, or by a text that was sent."""
+    if over.startswith(SENT):
+        return bool(image) and not differing(over.removeprefix(SENT), image)
+    return mark_of(image) == over
+
+
+SENT = "sent:"
+"""Before the text that was sent to a block, where its mark could not be read."""
+
+
 def same_text(one: str, other: str) -> bool:
     """Whether two texts are the same but for blank lines around and blanks at the ends of lines."""
     return _trimmed(one) == _trimmed(other)
@@ -418,11 +429,13 @@ class Addressed(NamedTuple):
     lost: tuple[str, ...]
 
 
-def addressed(block_id: str, markdown: str, image: str, signed: str) -> Addressed:
+def addressed(
+    block_id: str, markdown: str, image: str, signed: str, *, item: bool = False
+) -> Addressed:
     """The new text of a block, in which the blocks that are still there keep id and attributes.
 
     `image` is the block as it is, `signed` the same with marks as Markdown has them: needed
-    where it holds blocks.
+    where it holds blocks. Both are empty for a new one, which may be an `item`.
     """
     had = attributes_of(image)
     tree = parse(markdown, "siyuan")
@@ -432,7 +445,7 @@ def addressed(block_id: str, markdown: str, image: str, signed: str) -> Addresse
     if len(tops) != 1:
         return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
     top = tops[0]
-    if old is not None and old.kind == "i" and len(top.children) == 1:
+    if (item or (old is not None and old.kind == "i")) and len(top.children) == 1:
         top = top.children[0]
     ids = {id(top): block_id}
     if old is not None and top.holds_blocks and old.holds_blocks:

@@ -25,6 +25,7 @@ from copydesk.store.notes.kernel_blocks import (
     attributes_of,
     bound,
     checked,
+    expected,
     mark_of,
     markdown_of_image,
     same_text,
@@ -249,7 +250,7 @@ class _KernelDryRun:
         if node.kind == "d":
             raise WrongBlockKind(block_id, "d", "block")
         known = block_id in self._marks or block_id in self._restored
-        if over and not known and self._mark(block_id) != over:
+        if over and not known and not expected(over, self._image(block_id)):
             raise BlockChanged(block_id=block_id)
         return node
 

@@ -14,8 +14,11 @@ from copydesk.store.notes.errors import (
     NotesRolledBack,
     NotesTorn,
     NotesUnavailable,
+    new_id,
 )
 from copydesk.store.notes.kernel_api import (
+    LATE_WAITS_S,
+    WAITS_S,
     AnswerLost,
     Kernel,
     KernelRefused,
@@ -25,6 +28,7 @@ from copydesk.store.notes.kernel_api import (
     settled,
 )
 from copydesk.store.notes.kernel_blocks import (
+    SENT,
     VANISHING,
     addressed,
     attributes_of,
@@ -44,10 +48,12 @@ from copydesk.store.notes.protocol import (
     ChangesDone,
     Delete,
     InsertText,
+    KeepUndo,
     Prepared,
     Restore,
     Side,
     Update,
+    kept_nowhere,
     named,
 )
 
@@ -121,10 +127,20 @@ class KernelWriter:
     `undo` has the inverse of each change, in the order they were made: the last is undone
     first. `begun`: a request that writes was sent. `marks` are those of the blocks as this
     left them. `astray` are blocks in a wrong place that are not certainly ours to delete.
+    `late` are the blocks of a write that was not answered in time, and is not seen: it may
+    still be done.
     """
 
-    def __init__(self, kernel: Kernel, split: SplitBlocks, pause: Pause = time.sleep) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        split: SplitBlocks,
+        pause: Pause = time.sleep,
+        keep: KeepUndo = kept_nowhere,
+    ) -> None:
         self._kernel = kernel
+        self._keep = keep
+        self.late: tuple[str, ...] = ()
         self._split = split
         self._pause = pause
         self.undo: list[Change] = []
@@ -157,7 +173,10 @@ class KernelWriter:
         pieces = self._pieces(change.markdown, in_list=in_list)
         made: list[str] = []
         for piece in pieces:
-            made.append(self._put(piece.markdown, gap, _wants(piece)))
+            block_id = new_id()
+            text = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
+            sent = Delete(block_id, SENT + piece.markdown)
+            made.append(self._put(text.kramdown, gap, _wants(piece), sent))
             gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
@@ -168,21 +187,29 @@ class KernelWriter:
         if self._kernel.standings([change.id]):
             raise StepFailed(f"{change.id} is there already")
         gap = self._gap(side, change.anchor_id)
+        return (self._put(change.image, gap, wrong, Delete(change.id)),)
+
+    def _put(
+        self, text: str, gap: Around, wrong: Callable[[TreeInfo, str], str], inverse: Delete
+    ) -> str:
+        """Insert one block and return its id. `wrong` says what is wrong with a block."""
+        named, problem = self._write(lambda: self._kernel.insert(text, gap), inverse)
         try:
-            made = self._put(change.image, gap, wrong)
-            held = [child.id for child in self._kernel.children(gap.parent_id)]
-            if held.count(made) != 1:
-                raise StepFailed(f"{made} is there {held.count(made)} times")
-            return (made,)
+            return self._found(gap, named, problem, wrong)
         except StepFailed:
-            back = Delete(change.id)
-            if back not in self.undo and self._kernel.standings([change.id]):
+            back = Delete(inverse.id)
+            if back not in self.undo and self._kernel.standings([inverse.id]):
                 self.undo.append(back)  # the id did not exist before, so we created it
             raise
 
-    def _put(self, text: str, gap: Around, wrong: Callable[[TreeInfo, str], str]) -> str:
-        """Insert one block and return its id. `wrong` says what is wrong with a block."""
-        named, problem = self._write(lambda: self._kernel.insert(text, gap))
+    def _found(
+        self,
+        gap: Around,
+        named: frozenset[str],
+        problem: str,
+        wrong: Callable[[TreeInfo, str], str],
+    ) -> str:
+        """The id of the one block that was inserted in a gap."""
         found = self._look(lambda: self._between(gap), lambda blocks: len(blocks) == 1)
         faults: list[str] = []
         for standing in found:
@@ -197,8 +224,13 @@ class KernelWriter:
                 self.astray.add(standing.id)
         elsewhere = self._elsewhere(named, gap, [standing.id for standing in found])
         self.astray |= elsewhere
+        if found:
+            self.late = ()
         if len(found) != 1 or faults or elsewhere:
             raise StepFailed(problem or (faults or [f"{len(found)} blocks where one should be"])[0])
+        held = [child.id for child in self._kernel.children(gap.parent_id)]
+        if held.count(found[0].id) != 1:
+            raise StepFailed(f"{found[0].id} is there {held.count(found[0].id)} times")
         return found[0].id
 
     def _elsewhere(self, named: frozenset[str], gap: Around, found: list[str]) -> set[str]:
@@ -255,7 +287,8 @@ class KernelWriter:
         texts = {one: each.kramdown for one, each in wanted.items() if each.kramdown}
         problem = ""
         if texts:
-            _, problem = self._write(lambda: self._kernel.update_all(texts))
+            inverses = [Restore(one, before[one], over=SENT + wanted[one].text) for one in texts]
+            _, problem = self._write(lambda: self._kernel.update_all(texts), *inverses)
 
         def good(seen: tuple[dict[str, TreeInfo], dict[str, str]]) -> bool:
             return not any(each.fault(*_seen(seen, one)) for one, each in wanted.items())
@@ -274,6 +307,8 @@ class KernelWriter:
                 self.undo.append(Restore(block_id, before[block_id]))
             self.marks[block_id] = mark_of(image)
             fault = each.fault(standing, image)
+            if not fault or plain(image) != plain(before[block_id]):
+                self.late = ()
             if fault:
                 faults.append((at, problem or fault))
         if faults:
@@ -334,7 +369,8 @@ class KernelWriter:
             stood, parent = parent, self._standing(parent.parent_id)
         block_id = stood.id
         before = self._image(block_id)
-        _, problem = self._write(lambda: self._kernel.delete(block_id))
+        inverse = _beside(block_id, before, stood)
+        _, problem = self._write(lambda: self._kernel.delete(block_id), inverse)
         if settled(
             self._kernel,
             self._pause,
@@ -343,6 +379,7 @@ class KernelWriter:
             waited=False,
         ):
             raise StepFailed(problem or f"{block_id} is still there")
+        self.late = ()
         self.marks.pop(block_id, None)
         alone = not stood.previous_id and not stood.next_id
         filler = self._kernel.children(parent.id) if alone and parent.kind in ("d", "i") else []
@@ -351,7 +388,7 @@ class KernelWriter:
             self.undo.append(Delete(filler[0].id))
             self.undo.append(Restore(block_id, before, "before", filler[0].id))
         else:
-            self.undo.append(_beside(block_id, before, stood))
+            self.undo.append(inverse)
         gap = Around(parent.id, stood.previous_id, stood.next_id)
         if not alone and self._between(gap):
             raise StepFailed(f"something stands where {block_id} was")
@@ -359,22 +396,28 @@ class KernelWriter:
 
     # What they share.
 
-    def _write(self, send: Callable[[], frozenset[str]]) -> tuple[frozenset[str], str]:
+    def _write(
+        self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete
+    ) -> tuple[frozenset[str], str]:
         """Send a request that writes: the ids that the answer names, and the kernel's objection.
 
-        Raises NotesUnavailable if it certainly was not done.
+        How to take it back is kept before. Raises NotesUnavailable if it certainly was not done.
         """
+        self._keep((*inverses, *self.way_back(fresh=False)))
         try:
             named, problem = send(), ""
         except KernelRefused as refused:
             named, problem = frozenset[str](), str(refused)
         except AnswerLost as lost:
             named, problem = frozenset[str](), lost.detail
+            if lost.reason == "timeout":
+                self.late = tuple(inverse.id for inverse in inverses)
         self.begun = True
         return named, problem
 
     def _look(self, look: Callable[[], Seen], good: Callable[[Seen], bool]) -> Seen:
-        return settled(self._kernel, self._pause, look, good)
+        waits_s = LATE_WAITS_S if self.late else WAITS_S
+        return settled(self._kernel, self._pause, look, good, waits_s=waits_s)
 
     def _gap(self, side: Side, anchor_id: str) -> Around:
         """The neighbours of the place beside or in the anchor, as they are now."""
@@ -421,6 +464,11 @@ class KernelWriter:
         for change in reversed(self.undo):
             with suppress(StepFailed, Refusal):  # what comes of it is read below
                 back.make(change)
+        made = {change.id for change in self.undo if isinstance(change, Delete)}
+        with suppress(StepFailed, Refusal):
+            for block_id in self._kernel.standings(sorted(made)):  # it was made more than once
+                with suppress(StepFailed):
+                    back.make(Delete(block_id))
         ours = self.astray | back.astray | {named(change)[0] for change in self.undo}
         try:
             self._kernel.flush()
@@ -442,17 +490,18 @@ class KernelWriter:
             self.make(Restore(block_id, image))
         return same(self._kernel.kramdown(block_id), image)
 
-    def way_back(self) -> tuple[Change, ...]:
+    def way_back(self, *, fresh: bool = True) -> tuple[Change, ...]:
         """The changes that undo all, each with the mark of the block that it expects.
 
-        A block that cannot be read any more keeps the mark of when it was written.
+        Unless they are read `fresh`, and for a block that cannot be read any more, the marks are
+        those of when it was written.
         """
         ids = [change.id for change in self.undo if _expects(change)]
-        try:
-            images = self._kernel.images(ids)
-            marks = {one: mark_of(images[one]) if one in images else "" for one in ids}
-        except NotesUnavailable:
-            marks = self.marks
+        marks = self.marks
+        if fresh:
+            with suppress(NotesUnavailable):
+                images = self._kernel.images(ids)
+                marks = {one: mark_of(images[one]) if one in images else "" for one in ids}
         marked: set[str] = set()
         changes: list[Change] = []
         for change in reversed(self.undo):
@@ -490,7 +539,12 @@ def _beside(block_id: str, image: str, stood: TreeInfo) -> Restore:
 
 
 def execute(
-    kernel: Kernel, split: SplitBlocks, prepared: Prepared, held: HeldBlocks, pause: Pause
+    kernel: Kernel,
+    split: SplitBlocks,
+    prepared: Prepared,
+    held: HeldBlocks,
+    pause: Pause,
+    keep: KeepUndo = kept_nowhere,
 ) -> ChangesDone:
     """Make the changes. BlockChanged, NotesRolledBack, NotesTorn; NotesUnavailable before any."""
     if not prepared.changes:
@@ -500,7 +554,7 @@ def execute(
     for document_id in held.documents:
         with suppress(KernelRefused, NotesUnavailable):  # a second net, not the first
             kernel.keep_history(document_id)
-    writing = KernelWriter(kernel, split, pause)
+    writing = KernelWriter(kernel, split, pause, keep)
     made: list[tuple[str, ...]] = []
     for index, group in _together(prepared.changes, held.idle):
         blind = False
@@ -514,7 +568,10 @@ def execute(
             if not writing.begun:
                 raise
             detail, blind = lost.detail, True
+        late = writing.late
         left = writing.take_back(before, blind=blind)
+        if late:
+            left = tuple(dict.fromkeys((*late, *left)))
         if left:
             raise NotesTorn(index, detail, left)
         raise NotesRolledBack(index, named(prepared.changes[index])[0], detail)

@@ -11,7 +11,7 @@ containers; a heading is none, but its section is read as one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
@@ -153,7 +153,8 @@ class Restore:
     `image` is the store's own text of it, for no one else to write. Without
     `side` the block is there and becomes again what it was; else it is gone,
     and comes back beside the anchor or in it. `over` is the mark of the block
-    that the change is made for; ContentChanged when it is another one by now.
+    that the change is made for, or the text that was sent to it; ContentChanged
+    when it is another one by now.
     """
 
     id: str
@@ -235,6 +236,14 @@ class ChangesDone:
     undo: tuple[Change, ...] = ()
 
 
+KeepUndo = Callable[[tuple[Change, ...]], None]
+"""Keeps the way back of what is about to be written, in the order to make it; see `recover`."""
+
+
+def kept_nowhere(undo: tuple[Change, ...]) -> None:
+    """Does not keep it."""
+
+
 class NoteStore(Protocol):
     """Notes by blocks. Safe to use from many threads.
 
@@ -307,13 +316,21 @@ class NoteStore(Protocol):
         """
         ...
 
-    def execute(self, prepared: Prepared) -> ChangesDone:
+    def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         """Make the changes, and read them back; all or none.
 
+        A store that writes by itself hands the way back to `keep` before each write.
         Where `prepared.files` is not empty the files have been written by then,
         and this learns their new ids. Raises NotesRolledBack when something
         failed and was put back, NotesTorn when it could not be put back, and
         ContentChanged when a block is no longer as it was prepared on.
+        """
+        ...
+
+    def recover(self, undo: Sequence[Change]) -> None:
+        """Take back what is there of changes that were interrupted; `undo` is what was kept.
+
+        Nothing is done where all is as it was. Raises as `prepare` and `execute` do.
         """
         ...
 
