@@ -252,7 +252,8 @@ def test_a_diff_and_a_way_back_may_come_later(opener: Open) -> None:
     edit_id = one.open(entry())
     undo = (Delete("20210808180320-fqgskfj"),)
     one.amend(edit_id, lambda: b"all of it\n" * 1_000)
-    one.keep_undo(edit_id, undo)
+    one.keep_undo(edit_id, (Delete("20210808180320-another"),))
+    one.keep_undo(edit_id, undo)  # in the place of the one before
     assert one.get(edit_id).diff == b"all of it\n" * 1_000  # type: ignore[union-attr]
     found = other.get(edit_id)
     assert found is not None

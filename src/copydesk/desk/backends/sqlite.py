@@ -406,10 +406,11 @@ class SqliteJournal:
                 raise TargetMoved
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
-        """Record, durably, the way back of what a store of notes has written."""
+        """Record, durably, the way back of what a store of notes writes, for the one before."""
         with self._db.writing() as db:
             found = db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get
-            kept = () if found is None else decode(decompress(found))
+            way = () if found is None else decode(decompress(found))
+            kept = (one for one in way if isinstance(one, FileChange | Approval))
             way = compress(encode((*kept, *undo)))
             db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
