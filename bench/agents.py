@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,7 @@ class Seen:
     shown: set[int] = field(default_factory=set[int])
 
 
-class Agent:
+class Agent(ABC):
     """One agent in one folder. Subclasses are the sets of tools."""
 
     name: str
@@ -70,18 +71,18 @@ class Agent:
         self.calls: list[Call] = []
         self.seen: dict[str, Seen] = {}
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 # most have nothing to end
         """End what was started."""
 
     # --- looking
 
+    @abstractmethod
     def read(self, path: str, first: int, last: int) -> None:
         """Look at lines, from 1, that the task names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find(self, pattern: str, path: str, before: int = 0, after: int = 0) -> None:
         """Find a pattern in a file or a folder, and look at the lines around each place."""
-        raise NotImplementedError
 
     def look_again(self, path: str, change: Change) -> None:
         """After a refusal: look at the lines that are to be changed as they are now."""
@@ -91,34 +92,73 @@ class Agent:
 
     # --- changing
 
+    @abstractmethod
     def change(self, path: str, change: Change) -> bool:
         """Change a file; False when the tool refused, and then the lines were looked at again."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change_all(self, changes: Mapping[str, Change], new: Mapping[str, str]) -> None:
         """Change files and write new ones, all or none as far as the tools can do that."""
-        raise NotImplementedError
 
     def change_each(self, changes: Mapping[str, Change]) -> None:
         """Change several files, in any number of steps."""
         for path, change in changes.items():
             assert self.change(path, change)
 
+    @abstractmethod
     def append(self, path: str, text: str) -> None:
         """Put lines at the end of a file that nobody looked at yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, path: str, text: str) -> None:
         """Write a new file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rename(self, old: str, new: str, where: str) -> None:
         """Replace a name in a file or a folder; the files that have it were found."""
-        raise NotImplementedError
 
     def undo(self, path: str, back: Change) -> None:
         """Take back the agent's first change; `back` does it with the text as it is now."""
         self.change(path, back)
+
+    # --- patches in the language of Codex
+
+    def patch(self, changes: Mapping[str, Sequence[Lines]], new: Mapping[str, str]) -> str:
+        """The changes of files and the new files as one text."""
+        parts = ["*** Begin Patch\n"]
+        for path, text in new.items():
+            added = "".join(f"+{line}" for line in text.splitlines(keepends=True))
+            parts.append(f"*** Add File: {path}\n{added}")
+        for path, hunks in changes.items():
+            parts += [f"*** Update File: {path}\n", *self.chunks(path, hunks)]
+        return "".join((*parts, "*** End Patch"))
+
+    def chunks(self, path: str, hunks: Sequence[Lines]) -> Iterable[str]:
+        """Each place with the lines around it that were shown; near ones are one chunk."""
+        lines = self.seen[path].lines
+        end = -1
+        for at, hunk in enumerate(hunks):
+            first, stop = self._patched(path, hunk)
+            if first > end:
+                yield "@@\n"
+                end = first
+            following = hunks[at + 1].first if at + 1 < len(hunks) else len(lines)
+            stop = min(stop, following)
+            yield from (f" {line}" for line in lines[max(first, end) : hunk.first])
+            yield from (f"-{line}" for line in lines[hunk.first : hunk.stop])
+            yield from (f"+{line}" for line in hunk.new)
+            yield from (f" {line}" for line in lines[hunk.stop : stop])
+            end = stop
+
+    def _patched(self, path: str, hunk: Lines) -> tuple[int, int]:
+        shown = self.seen[path].shown
+        least, most = self.around(path, hunk)
+        first, stop = hunk.first, hunk.stop
+        while first > least and first - 1 in shown:
+            first -= 1
+        while stop < most and stop in shown:
+            stop += 1
+        return first, stop
 
     # --- what the agent knows
 
@@ -248,7 +288,9 @@ class Copydesk(Agent):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         (root / CONFIGURATION).write_text('[members.local]\napply = "auto"\n')
-        self._client = Client([PROGRAM, "mcp", "--root", str(root)], root)
+        self._client = Client(
+            [PROGRAM, "mcp", "--toolsets", "ws_mod,patch", "--root", str(root)], root
+        )
 
     def begin(self) -> None:
         """The server goes on."""
@@ -305,16 +347,11 @@ class Copydesk(Agent):
         return True
 
     def change_all(self, changes: Mapping[str, Change], new: Mapping[str, str]) -> None:
-        """Plans, and one call that applies them."""
-        plans = [("prepare_file_append", {"path": p, "content": text}) for p, text in new.items()]
+        """`apply_patch`: all files or none."""
         hunks = {path: self.hunks(path, change) for path, change in changes.items()}
-        plans += [self._edit(path, made) for path, made in hunks.items()]
-        ids: list[str] = []
-        for tool, arguments in plans:
-            answer = self.call(tool, {**arguments, "apply": "never", "report": "brief"})
-            ids.append(_one(PLAN, answer))
-        self.call("apply_file_modifications", hunk_ids=ids)
+        answer = self.call("apply_patch", patch=self.patch(hunks, new))
         for path, made in hunks.items():
+            self._learned(answer, path)
             self.changed(path, made)
 
     def append(self, path: str, text: str) -> None:
@@ -347,6 +384,7 @@ class Copydesk(Agent):
         name, version = re.escape(path), r"\b([0-9a-f]{12})\b"
         line = re.search(rf"{name}\b.*?{version}", answer)
         found = line or re.search(rf"{name}\b.*?version\W+{version}", answer, re.DOTALL)
+        found = found or re.search(rf"\A[^\n]*version {version}", answer)  # of the file asked of
         if found:
             self._versions[path] = found[1]
 
@@ -599,13 +637,7 @@ class ApplyPatch(Agent):
         self._patch(made, {})
 
     def _patch(self, changes: Mapping[str, Sequence[Lines]], new: Mapping[str, str]) -> bool:
-        parts = ["*** Begin Patch\n"]
-        for path, text in new.items():
-            added = "".join(f"+{line}" for line in text.splitlines(keepends=True))
-            parts.append(f"*** Add File: {path}\n{added}")
-        for path, hunks in changes.items():
-            parts += [f"*** Update File: {path}\n", *self._chunks(path, hunks)]
-        patch = "".join((*parts, "*** End Patch"))
+        patch = self.patch(changes, new)
         written: dict[str, str] = {}
         for path, hunks in changes.items():
             data = (self.root / path).read_bytes()
@@ -624,33 +656,6 @@ class ApplyPatch(Agent):
             self.changed(path, hunks)
         return True
 
-    def _chunks(self, path: str, hunks: Sequence[Lines]) -> Iterable[str]:
-        """Each place with the lines around it that were shown; near ones are one chunk."""
-        lines = self.seen[path].lines
-        end = -1
-        for at, hunk in enumerate(hunks):
-            first, stop = self._context(path, hunk)
-            if first > end:
-                yield "@@\n"
-                end = first
-            following = hunks[at + 1].first if at + 1 < len(hunks) else len(lines)
-            stop = min(stop, following)
-            yield from (f" {line}" for line in lines[max(first, end) : hunk.first])
-            yield from (f"-{line}" for line in lines[hunk.first : hunk.stop])
-            yield from (f"+{line}" for line in hunk.new)
-            yield from (f" {line}" for line in lines[hunk.stop : stop])
-            end = stop
-
-    def _context(self, path: str, hunk: Lines) -> tuple[int, int]:
-        shown = self.seen[path].shown
-        least, most = self.around(path, hunk)
-        first, stop = hunk.first, hunk.stop
-        while first > least and first - 1 in shown:
-            first -= 1
-        while stop < most and stop in shown:
-            stop += 1
-        return first, stop
-
     def _applied(self, path: str, lines: Sequence[str], hunks: Sequence[Lines]) -> list[str] | str:
         """The lines with the patch applied, or what the tool says.
 
@@ -660,7 +665,7 @@ class ApplyPatch(Agent):
         made: list[str] = []
         at = 0
         chunks: list[list[str]] = []
-        for line in self._chunks(path, hunks):
+        for line in self.chunks(path, hunks):
             if line == "@@\n":
                 chunks.append([])
             else:

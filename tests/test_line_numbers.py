@@ -214,10 +214,10 @@ def stale(desk: OpenWorkspace, file: Path, now: str, **arguments: object) -> Fac
 @pytest.mark.parametrize(
     ("now", "range_text", "changed"),
     [
-        (TEXT.replace("line 5\n", "line five\n"), "5", ["lines 5~5 -> lines 5~5"]),
-        (TEXT.replace("line 5\n", ""), "4~6", ["lines 5~5 -> nothing after line 4"]),
-        (TEXT.replace("line 5\n", "line 5\nx\n"), "5~6", ["nothing after line 5 -> lines 6~6"]),
-        ("all new\n", "1~3", ["lines 1~20 -> lines 1~1"]),
+        (TEXT.replace("line 5\n", "line five\n"), "5", ["line 5 -> line 5"]),
+        (TEXT.replace("line 5\n", ""), "4~6", ["line 5 -> nothing after line 4"]),
+        (TEXT.replace("line 5\n", "line 5\nx\n"), "5~6", ["nothing after line 5 -> line 6"]),
+        ("all new\n", "1~3", ["lines 1~20 -> line 1"]),
         ("", "1", ["lines 1~20 -> nothing after line 0"]),
     ],
 )

@@ -96,7 +96,7 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
             "ripgrep_snippets",
             {"pattern": "return|alpha", "path": "src/a.py"},
             # of a file that was named, as rg does: the first line has its path, once
-            f"3 matches in src/a.py · version {version(ALPHA)}\n```\n"
+            f"3 matches · version {version(ALPHA)}\n```\n"
             "2-\n"
             "3: def alpha():\n"
             "4:     return os.name\n"
@@ -107,8 +107,7 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
         (
             "ripgrep_search",
             {"pattern": "alpha", "path": "src/a.py"},
-            f"2 matches in src/a.py · version {version(ALPHA)}\n```\n"
-            "3: def alpha():\n7: print(alpha())\n```\n",
+            f"2 matches · version {version(ALPHA)}\n```\n3: def alpha():\n7: print(alpha())\n```\n",
         ),
         (
             "ripgrep_snippets",

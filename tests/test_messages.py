@@ -441,6 +441,9 @@ def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         (folder / f"{number}{'name' * 50}").write_text("line\n" * 40)
     for most in (1, 10_000):
         yield text("ripgrep_snippets", pattern="line", path="looked at", max_results=most)
+    (folder / "one").write_text("line\n" * 40)
+    for most in (1, 10_000):
+        yield text("ripgrep_snippets", pattern="line", path="looked at/one", max_results=most)
     yield text("ripgrep_count", pattern="line", path="looked at")
     yield text("list_dir", path="looked at")
     yield text("list_pending", max_results=1)

@@ -405,7 +405,9 @@ def _changed(base: Snapshot, now: Snapshot) -> tuple[str, ...]:
 
 
 def _named(start: int, stop: int) -> str:
-    return f"lines {start + 1}~{stop}" if start < stop else f"nothing after line {start}"
+    if start < stop:
+        return f"line {stop}" if start + 1 == stop else f"lines {start + 1}~{stop}"
+    return f"nothing after line {start}"
 
 
 def drift_of(

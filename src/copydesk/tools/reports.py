@@ -31,6 +31,7 @@ from copydesk.edit.request import (
     DeleteFile,
     FileOperation,
     MoveFile,
+    RangeEdits,
     ReplaceText,
     SeveralEdits,
 )
@@ -181,7 +182,7 @@ def _where(draft: Draft, planned_line: str = "") -> str:
         return f"{draft.request.path} => {draft.request.to}"
     if isinstance(draft.request, DeleteFile):
         return f"{draft.request.path} (deleted) +0 -{draft.old_count}"
-    places = len(draft.place.parts)
+    places = len(draft.place.parts) if not isinstance(draft.request, RangeEdits) else 1
     many = f" · {places} places" if places > 1 else ""
     at = f":{_first_line(draft)}{planned_line}"
     return f"{draft.request.path}{at} +{draft.new_count} -{draft.old_count}{many}"

@@ -355,6 +355,8 @@ def lines_text(
     files = tuple(dict.fromkeys(line.path for line in matches))
     said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
     saying = "search.lines.cut" if found.truncated else "search.lines"
+    if files == (str(where),):  # the caller named it
+        saying = "search.lines.cut.here" if found.truncated else "search.lines.here"
     facts = {"count": len(matches), "where": said}
     head = say(saying if matches else "search.lines.none", lang, facts)
     told = [path for path in dict.fromkeys(line.path for line in shown) if path in versions]
