@@ -337,6 +337,33 @@ def test_a_plan_that_needs_changes_is_prepared_again_with_its_id(
     assert not [one for one in desk.tally.noted() if one.how == "rejected"]
 
 
+@pytest.mark.parametrize("first", ["the agent", "a reviewer"])
+def test_an_approval_that_lapsed_is_told_once_with_who_gave_it(
+    desk: OpenWorkspace, tmp_path: Path, first: str
+) -> None:
+    hunk, review, eve = plan(desk, "ann"), desk.desk.review, desk.member("eve")
+    approve(desk, hunk)
+    call(desk, "ann", "read_file", path="b.txt", range="1")  # it hears of the approval
+    (tmp_path / "a.txt").write_text("zero\n" + TEXT)
+    if first == "a reviewer":
+        review.show(eve, hunk)
+        review.show(eve, hunk)
+        answer = call(desk, "ann", "read_file", path="b.txt", range="1")
+    else:
+        answer = call(desk, "ann", APPLY, hunk_id=hunk)
+        assert (answer["error"], answer["why"]) == ("APPROVAL_REQUIRED", "drifted")
+    (told,) = answer["decisions"]
+    assert (told["verdict"], told["by"], told["hunk_id"]) == ("lapsed", "eve", hunk)
+    assert "the file has changed" in told["reason"]
+    again = call(desk, "ann", APPLY, hunk_id=hunk)
+    assert again["error"] == "APPROVAL_REQUIRED"
+    assert "decisions" not in again
+    (said,) = review.comments(review.show(eve, hunk))
+    assert (said.verdict, said.by) == ("lapsed", "eve")
+    approve(desk, hunk)
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
+
+
 def test_several_plans_for_one_file_are_each_what_was_shown(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:

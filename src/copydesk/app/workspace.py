@@ -199,7 +199,7 @@ class OpenWorkspace(Closing):
             named=encoding_of,
             ttl_ms=config.ttl_seconds * 1000,
         )
-        approving = Approving(setting.decisions)
+        approving = Approving(setting.decisions, setting.clock)
         writer = Writer(
             *(self.files, turns, self.journal, self.recovery, clock),
             *(setting.named, approving),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from threading import Lock
 from typing import Final
 
@@ -44,11 +45,26 @@ def after_of(made: Revision) -> str:
 _MOST_PASSED: Final = 1_000
 
 
+def lapse(decisions: Decisions, approval: Decision, now_ms: int) -> None:
+    """Withdraw an approval of what is there no more, and have its owner and reviewers told."""
+    decisions.withdraw(approval)
+    said = replace(
+        approval,
+        plan=(approval.plan[0], -approval.time_ms),  # however many see it, it is told once
+        verdict="lapsed",
+        time_ms=now_ms,
+        reason="the change is no longer the one that was approved: the file has changed",
+        told=False,
+    )
+    while decisions.take(said).verdict != "lapsed":  # a comment of that moment
+        said = replace(said, plan=(said.plan[0], said.plan[1] - 1))
+
+
 class Approving:
     """Lets pass what its member may approve, or what a person has approved."""
 
-    def __init__(self, decisions: Decisions) -> None:
-        self._decisions = decisions
+    def __init__(self, decisions: Decisions, clock: Callable[[], int]) -> None:
+        self._decisions, self._clock = decisions, clock
         self._passed: OrderedDict[Version, Decision | None] = OrderedDict()
         self._lock = Lock()
 
@@ -141,6 +157,6 @@ class Approving:
             raise ApprovalRequired(why, plan[0])
         bound = (decision.path, decision.before, decision.after)
         if bound != (str(real), before_of(made, created=created), after_of(made)):
-            self._decisions.withdraw(decision)
+            lapse(self._decisions, decision, self._clock())
             raise ApprovalRequired("drifted", plan[0])
         return why, decision

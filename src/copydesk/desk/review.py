@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from copydesk.desk.applying import Applying, Transactions, digest_of
-from copydesk.desk.approval import after_of, before_of
+from copydesk.desk.approval import after_of, before_of, lapse
 from copydesk.desk.backends.api import Decision, Verdict, version_of
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
@@ -315,7 +315,7 @@ class Review:
         if decision is not None and decision.verdict == "approved":
             real = str(self._drafting.real(plan.request.path))
             if (decision.path, decision.before, decision.after) != (real, before, after):
-                self._set.decisions.withdraw(decision)
+                lapse(self._set.decisions, decision, self._set.clock())
                 decision = None
         return Shown(plan, draft, "exact" if is_exact else "drifted", before, after, decision)
 
@@ -396,7 +396,7 @@ class Review:
         return said
 
     def comments(self, shown: Shown) -> tuple[Decision, ...]:
-        """What was said about a plan that was shown, and those of its id before it."""
+        """What was said about a plan and those of its id before, with approvals that lapsed."""
         return self._set.decisions.comments(shown.plan.id)
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:

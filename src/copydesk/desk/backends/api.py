@@ -330,10 +330,12 @@ class Registry(Protocol):
         ...
 
 
-Verdict = Literal["approved", "rejected", "changes_requested", "amended", "split", "commented"]
+Verdict = Literal[
+    "approved", "rejected", "changes_requested", "amended", "split", "commented", "lapsed"
+]
 """`changes_requested`: it is not written so, a new plan of its id is wanted. `amended` and
 `split` end a plan as it was: a person gave it another text, or made several plans of it, which
-all wait anew. `commented` decides nothing."""
+all wait anew. `commented` decides nothing. `lapsed`: an approval does not hold any more."""
 
 REFUSING = ("rejected", "changes_requested")
 """The verdicts after which a plan is not written."""
@@ -354,8 +356,9 @@ class Decision:
     `before` and `after` are the SHA-256 in hex of the file as it was shown and
     as it would be (`before` empty for a new file). `owner` is the member whose
     plan it is, `reason` what the person said. `told`: the owner has heard of it.
-    Of a comment the time in `plan` is a number below 0, since there may be many of a plan,
-    and `after` is the line: `+12` of the text as it would be, `-12` as it is, or empty.
+    Of a comment and a lapse the time in `plan` is below 0, since there may be many of a plan,
+    and of a comment `after` is the line: `+12` of the text as it would be, `-12` of that as it
+    is, or empty.
     """
 
     plan: Version
@@ -390,7 +393,7 @@ class Decisions(Protocol):
         ...
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        """The comments on all plans of an id, the oldest first."""
+        """The comments on all plans of an id, and the approvals of them that lapsed."""
         ...
 
     def tell(self, decision: Decision) -> None:

@@ -244,7 +244,7 @@ class NotesWriting:
 
     def __init__(self, setting: Setting, writer: Writer, notes: Notes) -> None:
         self._set, self._writer, self._notes = setting, writer, notes
-        self._approving = Approving(setting.decisions)
+        self._approving = Approving(setting.decisions, setting.clock)
 
     def write(
         self,
