@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from operator import add, itemgetter
 from typing import NamedTuple
 
@@ -105,16 +105,20 @@ def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
     the new lines then take the indentation of the first. An empty one stands at the start.
     Raises PartialMatchFail where one has no place or several, EncodingRefused.
     """
-    now, change = base, ChangeSet.of(base.size, ())
+    now, changes = base, [ChangeSet.of(base.size, ())]
     spans: list[Span] = []
     no_ops, escapes = 0, list[Escapes]()
     for index, (old, new) in enumerate(edits):
         one = _in_order(now, index, old, new)
-        change, now = change.then(one.change), now.edited(one.change)
+        now = now.edited(one.change)
+        changes.append(one.change)
         spans += one.spans
         no_ops += one.no_op_count
         escapes.append(one.escapes)
-    return Batch(change, tuple(spans), no_ops, Escapes.of(escapes))
+    while len(changes) > 1:  # neighbours first: one after the other takes the square of them
+        pairs = zip_longest(changes[::2], changes[1::2])
+        changes = [one if other is None else one.then(other) for one, other in pairs]
+    return Batch(changes[0], tuple(spans), no_ops, Escapes.of(escapes))
 
 
 def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
