@@ -20,6 +20,7 @@ from copydesk.store.notes.kernel_blocks import (
     same_text,
     shown,
     to_keep,
+    unbroken,
     without_attributes,
 )
 from copydesk.store.notes.pieces import BlockText, for_place, for_update
@@ -68,6 +69,23 @@ def test_the_kernels_own_spelling_is_no_difference(written: str, read: str) -> N
 @pytest.mark.parametrize(("written", "read"), OTHER)
 def test_words_that_went_or_came_are_a_difference(written: str, read: str) -> None:
     assert differing(written, read)
+
+
+@pytest.mark.parametrize(
+    ("markdown", "sent"),
+    [
+        ("a **b\nc** d\ne", "a **b c** d\ne"),
+        ("a *b\nc* ~~d\ne~~ ==f\ng==", "a *b c* ~~d e~~ ==f g=="),
+        ("a [b\nc](d)\n[e\nf]", "a [b c](d)\n[e\nf]"),
+        ("> a **b\n> c** d", "> a **b c** d"),
+        ("- a _b  \n  c_ d", "- a _b c_ d"),
+        ("a_b\nc_d 2 * 3\n4 * 5", "a_b\nc_d 2 * 3\n4 * 5"),
+        ("```\n**a\nb**\n```", "```\n**a\nb**\n```"),
+        ("棕**色\n狐**狸", "棕**色 狐**狸"),
+    ],
+)
+def test_lines_within_marks_are_joined_by_a_blank(markdown: str, sent: str) -> None:
+    assert unbroken(markdown) == sent
 
 
 def test_texts_are_the_same_but_for_blanks_around() -> None:

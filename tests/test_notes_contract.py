@@ -672,6 +672,16 @@ def test_an_edit_of_a_container_keeps_what_is_still_in_it(home: Home, name: str)
 
 
 @KERNELS
+def test_lines_within_marks_do_not_join_words(home: Home) -> None:
+    document = home.document("one **two\nthree** four\n\n> a [b\n> c](d) e\n\nlast")
+    texts = [block.markdown for block in home.store.children(document)]
+    assert texts == ["one **two three** four", "> a [b c](d) e", "last"]
+    paths = home.paths(document)
+    home.apply([Update(paths["2"], "*x\ny* z"), InsertText("~~v\nw~~", "after", paths["2"])])
+    assert [block.markdown for block in home.store.children(document)][2:] == ["*x y* z", "~~v w~~"]
+
+
+@KERNELS
 def test_what_goes_from_a_container_is_told_before(home: Home) -> None:
     document = home.document("> one\n>\n> two\n>\n> three")
     paths = home.paths(document)

@@ -48,6 +48,7 @@ from copydesk.store.notes.kernel_blocks import (
     same,
     shown,
     split_blocks,
+    unbroken,
 )
 from copydesk.store.notes.kernel_dry_run import HeldBlocks, dry_run
 from copydesk.store.notes.kernel_write import execute
@@ -292,7 +293,7 @@ class KernelStore:
             named = self._kernel.create_document(
                 new.box,
                 new.hpath,
-                new.markdown,
+                unbroken(new.markdown),
                 parent_id=new.parent_id,
                 document_id=new.id,
             )

@@ -59,6 +59,31 @@ def checked(markdown: str) -> str:
     return markdown
 
 
+_MARKED = re.compile(
+    r"(\*\*|~~|==|(?<!\*)\*(?!\*))(?=\S)(?:(?!\1).)+?(?<=\S)\1"
+    r"|(?<!\w)_(?=\S)[^_]+?(?<=\S)_(?!\w)"
+    r"|\[[^\[\]]*\]\(|<u>.*?</u>",
+    re.DOTALL,
+)
+_LINE_END = re.compile(r"[ \t]*\\?\n[ \t>]*")
+
+
+def unbroken(markdown: str) -> str:
+    """The text with its lines joined by a blank inside of marks and links.
+
+    The kernel eats such line ends, and would join the words around them.
+    """
+    tree = parse(markdown, "siyuan")
+    data = tree.data
+    for block in reversed([one for one in tree.root.walk() if one.kind == "p"]):
+        source = data[block.start : block.stop].decode("utf-8", "surrogateescape")
+        joined = _MARKED.sub(lambda found: _LINE_END.sub(" ", found[0]), source)
+        if joined != source:
+            new = joined.encode("utf-8", "surrogateescape")
+            data = data[: block.start] + new + data[block.stop :]
+    return data.decode("utf-8", "surrogateescape")
+
+
 def has_conflict(kramdown: str) -> bool:
     """Whether a text read from a kernel holds conflict markers, which cannot be written back."""
     return any(_CONFLICT.match(line) for line in _outside_fences(kramdown))
@@ -438,6 +463,7 @@ def addressed(
     where it holds blocks. Both are empty for a new one, which may be an `item`.
     """
     had = attributes_of(image)
+    markdown = unbroken(markdown)
     tree = parse(markdown, "siyuan")
     before = parse(signed, "siyuan")
     tops = [block for block in tree.root.children if not is_phantom(block)]
