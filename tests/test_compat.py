@@ -492,6 +492,7 @@ PATCHES = [
     ("a", [("a", "b")], "@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"),
     ("a", [("a", "")], "@@ -1,1 +0,0 @@\n-a\n\\ No newline at end of file\n"),
     ("", [("", "a\n")], "@@ -0,0 +1,1 @@\n+a\n"),
+    ("a\na\n", [("a\na\n", "c\na\n")], "@@ -1,2 +1,2 @@\n+c\n a\n-a\n"),
     ("a\nb\nc\nd\na\nb\n", [("a\nb\nc", "c\nb\na")], "@@ -1,6 +1,6 @@\n-a\n-b\n c\n+b\n+a\n d\n a\n b\n"),
     (
         "".join(f"{n}\n" for n in range(20, 32)),
