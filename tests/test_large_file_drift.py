@@ -155,6 +155,23 @@ def test_both_ways_carry_through_edits_of_copydesk(
         assert after[0] == after[1]
 
 
+def test_what_would_be_put_twice_may_stand_beyond_the_lines_at_hand(
+    desks: Desks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desks.write(b"\xff\xfea\x00\n\x00")
+    edits: list[LineEdit] = [
+        Append(PATH, "x", create=True),
+        Append(PATH, "\n\n\n", create=True),
+        RangeEdit(PATH, "1~1", ""),
+        Insert(PATH, Anchor("a", match="equals"), "\n\n\n\n", "before", 1),
+    ]
+    order = [0, 1, 3, 2]
+    wanted = _outcomes(desks.opened[0], edits, order)
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    monkeypatch.setattr(sizes, "BLOCK", 8)
+    assert _outcomes(desks.opened[1], edits, order) == wanted
+
+
 def _outcomes(desk: OpenWorkspace, edits: Sequence[LineEdit], order: Sequence[int]) -> list[str]:
     plans: list[Planned | str] = []
     for edit in edits:
