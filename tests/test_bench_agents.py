@@ -22,7 +22,11 @@ from bench.tasks import Task, both, other_tasks, swap, tasks
 
 TEXT = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n"
 MODELS = tuple(kind for kind in AGENTS if kind is not Copydesk)
-EVERY = {task.name: task for task in (*tasks(), *other_tasks())}
+try:  # on texts of the standard library, which changes
+    EVERY = {task.name: task for task in (*tasks(), *other_tasks())}
+except AssertionError as missing:
+    reason = f"the tasks are of another version of Python: {missing}"
+    pytest.skip(reason, allow_module_level=True)
 
 MODIFIED = (
     "File has been modified since read, either by the user or by a linter. "

@@ -127,7 +127,7 @@ WHITE: dict[str, tuple[Slip, str]] = {
     "two blanks for one": (each_line(lambda line: re.sub(r"(?<=\S) ", "  ", line)), "spacing"),
     "no blank after a comma": (lambda block: block.replace(", ", ","), "spacing"),
     "no blanks around an equals sign": (lambda block: block.replace(" = ", "="), "spacing"),
-    "blanks in brackets": (lambda block: block.replace("(", "( "), "spacing"),
+    "blanks in brackets": (lambda block: re.sub(r"\((?=.)", "( ", block), "spacing"),
     "a tab within": (each_line(lambda line: re.sub(r"(?<=\S) ", "\t", line)), "spacing"),
     "a blank line more": (lambda block: block.replace("\n", "\n\n"), "blank_lines"),
     "no blank lines": (lambda block: re.sub(r"\n+", "\n", block), "blank_lines"),
