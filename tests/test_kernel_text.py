@@ -160,6 +160,7 @@ def test_blanks_within_a_line_are_the_kernels_own() -> None:
     one, other = image("**a**  b"), image("**a**   b ")
     assert one != other
     assert same(one, other)
+    assert same(image("a `b` c"), image("a `b`\u200b c"))  # it sets them beside code and images
 
 
 def test_attributes_are_read_by_block() -> None:

@@ -340,8 +340,8 @@ def _ids(image: str) -> list[str]:
 
 
 def _signs(image: str) -> str:
-    """The text of an image; the kernel writes more blanks within a line each time it reads one."""
-    lines = _IMAGE_ATTRIBUTES.sub("", image).split("\n")
+    """The text of an image; the kernel adds blanks, and zero-width ones, each time it reads one."""
+    lines = _IMAGE_ATTRIBUTES.sub("", image.replace("\u200b", "")).split("\n")
     return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
 
 
