@@ -477,6 +477,11 @@ def test_each_view_fits_and_can_be_used_by_all(scene: Scene) -> None:
 
     def then(page: Any, name: str, look: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, look)
+        segments = "[...document.querySelectorAll('.segments')]"
+        assert page.evaluate(f"{segments}.every((e) => e.scrollWidth <= e.clientWidth)"), (
+            *(name, look),
+            "a choice is cut off",
+        )
         if folder:
             page.screenshot(path=f"{folder}/{name}-{look}.png")
         if script is None or look == "dark-360":  # narrow and dark were each looked at

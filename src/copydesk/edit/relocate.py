@@ -152,7 +152,12 @@ def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[Change
     """As `check_not_there`, where all changes since are known and the base is not at hand."""
     text = text_for(plan.request, now, place)
     drafts = [compose(one, text, at) for one, at in _each(plan.request, place)]
-    there = [(each, _standing(each, text)) for will in drafts for each in will.regions]
+    regions = [each for will in drafts for each in will.regions]
+    if not isinstance(text, Snapshot):  # what it would put may stand beyond the lines at hand
+        most = max((len(each.new) for each in regions), default=0)
+        first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
+        text = now.around(first, stop)
+    there = [(each, _standing(each, text)) for each in regions]
     if not any(at is not None for _, at in there):
         return
     back = reduce(ChangeSet.then, reversed(known))
