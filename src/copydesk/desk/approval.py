@@ -18,7 +18,9 @@ from copydesk.desk.backends.api import REFUSING, Decision, Decisions, Version
 from copydesk.desk.backends.codec import encode
 from copydesk.desk.member import Member, Why
 from copydesk.desk.outcome import Revision
+from copydesk.edit.draft import Draft
 from copydesk.edit.plan import Approval
+from copydesk.edit.request import MoveFile
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -34,9 +36,11 @@ def after_of(made: Revision) -> str:
     """What an approval binds of the file as it would be, in hex.
 
     The SHA-256 of the bytes after; of a large file, which is not held whole, that
-    of the digest before and the change, which together make them.
+    of the digest before and the change, which together make them. Of a move its new path too.
     """
     after = made.after
+    if isinstance(made, Draft) and isinstance(made.request, MoveFile):
+        return hashlib.sha256(f"{made.base.digest} {made.request.to}".encode()).hexdigest()
     if isinstance(after, Snapshot):
         return after.digest
     return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()

@@ -418,7 +418,7 @@ class Undoing:
         """The file at its old path again, with whatever copydesk wrote to it since."""
         assert entry.moved is not None, "only a move is taken back so"
         since = located(self._set.journal, entry)
-        if since.moves:
+        if since.path != entry.path:
             later = tuple(one.edit_id for one in since.moves)
             raise ContentChanged("the file was moved on since", later_edit_ids=later)
         is_known = now.digest == entry.after or between(self._set.journal, entry, now.digest, since)

@@ -158,8 +158,12 @@ class Rollback:
         if first.moved is not None:
             if found.how == "written":
                 self._move_back(found)
-            elif found.how == "not written" and stamp is not None:
-                self._files.remove(found.entries[1].path, stamp, found.digest)
+                return
+            target = found.entries[1]
+            if found.how == "not written" and stamp is not None:
+                self._files.remove(target.path, stamp, found.digest)
+            if found.how == "not written":
+                self._files.remove_parents(target.path, target.made_directories)
             return
         if found.how == "written" and first.kind == "remove":
             self._files.restore(
@@ -438,6 +442,8 @@ class Recovery:
 
     def _sweep(self, entries: Sequence[Entry]) -> None:
         """Remove what the write of a file left beside it; of another program's nothing is lost."""
+        if entries[0].moved is not None:  # what stands there was left by a write before it
+            return
         known = {digest for entry in entries for digest in (entry.before, entry.after)}
         with suppress(Refusal):
             self._files.sweep_for(entries[0].path, known)

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change
 from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, table
-from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render
+from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
 from copydesk.app.web.reviewer import Item, words_of
 from copydesk.app.web.sessions import Notice
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
@@ -29,9 +29,10 @@ from copydesk.desk.plan_status import State
 from copydesk.desk.review import Rights, Shown, regions_apart, text_of
 from copydesk.edit.draft import Draft
 from copydesk.edit.plan import Plan
-from copydesk.edit.request import BlockDiff
+from copydesk.edit.request import BlockDiff, DeleteFile, MoveFile
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
+from copydesk.tools.report_fields import is_binary_deletion
 
 MOST_ROWS: Final = 2_000
 """A list or a diff of more rows is shown in part."""
@@ -408,6 +409,10 @@ def described(plan: Plan) -> str:
     lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
     if plan.base_digest is None:
         return "creates the file"
+    if isinstance(plan.request, MoveFile):
+        return f"moves the file to {plan.request.to}"
+    if isinstance(plan.request, DeleteFile):
+        return "deletes the file"
     if action == "append":
         return "appends at the end"
     if action == "insert" or not old:
@@ -425,6 +430,8 @@ _TOOL_WORDS: Final = {
     "prepare_file_insert_after": "insert after",
     "prepare_file_insert_before": "insert before",
     "prepare_file_block_replace": "replace block",
+    "prepare_file_move": "move file",
+    "prepare_file_delete": "delete file",
     "create_new_file": "create file",
     "overwrite_entire_file": "overwrite file",
     "undo_file_modification": "undo",
@@ -460,7 +467,13 @@ def _plan_view(
     cut_rows = not (all_rows or options.everything) and model.rows > MOST_ROWS
     path = str(draft.request.path)
     diff = Markup('<p class="empty">No line changes.</p>')
-    if model.hunks:
+    if isinstance(draft.request, MoveFile):
+        words = Markup('<p class="empty">The file is moved to {}, with all its bytes.</p>')
+        diff = words.format(visible(str(draft.request.to)))
+    elif is_binary_deletion(draft):
+        words = Markup('<p class="empty">A binary file of {} is deleted. An undo restores it.</p>')
+        diff = words.format(named(draft.base.size, "byte"))
+    elif model.hunks:
         diff = table(
             path,
             model.first(MOST_ROWS) if cut_rows else model,
