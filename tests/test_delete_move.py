@@ -431,8 +431,13 @@ def test_the_tools_answer_as_the_others_do(tmp_path: Path) -> None:
             ("e.txt", "create"),
             ("a.txt", "remove"),
         ]
+        assert (edits[0]["moved_from"], edits[1]["moved_to"]) == ("a.txt", "e.txt")
         back = outcome(opened, "undo_file_modification", edit_id=edits[1]["edit_id"])
         assert (back["path"], back["to"], back["action"]) == ("e.txt", "a.txt", "file_move")
+        past = outcome(opened, "list_edits")["edits"]
+        assert [one["undone_by"] for one in past] == [0, 0, past[1]["edit_id"], past[0]["edit_id"]]
+        twice = outcome(opened, "undo_file_modification", edit_id=edits[0]["edit_id"])
+        assert (twice["error"], twice["undone_by"]) == ("CONTENT_CHANGED", past[1]["edit_id"])
         taken = outcome(opened, "prepare_file_move", path="a.txt", to="b.bin")
         assert (taken["error"], taken["to"]) == ("FILE_EXISTS", "b.bin")
         gone = outcome(opened, "prepare_file_delete", path="b.bin")

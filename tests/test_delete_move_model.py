@@ -247,4 +247,4 @@ def test_files_are_those_of_the_model() -> None:
 
 @pytest.mark.slow
 def test_files_are_those_of_the_model_for_long() -> None:
-    run(300, 50)
+    run(200, 40)

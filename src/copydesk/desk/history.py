@@ -158,19 +158,33 @@ class Location:
 
 
 def located(journal: Journal, entry: Entry) -> Location:
-    """The file of an edit, wherever it was moved to by edits since."""
+    """The file of an edit, wherever it was moved to by edits since.
+
+    One that was deleted is followed as far as that was taken back: another file of its
+    name is another file.
+    """
     path, last = entry.path, entry.edit_id
+    gone = entry.edit_id if not entry.after else 0
     writes: list[Entry] = []
     moves: list[Entry] = []
     while len(writes) + len(moves) < CHAIN_LENGTH:
-        later = [one for one in _since(journal, path, last) if one.state != "failed"]
-        away = next((i for i, one in enumerate(later) if one.moved and one.moved.is_source), None)
-        writes += later[:away]
-        moved = None if away is None else later[away].moved
-        if away is None or moved is None:
+        away: Entry | None = None
+        for one in _since(journal, path, last):
+            if one.state == "failed":
+                continue
+            if gone and one.undoes != gone:
+                return Location(path, tuple(writes), tuple(moves))
+            if one.moved is not None and one.moved.is_source:
+                away = one
+                break
+            gone = one.edit_id if one.kind == "remove" else 0
+            writes.append(one)
+        if away is None or away.moved is None:
             break
-        path, last = moved.other, later[away].edit_id + 1
-        moves += [one for one in journal.of_group(later[away].group) if one.path == path][:1]
+        path = away.moved.other
+        arrived = [one for one in journal.of_group(away.group) if one.path == path and one.moved]
+        last = arrived[0].edit_id if arrived else away.edit_id + 1
+        moves += arrived[:1]
     return Location(path, tuple(writes), tuple(moves))
 
 
@@ -261,9 +275,12 @@ class Undoing:
         entry = self._set.journal.get(edit_id)
         if entry is None:
             raise self._history.not_found(member, edit_id)
-        if entry.moved is not None and entry.moved.is_source:
-            found = self._set.journal.of_group(entry.group)
-            entry = next((one for one in found if one.path == entry.moved.other), entry)
+        source = 0
+        if entry.moved is not None:
+            ends = {entry.path, entry.moved.other}
+            both = [one for one in self._set.journal.of_group(entry.group) if one.path in ends]
+            entry = next((one for one in both if one.moved and not one.moved.is_source), entry)
+            source = next((one.edit_id for one in both if one.moved and one.moved.is_source), 0)
         now_at = located(self._set.journal, entry).path
         authorized(self._set.files, member, now_at, "write", "read")
         seen: list[Text] = []
@@ -271,6 +288,7 @@ class Undoing:
         job = _UndoJob(
             *(member, tool, now_at, (self._set.clock(), tool)),
             undoes=entry.edit_id,
+            undoes_source=source,
             undoing=self,
             entry=entry,
             seen=seen,

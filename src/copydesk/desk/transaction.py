@@ -73,7 +73,8 @@ class Written(Generic[R]):
 class WriteRequest:
     """One write: who, with what tool, where, in what order among those that wait.
 
-    `undoes` is the edit that it takes back, 0 for none. `edited_by` gave the plan another text.
+    `undoes` is the edit that it takes back, 0 for none; of a move that is its entry at the new
+    path, and `undoes_source` the one at the old. `edited_by` gave the plan another text.
     """
 
     member: Member
@@ -82,6 +83,7 @@ class WriteRequest:
     ticket: Ticket
     hunk_id: str = ""
     undoes: int = 0
+    undoes_source: int = 0
     edited_by: str = ""
 
     @property
@@ -579,6 +581,7 @@ class _Transaction:
                 kind="create",
                 before="",
                 after=digest,
+                undoes=each.steps[index][0].undoes_source,
                 file=(come, *self._made_for(each.to)),
             ),
         )

@@ -212,7 +212,15 @@ def past_fields(edit: Past) -> Fields:
         "undone_by": edit.undone_by,
         "why": edit.why,
         **_people(edit),
+        **_moved(edit),
     }
+
+
+def _moved(edit: Past) -> Fields:
+    """The other end of a move."""
+    if edit.moved is None:
+        return {}
+    return {"moved_to" if edit.moved.is_source else "moved_from": str(edit.moved.other)}
 
 
 def _people(edit: Past) -> Fields:
@@ -252,7 +260,8 @@ def _past_row(edit: Past) -> str:
     added, removed = counts(edit.diff)
     parts = [
         f"{edit.edit_id} {named(str(edit.path))} +{added} -{removed}",
-        *([] if edit.kind == "edit" else [edit.kind]),
+        *([] if edit.kind == "edit" or edit.moved else [edit.kind]),
+        *(f"{key.replace('_', ' ')} {named(str(path))}" for key, path in _moved(edit).items()),
         edit.member,
         _second(edit.time_ms),
         *([] if edit.state == "done" else [edit.state]),
