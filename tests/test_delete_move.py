@@ -392,6 +392,20 @@ def test_what_cannot_be_taken_back_is_refused(root: Path, desk: Desk) -> None:
     assert (root / "c.txt").read_text() == "another program's\n"
 
 
+def test_another_file_of_the_same_name_and_bytes_is_left_alone(root: Path, desk: Desk) -> None:
+    made = desk.create("a.txt", "one\ntwo\n").edit_id
+    edited = done(desk, line(desk, "a.txt", 1, "eins"))
+    gone = done(desk, delete(desk, "a.txt"))
+    (root / "a.txt").write_text("eins\ntwo\n")
+    for edit in (edited, made):
+        with pytest.raises(ContentChanged) as refusal:
+            desk.undo(edit)
+        assert refusal.value.later_edit_ids == (gone,)
+    with pytest.raises(FileExists):
+        desk.undo(gone)
+    assert (root / "a.txt").read_text() == "eins\ntwo\n"
+
+
 def test_a_directory_that_was_there_or_is_used_stays(root: Path, desk: Desk) -> None:
     (root / "kept").mkdir()
     (root / "a.txt").write_text("a\n")

@@ -149,12 +149,14 @@ def entries(
 class Location:
     """Where a file is that was edited, and what was written to it since, the first one first.
 
-    `moves` are those of the writes that moved it, by their new paths.
+    `moves` are those of the writes that moved it, by their new paths. `gone` is the edit that
+    deleted it, 0 while it is there.
     """
 
     path: RelPath
     writes: tuple[Entry, ...]
     moves: tuple[Entry, ...] = ()
+    gone: int = 0
 
 
 def located(journal: Journal, entry: Entry) -> Location:
@@ -173,7 +175,7 @@ def located(journal: Journal, entry: Entry) -> Location:
             if one.state == "failed":
                 continue
             if gone and one.undoes != gone:
-                return Location(path, tuple(writes), tuple(moves))
+                return Location(path, tuple(writes), tuple(moves), gone)
             if one.moved is not None and one.moved.is_source:
                 away = one
                 break
@@ -185,7 +187,7 @@ def located(journal: Journal, entry: Entry) -> Location:
         arrived = [one for one in journal.of_group(away.group) if one.path == path and one.moved]
         last = arrived[0].edit_id if arrived else away.edit_id + 1
         moves += arrived[:1]
-    return Location(path, tuple(writes), tuple(moves))
+    return Location(path, tuple(writes), tuple(moves), gone)
 
 
 def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
@@ -341,6 +343,12 @@ class Undoing:
         if by:
             raise ContentChanged(f"it was undone by edit {by}", undone_by=by)
 
+    def check_there(self, entry: Entry) -> None:
+        """Raise ContentChanged where the file was deleted since, and another has its name."""
+        gone = located(self._set.journal, entry).gone
+        if gone and entry.after:
+            raise ContentChanged("the file was deleted since", later_edit_ids=(gone,))
+
     def back(self, entry: Entry, at: RelPath, now: Source, lines: list[tuple[int, int]]) -> _Back:
         """The way back on the text as it is now; `lines` is told where it was looked for."""
         inverse, path = entry.inverse, at
@@ -492,6 +500,7 @@ class _UndoJob(Job["_Back"]):
         self.undoing.check_stands(self.member, self.entry, self.path)
 
     def revise(self, now: Source) -> _Back:
+        self.undoing.check_there(self.entry)
         if self.entry.moved:
             return self.undoing.moved_back(self.entry, now)
         if self.entry.kind == "create":
