@@ -175,7 +175,7 @@ def located(journal: Journal, entry: Entry) -> Location:
             if one.state == "failed":
                 continue
             if gone and one.undoes != gone:
-                return Location(path, tuple(writes), tuple(moves), gone)
+                continue
             if one.moved is not None and one.moved.is_source:
                 away = one
                 break
