@@ -59,6 +59,7 @@ def waits_for(one: FileLocks, other: FileLocks) -> None:
     thread.join(SOON)
 
 
+@pytest.mark.slow
 def test_a_handle_is_kept_and_threads_exclude_one_another(tmp_path: Path) -> None:
     locks = FileLocks(str(tmp_path))
     with locks.hold("key"):

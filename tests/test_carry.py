@@ -648,6 +648,7 @@ def rows(part: str) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ASKED)
 def test_cases_from_histories(part: str) -> None:
     if not (DRIFT / f"{part}.jsonl.xz").exists():

@@ -652,6 +652,7 @@ def _read(fd: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_output_is_utf_8_in_any_locale(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "中.txt").write_text("é\n")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -96,6 +96,7 @@ def check(value: object) -> None:
     assert hash(again) == hash(value)
 
 
+@pytest.mark.slow
 @given(PLAN)
 def test_a_plan_comes_back(plan: Plan) -> None:
     check(plan)

@@ -523,6 +523,7 @@ def test_a_fence_is_longer_than_those_in_the_diff(desk: OpenWorkspace) -> None:
     assert said(desk, "edit_file", path="a.md", **edits(("````", "x"))).startswith("`````diff\n")
 
 
+@pytest.mark.slow
 def test_a_diff_of_very_many_lines(desk: OpenWorkspace) -> None:
     """It is not the shortest one, and a diff of the same texts."""
     put(desk, "a.txt", "".join(f"{n}\n" for n in range(3_000)))

@@ -193,6 +193,7 @@ def test_two_names_of_one_file_lose_nothing(tmp_path: Path) -> None:
     assert Counter(fact["code"] for fact in told)["ok"] > 36
 
 
+@pytest.mark.slow
 def test_the_state_folder_is_private_and_ignored(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(BASE)
     results(tmp_path, ("prepare", EDIT))

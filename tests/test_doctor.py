@@ -262,6 +262,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_client_that_starts_this_copydesk(
     tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -283,6 +284,7 @@ def test_a_client_that_starts_something_else_is_not_started(tmp_path: Path, home
     assert not (tmp_path / "started").exists()
 
 
+@pytest.mark.slow
 def test_a_client_whose_server_fails(tmp_path: Path, home: Path) -> None:
     from copydesk.app.setup.clients import this_machine
 

@@ -216,6 +216,7 @@ def test_a_new_file() -> None:
     assert not draft.replaces_nothing
 
 
+@pytest.mark.slow
 @given(drafts())
 def test_bytes_outside_of_the_edit_stay(draft: Draft) -> None:
     """But for one newline at the end of the file, and then it is remarked."""

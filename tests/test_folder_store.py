@@ -691,6 +691,7 @@ def test_what_is_left_out_is_not_there(place: Place) -> None:
 PART = "## Part {0}\n\nWords of part {0} in a line that is as long as lines are.\n\n- item {0}\n\n"
 
 
+@pytest.mark.slow
 def test_a_list_and_a_search_are_answered_before_all_is_indexed(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

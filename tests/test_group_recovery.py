@@ -482,6 +482,7 @@ def test_a_torn_file_of_a_single_edit_is_put_back_by_who_comes(root: Path, name:
         assert code(outcome(live, "apply_file_modification", hunk_id=hunk)) == "ok"
 
 
+@pytest.mark.slow
 @given(files.flatmap(lambda data: st.tuples(st.just(data), changes(data))), st.data())
 def test_what_an_overwriting_can_leave_is_torn(
     case: tuple[bytes, ChangeSet], data: st.DataObject

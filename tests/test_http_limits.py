@@ -80,6 +80,7 @@ async def test_wrong_tokens(opened: OpenWorkspace, mode: str) -> None:
             assert await works(client)
 
 
+@pytest.mark.slow
 def test_forwarded_addresses_do_not_evade_the_limit_of_the_page(opened: OpenWorkspace) -> None:
     with served(opened, TOKENS, announce=lambda _: None) as address:
         statuses = [
@@ -93,6 +94,7 @@ def test_forwarded_addresses_do_not_evade_the_limit_of_the_page(opened: OpenWork
     assert statuses == [403] * MOST_FAILED + [429] * MOST_FAILED
 
 
+@pytest.mark.slow
 def test_a_proxy_is_believed_when_it_is_named(opened: OpenWorkspace) -> None:
     with served(opened, TOKENS, trusted_proxies=["127.0.0.0/8"]) as address:
         for i in range(2 * MOST_FAILED):
@@ -180,6 +182,7 @@ def test_a_request_has_to_come_in_time(
         assert httpx2.get(f"{address}/sign-in").status_code == 200
 
 
+@pytest.mark.slow
 def test_drops_of_a_request_do_not_keep_it_open(
     opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -249,6 +249,7 @@ OPS: dict[str, list[Op]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["update", "insert", "delete", "a diff"])
 def test_what_is_done_long_after_it_is_unsure_and_then_taken_back(
     kernel: FakeKernel, name: str

@@ -133,6 +133,7 @@ def test_lines_that_stood_there_are_not_taken_for_the_edit(
     assert len({(root / "a.txt").read_bytes() for root in desks.roots}) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(st.data(), files, st.sampled_from([8, 40, 1 << 20]))
 def test_both_ways_carry_through_edits_of_copydesk(

@@ -123,6 +123,7 @@ def test_both_ways_are_one(desks: Desks, kind: str, place: str) -> None:
         desks.check(TEXTS[kind], PLACES[place](new))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "kind"),
     spread((30, 200, 1000), ("crlf, no end", "utf-16-le", "long lines"), of=4),

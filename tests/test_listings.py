@@ -438,6 +438,7 @@ def test_one_row_for_each_edit(desk: OpenWorkspace) -> None:
     assert call(desk, "list_edits", path="none.txt").text == "No edits.\n"
 
 
+@pytest.mark.slow
 def test_the_next_step_of_a_list_that_is_cut_goes_on_after_what_was_shown(tmp_path: Path) -> None:
     (tmp_path / "copydesk.toml").write_text("answer_tokens = 1000\n")
     with open_workspace(str(tmp_path), shared=False) as desk:

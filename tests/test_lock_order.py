@@ -171,6 +171,7 @@ def test_one_who_stops_waiting_is_in_nobodys_way() -> None:
     assert not lanes._lanes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["end", "kill -9"])
 def test_a_process_that_is_gone_holds_nothing(tmp_path: Path, how: str) -> None:
     got = threading.Event()

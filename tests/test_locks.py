@@ -99,6 +99,7 @@ def test_an_envelope_says_timeout(tmp_path: Path) -> None:
     assert found["data"]["applied"] is False
 
 
+@pytest.mark.slow
 def test_a_workspace_opens_though_a_file_is_held(tmp_path: Path) -> None:
     """One who died left an entry open there, and somebody else has the turn for long."""
     (tmp_path / "f").write_text("old\n")
@@ -154,6 +155,7 @@ def test_a_forked_child_holds_nothing(tmp_path: Path, how: str) -> None:
             os.kill(int(child), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_child_may_use_locks_of_its_own(tmp_path: Path) -> None:
     """What the parent holds is not the child's; what the child lets go of is not the parent's."""
     locks = FileLocks(str(tmp_path), seconds=0.3)

@@ -337,6 +337,7 @@ def test_every_argument_of_a_tool_stands_in_its_chapter(toolset: str, lang: Lang
             assert said, f"{name}.{argument}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.parametrize("toolset", MANUALS)
 def test_every_call_signature_has_the_arguments_of_the_tool(toolset: str, lang: Lang) -> None:

@@ -132,6 +132,7 @@ def test_megabytes_are_read_whole(case: str, profile: Profile) -> None:
     assert markdown_of(tree, tree.root) == text.removesuffix("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["gfm", "siyuan"])
 @pytest.mark.parametrize(("sign", "holders"), [("> ", 1), ("- ", 2), ("> - ", 3)])
 @pytest.mark.parametrize("depth", first(5_000, 20_000))

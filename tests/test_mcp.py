@@ -114,6 +114,7 @@ async def test_either_form_alone_shows_all_of_a_plan(
         assert any(f'"hunk_id": "{hunk}"' in step for step in data["next"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_tools_are_listed_exactly(opened: OpenWorkspace, mode: str) -> None:
     async with Client(server_of(opened, lang="zh"), mode=mode) as client:

@@ -64,6 +64,7 @@ def test_a_token_is_needed(guarded: str, method: str, token: str | None) -> None
     assert "token-of" not in response.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", WIRE_MODES)
 async def test_plans_belong_to_the_bearer_of_a_token(guarded: str, mode: str) -> None:
     async with (
@@ -111,6 +112,7 @@ def test_without_tokens_only_this_machine_is_served(opened: OpenWorkspace, host:
     build_app(opened, {"x": "ann"}, host, 0, TOOLSETS, "en", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/mcp", "/"])
 @pytest.mark.parametrize(
     ("header", "value", "status"),

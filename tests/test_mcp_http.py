@@ -57,6 +57,7 @@ async def test_http_takes_20_megabytes(address: str, tmp_path: Path, mode: str) 
         await takes_20_megabytes(client, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", WIRE_MODES)
 @pytest.mark.parametrize("bad", BAD_TEXTS.values(), ids=BAD_TEXTS)
 def test_http_a_bad_text_is_refused(address: str, mode: str, bad: bytes) -> None:
@@ -69,6 +70,7 @@ def test_http_a_bad_text_is_refused(address: str, mode: str, bad: bytes) -> None
     assert not raw.call(6, "list_dir", {"path": "."})["result"].get("isError")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", WIRE_MODES)
 @pytest.mark.parametrize(
     ("body", "code"),

@@ -121,6 +121,7 @@ async def test_modern_clients_hear_of_changes(opened: OpenWorkspace) -> None:
                     pass
 
 
+@pytest.mark.slow
 async def test_what_waits_is_known_before_the_first_call(
     opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

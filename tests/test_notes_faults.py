@@ -54,6 +54,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "at", "fault"),
     spread(

@@ -208,6 +208,7 @@ def test_any_slice(text: str, total: int) -> None:
     assert found or "id" not in text
 
 
+@pytest.mark.slow
 @given(st.integers(-12, 12), st.integers(-12, 12), st.integers(0, 10))
 def test_indices_are_those_of_python(start: int, stop: int, total: int) -> None:
     blocks = list(range(total))

@@ -152,6 +152,7 @@ def ours() -> Iterator[Path]:
             yield path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "missing", "mend"),
     [

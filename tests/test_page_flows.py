@@ -75,6 +75,7 @@ def test_the_second_one_is_told_who_was_first(room: Room, first: str, second: st
     assert applied(room, hunk) == ("ok" if first == "approve" else "HUNK_REJECTED")
 
 
+@pytest.mark.slow
 def test_only_who_decided_takes_it_back(room: Room) -> None:
     ada, bob = room.reader("Ada"), room.reader("Bob")
     hunk = prepared(room.desk, path="a.txt", content="three\n")
@@ -140,6 +141,7 @@ def test_the_list_is_filtered(room: Room, query: str, count: int) -> None:
     assert reader.page(f"/?{query}").count('<li id="hunk-') == count
 
 
+@pytest.mark.slow
 def test_more_of_the_file_is_shown_on_demand(room: Room) -> None:
     (room.root / "b.txt").write_text("".join(f"line {n}\n" for n in range(100)))
     hunk = prepared(room.desk, "prepare_file_range_edit", path="b.txt", range="50", content="x")
@@ -186,6 +188,7 @@ def test_of_a_long_line_it_is_said_when_a_change_is_not_shown(
     assert content in re.sub(r"<[^>]*>", "", whole)
 
 
+@pytest.mark.slow
 def test_without_a_name_a_plan_or_an_edit_there_is_a_page_that_says_so(room: Room) -> None:
     reader = room.reader()
     for path in ("/hunk/01234567", "/hunk/nonsense", "/edit/99"):
@@ -230,6 +233,7 @@ def test_nothing_is_approved_that_was_not_shown(
     assert (room.root / given["path"]).read_text().startswith(given["content"])
 
 
+@pytest.mark.slow
 def test_what_is_short_may_be_sent_by_who_has_not_opened_it(room: Room) -> None:
     """Its form says the digests of what the page shows; no page shows it otherwise."""
     hunk = prepared(room.desk, path="new.txt", content="x")
@@ -255,6 +259,7 @@ def hrefs(page: str) -> list[str]:
     return [link["href"] or "" for name, link in Elements(page).found if name == "a"]
 
 
+@pytest.mark.slow
 def test_the_filter_of_the_list_is_kept_until_the_list_is_seen_again(room: Room) -> None:
     first, other, second = (
         prepared(room.desk, path=path, content="x") for path in ("src/a.py", "b.py", "src/c.py")
@@ -289,6 +294,7 @@ def test_signing_in_leads_to_the_very_address_that_was_asked_for(room: Room) -> 
     assert sent.headers["location"] == onward
 
 
+@pytest.mark.slow
 def test_a_decided_plan_has_no_button_that_can_only_be_refused(room: Room) -> None:
     ada, bob = room.reader("Ada"), room.reader("Bob")
     hunk = prepared(room.desk, path="a.txt", content="three\n")
@@ -351,6 +357,7 @@ def test_plans_are_grouped_by_member_and_task_and_then_by_file(room: Room) -> No
     assert "prepare_file_append" not in Elements(page).text + review
 
 
+@pytest.mark.slow
 def test_the_tree_of_files_counts_what_waits_below_each_folder(room: Room) -> None:
     for path in ("src/app/web/a.py", "src/app/web/a.py", "src/app/b.py", "top.md"):
         prepared(room.desk, path=path, content="x")
@@ -374,6 +381,7 @@ def test_the_tree_of_files_counts_what_waits_below_each_folder(room: Room) -> No
         assert reader.page(address).count('<li id="hunk-') == int(count)
 
 
+@pytest.mark.slow
 def test_pending_counts_what_waits_for_a_decision(room: Room) -> None:
     hunks = [prepared(room.desk, path=f"{name}.py", content="x") for name in "abc"]
     reader = room.reader()
@@ -395,6 +403,7 @@ def test_the_names_of_tools_are_words(room: Room) -> None:
         assert not re.search(r"_|[a-z][A-Z]", tool_words(name)), name
 
 
+@pytest.mark.slow
 def test_a_comment_is_shown_with_its_line_and_reaches_the_agent(room: Room) -> None:
     hunk = prepared(room.desk, path="a.txt", content="three\n")
     reader = room.reader()
@@ -418,6 +427,7 @@ def test_a_comment_is_shown_with_its_line_and_reaches_the_agent(room: Room) -> N
     assert "is not a line of the text" in wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deed", "given", "verdict"),
     [
@@ -451,6 +461,7 @@ def test_several_are_decided_on_at_once(
     assert reader.page(f"/?state={verdict}").count('<li id="hunk-') == 2 + (verdict == "approved")
 
 
+@pytest.mark.slow
 def test_what_a_person_looked_at_is_marked_until_it_is_another(room: Room) -> None:
     hunk = prepared(room.desk, path="a.txt", content="x")
     reader = room.reader()
@@ -473,6 +484,7 @@ def test_the_lines_that_are_named_are_those_of_the_diff(room: Room) -> None:
     assert '<td class="number gone">4</td>' in page
 
 
+@pytest.mark.slow
 def test_the_history_names_who_approved(room: Room) -> None:
     hunk = prepared(room.desk, path="a.txt", content="x")
     room.reader("Ada").send(f"/hunk/{hunk}", f"/hunk/{hunk}/amend", content="y")

@@ -40,6 +40,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
         yield found
 
 
+@pytest.mark.slow
 def test_nothing_is_shown_to_who_has_not_come_in(room: Room) -> None:
     stranger = room.stranger()
     for path in VIEWS:
@@ -115,6 +116,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.slow
 def test_a_form_of_another_origin_is_refused(room: Room) -> None:
     reader = room.reader()
     hunk = prepared(room.desk, path="a.txt", content="three\n")
@@ -264,6 +266,7 @@ def test_the_way_in_leads_to_this_server_only(room: Room, onward: str) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
+@pytest.mark.slow
 def test_static_files_are_those_of_the_package(room: Room) -> None:
     stranger = room.stranger()
     assert stranger.get("/static/desk.js").status_code == 200
@@ -346,6 +349,7 @@ NO_FORMS = (
 )
 
 
+@pytest.mark.slow
 def test_what_is_no_form_is_refused(room: Room) -> None:
     reader = room.reader()
     cookie = "; ".join(f"{name}={value}" for name, value in reader.cookies.items())
@@ -355,6 +359,7 @@ def test_what_is_no_form_is_refused(room: Room) -> None:
         assert answer.status_code == 400, (kind, body[:20])
 
 
+@pytest.mark.slow
 def test_who_guesses_too_often_waits(room: Room) -> None:
     stranger = room.stranger()
     for _ in range(MOST_FAILED):

@@ -467,7 +467,7 @@ def test_a_path_that_cannot_be_named_is_refused_before_anything_is_made(
     assert [one for one in tmp_path.iterdir() if one.name != ".copydesk"] == []
 
 
-CREATES = ("create_new_file", "prepare_file_append", "Write", "write_file")
+CREATES = ("create_new_file", "prepare_file_append", "Write")
 
 
 @pytest.mark.parametrize("call", ["mkdir", "open_dir", "open_new"])

@@ -81,6 +81,7 @@ def test_only_what_was_not_written_as_shown_is_noted(tmp_path: Path) -> None:
         assert hows(desk)[3:] == [("fixer", "a.txt", "fuzz")]
 
 
+@pytest.mark.slow
 def test_a_persons_no_is_noted_once_and_the_page_tells_all(tmp_path: Path) -> None:
     with room_at(tmp_path, desk_at(tmp_path)) as room:
         reader = room.reader()

@@ -105,6 +105,7 @@ ASK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", first(*SCRIPTS))
 def test_the_shells_take_their_scripts(
     agent: OpenWorkspace, root: Path, tmp_path_factory: pytest.TempPathFactory, shell: str
@@ -189,6 +190,7 @@ def test_what_happens_is_seen_once(tmp_path: Path) -> None:
         assert kinds(seen) == [("gone", "ann", second)]
 
 
+@pytest.mark.slow
 def test_the_command_follows_another_process(agent: OpenWorkspace, root: Path) -> None:
     words = [sys.executable, "-m", "copydesk.app.cli", "watch", "--json"]
     with subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, text=True) as watching:
@@ -205,6 +207,7 @@ def test_the_command_follows_another_process(agent: OpenWorkspace, root: Path) -
     assert watching.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_hostile_name_is_one_line(
     agent: OpenWorkspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

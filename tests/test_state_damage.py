@@ -223,6 +223,7 @@ def as_nobody(root: Path) -> Iterator[None]:
         os.seteuid(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hindrance", [locked, denied, read_only])
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_file_that_cannot_be_used_for_now_is_left_alone(

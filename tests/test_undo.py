@@ -207,6 +207,7 @@ def test_a_large_file_gives_the_same(
     test_the_very_bytes_come_back(room, text, kind)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=examples(60))
 def test_all_taken_back_in_reverse_order_is_the_start(
@@ -241,6 +242,7 @@ def numbered(count: int) -> bytes:
     return b"".join(b"line %d\n" % i for i in range(1, count + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_after_a_hundred_later_edits_only_its_lines_come_back(room: Room, seed: int) -> None:
     room.write(numbered(300))

@@ -126,6 +126,7 @@ def test_what_is_a_reason_or_none(desk: OpenWorkspace, why: object) -> None:
     assert whys(desk) == ["" if why is None else str(why).strip()]
 
 
+@pytest.mark.slow
 def test_the_page_shows_it_and_runs_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     with room_at(tmp_path) as room:

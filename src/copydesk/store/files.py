@@ -185,12 +185,10 @@ class Files(Closing):
 
     def make_dir(self, path: RelPath) -> None:
         """The directory, and those above it that are missing; NotAFile where a file has a name."""
-        with (
-            refusing("mkdir"),
-            self._root.place(path / "in it") as place,
-            MadeParents(place, flush=self._durability == "full") as parents,
-        ):
-            parents.keep()
+        with refusing("mkdir"), self._root.place(path / "in it") as place:
+            self._check_name(place)
+            with MadeParents(place, flush=self._durability == "full") as parents:
+                parents.keep()
 
     def remove_dir(self, path: RelPath) -> None:
         """Remove a directory if it is empty."""
