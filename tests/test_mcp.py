@@ -137,7 +137,7 @@ async def test_the_default_list_is_small(opened: OpenWorkspace, lang: str) -> No
         listed = await client.list_tools()
     data = listed.model_dump(by_alias=True, mode="json", exclude_none=True)
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))  # as it is sent
-    assert len(text.encode()) < (16_000 if lang == "en" else 16_384)
+    assert len(text.encode()) < 16_000
 
 
 @pytest.mark.parametrize("mode", MODES)
