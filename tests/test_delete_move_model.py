@@ -46,7 +46,7 @@ class ModelFile:
 
 @dataclass
 class Done:
-    """One edit: of which file, what it did, and by which edit it was taken back."""
+    """One edit: of which file, and what it did."""
 
     edit_id: int
     file: ModelFile
@@ -54,7 +54,6 @@ class Done:
     line: int = 0
     old: str = ""
     new: str = ""
-    undone: bool = False
 
 
 class Files(RuleBasedStateMachine):
@@ -173,7 +172,7 @@ class Files(RuleBasedStateMachine):
     def refused(self, one: Done) -> str:
         """Why an edit cannot be taken back; `touched`: it need not be possible."""
         file = one.file
-        if one.undone:
+        if self.is_undone(one):
             return "undone already"
         if one.kind == "delete":
             return "" if file.path is None and not self.at(one.old) else "its name is taken"
@@ -186,13 +185,17 @@ class Files(RuleBasedStateMachine):
             return "touched" if any(each.kind == "edit" for each in since) else ""
         return "" if self.last_of(file, one.line) is one else "touched"
 
+    def is_undone(self, one: Done) -> bool:
+        """Whether an edit took it back that was not taken back itself."""
+        by = [each for each in self.done if self.undoes.get(each.edit_id) == one.edit_id]
+        return any(not self.is_undone(each) for each in by)
+
     def last_of(self, file: ModelFile, line: int) -> Done | None:
         found = [d for d in self.done if d.file is file and d.kind == "edit" and d.line == line]
         return found[-1] if found else None
 
     def take_back(self, one: Done, edit_id: int) -> None:
         file = one.file
-        one.undone = True
         if one.kind == "edit":
             assert file.lines[one.line] == one.new
             back = Done(edit_id, file, "edit", one.line, one.new, one.old)
@@ -206,9 +209,6 @@ class Files(RuleBasedStateMachine):
         else:
             back = Done(edit_id, file, "delete", old=file.path or "")
             file.path = None
-        for each in self.done:  # what it took back itself stands again
-            if each.undone and each.edit_id == self.undoes.get(one.edit_id):
-                each.undone = False
         self.undoes[edit_id] = one.edit_id
         self.done.append(back)
 
