@@ -26,6 +26,7 @@ from copydesk.errors import (
     Refusal,
 )
 from support.processes import outcome
+from support.redis_servers import RedisServer
 
 Tree = dict[str, tuple[object, ...]]
 
@@ -501,3 +502,23 @@ def test_a_person_approves_and_both_paths_count(tmp_path: Path) -> None:
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert done["changed"], done
         assert (tmp_path / "out/a.txt").read_text() == "one\n"
+
+
+def test_other_machines_apply_and_take_back(tmp_path: Path, redis_server: RedisServer) -> None:
+    """What one has planned another applies; a third takes it back, after an edit at the new path."""
+    (tmp_path / "a").write_text("one\n")
+    (tmp_path / "b").write_bytes(b"\x00\xff")
+    name = redis_server.fresh_name()
+    with redis_server.open(tmp_path, name) as one, redis_server.open(tmp_path, name) as other:
+        plans = [
+            outcome(one, "prepare_file_move", path="a", to="d/e"),
+            outcome(one, "prepare_file_delete", path="b"),
+        ]
+        done = [outcome(other, "apply_file_modification", hunk_id=p["hunk_id"]) for p in plans]
+        assert sorted(each.name for each in tmp_path.iterdir()) == [".copydesk", "d"]
+        outcome(one, "prepare_file_append", path="d/e", content="two\n", apply="auto")
+        for each in done:
+            assert outcome(one, "undo_file_modification", edit_id=each["edit_id"])["changed"]
+    assert (tmp_path / "a").read_text() == "one\ntwo\n"
+    assert (tmp_path / "b").read_bytes() == b"\x00\xff"
+    assert not (tmp_path / "d").exists()
