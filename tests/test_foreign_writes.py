@@ -569,8 +569,10 @@ def test_a_file_that_another_program_keeps_open_is_written(
 
 
 SHELL = (
-    'i=0; until [ -e "$2" ]; do i=$((i+1)); echo "foreign $3 $i" >> "$1"; echo $i > "$2.$3"; done'
+    'i=0; until [ -e "$2" ]; do i=$((i+1)); echo "foreign $3 $i" >> "$1"; echo $i > "$2.$3";'
+    " [ $((i % 20)) != 0 ] || sleep 0.02; done"
 )
+"""Without a pause now and then it may leave no moment in which an edit of the file ends."""
 PYTHON = """
 import os, sys, time
 path, stop, name, how = sys.argv[1:]
