@@ -568,11 +568,8 @@ def test_a_file_that_another_program_keeps_open_is_written(
         assert not [path for path in tmp_path.rglob("*") if is_temp(path.name.encode())]
 
 
-SHELL = (
-    'i=0; until [ -e "$2" ]; do i=$((i+1)); echo "foreign $3 $i" >> "$1"; echo $i > "$2.$3";'
-    " [ $((i % 20)) != 0 ] || sleep 0.02; done"
-)
-"""Without a pause now and then it may leave no moment in which an edit of the file ends."""
+SHELL = 'i=0; until [ -e "$2" ]; do i=$((i+1)); echo "foreign $3 $i" >> "$1"; echo $i > "$2.$3"'
+PAUSE = "; [ $((i % 20)) != 0 ] || sleep 0.02"
 PYTHON = """
 import os, sys, time
 path, stop, name, how = sys.argv[1:]
@@ -595,7 +592,8 @@ while not os.path.exists(stop):
     time.sleep(0.004)
 """
 PROGRAMS = {
-    "shell": ["sh", "-c", SHELL + "; :", "sh"],
+    "shell": ["sh", "-c", SHELL + "; done; :", "sh"],  # it may leave no moment for an edit to end
+    "slower shell": ["sh", "-c", SHELL + PAUSE + "; done; :", "sh"],
     "append": [sys.executable, "-c", PYTHON],
     "save": [sys.executable, "-c", PYTHON],
 }
@@ -610,6 +608,7 @@ PROGRAMS = {
         (("append",), 4, "fast"),
         (("save",), 4, "fast"),
         (("shell", "append"), 2, "fast"),
+        (("slower shell", "append"), 2, "fast"),
     ],
 )
 def test_real_programs_write_all_the_time(
@@ -650,7 +649,7 @@ def test_real_programs_write_all_the_time(
         assert sum(line.startswith("p") for line in lines) == len(ours)
     print(f"\n{programs}: {count} lines, {len(ids)} saved in the journal, {len(ours)} edits")
     assert count > 500
-    assert ours
+    assert ours or "shell" in programs
 
 
 def test_what_a_foreign_write_changed_is_recorded_as_whole_lines() -> None:

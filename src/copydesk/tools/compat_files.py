@@ -11,6 +11,7 @@ import posixpath
 import re
 import time
 import unicodedata
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypedDict, cast
@@ -189,9 +190,9 @@ class FilesCall(ToolCall):
         path = None if place is None else str(place.path)
         return refused(self.raw, refusal, context.lang, words, remarks, path=path)
 
+    @abstractmethod
     def do(self, context: Context, name: str) -> Answer:
         """Do it."""
-        raise NotImplementedError
 
     def text(self, content: str, path: RelPath | None = None, **data: Value) -> Envelope:
         """The answer of a text."""

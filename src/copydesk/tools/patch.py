@@ -6,9 +6,11 @@ no plan behind.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from copydesk.desk.outcome import Planned, Transacted
@@ -40,9 +42,9 @@ class _PatchCall(EditingCall):
     apply: Literal["never", "auto"] | None = None
     report: Length | None = None
 
+    @abstractmethod
     def patches(self) -> tuple[FilePatch, ...]:
         """What the text says of each file."""
-        raise NotImplementedError
 
     def run(self, context: Context, name: str) -> Report:
         auto = (self.apply or context.apply) == "auto"
@@ -223,6 +225,9 @@ def _brief(report: Report, planned: list[Planned]) -> Report:
 
 def patch() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
-    calls = {"apply_patch": ApplyPatchCall, "apply_diff": ApplyDiffCall}
-    calls |= {"apply_blocks": ApplyBlocksCall}
-    return tuple(Tool(name, "patch", call, destroys=True) for name, call in calls.items())
+    tool = partial(Tool, toolset="patch", destroys=True)
+    return (
+        tool("apply_patch", call=ApplyPatchCall),
+        tool("apply_diff", call=ApplyDiffCall),
+        tool("apply_blocks", call=ApplyBlocksCall),
+    )
