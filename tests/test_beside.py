@@ -17,20 +17,18 @@ from copydesk.desk.backends import database as database_module
 from copydesk.desk.backends.database import Database, _shape_of
 from copydesk.desk.backends.snapshots import MOST_WAITING, BackgroundSnapshots, SqliteSnapshots
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
-from copydesk.desk.gc_pause import put_off
-from copydesk.edit.draft import compose
+from copydesk.edit.draft import Plan, compose
 from copydesk.edit.locate import locate
-from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
-from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
-from copydesk.store.protocol import Content
+from copydesk.store.protocol import NOBODY, Caller, Content
 from copydesk.store.state import StateFile
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Whole
+from copydesk.tools.batch import put_off
 
 SOON = 20.0
 HERE = RelPath(("a.txt",))

@@ -26,7 +26,7 @@ ROOMS = {
     "edit": ("text", "errors"),
     "store": ("text", "errors"),
     "desk": (
-        *("edit", "text", "errors", "store.files", "store.protocol", "store.holder", "store.soon"),
+        *("edit", "text", "errors", "store.files", "store.protocol", "store.soon"),
         *("store.ripgrep", "store.rg_args", "store.rg_process", "store.rg_results"),
         *("store.notes.protocol", "store.notes.errors"),
     ),

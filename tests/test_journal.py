@@ -20,7 +20,7 @@ from copydesk.desk.backends.api import Entry, Journal, State, linked
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.desk.redis.journal import RedisJournal
-from copydesk.edit.plan import Approval
+from copydesk.edit.draft import Approval
 from copydesk.store.notes.protocol import Delete
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit

@@ -18,7 +18,7 @@ from copydesk import Desk
 from copydesk.app.config import ConfigError
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading
-from copydesk.edit.plan import Plan
+from copydesk.edit.draft import Plan
 from copydesk.edit.request import (
     Anchor,
     Append,

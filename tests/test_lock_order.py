@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from copydesk.desk.locks import Exclusion, Lanes, Ticket
 from copydesk.errors import Failed
-from copydesk.store.holder import NOBODY, Caller
 from copydesk.store.locks import FileLocks
+from copydesk.store.protocol import NOBODY, Caller
 from support.cost import examples
 from support.locking import SOON, holder, order_of, until, waiting
 

@@ -14,8 +14,7 @@ from copydesk.edit.notes.errors import (
     SliceReason,
     problem,
 )
-from copydesk.edit.notes.grammar import parse_block_diff
-from copydesk.edit.notes.slices import select
+from copydesk.edit.notes.grammar import parse_block_diff, select
 from copydesk.errors import Refusal
 from copydesk.store.notes.errors import (
     BlockChanged,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.edit.notes.errors import InvalidSlice
-from copydesk.edit.notes.slices import select
+from copydesk.edit.notes.grammar import select
 
 SIYUAN = [f"2026010714333{i}-l5eqs5{i}" for i in range(10)]
 

@@ -19,8 +19,8 @@ from copydesk.desk.backends.retention import PLANS_KEPT
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
 from copydesk.desk.redis.leases import Script
 from copydesk.desk.redis.stores import Counts, RedisRegistry
+from copydesk.edit.draft import Ended, Plan
 from copydesk.edit.locate import Place
-from copydesk.edit.plan import Ended, Plan
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.state import StateFile

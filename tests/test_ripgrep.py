@@ -15,8 +15,7 @@ from copydesk.errors import Failed, FileNotFound, InvalidArgs, InvalidPath, NotA
 from copydesk.store import _os, ripgrep
 from copydesk.store import rg_args as args_module
 from copydesk.store.files import Files
-from copydesk.store.rg_args import glob_roots, parse_rg_args
-from copydesk.store.rg_ignore import links_to_leave_out
+from copydesk.store.rg_args import glob_roots, links_to_leave_out, parse_rg_args
 from copydesk.store.rg_process import find_rg
 from copydesk.store.rg_results import (
     PACKET_BYTES,

@@ -27,8 +27,7 @@ from copydesk.desk.outcome import Undone
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet, Collision, Edit
-from copydesk.text.position_map import Followed, follow
+from copydesk.text.change import ChangeSet, Collision, Edit, Followed, follow
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Excerpt
 from support.cost import examples, first, spread

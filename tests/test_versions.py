@@ -31,8 +31,7 @@ from copydesk.edit.request import RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.store.state import StateFile
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.position_map import Followed, follow
+from copydesk.text.change import ChangeSet, Edit, Followed, follow
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from support.processes import Facts, code, outcome

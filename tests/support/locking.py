@@ -26,7 +26,7 @@ def until(true: Callable[[], bool]) -> None:
 
 HOLDER = """
 import sys, time
-from copydesk.store.holder import NOBODY, Caller
+from copydesk.store.protocol import NOBODY, Caller
 from copydesk.store.locks import FileLocks
 with FileLocks(sys.argv[1]).hold("file"):
     print("held", flush=True)

@@ -21,7 +21,7 @@ from copydesk.desk.backends.api import Decision, Decisions, Journal, PlanStats, 
 from copydesk.desk.backends.database import BUSY_SECONDS, Database, Loss
 from copydesk.desk.backends.snapshots import BackgroundSnapshots, Snapshots
 from copydesk.desk.locks import Lanes
-from copydesk.edit.plan import Plan
+from copydesk.edit.draft import Plan
 from copydesk.errors import Failed
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import EditIds, Mark, StateFolder

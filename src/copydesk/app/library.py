@@ -25,7 +25,7 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
-from copydesk.edit.plan import Plan
+from copydesk.edit.draft import Plan
 from copydesk.edit.request import (
     Append,
     BatchEdit,

@@ -35,7 +35,7 @@ from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
 from copydesk.desk.search import FileSearch
 from copydesk.desk.transaction import Writer
-from copydesk.edit.plan import Plan
+from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
     ConfigInvalid,

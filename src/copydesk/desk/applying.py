@@ -44,9 +44,8 @@ from copydesk.desk.visibility import (
     check_no_link,
     note_of_change,
 )
-from copydesk.edit.draft import Draft, compose
+from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id, compose
 from copydesk.edit.locate import text_for
-from copydesk.edit.plan import ContextMatch, Plan, checked_id
 from copydesk.edit.relocate import place_of
 from copydesk.edit.request import BlockDiff, DeleteFile, FileOperation, MoveFile, PatchEdit
 from copydesk.errors import (

@@ -18,8 +18,7 @@ from copydesk.desk.backends.api import REFUSING, Decision, Decisions, Version
 from copydesk.desk.backends.codec import encode
 from copydesk.desk.member import Member, Why
 from copydesk.desk.outcome import Revision
-from copydesk.edit.draft import Draft
-from copydesk.edit.plan import Approval
+from copydesk.edit.draft import Approval, Draft
 from copydesk.edit.request import MoveFile
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
 from copydesk.text.relpath import RelPath

@@ -43,9 +43,8 @@ from copydesk.desk.visibility import (
     note_whole,
     unshown,
 )
-from copydesk.edit.draft import compose, whole_text
+from copydesk.edit.draft import Plan, checked_id, compose, whole_text
 from copydesk.edit.locate import foot_span
-from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import (
     BlockDiff,
     BlockReplace,

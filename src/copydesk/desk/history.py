@@ -19,7 +19,7 @@ from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.transaction import Job, Writer
 from copydesk.desk.visibility import authorized, check_look, line_change, note_of_change
-from copydesk.edit.plan import ContextMatch
+from copydesk.edit.draft import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
 from copydesk.errors import (

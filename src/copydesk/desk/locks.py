@@ -14,7 +14,7 @@ from threading import Condition, Lock
 from typing import Protocol
 
 from copydesk.errors import check_cancelled, poll_seconds
-from copydesk.store.holder import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
+from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
 
 Ticket = tuple[int, str]
 """Milliseconds since 1970 and a name: what decides who is first."""

@@ -14,8 +14,7 @@ from typing import Protocol
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.backends.shown import ShownLines
 from copydesk.desk.foreign import Saved
-from copydesk.edit.draft import Draft
-from copydesk.edit.plan import ContextMatch, Plan
+from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.errors import Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding

@@ -21,8 +21,18 @@ from copydesk.desk.locks import Lanes, Ticket, inode_key
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.errors import Busy, Failed, FileNotFound, HunkNotFound, Refusal
 from copydesk.store.files import Files
-from copydesk.store.holder import NOBODY, Caller, Deadline
-from copydesk.store.protocol import Document, Kept, Named, NotPutBack, Piece, Stamp, TargetMoved
+from copydesk.store.protocol import (
+    NOBODY,
+    Caller,
+    Deadline,
+    Document,
+    Kept,
+    Named,
+    NotPutBack,
+    Piece,
+    Stamp,
+    TargetMoved,
+)
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot

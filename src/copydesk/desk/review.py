@@ -1,29 +1,30 @@
 """What people who decide on plans can do: see what waits, approve, reject, amend, split, apply.
 
 Invariants: an approval is for the bytes that were shown, and is refused when the file or the
-plan has moved on; of two that decide the first one stands; a decided plan is not changed.
+plan has moved on; of two that decide the first one stands; a decided plan is not changed. The
+status of a plan in its file, cached for each state of the file, is what a look would tell.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from threading import Lock
+from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying, Transactions, digest_of
 from copydesk.desk.approval import after_of, before_of, lapse
-from copydesk.desk.backends.api import Decision, Verdict, version_of
+from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
-from copydesk.desk.plan_status import Standing, State
 from copydesk.desk.visibility import authorized, may_read
-from copydesk.edit.draft import Draft, compose
+from copydesk.edit.draft import Draft, Plan, checked_id, compose
 from copydesk.edit.locate import foot_span, locate, text_for
-from copydesk.edit.plan import Plan, checked_id
 from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
@@ -43,11 +44,114 @@ from copydesk.errors import (
     HunkNotFound,
     InvalidArgs,
     Refusal,
+    StateFailed,
 )
+from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Whole
 from copydesk.text.unified import Region, line_counts
+
+State = Literal["exact", "drifted", "conflict"]
+"""How a plan stands in the file as it is: as it was shown to its owner, carried to another
+place or other line numbers, or not to be made there."""
+
+_MOST_STATES = 10_000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Standing:
+    """The plans of one workspace in their files. Safe for many threads."""
+
+    def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
+        self._set, self._drafting, self._applying = setting, drafting, applying
+        self._states: OrderedDict[tuple[Version, RelPath, Stamp], State] = OrderedDict()
+        self._digests: OrderedDict[tuple[RelPath, Stamp], str] = OrderedDict()
+        self._lock = Lock()
+
+    def decision(self, plan: Plan) -> Decision | None:
+        """The decision on the plan, unless it is an approval of a file that is another now.
+
+        None when decisions cannot be read: it is for showing alone.
+        """
+        try:
+            decision = self._set.decisions.of(version_of(plan))
+        except StateFailed:
+            return None
+        if decision is None or decision.verdict != "approved":
+            return decision
+        try:
+            digest = self._digest(plan)
+        except FileNotFound:
+            digest = ""
+        except Refusal:
+            return None
+        return decision if digest == decision.before else None
+
+    def state(self, plan: Plan) -> State:
+        """How the plan stands now; looked up once for each state of its file."""
+        if isinstance(plan.request, BlockDiff):
+            return self._of_blocks(plan)
+        try:
+            real, stamp = self._set.files.stat(plan.request.path)
+            if isinstance(plan.request, MoveFile):
+                self._set.files.check_new(plan.request.to, stamp)
+        except FileNotFound:
+            return "exact" if plan.base_digest is None else "conflict"
+        except Refusal:
+            return "conflict"
+        key = (version_of(plan), real, stamp)
+        with self._lock:
+            known = self._states.get(key)
+        if known is None:
+            known = self._judged(plan, real)
+            if stamp.settled:
+                _keep(self._states, key, known, self._lock)
+        return known
+
+    def _judged(self, plan: Plan, real: RelPath) -> State:
+        try:
+            if self._digest(plan) == plan.base_digest:
+                return "exact"
+            draft = self._drafting.on_file(
+                plan.request, lambda now: self._applying.draft(plan, real, now)
+            )
+        except Refusal:
+            return "conflict"
+        return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
+
+    def _of_blocks(self, plan: Plan) -> State:
+        """The same for a block diff, whose notes are looked at each time."""
+        try:
+            draft = self._applying.blocks(plan)
+        except Refusal:
+            return "conflict"
+        return "exact" if digest_of(draft.diff) == plan.diff_digest else "drifted"
+
+    def _digest(self, plan: Plan) -> str:
+        """The SHA-256 of the plan's file as it is; raises FileNotFound and others."""
+        if isinstance(plan.request, BlockDiff):
+            return self._applying.blocks(plan).base.digest
+        real, stamp = self._set.files.stat(plan.request.path)
+        with self._lock:
+            known = self._digests.get((real, stamp)) if stamp.settled else None
+        if known is None:
+            known = self._drafting.on_file(plan.request, lambda now: now.digest)
+            if stamp.settled:
+                _keep(self._digests, (real, stamp), known, self._lock)
+        return known
+
+
+def _keep(known: OrderedDict[K, V], key: K, value: V, lock: Lock) -> None:
+    """Remember the value, within the bound."""
+    with lock:
+        known[key] = value
+        if len(known) > _MOST_STATES:
+            known.popitem(last=False)
+
 
 RANGE_EDIT = "prepare_file_range_edit"
 """The tool that would have made the parts of a plan."""

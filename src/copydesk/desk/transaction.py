@@ -31,8 +31,8 @@ from copydesk.errors import (
     check_cancelled,
 )
 from copydesk.store.files import Files, StagedWrite
-from copydesk.store.holder import Caller
 from copydesk.store.protocol import (
+    Caller,
     FileChange,
     MadeDirectories,
     Moved,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 
-from copydesk.edit.draft import compose
+from copydesk.edit.draft import Plan, compose
 from copydesk.edit.locate import (
     Place,
     end_of,
@@ -22,14 +22,12 @@ from copydesk.edit.locate import (
     standing,
     text_for,
 )
-from copydesk.edit.plan import Plan
 from copydesk.edit.request import RangeEdits, Request
 from copydesk.errors import AmbiguousMatch, ContentChanged, LineShown, Refusal, StaleRead
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
-from copydesk.text.position_map import Met, follow, smallest_span
 from copydesk.text.relocation import Ambiguous, Carried, LineKeys, Reason, Relocation
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source

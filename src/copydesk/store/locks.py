@@ -27,7 +27,7 @@ from typing import Any
 from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
-from copydesk.store.holder import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
+from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
 
 if sys.platform == "win32":
     import msvcrt

@@ -52,9 +52,10 @@ from copydesk.store.rg_args import (
     MAX_CONTEXT,
     RgArgs,
     checked_globs,
+    ignore_files,
     is_unicode,
+    links_to_leave_out,
 )
-from copydesk.store.rg_ignore import ignore_files, links_to_leave_out
 from copydesk.store.rg_process import (
     OPERATION,
     RG_MISSING,

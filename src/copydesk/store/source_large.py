@@ -24,10 +24,9 @@ from copydesk.store.contents import (
 from copydesk.store.protocol import Stamp, TargetMoved, Window, failed
 from copydesk.text import sizes
 from copydesk.text.encoding import UNKNOWN, Encoding, detect_head
-from copydesk.text.line_index import LineIndex, lines_of
 from copydesk.text.nearest import Closest, NearestLines
 from copydesk.text.search import Hits, Sought, hits_of
-from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
+from copydesk.text.snapshot import VERSION_LENGTH, LineIndex, Snapshot, Text, lines_of
 from copydesk.text.source import Excerpt, Survey, Surveyor, Whole
 
 _MARGIN = 4

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.foreign import Saved
+from copydesk.edit.draft import Plan
 from copydesk.edit.locate import cut
-from copydesk.edit.plan import Plan
 from copydesk.errors import ApprovalRequired
 from copydesk.text.relpath import RelPath
 from copydesk.tools import refusals

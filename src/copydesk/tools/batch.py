@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import TypedDict
 
 from copydesk.desk.batch import Rewrite
-from copydesk.desk.gc_pause import put_off
 from copydesk.desk.outcome import Reading
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
 from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
@@ -20,6 +22,29 @@ from copydesk.tools.envelope import Envelope, Status
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Length, cut_diff, short_lines, shown_diff
 from copydesk.tools.ws_mod import PrepareEditCall
+
+_lock = Lock()
+_inside = 0
+_was_on = False
+
+
+@contextmanager
+def put_off() -> Generator[None]:
+    """No collection within; after the last of several at once it is as it was before the first."""
+    global _inside, _was_on
+    with _lock:
+        if not _inside:
+            _was_on = gc.isenabled()
+            gc.disable()
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside and _was_on:
+                gc.enable()
+
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 10 << 10

@@ -32,9 +32,9 @@ from copydesk.errors import (
     PathRequired,
     Refusal,
 )
+from copydesk.text.diff import patch
 from copydesk.text.path_globs import matches
 from copydesk.text.relpath import RelPath
-from copydesk.text.shortest_diff import patch
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import envelope, report_fields
 from copydesk.tools.arguments import list_of

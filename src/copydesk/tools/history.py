@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import NotUndone
+from copydesk.edit.draft import Plan
 from copydesk.edit.locate import cut, resolve_range
-from copydesk.edit.plan import Plan
 from copydesk.edit.request import BatchEdit, FileOperation, RangeEdits, content_lines
 from copydesk.errors import InvalidArgs
 from copydesk.text.encoding import encoding_of_diff

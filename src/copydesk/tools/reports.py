@@ -22,9 +22,8 @@ from copydesk.desk.outcome import (
     Withheld,
 )
 from copydesk.desk.review import Shown
-from copydesk.edit.draft import Draft
+from copydesk.edit.draft import Draft, Plan
 from copydesk.edit.locate import cut
-from copydesk.edit.plan import Plan
 from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,

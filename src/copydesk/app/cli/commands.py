@@ -19,8 +19,8 @@ from copydesk.app.terminal import dump, is_refused, out, short
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Past
 from copydesk.desk.recovery import Settled
+from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch import apply_patch
-from copydesk.edit.plan import Approval, Plan
 from copydesk.errors import AccessDenied, InvalidArgs, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts

@@ -25,10 +25,8 @@ from copydesk.app.web.reviewer import Item, words_of
 from copydesk.app.web.sessions import Notice
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
-from copydesk.desk.plan_status import State
-from copydesk.desk.review import Rights, Shown, regions_apart, text_of
-from copydesk.edit.draft import Draft
-from copydesk.edit.plan import Plan
+from copydesk.desk.review import Rights, Shown, State, regions_apart, text_of
+from copydesk.edit.draft import Draft, Plan
 from copydesk.edit.request import BlockDiff, DeleteFile, MoveFile
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts

@@ -15,9 +15,8 @@ from copydesk.desk.foreign import Saved
 from copydesk.desk.history import Page
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Undone, Withheld
-from copydesk.desk.plan_status import State
-from copydesk.desk.review import Rights, Seen, Shown, Waiting
-from copydesk.edit.plan import Plan, checked_id
+from copydesk.desk.review import Rights, Seen, Shown, State, Waiting
+from copydesk.edit.draft import Plan, checked_id
 from copydesk.edit.request import BatchEdit, FileOperation, RangeEdits, content_lines
 from copydesk.errors import (
     AccessDenied,

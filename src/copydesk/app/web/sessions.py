@@ -20,8 +20,7 @@ from typing import Final
 from copydesk.app.mcp.limits import Guesses
 from copydesk.app.web.names import Fault, fault_of
 from copydesk.desk.backends.api import Version
-from copydesk.desk.plan_status import State
-from copydesk.desk.review import Seen
+from copydesk.desk.review import Seen, State
 
 SESSION_MS: Final = 12 * 3_600_000
 """A session expires when it was not used for so long."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from copydesk.desk.backends.codec import compress
 from copydesk.desk.backends.retention import Outlook
-from copydesk.edit.plan import Approval, Ended, Plan
+from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Cancelled, Failed, Refusal
 from copydesk.store.protocol import FileChange, MadeDirectories, Moved, Removed
 from copydesk.text.change import ChangeSet

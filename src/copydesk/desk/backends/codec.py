@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import msgpack
 
+from copydesk.edit.draft import Approval, BlockReads, Plan
 from copydesk.edit.locate import Place
-from copydesk.edit.plan import Approval, BlockReads, Plan
 from copydesk.edit.request import (
     Anchor,
     Append,

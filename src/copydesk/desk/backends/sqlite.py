@@ -29,7 +29,7 @@ from copydesk.desk.backends.api import (
 from copydesk.desk.backends.codec import UnknownRecord, compress, decode, decompress, encode
 from copydesk.desk.backends.database import Connection, Database, Value
 from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, days_left, due, share
-from copydesk.edit.plan import Approval, Ended, Plan
+from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateFailed
 from copydesk.store.protocol import FileChange, TargetMoved
 from copydesk.text.change import ChangeSet

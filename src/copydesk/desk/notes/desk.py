@@ -20,11 +20,10 @@ from copydesk.desk.notes.notebook_access import BlockContent, Info, Infos, Notes
 from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.recovery import Settled
 from copydesk.desk.transaction import Writer, WriteRequest
+from copydesk.edit.draft import Plan
 from copydesk.edit.notes.draft import BlockDraft, DocumentText, digest_of_texts, joined, rewritten
-from copydesk.edit.notes.grammar import is_address
+from copydesk.edit.notes.grammar import is_address, select
 from copydesk.edit.notes.plan import as_item
-from copydesk.edit.notes.slices import select
-from copydesk.edit.plan import Plan
 from copydesk.edit.request import BlockDiff
 from copydesk.errors import ContentChanged, ContentRequired, Failed, InvalidArgs, Refusal
 from copydesk.store.notes.errors import BlockNotFound, WrongBlockKind

@@ -1,8 +1,14 @@
-"""The journal that all machines of a workspace share, on a server.
+"""The journal that all machines of a workspace share, on a server, and its steps there, in Lua.
 
 Invariants: an entry is there when `open` returns, as durable as the server makes it, and only if
 the writer held all its leases at that moment; how it ended is recorded at once, or with what is
-recorded next, and never of another entry that a server which forgot has given the same id.
+recorded next, and never of another entry that a server which forgot has given the same id. Each
+change is one step; the indexes, and the sum of the bytes, are those of the entries that there are.
+
+An entry is the hash `e:ID`: `fixed` (packed), `inverse`, `diff`, `state`, `mark`, and
+while there is use for them `whole` and `undo`; beside it what steps look at. Sets
+ordered by id are `edits`, `open`, `at:PATH`, `below:FOLDER`, `hunk:ID`,
+`group:NAME`, `undoing:ID`, and `openat:PATH` of the open ones of groups.
 """
 
 from __future__ import annotations
@@ -25,7 +31,6 @@ from copydesk.desk.backends.api import (
 )
 from copydesk.desk.backends.codec import compress, decode, decompress, encode
 from copydesk.desk.backends.retention import DAY_MS, Day, Outlook, days_left, due, share
-from copydesk.desk.redis import journal_scripts as scripts
 from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed
 from copydesk.text.change import ChangeSet
@@ -80,11 +85,11 @@ class RedisJournal:
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record all of what is about to be written, or nothing; the new ids."""
-        return self._open(entries, self._leases.fenced, scripts.OPEN)
+        return self._open(entries, self._leases.fenced, OPEN)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """The same of what the server has forgotten, whoever has the turns now."""
-        return self._open(entries, self._server.call, scripts.REOPEN)
+        return self._open(entries, self._server.call, REOPEN)
 
     def _open(
         self, entries: Sequence[Entry], send: Callable[..., list[int]], script: Script
@@ -100,12 +105,12 @@ class RedisJournal:
         day = entries[0].time_ms // DAY_MS if entries else self._day
         if day != self._day:
             with suppress(ServerFailed):  # the next entry says it again
-                self._server.call(scripts.DAYS, day, 0)
+                self._server.call(DAYS, day, 0)
                 self._day = day
         opened = dict(zip(found, marks, strict=True))
         for named in opened.items():
             self._remember(*named)
-        if script is scripts.OPEN:
+        if script is OPEN:
             self._leases.opened({str(edit_id): mark for edit_id, mark in opened.items()})
         return found
 
@@ -123,14 +128,12 @@ class RedisJournal:
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
         """Record all old bytes of a file that is about to be written in place."""
-        self._leases.fenced(scripts.KEEP_WHOLE, edit_id, compress(old))
+        self._leases.fenced(KEEP_WHOLE, edit_id, compress(old))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record the diff of an entry that was opened with the start of it only."""
         named = self._named(edit_id)
-        self._late.record(
-            diff, lambda made: self._server.call(scripts.REPLACE, *named, "diff", made)
-        )
+        self._late.record(diff, lambda made: self._server.call(REPLACE, *named, "diff", made))
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record the way back of what was written; that it was is no less true without it."""
@@ -173,7 +176,7 @@ class RedisJournal:
     def get(self, edit_id: int) -> Entry | None:
         """One entry."""
         self._settle()
-        row = self._server.call(scripts.ONE, edit_id, *_FIELDS)
+        row = self._server.call(ONE, edit_id, *_FIELDS)
         return None if row[0] is None else self._entry([edit_id, *row])
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
@@ -189,7 +192,7 @@ class RedisJournal:
         found = linked(links, base_digest, now_digest)
         if found is None:
             return None
-        held = [self._server.call(scripts.ONE, edit_id, "inverse")[0] for edit_id in found]
+        held = [self._server.call(ONE, edit_id, "inverse")[0] for edit_id in found]
         return tuple(decode(decompress(each)) for each in held) if None not in held else None
 
     def next_of(self, entry: Entry) -> Entry | None:
@@ -203,7 +206,7 @@ class RedisJournal:
 
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
         """The groups that have open entries at the path, the oldest first."""
-        found = self._server.call(scripts.OPEN_GROUPS, str(path))
+        found = self._server.call(OPEN_GROUPS, str(path))
         with self._lock:
             left = [group for id_, mark, group in found if _name(id_, mark) not in self._ended]
         return tuple(dict.fromkeys(group.decode() for group in left))
@@ -220,7 +223,7 @@ class RedisJournal:
 
     def whole_of(self, edit_id: int) -> bytes | None:
         """All old bytes of a file that was written in place, while the entry is open."""
-        whole = self._server.call(scripts.ONE, edit_id, "whole")[0]
+        whole = self._server.call(ONE, edit_id, "whole")[0]
         return None if whole is None else decompress(whole)
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
@@ -229,26 +232,26 @@ class RedisJournal:
         The former once a day.
         """
         self._settle()
-        first, days = self._server.call(scripts.DAYS, now_ms // DAY_MS, 1)
+        first, days = self._server.call(DAYS, now_ms // DAY_MS, 1)
         old = due(_days(days), keep_days) if first else None
-        held = self._server.call(scripts.HELD, 0)
+        held = self._server.call(HELD, 0)
         upto, at, count, left = old.newest if old else 0, "-inf", 0, share(int(held[0]))
         while left > count:
-            gone, last = self._server.call(scripts.PRUNE, upto, most_bytes, left - count, at)
+            gone, last = self._server.call(PRUNE, upto, most_bytes, left - count, at)
             count += int(gone)
             if not last:
                 break
             at = f"({last}"
         if old is not None:
-            self._server.call(scripts.SINCE, old.number)
+            self._server.call(SINCE, old.number)
         return count
 
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
         """What there is, and what `prune` will drop of it."""
         self._settle()
-        days = _days(self._server.call(scripts.HELD, 0)[4])
+        days = _days(self._server.call(HELD, 0)[4])
         old = due(days, keep_days)
-        held = self._server.call(scripts.HELD, old.newest if old else 0)
+        held = self._server.call(HELD, old.newest if old else 0)
         count, size, oldest, aged = (int(each) for each in held[:4])
         beyond = count * (size - most_bytes) // size if size > most_bytes else 0
         left = days_left(days, keep_days, oldest) if oldest else None
@@ -258,7 +261,7 @@ class RedisJournal:
         """Why there is no entry of this id."""
         if not 0 < edit_id <= _EVERY:
             return "unknown"
-        given, lost = self._server.call(scripts.GIVEN, edit_id)
+        given, lost = self._server.call(GIVEN, edit_id)
         if lost or int(given) < edit_id <= self._least()[0]:
             return "replaced"
         return "pruned" if edit_id <= int(given) else "unknown"
@@ -303,7 +306,7 @@ class RedisJournal:
         at, left, at_once = start or ("-inf" if way == _UPWARDS else "+inf"), most, _FIRST
         while left > 0:
             wanted = min(left, at_once)
-            last, rows = self._server.call(scripts.SCAN, index, at, wanted, member, way, *fields)
+            last, rows = self._server.call(SCAN, index, at, wanted, member, way, *fields)
             yield from rows
             left, at_once = left - len(rows), 2 * at_once
             if not last:
@@ -339,10 +342,10 @@ class RedisJournal:
         with self._lock:
             ended, undo = dict(self._ended), dict(self._undo)
         for named, way in undo.items():
-            self._server.call(scripts.REPLACE, *named, "undo", way)
+            self._server.call(REPLACE, *named, "undo", way)
         if ended:
             triples = [part for named, state in ended.items() for part in (*named, state)]
-            if self._server.call(scripts.CLOSE, *triples):
+            if self._server.call(CLOSE, *triples):
                 self._on_loss()
         with self._lock:
             for named in undo:
@@ -382,3 +385,212 @@ def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
 def _digests(row: Row) -> tuple[str, str]:
     facts = decode(row[1])
     return facts["before"], facts["after"]
+
+
+SLACK = 1_000
+"""After a server lost ids so many more are passed over: machines may have been given them."""
+
+_INDEXES = """
+local function indexes(path, hunk, group, undoes)
+  local found = {'edits', 'at:' .. path}
+  for slash in path:gmatch('()/') do found[#found + 1] = 'below:' .. path:sub(1, slash - 1) end
+  if hunk ~= '' then found[#found + 1] = 'hunk:' .. hunk end
+  if group ~= '' then found[#found + 1] = 'group:' .. group end
+  if undoes ~= '0' then found[#found + 1] = 'undoing:' .. undoes end
+  return found
+end
+local function is_there(id, mark)
+  local e = p .. 'e:' .. id
+  return redis.call('EXISTS', e) == 1 and (redis.call('HGET', e, 'mark') or '') == mark
+end
+local function replaced(id, name, value)
+  local e = p .. 'e:' .. id
+  if redis.call('EXISTS', e) == 0 then return end
+  redis.call('INCRBY', p .. 'bytes', #value - redis.call('HSTRLEN', e, name))
+  redis.call('HSET', e, name, value)
+end
+local function changed() redis.call('HINCRBY', p .. 'changes', 'edits', 1) end
+"""
+
+_OPEN = (
+    _INDEXES
+    + f"local SLACK = {SLACK}"
+    + """
+local ids, least = {}, tonumber(ARGV[A + 1])
+local given = tonumber(redis.call('GET', p .. 'edit') or 0)
+if given < least then
+  redis.call('RPUSH', p .. 'lost', given + 1, least + SLACK)
+  redis.call('SET', p .. 'edit', least + SLACK)
+end
+for at = A + 2, #ARGV, 10 do
+  local fixed, inverse, diff, path, hunk, group, undoes, time, member, mark =
+    unpack(ARGV, at, at + 9)
+  local id = redis.call('INCR', p .. 'edit')
+  redis.call('HSET', p .. 'e:' .. id, 'fixed', fixed, 'inverse', inverse, 'diff', diff,
+    'state', 'open', 'path', path, 'hunk', hunk, 'group', group, 'undoes', undoes,
+    'time', time, 'member', member, 'mark', mark)
+  for _, index in ipairs(indexes(path, hunk, group, undoes)) do
+    redis.call('ZADD', p .. index, id, id)
+  end
+  redis.call('ZADD', p .. 'open', id, id)
+  if group ~= '' then redis.call('ZADD', p .. 'openat:' .. path, id, id) end
+  redis.call('INCRBY', p .. 'bytes', #inverse + #diff)
+  ids[#ids + 1] = id
+end
+changed()
+return ids
+"""
+)
+OPEN = Script(_OPEN, fenced=True)
+"""An id below those to be given, and of each entry fixed, inverse, diff, path, hunk, group,
+undoes, time, member, mark: their ids."""
+
+REOPEN = Script("local A = 0\n" + _OPEN)
+"""The same for who has lost its turn."""
+
+CLOSE = Script(
+    _INDEXES
+    + """
+local gone = 0
+for at = 1, #ARGV, 3 do
+  local id, e = ARGV[at], p .. 'e:' .. ARGV[at]
+  if not is_there(id, ARGV[at + 1]) then
+    if ARGV[at + 2] == 'done' then gone = gone + 1 end
+  else
+    replaced(id, 'whole', '')
+    redis.call('HDEL', e, 'whole')
+    redis.call('HSET', e, 'state', ARGV[at + 2])
+    redis.call('ZREM', p .. 'open', id)
+    redis.call('ZREM', p .. 'openat:' .. redis.call('HGET', e, 'path'), id)
+  end
+end
+changed()
+return gone
+"""
+)
+"""Of each entry its id, its mark, and the state in which it ended: how many that were written
+the server knows nothing of."""
+
+KEEP_WHOLE = Script(_INDEXES + "replaced(ARGV[A + 1], 'whole', ARGV[A + 2])", fenced=True)
+"""The id, and the old bytes."""
+
+REPLACE = Script(
+    _INDEXES
+    + "if is_there(ARGV[1], ARGV[2]) then replaced(ARGV[1], ARGV[3], ARGV[4]) changed() end"
+)
+"""The id, the mark, the name of a field, and what it holds from now on."""
+
+ONE = Script("return redis.call('HMGET', p .. 'e:' .. ARGV[1], unpack(ARGV, 2))")
+"""The id, the names of fields: what they hold."""
+
+OPEN_GROUPS = Script(
+    """
+local found = {}
+for _, id in ipairs(redis.call('ZRANGE', p .. 'openat:' .. ARGV[1], 0, -1)) do
+  local mark, group = unpack(redis.call('HMGET', p .. 'e:' .. id, 'mark', 'group'))
+  found[#found + 1] = {id, mark, group}
+end
+return found
+"""
+)
+"""The path: its open entries of groups, as id, mark and group, the oldest first."""
+
+SCAN = Script(
+    """
+local index, from, most, member = unpack(ARGV, 1, 4)
+most = tonumber(most)
+local step, stop = 'ZREVRANGEBYSCORE', '-inf'
+if ARGV[5] == 'up' then step, stop = 'ZRANGEBYSCORE', '+inf' end
+local ids = redis.call(step, p .. index, from, stop, 'LIMIT', 0, 500)
+local found, last = {}, 0
+for _, id in ipairs(ids) do
+  if #found == most then return {last, found} end
+  last = tonumber(id)
+  local e = p .. 'e:' .. id
+  if member == '' or redis.call('HGET', e, 'member') == member then
+    found[#found + 1] = {id, unpack(redis.call('HMGET', e, unpack(ARGV, 6)))}
+  end
+end
+if #ids < 500 then last = 0 end
+return {last, found}
+"""
+)
+"""Index, from where, the most, member or nothing, `up` or `down`, the names of fields.
+
+Gives what the fields of the entries hold, each with its id before them, and the
+last id that was looked at, 0 when there is none after it.
+"""
+
+DAYS = Script(
+    """
+local today, prunes = tonumber(ARGV[1]), ARGV[2]
+redis.call('ZREMRANGEBYSCORE', p .. 'days', '(' .. (today + 1), '+inf')
+if redis.call('ZCOUNT', p .. 'days', today, today) == 0 then
+  redis.call('ZADD', p .. 'days', today, today .. ':' .. (redis.call('GET', p .. 'edit') or 0))
+end
+local first = 0
+if prunes == '1' and redis.call('GET', p .. 'pruned') ~= ARGV[1] then
+  first = 1
+  redis.call('SET', p .. 'pruned', ARGV[1])
+end
+return {first, redis.call('ZRANGE', p .. 'days', 0, -1)}
+"""
+)
+"""Today, in days since 1970, and 1 for who prunes. Days ahead of it were seen by a wrong clock.
+
+Gives whether nobody has pruned today, and the days of use with the newest edit of each.
+"""
+
+SINCE = Script("redis.call('ZREMRANGEBYSCORE', p .. 'days', '-inf', '(' .. ARGV[1])")
+"""The day before which the days of use are dropped."""
+
+HELD = Script(
+    """
+local oldest = redis.call('ZRANGE', p .. 'edits', 0, 0)[1]
+return {redis.call('ZCARD', p .. 'edits'), redis.call('GET', p .. 'bytes') or 0, oldest or 0,
+  redis.call('ZCOUNT', p .. 'edits', '-inf', ARGV[1]), redis.call('ZRANGE', p .. 'days', 0, -1)}
+"""
+)
+"""An id: how many entries, their bytes, the oldest, how many up to the id, the days of use."""
+
+GIVEN = Script(
+    """
+local id, given = tonumber(ARGV[1]), tonumber(redis.call('GET', p .. 'edit') or 0)
+local lost = redis.call('LRANGE', p .. 'lost', 0, -1)
+for at = 1, #lost, 2 do
+  if id >= tonumber(lost[at]) and id <= tonumber(lost[at + 1]) then return {given, 1} end
+end
+return {given, 0}
+"""
+)
+"""An id: the highest that was given, and whether the server has lost the entry of this one."""
+
+PRUNE = Script(
+    _INDEXES
+    + """
+local upto, most, left, from = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local ids = redis.call('ZRANGEBYSCORE', p .. 'edits', from, '+inf', 'LIMIT', 0, 200)
+local gone, last = 0, 0
+for _, id in ipairs(ids) do
+  local e = p .. 'e:' .. id
+  local state, path, hunk, group, undoes =
+    unpack(redis.call('HMGET', e, 'state', 'path', 'hunk', 'group', 'undoes'))
+  local bytes = tonumber(redis.call('GET', p .. 'bytes') or 0)
+  if gone == left or (bytes <= most and tonumber(id) > upto) then return {gone, 0} end
+  if state ~= 'open' then
+    for _, name in ipairs({'inverse', 'diff', 'whole', 'undo'}) do replaced(id, name, '') end
+    for _, index in ipairs(indexes(path, hunk, group, undoes)) do
+      redis.call('ZREM', p .. index, id)
+    end
+    redis.call('DEL', e)
+    gone = gone + 1
+  end
+  last = tonumber(id)
+end
+return {gone, last}
+"""
+)
+"""The id up to which, and the bytes beyond which entries go, how many at most, from where.
+
+Gives how many went, and the last id that was looked at, 0 when there is nothing left to do.
+"""

@@ -23,7 +23,7 @@ from redis.retry import Retry
 
 from copydesk.desk.backends.codec import RecordError
 from copydesk.errors import ServerFailed, TurnLost, check_cancelled, poll_seconds
-from copydesk.store.holder import NOBODY, WAIT_SECONDS, Caller, Holder
+from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Holder
 
 PATIENCE_SECONDS = 4.0
 """How long an answer is waited for."""

@@ -16,7 +16,7 @@ from copydesk.desk.backends.retention import PLANS_KEPT
 from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
 from copydesk.desk.backends.snapshots import LARGEST, MOST_SEEN
 from copydesk.desk.redis.leases import Leases, Script, Server
-from copydesk.edit.plan import Ended, Plan
+from copydesk.edit.draft import Ended, Plan
 from copydesk.errors import BinaryFile, HunkNotFound, ServerFailed
 from copydesk.store.protocol import Content
 from copydesk.text import sizes

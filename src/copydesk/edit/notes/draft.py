@@ -8,11 +8,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from copydesk.edit.draft import Draft, Normalized
+from copydesk.edit.draft import BlockReads, Draft, Normalized
 from copydesk.edit.locate import Place
 from copydesk.edit.notes.grammar import Action, BlockHunk
 from copydesk.edit.notes.plan import BlockPlan, InsertBlocks, NewText, SplitText
-from copydesk.edit.plan import BlockReads
 from copydesk.edit.request import BlockDiff
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
