@@ -11,7 +11,7 @@ import pytest
 
 from copydesk.app.web.pages import tool_words
 from support.cost import spread
-from support.review_page import AGENT, Elements, Room, fields_of, prepared, room_at
+from support.review_page import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
 
 @pytest.fixture
@@ -497,3 +497,35 @@ def test_the_history_names_who_approved(room: Room) -> None:
         text = Elements(room.reader().page(page)).text
         assert "approved by Bob" in text
         assert "amended by Ada" in text
+
+
+DAY = 24 * 3_600_000
+
+
+@pytest.mark.slow
+def test_what_expires_soon_is_said_and_can_wait_longer(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    now = [1_000_000_000_000]
+    with room_at(tmp_path, desk_at(tmp_path, clock=lambda: now[0])) as room:
+        hunk = prepared(room.desk, path="a.txt", content="three\n")
+        now[0] += 3 * DAY
+        late = prepared(room.desk, path="a.txt", content="four\n")
+        now[0] += 3 * DAY + DAY // 2
+        reader = room.reader()
+        page = reader.page("/")
+        assert "1 plan expires soon" in page
+        listed = reader.page("/?state=expiring")
+        assert f"hunk-{hunk}" in listed
+        assert f"hunk-{late}" not in listed
+        assert "Extend" not in reader.page(f"/hunk/{late}")
+        reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
+        after = reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/extend")
+        assert "waits longer now" in after
+        assert "Withdraw approval" in after, "it is the plan that was approved"
+        now[0] += 3 * DAY
+        reader = room.reader()
+        anew = reader.send("/?state=expiring", "/extend?state=expiring")
+        assert "1 plan waits longer now" in anew
+        assert "soon." not in reader.page("/")
+        now[0] += 3 * DAY
+        assert {applied(room, one) for one in (hunk, late)} == {"ok", "APPROVAL_REQUIRED"}

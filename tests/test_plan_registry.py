@@ -12,13 +12,18 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from copydesk.desk.backends.api import Registry
+from copydesk.desk.backends.api import Decision, Decisions, Registry
 from copydesk.desk.backends.codec import SCHEMA
 from copydesk.desk.backends.database import Database
 from copydesk.desk.backends.retention import PLANS_KEPT
-from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, REMEMBERED_MS, SqliteRegistry
+from copydesk.desk.backends.sqlite import (
+    FORGET_EVERY_MS,
+    REMEMBERED_MS,
+    SqliteDecisions,
+    SqliteRegistry,
+)
 from copydesk.desk.redis.leases import Script
-from copydesk.desk.redis.stores import Counts, RedisRegistry
+from copydesk.desk.redis.stores import Counts, RedisDecisions, RedisRegistry
 from copydesk.edit.draft import Ended, Plan
 from copydesk.edit.locate import Place
 from copydesk.edit.request import RangeEdit
@@ -284,3 +289,33 @@ def test_a_plan_of_a_newer_build_on_the_server_is_refused_plainly(
     ):
         registry.get(one.id, one.created_ms)
     assert registry.waiting(one.created_ms) == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_decision_is_known_as_long_as_its_plan_waits(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    registry: Registry
+    decisions: Decisions
+    if kind == "redis":
+        server, leases = connections(request)()
+        registry, decisions = RedisRegistry(server, leases), RedisDecisions(server)
+    else:
+        file = StateFile(str(tmp_path / "plans.sqlite")) if kind == "sqlite" else None
+        db = Database(file) if file else Database()
+        registry, decisions = SqliteRegistry(db), SqliteDecisions(db)
+    waits, over = plan("aaaaaaaa", lasts=10_000), plan("bbbbbbbb", lasts=1_000)
+    for one in (waits, over):
+        registry.add(one)
+        made = Decision((one.id, -NOW), "ann", "a", "commented", "eve", NOW, reason="so")
+        decisions.take(made)
+        decisions.take(replace(made, plan=(one.id, NOW), verdict="approved"))
+    for number in range(PLANS_KEPT):
+        later = Decision((f"{number:08x}", 1), "ann", "a", "approved", "eve", NOW + 9_000)
+        decisions.take(later)
+    decisions.forget(NOW + 5_000)
+    assert (len(decisions.comments("aaaaaaaa")), len(decisions.comments("bbbbbbbb"))) == (1, 0)
+    assert decisions.of(("aaaaaaaa", NOW)) is not None
+    assert decisions.of(("bbbbbbbb", NOW)) is None
+    decisions.forget(NOW + 10_001)
+    assert decisions.of(("aaaaaaaa", NOW)) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -460,3 +461,75 @@ def test_a_split_that_would_change_other_bytes_is_refused(opener: Open, tmp_path
     with pytest.raises(InvalidArgs):
         desk.desk.review.split(desk.member("eve"), hunk)
     assert show(desk, hunk).decision is None
+
+
+DAY = 24 * 3_600_000
+
+
+def life(desk: OpenWorkspace, hunk: str) -> int:
+    """How long the plan waits from the moment when it was prepared."""
+    found = desk.desk.show(desk.member("eve"), hunk).plan
+    return found.expires_ms - found.created_ms
+
+
+def test_a_plan_that_a_person_approves_waits_for_a_week(opener: Open) -> None:
+    desk = opener()
+    assert life(desk, plan(desk, 3, "x")) == 7 * DAY
+    assert life(desk, plan(desk, 3, "x", by="eve")) == DAY // 24
+    fields = apply(desk, plan(desk, 4, "x"))
+    assert fields["status"] == "pending"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_plan_waits_for_a_week_once_it_was_refused_without_a_person(
+    tmp_path: Path, shared: bool
+) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "b.txt").write_text(TEXT)
+    config = Config(members={**MEMBERS, "two": MemberConfig(self_files=1)}, durability="fast")
+    with open_workspace(str(tmp_path), config, shared=shared) as desk:
+        hunks = [plan(desk, 3, "x", path, by="two") for path in ("a.txt", "b.txt")]
+        assert {life(desk, hunk) for hunk in hunks} == {DAY // 24}
+        given = {"hunk_ids": hunks}
+        said = desk.call("two", "apply_file_modifications", given)
+        assert said.fields["status"] == "pending", said.text
+        assert {life(desk, hunk) for hunk in hunks} == {7 * DAY}
+
+
+def test_a_plan_that_waits_longer_is_the_same_plan(opener: Open) -> None:
+    desk = opener()
+    hunk = plan(desk, 3, "x")
+    before = desk.desk.show(desk.member("eve"), hunk).plan
+    approve(desk, hunk)
+    after = desk.desk.review.extend(desk.member("max"), hunk)
+    assert after.expires_ms >= before.expires_ms
+    late = replace(after, expires_ms=before.expires_ms)
+    assert late == before
+    with pytest.raises(AccessDenied):
+        desk.desk.review.extend(desk.member("ann"), hunk)
+    with pytest.raises(AccessDenied):
+        desk.desk.review.extend(desk.member("guest"), hunk)
+    assert isinstance(desk.desk._applying.write(desk.member("ann"), before), Applied), (
+        "who had looked it up before it was extended writes it"
+    )
+    with pytest.raises(HunkNotFound):
+        desk.desk.review.extend(desk.member("eve"), hunk)
+
+
+def test_an_extended_plan_outlives_its_first_week_with_its_comments(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    now = [1_000_000_000_000]
+    config = Config(members=MEMBERS, durability="fast", approval_ttl_seconds=600)
+    with open_workspace(str(tmp_path), config, shared=False, clock=lambda: now[0]) as desk:
+        hunk = plan(desk, 3, "x")
+        assert life(desk, hunk) == DAY // 24, "a shorter time than that of others is not meant"
+    config = Config(members=MEMBERS, durability="fast")
+    with open_workspace(str(tmp_path), config, clock=lambda: now[0]) as desk:
+        hunk = plan(desk, 3, "x")
+        desk.desk.review.comment(desk.member("eve"), hunk, "why?")
+        now[0] += 6 * DAY
+        assert desk.desk.review.extend(desk.member("eve"), hunk).expires_ms == now[0] + 7 * DAY
+        now[0] += 6 * DAY
+        assert len(desk.desk.review.comments(show(desk, hunk))) == 1
+        approve(desk, hunk)
+        assert apply(desk, hunk)["status"] == "ok"

@@ -98,6 +98,8 @@ class NotesConfig:
 class Config:
     """All settings. `ttl_seconds` of plans, `limit_bytes` of a file that is edited.
 
+    A plan that a person has to approve waits for `approval_ttl_seconds`, if that is longer.
+
     `whole_bytes` bounds a file that must be loaded whole: a batch of edits, an
     overwrite, a file with several names, an edit of very many or very long lines.
 
@@ -130,6 +132,7 @@ class Config:
     answer_tokens: Annotated[int, _up_to(1_000_000)] = ANSWER_TOKENS
     structured: bool = False
     ttl_seconds: Annotated[int, _up_to(10 * 366 * 86_400)] = 3600
+    approval_ttl_seconds: Annotated[int, _up_to(10 * 366 * 86_400)] = 7 * 86_400
     limit_bytes: Annotated[int, _up_to(1 << 50)] = 8 << 30
     whole_bytes: Annotated[int, _up_to(1 << 50)] = sizes.WHOLE
     bases_bytes: Annotated[int, _up_to(1 << 50)] = 64 << 20

@@ -198,6 +198,7 @@ class OpenWorkspace(Closing):
             ids=hunk_id,
             named=encoding_of,
             ttl_ms=config.ttl_seconds * 1000,
+            approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
         approving = Approving(setting.decisions, setting.clock)
         writer = Writer(

@@ -130,7 +130,7 @@ class Applying:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
             self.refused(plan, refusal)
-            return Rejected(plan, refusal, seen[0] if seen else None)
+            return Rejected(self.await_person(plan, refusal), refusal, seen[0] if seen else None)
         draft = written.made
         if isinstance(plan.request, FileOperation):
             self._drafting.note_moved(member.name, real, plan.request, draft.base)
@@ -167,6 +167,25 @@ class Applying:
         if counts(refusal):
             self.note(plan, "rejected")
 
+    def await_person(self, plan: Plan, refusal: Refusal | None) -> Plan:
+        """The plan, which waits longer if it was refused because a person has to approve it."""
+        if not isinstance(refusal, ApprovalRequired):
+            return plan
+        until_ms = plan.created_ms + self._set.life_ms(needs_person=True)
+        with suppress(Refusal):  # it waits as long as it did
+            return self.wait_until(plan, until_ms)
+        return plan
+
+    def wait_until(self, plan: Plan, until_ms: int) -> Plan:
+        """Let the plan wait till then, unless it waits longer; raises HunkNotFound."""
+        if plan.expires_ms >= until_ms:
+            return plan
+        with self.turn(plan):
+            self.check_waits(plan)
+            longer = replace(plan, expires_ms=until_ms)
+            self._set.registry.put(longer)
+        return longer
+
     def blocks(self, plan: Plan, member: Member | None = None) -> BlockDraft:
         """What a plan of a block diff comes to on the notes as they are.
 
@@ -190,7 +209,7 @@ class Applying:
             if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
                 raise
             self.refused(plan, refusal)
-            return Rejected(plan, refusal, None)
+            return Rejected(self.await_person(plan, refusal), refusal, None)
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
         if context == "fuzz":
             self.note(plan, "fuzz")
@@ -227,7 +246,8 @@ class Applying:
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan waits as it is, and was not written; call it in its turn."""
         now_ms = self._set.clock()
-        if self._set.registry.get(plan.id, now_ms) != plan:
+        found = self._set.registry.get(plan.id, now_ms)
+        if replace(found, expires_ms=plan.expires_ms) != plan:  # it may wait longer by now
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime",
                 planned_lines=plan.place.named,
@@ -437,6 +457,7 @@ class Transactions:
             for verdict in outcome.verdicts:
                 if verdict.refusal is not None:
                     self._applying.refused(verdict.plan, verdict.refusal)
+                    self._applying.await_person(verdict.plan, verdict.refusal)
             return
         for applied in outcome.applied:
             if applied.context == "fuzz":

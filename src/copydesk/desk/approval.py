@@ -45,6 +45,19 @@ def after_of(made: Revision) -> str:
     return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()
 
 
+def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
+    """Whether a person has to approve the change of the file, written by itself."""
+    policy = member.policy
+    if policy.asks_nobody:
+        return False
+    lines = 0
+    if policy.most_lines is not None:
+        lines = max(line_counts(made.base, made.change))
+    request = made.request if isinstance(made, Draft) else None
+    paths = (path, request.to) if isinstance(request, MoveFile) else (path,)
+    return any(policy.why_human(one, lines) is not None for one in paths)
+
+
 _MOST_PASSED: Final = 1_000
 
 

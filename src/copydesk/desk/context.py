@@ -14,6 +14,7 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import Named
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Setting:
     """What a desk works with: stores, memory, the clock (ms since 1970), ids, encodings.
 
     `named` gives the encoding that configuration names for a path, `ids` new
-    ids of eight hex characters, `ttl_ms` how long a plan waits, `members` a member
-    by its name and toolset.
+    ids of eight hex characters, `ttl_ms` how long a plan waits, `approval_ttl_ms` how long
+    one that a person has to approve, `members` a member by its name and toolset.
     """
 
     files: Files
@@ -39,3 +40,8 @@ class Setting:
     ids: Callable[[], str]
     named: Named = lambda path: None
     ttl_ms: int = HOUR_MS
+    approval_ttl_ms: int = 7 * DAY_MS
+
+    def life_ms(self, *, needs_person: bool) -> int:
+        """How long a plan waits that its owner may write, or that a person has to approve."""
+        return max(self.ttl_ms, self.approval_ttl_ms) if needs_person else self.ttl_ms

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from copydesk.desk.applying import Applying, Transactions, digest_of, made
-from copydesk.desk.approval import Approving
+from copydesk.desk.approval import Approving, needs_person
 from copydesk.desk.backends.shown import Note, Run, ShownLines
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafted, Drafting
@@ -118,6 +118,7 @@ class FileDesk:
         existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
         drafted = self._draft(member, request, terms)
         draft = drafted.draft
+        asks = needs_person(member, draft, drafted.real)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
@@ -129,7 +130,7 @@ class FileDesk:
             base_digest=None if draft.created else draft.base.digest,
             diff_digest=digest_of(draft.diff),
             created_ms=now_ms,
-            expires_ms=now_ms + self._set.ttl_ms,
+            expires_ms=now_ms + self._set.life_ms(needs_person=asks),
             span=foot_span(draft.base, draft.place),
             blocks=draft.reads,
             why=member.why or (existing.why if existing else ""),

@@ -16,9 +16,9 @@ from threading import Lock
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying, Transactions, digest_of
-from copydesk.desk.approval import after_of, before_of, lapse
+from copydesk.desk.approval import after_of, before_of, lapse, needs_person
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
-from copydesk.desk.context import Setting
+from copydesk.desk.context import DAY_MS, Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
@@ -255,6 +255,8 @@ class Amending:
 
     def _planned(self, plan: Plan, hunk_id: str, request: Request, draft: Draft, by: str) -> Plan:
         now_ms = max(self._set.clock(), plan.created_ms + 1)  # what was decided is another plan
+        owner = self._set.members(plan.owner, plan.toolset)
+        asks = needs_person(owner, draft, self._drafting.real(request.path))
         return replace(
             plan,
             id=hunk_id,
@@ -264,7 +266,7 @@ class Amending:
             base_digest=None if draft.created else draft.base.digest,
             diff_digest=digest_of(draft.diff),
             created_ms=now_ms,
-            expires_ms=max(plan.expires_ms, now_ms + self._set.ttl_ms),
+            expires_ms=max(plan.expires_ms, now_ms + self._set.life_ms(needs_person=asks)),
             span=foot_span(draft.base, draft.place),
             edited_by=by,
             blocks=draft.reads,
@@ -309,8 +311,8 @@ def _name(tool: str) -> str:
 
 _NEEDS_PERSON = "its own edits like this one are approved by a person"
 
-REMEMBERED_MS = 7 * 24 * 3_600_000
-"""So long a decision is known; plans do not wait that long."""
+REMEMBERED_MS = 7 * DAY_MS
+"""So long a decision is known after it was taken, and after its plan ended or expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,6 +517,16 @@ class Review:
         if decision.by != reviewer.name:
             raise AlreadyDecided(hunk_id, decision.by, decision.verdict)
         self._set.decisions.withdraw(decision)
+
+    def extend(self, reviewer: Member, hunk_id: str) -> Plan:
+        """Let the plan wait as long from now as one does that a person has to approve.
+
+        It is the same plan, and what was decided on it stands.
+        """
+        plan = self._plan(reviewer, hunk_id, "write")
+        return self._applying.wait_until(
+            plan, self._set.clock() + self._set.life_ms(needs_person=True)
+        )
 
     def amend(self, reviewer: Member, hunk_id: str, new_content: str) -> Shown:
         """Give the plan another new text; it is to be approved then, and its owner is told.

@@ -117,6 +117,34 @@ def withdraw(ctx: RequestContext) -> Location:
     return _here(ctx)
 
 
+def extend(ctx: RequestContext) -> Location:
+    """Let the plan wait longer."""
+    try:
+        ctx.reviewer.extend(ctx.path_params["hunk_id"])
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify("plain", "The plan waits longer now.")
+    return _here(ctx)
+
+
+def extend_all(ctx: RequestContext) -> Location:
+    """Let all plans of the list wait longer that expire soon."""
+    wanted = PlanFilter.of(ctx.query)
+    soon = [one for one in ctx.reviewer.items() if one.expires_soon and wanted.takes(one)]
+    extended = 0
+    for item in soon:
+        try:
+            ctx.reviewer.extend(item.plan.id)
+            extended += 1
+        except Refusal as refusal:
+            ctx.session.notify("bad", f"{item.path}: {words_of(refusal)}")
+    if extended:
+        verb = "waits" if extended == 1 else "wait"
+        ctx.session.notify("plain", f"{named(extended, 'plan')} {verb} longer now.")
+    left = {**_filter(ctx), "state": wanted.tab} if extended == len(soon) else _filter(ctx)
+    return address(**left)
+
+
 def amend(ctx: RequestContext) -> Location:
     """Replace the plan's text; the next page shows it, not yet approved."""
     try:
@@ -252,10 +280,12 @@ ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
     "/hunk/{hunk_id}/reject": reject,
     "/hunk/{hunk_id}/comment": comment,
     "/hunk/{hunk_id}/withdraw": withdraw,
+    "/hunk/{hunk_id}/extend": extend,
     "/hunk/{hunk_id}/amend": amend,
     "/hunk/{hunk_id}/split": split,
     "/apply": _writing(apply_all),
     "/approve": approve_all,
+    "/extend": extend_all,
     "/reject": reject_all,
     "/edit/{edit_id}/undo": _writing(undo),
 }

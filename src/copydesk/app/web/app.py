@@ -365,7 +365,7 @@ class ReviewApp:
         session = ctx.session
         notices = () if ctx.is_partial else session.take_notices()
         name = self._opened.root.rstrip("/").rpartition("/")[2] or "/"
-        return pages.Frame(session.name, session.csrf, name, waiting, notices)
+        return pages.Frame(session.name, session.csrf, name, waiting, self._opened.clock(), notices)
 
 
 def _remember_shown(ctx: RequestContext, shown: Shown) -> None:

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change
 from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
-from copydesk.app.web.reviewer import Item, words_of
+from copydesk.app.web.reviewer import Item, expires_soon, words_of
 from copydesk.app.web.sessions import Notice
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
@@ -41,7 +41,13 @@ MOST_EDITS: Final = 100
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
 _MOST_COLOURED: Final = 150_000
 _MOST_EDITED: Final = 1_000_000
-_STATES: Final = ("exact", "drifted", "conflict")
+_EXPIRING: Final = "expiring"
+_STATES: Final = (
+    ("exact", "exact"),
+    ("drifted", "drifted"),
+    ("conflict", "conflict"),
+    (_EXPIRING, "expires soon"),
+)
 _TABS: Final = (
     ("", "Pending"),
     ("approved", "Approved"),
@@ -55,7 +61,7 @@ MOST_TOGETHER: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is around every page: the reviewer, the workspace, the notices.
+    """What is around every page: the reviewer, the workspace, the time, the notices.
 
     `waiting`: how many plans wait for a decision. `csrf` is the token of the session's forms.
     """
@@ -64,6 +70,7 @@ class Frame:
     csrf: str
     workspace: str
     waiting: int
+    now_ms: int
     notices: Sequence[Notice] = ()
 
 
@@ -106,6 +113,8 @@ class PlanFilter:
         is_of = self.member in ("", item.plan.owner) and self.tool in ("", item.plan.tool)
         if not is_of or self.tab != (item.decision.verdict if item.decision else ""):
             return False
+        if self.state == _EXPIRING:
+            return item.expires_soon
         return self.state in (self.tab, "open") or item.state == self.state
 
     @property
@@ -227,7 +236,8 @@ def pending(
         wanted=wanted,
         members=[(name, name) for name in members],
         tools=[(name, tool_words(name)) for name in tools],
-        states=[(state, state) for state in _STATES],
+        states=_STATES,
+        soon=sum(item.expires_soon for item in found),
     )
 
 
@@ -546,4 +556,5 @@ def _colours(draft: Draft, path: str) -> tuple[Colours, Colours] | None:
 
 
 ENVIRONMENT.filters["described"] = described
+ENVIRONMENT.tests["expiring"] = expires_soon
 ENVIRONMENT.filters["tool_words"] = tool_words

@@ -11,6 +11,7 @@ from typing import Final
 
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
+from copydesk.desk.context import DAY_MS
 from copydesk.desk.foreign import Saved
 from copydesk.desk.history import Page
 from copydesk.desk.member import Member, Operation, Permission
@@ -57,6 +58,7 @@ class Item:
     decision: Decision | None
     counts: Counts
     counted: bool
+    expires_soon: bool = False
 
     @property
     def path(self) -> str:
@@ -72,7 +74,13 @@ class Item:
     def sign(self) -> str:
         """A key that changes when the plan's row in the list changes."""
         decided_ms = self.decision.time_ms if self.decision else 0
-        return f"{self.plan.created_ms}.{self.state}.{self.counts}.{decided_ms}"
+        ages = f"{self.plan.created_ms}.{self.plan.expires_ms}.{self.expires_soon}"
+        return f"{ages}.{self.state}.{self.counts}.{decided_ms}"
+
+
+def expires_soon(plan: Plan, now_ms: int) -> bool:
+    """Whether less than a day is left of a plan, or less than a quarter of a shorter life."""
+    return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +119,15 @@ class Reviewer:
         """The pending plans: by member and task, the last one begun first; then by file."""
         listed = _arranged(self.waiting())
         until = time.monotonic() + _PATIENCE_SECONDS
+        now_ms = self._opened.clock()
         found: list[Item] = []
         for one in listed:
             counts = self._counted.of(one.plan)
             if counts is None and time.monotonic() < until:
                 counts = self._count(one.plan)
             known = counts if counts is not None else estimate(one.plan)
-            found.append(Item(one.plan, one.state, one.decision, known, counts is not None))
+            soon = expires_soon(one.plan, now_ms)
+            found.append(Item(one.plan, one.state, one.decision, known, counts is not None, soon))
         return tuple(found)
 
     def count(self, items: Sequence[Item]) -> bool:
@@ -154,6 +164,10 @@ class Reviewer:
     def comments(self, shown: Shown) -> tuple[Decision, ...]:
         """The comments on a plan that was shown."""
         return self._opened.desk.review.comments(shown)
+
+    def extend(self, hunk_id: str) -> Plan:
+        """Let a plan wait longer; raises Refusal."""
+        return self._opened.desk.review.extend(self._as, hunk_id)
 
     def withdraw(self, hunk_id: str) -> None:
         """Withdraw the reviewer's own decision; raises Refusal."""

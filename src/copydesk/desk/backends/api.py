@@ -401,7 +401,7 @@ class Decisions(Protocol):
         ...
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older."""
+        """Drop the decisions that are older, unless their plan waited until then."""
         ...
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import lru_cache
 from secrets import randbits, token_hex
 from typing import TYPE_CHECKING, Any, cast
@@ -194,22 +194,11 @@ class SqliteDecisions:
 
     def __init__(self, db: Database, mark: Callable[[], None] = lambda: None) -> None:
         self._db, self._mark = db, mark
-        db.define(CHANGES + _DECISIONS_SCHEMA, on_new=mark)
+        db.define(f"{CHANGES}{_PLANS_SCHEMA};{_DECISIONS_SCHEMA}", on_new=mark)
 
     def take(self, decision: Decision) -> Decision:
         """Keep the decision, unless one is there: the one that is there then."""
-        row = (
-            *decision.plan,
-            decision.owner,
-            decision.path,
-            decision.verdict,
-            decision.by,
-            decision.time_ms,
-            decision.before,
-            decision.after,
-            decision.reason,
-            decision.told,
-        )
+        row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # as the columns
         with self._db.writing() as db:
             self._mark()
             places = ", ".join("?" * len(row))
@@ -250,11 +239,16 @@ class SqliteDecisions:
             db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older, but never the last ones: the clock may be wrong."""
+        """Drop the decisions that are older, unless their plan waited until then.
+
+        The last ones stay: the clock may be wrong.
+        """
         with self._db.writing() as db:
             db.execute(
-                "DELETE FROM decisions WHERE time_ms < ? AND time_ms <"
-                " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?)",
+                "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"
+                " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?2)"
+                " AND NOT EXISTS (SELECT 1 FROM plans WHERE id = hunk_id"
+                " AND coalesce(ended_ms, expires_ms) >= ?1)",
                 (before_ms, PLANS_KEPT - 1),
             )
 

@@ -258,7 +258,8 @@ _FORGET = Script(
 local spare = redis.call('ZCARD', p .. 'decided') - ARGV[2]
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', p .. 'decided', '-inf', '(' .. ARGV[1],
     'LIMIT', 0, math.max(spare, 0))) do
-  drop(name)
+  local ended = redis.call('ZSCORE', p .. 'fading', string.match(name, '^%S+'))
+  if not ended or tonumber(ended) < tonumber(ARGV[1]) then drop(name) end
 end
 """
 )
@@ -331,7 +332,10 @@ class RedisDecisions:
         self._server.call(_TELL, _name(decision.plan))
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older, but never the last ones: the clock may be wrong."""
+        """Drop the decisions that are older, unless their plan waited until then.
+
+        The last ones stay: the clock may be wrong.
+        """
         self._server.call(_FORGET, before_ms, PLANS_KEPT)
 
     def close(self) -> None:
