@@ -31,11 +31,13 @@ from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
 from copydesk.desk.transaction import (
     ATTEMPTS,
+    PATIENT,
     Job,
     Rewriting,
     Stopped,
     Writer,
     WriteRequest,
+    kept_open,
 )
 from copydesk.desk.visibility import (
     authorized,
@@ -359,6 +361,7 @@ class _File:
 
     `opened` is None where there is no file, `to` where it is moved. A context is that of
     the plan in the file as it was read, whatever the plans before it do there.
+    `allow_appends` is as in `Rewriting`.
     """
 
     real: RelPath
@@ -367,6 +370,7 @@ class _File:
     to: RelPath | None = None
     drafts: dict[str, Draft] = field(default_factory=dict[str, Draft])
     contexts: dict[str, ContextMatch] = field(default_factory=dict[str, ContextMatch])
+    allow_appends: bool = False
 
     @property
     def inode(self) -> tuple[int, int]:
@@ -408,8 +412,8 @@ class _File:
         ]
         if self.operation is None:
             beside = _beside_bytes(self.plans[0])
-            every = tuple(steps)
-            return [Rewriting(self.real, self.opened, every, restores=beside)] if steps else []
+            whole = Rewriting(self.real, self.opened, tuple(steps), restores=beside)
+            return [replace(whole, allow_appends=self.allow_appends)] if steps else []
         last = steps.pop()
         found = [Rewriting(self.real, self.opened, tuple(steps))] if steps else []
         removes = self.to is None
@@ -444,9 +448,9 @@ class Transactions:
         for plan in plans:
             if isinstance(plan.request, BlockDiff):
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             with suppress(TargetMoved):
-                outcome = self._attempt(owner, plans)
+                outcome = self._attempt(owner, plans, allow_appends=attempt >= PATIENT)
                 self._note(outcome)
                 return outcome
         raise Failed("write", "the files are changed by another program again and again")
@@ -479,7 +483,9 @@ class Transactions:
             plans.append(plan)
         return tuple(plans)
 
-    def _attempt(self, owner: Owner, plans: tuple[Plan, ...]) -> Transacted | Withheld:
+    def _attempt(
+        self, owner: Owner, plans: tuple[Plan, ...], *, allow_appends: bool
+    ) -> Transacted | Withheld:
         """Once through; raises TargetMoved when another program wrote meanwhile."""
         refused: dict[str, Refusal] = {}
         files: dict[RelPath, _File] = {}
@@ -492,7 +498,9 @@ class Transactions:
             except Refusal as refusal:
                 refused[plan.id] = refusal
             else:
-                files.setdefault(real, _File(real, [])).plans.append(plan)
+                files.setdefault(real, _File(real, [], allow_appends=allow_appends)).plans.append(
+                    plan
+                )
         for file in files.values():
             file.check_plans()
             file.plans.sort(key=lambda one: isinstance(one.request, FileOperation))
@@ -585,7 +593,9 @@ class Transactions:
 
     def _open(self, file: _File, held: ExitStack) -> OpenText:
         first = file.plans[0].request  # one that is not for the whole file, if there is any
+        inode = kept_open(self._set.files, file.real, held) if file.allow_appends else 0
         opened = held.enter_context(self._drafting.opened(file.real, first))
+        file.allow_appends = opened.stamp.ino == inode
         if opened.real != file.real:
             raise TargetMoved()
         if file.to is not None:

@@ -47,11 +47,14 @@ from copydesk.store.protocol import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, whole
+from copydesk.text.snapshot import Snapshot, Text, whole
 from copydesk.text.source import Source
 
 ATTEMPTS = 10
 """How often a write starts again when another program wrote in the meantime."""
+
+PATIENT = 5
+"""After so many attempts lines that are only appended are no reason to start again."""
 
 
 R = TypeVar("R", bound=Revision)
@@ -176,7 +179,7 @@ class Writer:
         Raises the refusals of the job and of the gate, and Failed; Unsettled when the file
         may be half written. A new file raises FileExists and NotAFile.
         """
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
             to = None if job.to is None else authorized(self._files, job.member, job.to, "write")
@@ -185,7 +188,7 @@ class Writer:
                 job.precondition()
                 try:
                     with ExitStack() as held:
-                        written = self._attempt(job, real, to, held)
+                        written = self._attempt(job, real, to, held, attempt >= PATIENT)
                 except TargetMoved:
                     continue
                 with suppress(Refusal):  # it is written, and the journal settles the rest
@@ -217,13 +220,21 @@ class Writer:
         return work.entries
 
     def _attempt(
-        self, job: Job[R], real: RelPath, to: RelPath | None, held: ExitStack
+        self,
+        job: Job[R],
+        real: RelPath,
+        to: RelPath | None,
+        held: ExitStack,
+        allow_appends: bool,
     ) -> Written[R]:
         """Once through; raises TargetMoved when another program wrote meanwhile."""
         opened: OpenText | None = None
+        same = False
         if job.kind != "create":
             try:
+                inode = kept_open(self._files, real, held) if allow_appends else 0
                 opened = self._opened(job, real, held)
+                same = opened.stamp.ino == inode
             except FileNotFound:
                 if job.kind == "remove":
                     raise
@@ -234,7 +245,8 @@ class Writer:
             check_free(self._files, job.to or to, to, real, opened.stamp)
         self._approving.check(job.member, job.plan, real, made, created=opened is None, to=to)
         removes = job.kind == "remove"
-        file = Rewriting(real, opened, ((job, made),), removes, to, job.restores)
+        steps = ((job, made),)
+        file = Rewriting(real, opened, steps, removes, to, job.restores, same)
         entry = self._write_one(file)
         return Written(made, entry.edit_id, entry.after)
 
@@ -350,6 +362,16 @@ def digest_at(files: Files, real: RelPath, error: Failed) -> str:
         raise Unsettled(error.operation, error.reason, (str(real),)) from None
 
 
+def kept_open(files: Files, real: RelPath, held: ExitStack) -> int:
+    """The inode of a file that is kept open: what another program saves gets another number."""
+    return held.enter_context(files.open_for_reading(real)).stamp.ino
+
+
+def _ends_line(text: Text) -> bool:
+    """Whether what is appended to the text does not go on with its last line."""
+    return not text.size or text.ends_with_newline
+
+
 def _require(still: bool) -> None:
     """What the lane and the permission stand for is what was read; else read again."""
     if not still:
@@ -366,6 +388,8 @@ class Rewriting:
     `opened` is the file as it was read, None for one that is to be created. One that
     `removes` it takes away what its only step leaves empty. `to`: its only step moves it
     there, as it is when everything else is written. `restores`: a creation gives it this.
+    `allow_appends`: lines that another program appends meanwhile are put after the new text;
+    the file has been open since before it was read.
     """
 
     real: RelPath
@@ -374,6 +398,7 @@ class Rewriting:
     removes: bool = False
     to: RelPath | None = None
     restores: Removed | None = None
+    allow_appends: bool = False
 
     @property
     def key(self) -> RelPath:
@@ -544,6 +569,7 @@ class _Transaction:
                 expected_real=real,
                 digest="" if digested else last.after.digest,
                 revocable=bool(self._group),
+                allow_appends=each.allow_appends and all(map(_ends_line, (base, last.after))),
             )
         self._ready[each.key] = held.enter_context(staged)
 

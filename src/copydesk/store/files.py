@@ -391,10 +391,12 @@ class Files(Closing):
         expected_real: RelPath | None = None,
         digest: str = "",
         revocable: bool = True,
+        allow_appends: bool = False,
     ) -> Generator[StagedWrite]:
         """The same as `replace`, ready and not yet done; what was not committed is gone after.
 
         `before_in_place` is called by `commit`. `digested`: with the digest of the new content.
+        `allow_appends`: what another program appends meanwhile is no reason for TargetMoved.
         """
         durability = self._durability
         is_alone = expected.nlink == 1
@@ -415,6 +417,7 @@ class Files(Closing):
                     digest=digest,
                     revocable=revocable,
                     states=self._states_of(expected, expected_sha256),
+                    allow_appends=allow_appends,
                 )
                 with made as replacement:
                     yield StagedWrite("write", replacement, place.real, self._hooks)

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from copydesk.errors import FileNotFound, Refusal
+from copydesk.errors import Refusal
 from copydesk.store import _os
 from copydesk.store.contents import Closing, read_at, sha256_of
 from copydesk.store.paths import ResolvedPath
@@ -88,18 +88,22 @@ def awaited(fd: int) -> bool:
     return False
 
 
-def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> None:
+def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
     """Keep what another program wrote to the open file, which has lost its name to another.
 
     What was only appended to a `known` state is appended to the file that has the name.
-    Raises OSError, Refusal.
+    Gives the state that is known then; what is written after it is not kept yet. Raises
+    OSError, Refusal.
     """
     found = _os.fstat(fd)
+    digest = sha256_of(fd, found.st_size)
+    kept = Known(found.st_ino, found.st_size, found.st_mtime_ns, lambda: digest)
     if known.extends_to(found) and sha256_of(fd, known.size) == known.sha256():
         tail = read_at(fd, found.st_size - known.size, known.size)
         if not tail or _appended(place, tail):
-            return
+            return kept
     keep(place.real, read_at(fd, found.st_size, 0), None)
+    return kept
 
 
 def rescued(place: ResolvedPath, temp: bytes, fd: int, known: Known, keep: Keep) -> None:
@@ -132,6 +136,8 @@ _NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
 
 def _appended(place: ResolvedPath, tail: bytes) -> bool:
     """Whether the bytes are now at the end of the file that has the name."""
+    if place.missing or place.blocked:
+        return False
     try:
         fd = _os.open_append(place.dir_fd, place.name)
     except OSError:
@@ -197,8 +203,7 @@ class LateLooks(Closing):
         try:
             found = _os.fstat(late.fd)
             if not late.known.stands_in(found):
-                self._rescue(late)
-                late = replace(late, known=_as_found(late.fd))
+                late = replace(late, known=self._rescue(late))
             if again and _os.is_written_by_others(late.fd) and not self._closed:
                 self.take(late.fd, late.real, late.known)  # it is kept open: look again
                 return
@@ -206,16 +211,6 @@ class LateLooks(Closing):
             pass  # nobody is there who could be told
         _os.close_quietly(late.fd)
 
-    def _rescue(self, late: _Late) -> None:
-        try:
-            with self._find(late.real) as place:
-                place.require_parent()
-                rescue(place, late.fd, late.known, self._keep)
-        except FileNotFound:
-            self._keep(late.real, read_at(late.fd, _os.fstat(late.fd).st_size, 0), None)
-
-
-def _as_found(fd: int) -> Known:
-    found = _os.fstat(fd)
-    digest = sha256_of(fd, found.st_size)
-    return Known(found.st_ino, found.st_size, found.st_mtime_ns, lambda: digest)
+    def _rescue(self, late: _Late) -> Known:
+        with self._find(late.real) as place:
+            return rescue(place, late.fd, late.known, self._keep)

@@ -94,6 +94,7 @@ def staged_replacement(
     digest: str = "",
     revocable: bool = False,
     states: States = (),
+    allow_appends: bool = False,
 ) -> Generator[Replacement]:
     """The new file, complete beside the old one open as `old_fd`; gone after unless committed.
 
@@ -101,10 +102,13 @@ def staged_replacement(
     allows. `digested`: with the SHA-256 of its content, made beside the copying, from the
     `states` of the old file's digest where there are any; else `digest` is that, where it
     is known. `revocable`: it may be put back. One that is digested and not revocable is
-    still being flushed; `commit` waits for it. Raises TargetMoved, OSError.
+    still being flushed; `commit` waits for it. `allow_appends`: what another
+    program appends to the old file before the exchange goes to the end of the new one. Raises
+    TargetMoved, OSError.
     """
     old = _os.fstat(old_fd)
-    if not expected.stands_in(old):
+    grown = allow_appends and old.st_ino == expected.ino and old.st_size > expected.size
+    if not (grown or expected.stands_in(old)):
         raise TargetMoved()
     with (
         DirFlush(place.dir_fd, wanted=durability == "full") as flush,
@@ -121,7 +125,16 @@ def staged_replacement(
         )
         told = (lambda: digest) if beside is None else beside.result
         ready = Replacement(
-            place, old_fd, expected, expected_sha256, flush, file_flush, made, told, hooks
+            place,
+            old_fd,
+            expected,
+            expected_sha256,
+            flush,
+            file_flush,
+            made,
+            told,
+            hooks,
+            allow_appends,
         )
         try:
             yield ready
@@ -143,6 +156,7 @@ class Replacement:
     _made: NewFile
     _told: Callable[[], str]
     _hooks: Hooks
+    _allow_appends: bool
     _written: bool = False
 
     def __post_init__(self) -> None:
@@ -212,11 +226,13 @@ class Replacement:
         place, may_stay_open = self._place, False
         for left in reversed(range(_TRIES)):
             self._hooks.may_write()
-            check_target(place, self._old_fd, self._expected, self._expected_sha256)
+            if not self._is_appended_to(place.name):
+                check_target(place, self._old_fd, self._expected, self._expected_sha256)
             if not self._exchanged():
                 return False
             try:
-                moved = not self._is_old(_os.lstat(place.dir_fd, self._made.name))
+                found = _os.lstat(place.dir_fd, self._made.name)
+                moved = not (self._is_old(found) or self._is_appended_to(self._made.name))
                 is_open = not moved and bool(_os.is_written_by_others(self._old_fd))
                 if not (moved or is_open) or (is_open and may_stay_open):
                     return True
@@ -249,6 +265,24 @@ class Replacement:
         expected = self._expected
         return replace_fields(expected, ctime_ns=found.st_ctime_ns).stands_in(found) and (
             expected.settled or sha256_of(self._old_fd, expected.size) == self._expected_sha256
+        )
+
+    def _is_appended_to(self, name: bytes) -> bool:
+        """Whether this name has the file as it was read with more at its end, if that may be."""
+        expected = self._expected
+        if not self._allow_appends:
+            return False
+        try:
+            found = _os.lstat(self._place.dir_fd, name)
+        except FileNotFoundError:
+            return False
+        as_read = replace_fields(
+            expected, size=found.st_size, mtime_ns=found.st_mtime_ns, ctime_ns=found.st_ctime_ns
+        )
+        return (
+            found.st_size > expected.size
+            and as_read.stands_in(found)
+            and sha256_of(self._old_fd, expected.size) == self._expected_sha256
         )
 
     def _give_back(self) -> None:
@@ -351,13 +385,13 @@ class Replacement:
 
     def _let_old_go(self) -> None:
         """The old file's bytes are recorded, and so is what was written to it since."""
-        if not self._old.stands_in(_os.fstat(self._old_fd)):
-            rescue(self._place, self._old_fd, self._old, self._hooks.keep)
-            return
+        old = self._old
+        if not old.stands_in(_os.fstat(self._old_fd)):
+            old = rescue(self._place, self._old_fd, old, self._hooks.keep)
         late = self._hooks.late
         is_open = _os.is_written_by_others(self._old_fd)
-        if late is not None and (is_open is not False or self._expected.size <= _LATE_BYTES):
-            late.take(_os.duplicate(self._old_fd), self._place.real, self._old)
+        if late is not None and (is_open is not False or old.size <= _LATE_BYTES):
+            late.take(_os.duplicate(self._old_fd), self._place.real, old)
 
 
 def check_target(place: ResolvedPath, old_fd: int, expected: Stamp, expected_sha256: str) -> None:
