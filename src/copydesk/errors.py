@@ -36,7 +36,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,19 @@ Fact = str | int | bool | tuple[Told, ...] | Mapping[str, Mapping[str, int | str
 """What a refusal may tell."""
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 @dataclass(eq=False)
 class Refusal(Exception):
-    """The root: what was asked cannot be done, and nothing was written."""
+    """The root: what was asked cannot be done, and nothing was written.
+
+    Every class below it is a dataclass by itself, and has its parent's code unless it names one.
+    """
 
     code: ClassVar[str] = "FAILED"
+
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        cls.code = code or cls.code
+        dataclass(eq=False)(cls)
 
     def facts(self) -> Mapping[str, Fact]:
         """The facts by name, in the order of the fields, None left out."""
@@ -130,146 +138,115 @@ class Refusal(Exception):
         return f"{self.code}({facts})"
 
 
-@dataclass(eq=False)
-class PathRequired(Refusal):
+class PathRequired(Refusal, code="PATH_REQUIRED"):
     """No path was given where one is needed."""
 
-    code: ClassVar[str] = "PATH_REQUIRED"
 
-
-@dataclass(eq=False)
-class InvalidArgs(Refusal):
+class InvalidArgs(Refusal, code="INVALID_ARGS"):
     """An argument is unknown, missing, of the wrong type or out of its domain."""
 
-    code: ClassVar[str] = "INVALID_ARGS"
     argument: str
     reason: str
 
 
-@dataclass(eq=False)
-class InvalidPath(Refusal):
+class InvalidPath(Refusal, code="INVALID_PATH"):
     """The path is not one of this workspace (absolute, above the root, NUL, link out)."""
 
-    code: ClassVar[str] = "INVALID_PATH"
     reason: str
 
 
-@dataclass(eq=False)
-class InvalidRange(Refusal):
+class InvalidRange(Refusal, code="INVALID_RANGE"):
     """The range has no meaning."""
 
-    code: ClassVar[str] = "INVALID_RANGE"
     range: str
     reason: str
     total_lines: int | None = None
 
 
-@dataclass(eq=False)
-class RangeOutOfBounds(Refusal):
+class RangeOutOfBounds(Refusal, code="RANGE_OUT_OF_BOUNDS"):
     """The range names lines that the file does not have."""
 
-    code: ClassVar[str] = "RANGE_OUT_OF_BOUNDS"
     range: str
     total_lines: int
 
 
-@dataclass(eq=False)
-class ContentRequired(Refusal):
+class ContentRequired(Refusal, code="CONTENT_REQUIRED"):
     """The tool needs text, and got none."""
 
-    code: ClassVar[str] = "CONTENT_REQUIRED"
     argument: str = "content"
 
 
-@dataclass(eq=False)
-class SuspiciousDiff(Refusal):
+class SuspiciousDiff(Refusal, code="SUSPICIOUS_DIFF"):
     """The content looks like a patch, and nobody said that it should be one."""
 
-    code: ClassVar[str] = "SUSPICIOUS_DIFF"
     sign: str
     line: int
 
 
-@dataclass(eq=False)
-class FileNotFound(Refusal):
+class FileNotFound(Refusal, code="FILE_NOT_FOUND"):
     """No file stands at the path."""
 
-    code: ClassVar[str] = "FILE_NOT_FOUND"
     similar: tuple[str, ...] | None = None
 
 
-@dataclass(eq=False)
-class FileExists(Refusal):
+class FileExists(Refusal, code="FILE_EXISTS"):
     """A regular file already stands where one was to be created, or moved `to`."""
 
-    code: ClassVar[str] = "FILE_EXISTS"
     size_bytes: int | None = None
     to: str | None = None
 
 
-@dataclass(eq=False)
-class NotAFile(Refusal):
+class NotAFile(Refusal, code="NOT_A_FILE"):
     """The path names a directory, a device, a socket, or a link where none may be.
 
     `to`: that is the path that a file was to be moved to.
     """
 
-    code: ClassVar[str] = "NOT_A_FILE"
     kind: str
     to: str | None = None
 
 
-@dataclass(eq=False)
-class BinaryFile(Refusal):
+class BinaryFile(Refusal, code="BINARY_FILE"):
     """The file holds NUL bytes outside UTF-16 and UTF-32."""
 
-    code: ClassVar[str] = "BINARY_FILE"
     nul_at_byte: int
 
 
-@dataclass(eq=False)
-class EncodingRefused(Refusal):
+class EncodingRefused(Refusal, code="ENCODING_ERROR"):
     """The file's encoding cannot hold the new text.
 
     `shown_bytes`: it is the text of a whole file and holds bytes as they were shown (`\\xNN`),
     which are no text; else the first character that cannot be held, and where it stands.
     """
 
-    code: ClassVar[str] = "ENCODING_ERROR"
     encoding: str
     character: str | None = None
     character_index: int | None = None
     shown_bytes: tuple[str, ...] | None = None
 
 
-@dataclass(eq=False)
-class IncompleteRead(Refusal):
+class IncompleteRead(Refusal, code="INCOMPLETE_READ"):
     """A whole file would be written by one who was shown only a part of it.
 
     `shown_lines` are those of `version`, each `N~M`; None where none was shown whole.
     """
 
-    code: ClassVar[str] = "INCOMPLETE_READ"
     version: str
     shown_lines: tuple[str, ...] | None
     total_lines: int
 
 
-@dataclass(eq=False)
-class FileTooLarge(Refusal):
+class FileTooLarge(Refusal, code="FILE_TOO_LARGE"):
     """The file is above the limit; `setting` is the key of it, when that is not `limit_bytes`."""
 
-    code: ClassVar[str] = "FILE_TOO_LARGE"
     size_bytes: int
     limit_bytes: int
     setting: str | None = None
 
 
-@dataclass(eq=False)
-class StatsMismatch(Refusal):
+class StatsMismatch(Refusal, code="STATS_MISMATCH"):
     """The caller's counters are not those of the file on disk."""
 
-    code: ClassVar[str] = "STATS_MISMATCH"
     known_old_total_lines: int
     known_old_total_bytes: int
     actual_total_lines: int
@@ -277,14 +254,12 @@ class StatsMismatch(Refusal):
     version: str
 
 
-@dataclass(eq=False)
-class StaleRead(Refusal):
+class StaleRead(Refusal, code="STALE_READ"):
     """The version the caller read cannot be carried to the file as it is now.
 
     `current` are the lines that stand where the edit would go.
     """
 
-    code: ClassVar[str] = "STALE_READ"
     version: str
     current_version: str
     total_lines: int
@@ -293,17 +268,14 @@ class StaleRead(Refusal):
     current: tuple[LineShown, ...] | None = None
 
 
-@dataclass(eq=False)
-class AccessDenied(Refusal):
+class AccessDenied(Refusal, code="ACCESS_DENIED"):
     """The member may not do this here."""
 
-    code: ClassVar[str] = "ACCESS_DENIED"
     operation: str
     rule: str
 
 
-@dataclass(eq=False)
-class AnchorNotFound(Refusal):
+class AnchorNotFound(Refusal, code="ANCHOR_NOT_FOUND"):
     """No line matches the anchor; `closest` are the lines most like it, if any are close.
 
     `cause` is why a text that a reader sees in the first of them is not found, and
@@ -313,7 +285,6 @@ class AnchorNotFound(Refusal):
     anchor; `closest` are lines of both then.
     """
 
-    code: ClassVar[str] = "ANCHOR_NOT_FOUND"
     argument: str
     anchor: str
     match: str
@@ -323,11 +294,9 @@ class AnchorNotFound(Refusal):
     corrected_anchor: str | None = None
 
 
-@dataclass(eq=False)
-class AnchorAmbiguous(Refusal):
+class AnchorAmbiguous(Refusal, code="ANCHOR_AMBIGUOUS"):
     """Several places match and none was chosen, or one in which others start (`nested`)."""
 
-    code: ClassVar[str] = "ANCHOR_AMBIGUOUS"
     argument: str
     anchor: str
     candidates_count: int
@@ -335,18 +304,15 @@ class AnchorAmbiguous(Refusal):
     nested: bool | None = None
 
 
-@dataclass(eq=False)
-class OccurrenceOutOfRange(Refusal):
+class OccurrenceOutOfRange(Refusal, code="OCCURRENCE_OUT_OF_RANGE"):
     """There are fewer candidates than the occurrence asked for."""
 
-    code: ClassVar[str] = "OCCURRENCE_OUT_OF_RANGE"
     occurrence: str
     candidates_count: int
     candidates: tuple[LineShown, ...] = ()
 
 
-@dataclass(eq=False)
-class ContentChanged(Refusal):
+class ContentChanged(Refusal, code="CONTENT_CHANGED"):
     """What the edit relies on, or has written when it is to be undone, is not what stands there.
 
     `current` are the lines that stand where the edit would go, of `version`. `cause` is why
@@ -354,7 +320,6 @@ class ContentChanged(Refusal):
     the lines where it stands.
     """
 
-    code: ClassVar[str] = "CONTENT_CHANGED"
     reason: str
     planned_lines: str | None = None
     expected_old: str | None = None
@@ -367,167 +332,132 @@ class ContentChanged(Refusal):
     undone_by: int | None = None
 
 
-@dataclass(eq=False)
-class AmbiguousMatch(Refusal):
+class AmbiguousMatch(Refusal, code="AMBIGUOUS_MATCH"):
     """The target could now be in more than one place; `candidates` are both ends of the first."""
 
-    code: ClassVar[str] = "AMBIGUOUS_MATCH"
     planned_lines: str
     candidate_lines: tuple[int, ...]
     candidates: tuple[LineShown, ...] | None = None
 
 
-@dataclass(eq=False)
-class InvalidHunkId(Refusal):
+class InvalidHunkId(Refusal, code="INVALID_HUNK_ID"):
     """The id is not eight lower-case hexadecimal characters."""
 
-    code: ClassVar[str] = "INVALID_HUNK_ID"
     hunk_id: str
 
 
-@dataclass(eq=False)
-class HunkNotFound(Refusal):
+class HunkNotFound(Refusal, code="HUNK_NOT_FOUND"):
     """There is no such plan now; `reason` is applied, discarded, expired or unknown."""
 
-    code: ClassVar[str] = "HUNK_NOT_FOUND"
     hunk_id: str
     reason: str
 
 
-@dataclass(eq=False)
-class WrongOwner(Refusal):
+class WrongOwner(Refusal, code="WRONG_OWNER"):
     """The plan belongs to another member."""
 
-    code: ClassVar[str] = "WRONG_OWNER"
     hunk_id: str
 
 
-@dataclass(eq=False)
-class WrongMode(Refusal):
+class WrongMode(Refusal, code="WRONG_MODE"):
     """The plan was made by another tool or toolset."""
 
-    code: ClassVar[str] = "WRONG_MODE"
     hunk_id: str
     planned_with: str
     called_with: str
 
 
-@dataclass(eq=False)
-class EditNotFound(Refusal):
+class EditNotFound(Refusal, code="EDIT_NOT_FOUND"):
     """No such edit can be taken back; `reason` is unknown, pruned, replaced or failed."""
 
-    code: ClassVar[str] = "EDIT_NOT_FOUND"
     edit_id: int
     reason: str
     newest_edit_id: int | None = None
 
 
-@dataclass(eq=False)
-class PartialMatchFail(Refusal):
+class PartialMatchFail(Refusal, code="PARTIAL_MATCH_FAIL"):
     """Some text of a batch stands nowhere, or in several places."""
 
-    code: ClassVar[str] = "PARTIAL_MATCH_FAIL"
     failed_index: int
     failures: tuple[FailedEdit, ...]
 
 
-@dataclass(eq=False)
-class PatchInvalid(Refusal):
+class PatchInvalid(Refusal, code="INVALID_PATCH"):
     """A text is no patch of the language that it is given as; `line` is where, `text` what is."""
 
-    code: ClassVar[str] = "INVALID_PATCH"
     reason: str
     line: int | None = None
     text: str | None = None
 
 
-@dataclass(eq=False)
-class PatchRejected(Refusal):
+class PatchRejected(Refusal, code="PATCH_REJECTED"):
     """Some hunks of a patch have no single place in their files; nothing was written."""
 
-    code: ClassVar[str] = "PATCH_REJECTED"
     rejected: tuple[RejectedHunk, ...]
 
 
-@dataclass(eq=False)
-class CollisionDetected(Refusal):
+class CollisionDetected(Refusal, code="COLLISION_DETECTED"):
     """Regions of a batch overlap; all pairs are named, or how many there are is told."""
 
-    code: ClassVar[str] = "COLLISION_DETECTED"
     collisions: tuple[Clash, ...]
     collisions_count: int | None = None
 
 
-@dataclass(eq=False)
-class DuplicateEdits(Refusal):
+class DuplicateEdits(Refusal, code="DUPLICATE_EDITS"):
     """Two edits of a batch are the same, by index from 0."""
 
-    code: ClassVar[str] = "DUPLICATE_EDITS"
     indices: tuple[int, int]
 
 
-@dataclass(eq=False)
-class Conflict(Refusal):
+class Conflict(Refusal, code="CONFLICT"):
     """The file is not as expected; `mismatches`: all that differs, as `expected` and `actual`."""
 
-    code: ClassVar[str] = "CONFLICT"
     expectation: str
     expected: int | str
     actual: int | str
     mismatches: Mapping[str, Mapping[str, int | str]]
 
 
-@dataclass(eq=False)
-class ApprovalRequired(Refusal):
+class ApprovalRequired(Refusal, code="APPROVAL_REQUIRED"):
     """A person has to approve it first; `why` is member, path, lines, files or drifted.
 
     With a `hunk_id` the plan waits for the person; without one the tool writes
     at once, which this member may not do there.
     """
 
-    code: ClassVar[str] = "APPROVAL_REQUIRED"
     why: str
     hunk_id: str | None = None
 
 
-@dataclass(eq=False)
-class HunkRejected(Refusal):
+class HunkRejected(Refusal, code="HUNK_REJECTED"):
     """A person has looked at the plan and said no; `reason` is what was said."""
 
-    code: ClassVar[str] = "HUNK_REJECTED"
     hunk_id: str
     by: str
     reason: str
 
 
-@dataclass(eq=False)
-class AlreadyDecided(Refusal):
+class AlreadyDecided(Refusal, code="ALREADY_DECIDED"):
     """Somebody was first: the plan was approved or rejected (`verdict`) before."""
 
-    code: ClassVar[str] = "ALREADY_DECIDED"
     hunk_id: str
     by: str
     verdict: str
 
 
-@dataclass(eq=False)
 class Crashed(Refusal):
     """A bug of ours, logged under `log_id`; nothing is known to be written."""
 
-    code: ClassVar[str] = "FAILED"
     log_id: str
 
 
-@dataclass(eq=False)
 class Failed(Refusal):
     """The operating system refused; `reason` is its own word for it."""
 
-    code: ClassVar[str] = "FAILED"
     operation: str
     reason: str
 
 
-@dataclass(eq=False)
 class ConfigInvalid(Failed):
     """The configuration became unusable, so no rights are known; `reason` names file and key."""
 
@@ -535,32 +465,27 @@ class ConfigInvalid(Failed):
     reason: str = field(default="")
 
 
-@dataclass(eq=False)
 class Unsettled(Refusal):
     """The system refused to write, and refused the way back too; recovery will settle it.
 
     `paths` are the files that may hold a part of it until then.
     """
 
-    code: ClassVar[str] = "FAILED"
     operation: str
     reason: str
     paths: tuple[str, ...]
 
 
-@dataclass(eq=False)
 class StateFailed(Failed):
     """A file of the state folder cannot be used now; `file` is its path."""
 
     file: str
 
 
-@dataclass(eq=False)
 class StateDamaged(StateFailed):
     """What the file holds cannot be read; it has to be set aside."""
 
 
-@dataclass(eq=False)
 class SchemaMismatch(StateFailed):
     """Another build wrote the file: its schema number, and the one that this build reads."""
 
@@ -568,15 +493,13 @@ class SchemaMismatch(StateFailed):
     own_schema: int
 
 
-@dataclass(eq=False)
-class Busy(Refusal):
+class Busy(Refusal, code="BUSY"):
     """Somebody else worked on it for longer than one waits; nothing was written.
 
     `target` is the file, or the database of copydesk. Who holds it is told as far as
     it is known: the member and the tool, the process on its machine, since when (UTC).
     """
 
-    code: ClassVar[str] = "BUSY"
     target: str
     waited_seconds: int
     holder_member: str | None = None
@@ -586,12 +509,10 @@ class Busy(Refusal):
     held_since: str | None = None
 
 
-@dataclass(eq=False)
 class ServerFailed(Failed):
     """The server that machines share did not answer, or refused; `reason` names it."""
 
 
-@dataclass(eq=False)
 class TurnLost(Failed):
     """The writer lost its turn at a file before it could write; it may be asked again."""
 
@@ -608,7 +529,6 @@ POLL_SECONDS = 0.05
 _cancelled: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=None)
 
 
-@dataclass(eq=False)
 class Cancelled(Failed):
     """The caller cancelled the call before its write began."""
 

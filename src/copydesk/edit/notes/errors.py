@@ -6,7 +6,7 @@ Invariant: a refusal names everything that is wrong at once, and nothing was wri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from copydesk.errors import Refusal
 
@@ -106,19 +106,15 @@ def shown(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-@dataclass(eq=False)
-class BlockDiffRefused(Refusal):
+class BlockDiffRefused(Refusal, code="BLOCK_DIFF_REFUSED"):
     """A block diff cannot be read, or does not fit the blocks; all that is wrong, by line."""
 
-    code: ClassVar[str] = "BLOCK_DIFF_REFUSED"
     problems: tuple[Problem, ...]
 
 
-@dataclass(eq=False)
-class InvalidSlice(Refusal):
+class InvalidSlice(Refusal, code="INVALID_SLICE"):
     """A slice has no meaning among these `total` blocks; `part` is the piece of it at fault."""
 
-    code: ClassVar[str] = "INVALID_SLICE"
     slice: str
     reason: SliceReason
     total: int

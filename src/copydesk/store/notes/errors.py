@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from copydesk.errors import ContentChanged, Refusal
 
@@ -20,44 +19,35 @@ Unavailable = Literal[
 """Why a store cannot be used; `answer`: it says what it should not."""
 
 
-@dataclass(eq=False)
-class InvalidBlockId(Refusal):
+class InvalidBlockId(Refusal, code="INVALID_BLOCK_ID"):
     """What was given cannot be the id of a block."""
 
-    code: ClassVar[str] = "INVALID_BLOCK_ID"
     block_id: str
 
 
-@dataclass(eq=False)
-class BlockNotFound(Refusal):
+class BlockNotFound(Refusal, code="BLOCK_NOT_FOUND"):
     """There is no such block. `lost`: it was there; `nearest` is what stands where it stood."""
 
-    code: ClassVar[str] = "BLOCK_NOT_FOUND"
     block_id: str
     lost: bool = False
     nearest: str | None = None
 
 
-@dataclass(eq=False)
-class NotebookNotFound(Refusal):
+class NotebookNotFound(Refusal, code="NOTEBOOK_NOT_FOUND"):
     """There is no such notebook, or it is closed."""
 
-    code: ClassVar[str] = "NOTEBOOK_NOT_FOUND"
     notebook_id: str
     closed: bool = False
 
 
-@dataclass(eq=False)
-class WrongBlockKind(Refusal):
+class WrongBlockKind(Refusal, code="INVALID_TARGET"):
     """The block cannot take part in what was asked for: `wanted` names what can."""
 
-    code: ClassVar[str] = "INVALID_TARGET"
     block_id: str
     kind: str
     wanted: str
 
 
-@dataclass(eq=False)
 class BlockChanged(ContentChanged):
     """A block is no longer what the changes were prepared on, or made for."""
 
@@ -65,48 +55,38 @@ class BlockChanged(ContentChanged):
     block_id: str = ""
 
 
-@dataclass(eq=False)
-class NotInvertible(Refusal):
+class NotInvertible(Refusal, code="NOT_INVERTIBLE"):
     """The change could not be taken back, so it is not made: `reason` says why."""
 
-    code: ClassVar[str] = "NOT_INVERTIBLE"
     block_id: str
     reason: str
 
 
-@dataclass(eq=False)
-class AnchorLinked(Refusal):
+class AnchorLinked(Refusal, code="ANCHOR_LINKED"):
     """The change would remove names of blocks (`note.md#^name`) that links lead to."""
 
-    code: ClassVar[str] = "ANCHOR_LINKED"
     anchors: tuple[str, ...]
     linked_from: tuple[str, ...]
 
 
-@dataclass(eq=False)
-class NotesUnavailable(Refusal):
+class NotesUnavailable(Refusal, code="NOTES_UNAVAILABLE"):
     """The store cannot be reached, or answers with nonsense; `detail` has its words."""
 
-    code: ClassVar[str] = "NOTES_UNAVAILABLE"
     detail: str
     reason: Unavailable = "answer"
 
 
-@dataclass(eq=False)
-class NotesRolledBack(Refusal):
+class NotesRolledBack(Refusal, code="ROLLED_BACK"):
     """A change failed, and all were put back. `index`, from 0, is that change."""
 
-    code: ClassVar[str] = "ROLLED_BACK"
     index: int
     block_id: str
     detail: str
 
 
-@dataclass(eq=False)
-class NotesTorn(Refusal):
+class NotesTorn(Refusal, code="NOT_ROLLED_BACK"):
     """A change failed, and these blocks could not be put back as they were."""
 
-    code: ClassVar[str] = "NOT_ROLLED_BACK"
     index: int
     detail: str
     left: tuple[str, ...]
