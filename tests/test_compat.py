@@ -20,12 +20,11 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.mcp.messages import tool_result
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
-from copydesk.text.path_globs import matches
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import RelPath, matches
 from copydesk.tools.compat import compat
 from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN
-from copydesk.tools.dialects import definitions
 from copydesk.tools.envelope import Envelope, Original
+from copydesk.tools.reference import definitions
 from copydesk.tools.report import Fields
 from copydesk.tools.ws_mod import ws_mod
 from support.batch_calls import call, nulls, put, refused

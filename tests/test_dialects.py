@@ -24,8 +24,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.arguments import listed, with_null
 from copydesk.tools.catalog import Tool
-from copydesk.tools.dialects import DIALECTS, definitions
-from copydesk.tools.reference import all_tools
+from copydesk.tools.reference import DIALECTS, all_tools, definitions
 from copydesk.tools.report import Lang
 from support.cost import spread
 from test_tool_descriptions import PLAIN

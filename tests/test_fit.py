@@ -20,8 +20,7 @@ from copydesk.text.sizes import most_tokens
 from copydesk.text.sizes import tokens as estimated
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
-from copydesk.tools.fit import Words, fit_diff, fit_text, fits
-from copydesk.tools.report import Report
+from copydesk.tools.report import Report, Words, fit_diff, fit_text, fits
 from support.cost import tokens
 
 WORDS = Words(lambda first, last: f"<{first}~{last}>", lambda count: f"<{count}>")

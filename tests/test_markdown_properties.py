@@ -23,7 +23,7 @@ from copydesk.text.markdown import (
     section,
     text_of,
 )
-from copydesk.text.markdown.source import line_start
+from copydesk.text.markdown.tree import line_start
 from support.markdown_texts import Shape, anything, documents, markdown, outline, shape
 
 NO_PLACE = "block|byte|place"

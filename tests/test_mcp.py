@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools import manuals
 from copydesk.tools.catalog import Context, Tool, ToolCall
-from copydesk.tools.dialects import definitions
+from copydesk.tools.reference import definitions
 from copydesk.tools.report import Report
 from support.cost import first
 from support.mcp_calls import (

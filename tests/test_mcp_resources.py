@@ -15,8 +15,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp.elicitation import question
 from copydesk.app.mcp.resources import Hunks
+from copydesk.app.mcp.server import question
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools import manuals
 from support.mcp_calls import (

@@ -34,7 +34,7 @@ from copydesk.errors import (
     StateFailed,
     Unsettled,
 )
-from copydesk.store.rg_results import FoundFiles, Warned
+from copydesk.store.rg_process import FoundFiles, Warned
 from copydesk.text import sizes
 from copydesk.text.relocation import Reason
 from copydesk.text.relpath import RelPath

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config, NotesConfig
-from copydesk.app.notes import kernel_home
+from copydesk.app.workspace import kernel_home
 from copydesk.edit.notes.draft import split_as
 from copydesk.edit.notes.plan import NewText
 from copydesk.store.notes.kernel_blocks import split_blocks

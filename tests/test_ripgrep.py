@@ -16,8 +16,7 @@ from copydesk.store import _os, ripgrep
 from copydesk.store import rg_args as args_module
 from copydesk.store.files import Files
 from copydesk.store.rg_args import glob_roots, links_to_leave_out, parse_rg_args
-from copydesk.store.rg_process import find_rg
-from copydesk.store.rg_results import (
+from copydesk.store.rg_process import (
     PACKET_BYTES,
     FoundFiles,
     FoundLine,
@@ -26,6 +25,7 @@ from copydesk.store.rg_results import (
     Query,
     Raw,
     Snippets,
+    find_rg,
     packets,
     read_line,
 )

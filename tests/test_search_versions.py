@@ -19,8 +19,7 @@ from copydesk.desk.search import lines_shown
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
 from copydesk.store.rg_args import parse_rg_args
-from copydesk.store.rg_process import find_rg
-from copydesk.store.rg_results import FoundLine, Lines, Query, Raw, SearchResult, Snippets
+from copydesk.store.rg_process import FoundLine, Lines, Query, Raw, SearchResult, Snippets, find_rg
 from copydesk.store.ripgrep import Search, search_files, search_raw, search_snippets
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot

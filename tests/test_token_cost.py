@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.tools import dialects
+from copydesk.tools import reference
 from copydesk.tools.report import Lang
 from support.cost import tokens
 
@@ -52,7 +52,7 @@ def test_one_line_edit_is_one_short_call(desk: OpenWorkspace, guard: str) -> Non
 def test_the_tool_list_is_small(desk: OpenWorkspace) -> None:
     most: dict[Lang, int] = {"en": 16_000, "zh": 16_000}
     for lang, size in most.items():
-        listed = dialects.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)
+        listed = reference.definitions(desk.catalog.of(["ws_mod"]), "mcp", lang)
         assert len(json.dumps(listed, ensure_ascii=False, separators=(",", ":")).encode()) < size
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from copydesk.tools import dialects, reference
+from copydesk.tools import reference
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool, ToolCall
 from copydesk.tools.compat import compat
@@ -122,7 +122,7 @@ def test_the_mirror_says_whose_paths_it_takes(lang: Lang) -> None:
 @pytest.mark.parametrize(("lang", "most"), [("en", 16_000), ("zh", 16_000)])
 def test_the_tools_of_ws_mod_are_cheap_to_list(lang: Lang, most: int) -> None:
     """Every client pays for this with every request."""
-    listed = {"tools": dialects.definitions(ws_mod(), "mcp", lang)}
+    listed = {"tools": reference.definitions(ws_mod(), "mcp", lang)}
     text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
     assert len(text.encode()) < most
 

@@ -171,7 +171,7 @@ def test_the_command_line_shows_it(
 
 
 def test_a_form_of_the_client_shows_it(tmp_path: Path) -> None:
-    from copydesk.app.mcp.elicitation import question
+    from copydesk.app.mcp.server import question
 
     (tmp_path / "a.txt").write_text("one\n")
     with desk_at(tmp_path) as desk:

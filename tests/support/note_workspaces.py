@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from copydesk.app.config import Config
-from copydesk.app.notes import kernel_path
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace, kernel_path, open_workspace
 from copydesk.desk.notes.notebook_access import OpenNotes
 from copydesk.edit.notes.draft import split_as
 from copydesk.edit.notes.grammar import is_siyuan_id

@@ -15,17 +15,18 @@ from copydesk.store import ripgrep
 from copydesk.store.files import Files
 from copydesk.store.protocol import DirEntry, FileInfo, Named
 from copydesk.store.rg_args import parse_rg_args
-from copydesk.store.rg_process import Rg, find_rg
-from copydesk.store.rg_results import (
+from copydesk.store.rg_process import (
     FoundFiles,
     FoundLine,
     Lines,
     MatchCounts,
     Query,
     Raw,
+    Rg,
     SearchedFile,
     SearchResult,
     Snippets,
+    find_rg,
 )
 from copydesk.store.ripgrep import Search
 from copydesk.text.relpath import RelPath

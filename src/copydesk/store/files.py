@@ -34,7 +34,6 @@ from copydesk.store.contents import (
     wait_all_closed,
 )
 from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
-from copydesk.store.listing import entries, info_of, names, similar
 from copydesk.store.names import (
     Move,
     Removal,
@@ -44,7 +43,16 @@ from copydesk.store.names import (
     staged_new,
 )
 from copydesk.store.names import StagedWrite as StagedWrite  # for the layers above
-from copydesk.store.paths import MadeParents, ResolvedPath, Root, remove_if_empty
+from copydesk.store.paths import (
+    MadeParents,
+    ResolvedPath,
+    Root,
+    entries,
+    info_of,
+    names,
+    remove_if_empty,
+    similar,
+)
 from copydesk.store.protocol import (
     DirEntry,
     Document,
@@ -307,31 +315,24 @@ class Files(Closing):
 
         Temporary files of copydesk are left out.
         """
-        with self._root.open_dir(path) as place:
-            try:
-                return place.real, entries(place.dir_fd)
-            except OSError as refused:
-                raise failed("list", refused) from refused
+        with self._root.open_dir(path) as place, refusing("list"):
+            return place.real, entries(place.dir_fd)
 
     def similar(self, path: RelPath) -> tuple[str, ...]:
         """Up to three names beside a missing one that are close to it, closest first."""
         with self._root.place(path) as place:
             if place.missing or place.blocked:
                 return ()
-            try:
+            with refusing("list"):
                 return similar(place.dir_fd, place.real.name)
-            except OSError as refused:
-                raise failed("list", refused) from refused
 
     def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
         """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
         for _ in range(_READS_TRIED):
             with self.open_for_reading(path) as file:
-                try:
+                with refusing("read"):
                     sha256 = sha256_of(file.fd, file.stamp.size)
                     stands = file.stamp.stands_in(_os.fstat(file.fd))
-                except OSError as refused:
-                    raise failed("read", refused) from refused
                 if stands:
                     return file.real, file.stamp, sha256
         raise Failed("read", _CHANGING)

@@ -1,4 +1,4 @@
-"""Paths below an open root directory, resolved without ever leaving it.
+"""Paths below an open root directory, resolved without ever leaving it, and the names there.
 
 Where the kernel has openat2 and no symlink is on the way, one call does it; any error of
 it falls back to the walk, name by name, which follows symlinks itself. Invariant: whatever
@@ -8,6 +8,7 @@ directory swapped for a link after a check leads nowhere else.
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import stat
@@ -19,8 +20,8 @@ from typing import Self
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
 from copydesk.store.contents import Closing
-from copydesk.store.protocol import failed, kind_of
-from copydesk.store.staging import DirFlush
+from copydesk.store.protocol import DirEntry, FileInfo, failed, kind_of
+from copydesk.store.staging import DirFlush, is_temp
 from copydesk.text.relpath import RelPath
 
 
@@ -453,3 +454,60 @@ def _kind(place: ResolvedPath) -> str:
 
 def _joined(path: RelPath) -> bytes:
     return "/".join(path.parts).encode()
+
+
+_NAMES_COMPARED = 500
+_NAMES_GIVEN = 3
+
+
+def entries(dir_fd: int) -> tuple[DirEntry, ...]:
+    """The entries by name, copydesk's temporary files left out; raises OSError."""
+    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
+    return tuple(entry for entry in found if entry is not None)
+
+
+def similar(dir_fd: int, name: str) -> tuple[str, ...]:
+    """Up to three names of the directory close to `name`, of the first 500; raises OSError."""
+    shown = [_shown(other) for other in sorted(names(dir_fd))[:_NAMES_COMPARED]]
+    return tuple(difflib.get_close_matches(name, shown, _NAMES_GIVEN))
+
+
+def names(dir_fd: int) -> list[bytes]:
+    """The names in the directory, in no order; raises OSError."""
+    fd = _os.open_listing(dir_fd)
+    try:
+        found = [os.fsencode(name) for name in os.listdir(fd)]
+    finally:
+        _os.close_quietly(fd)
+    return [name for name in found if not is_temp(name)]
+
+
+def info_of(place: ResolvedPath) -> FileInfo:
+    """What is known of what stands at the place; raises FileNotFound, Failed."""
+    try:
+        fd, name = place.dir_fd, place.name
+        found = _os.lstat(fd, name) if name else _os.fstat(fd)
+        born = _os.birth_ns(fd, name, found)
+    except FileNotFoundError:
+        raise FileNotFound() from None
+    except OSError as refused:
+        raise failed("stat", refused) from refused
+    times = born, found.st_mtime_ns, found.st_atime_ns
+    return FileInfo(place.real, kind_of(found.st_mode), found.st_size, found.st_mode, *times)
+
+
+def _entry(dir_fd: int, name: bytes) -> DirEntry | None:
+    try:
+        found = _os.lstat(dir_fd, name)
+        target = _os.readlink(dir_fd, name) if stat.S_ISLNK(found.st_mode) else None
+    except FileNotFoundError:
+        return None  # it went away meanwhile
+    if target is not None:
+        return DirEntry(_shown(name), "symlink", link_target=_shown(target))
+    if stat.S_ISREG(found.st_mode):
+        return DirEntry(_shown(name), "file", size_bytes=found.st_size)
+    return DirEntry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")

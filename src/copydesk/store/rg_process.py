@@ -1,12 +1,21 @@
-"""The ripgrep program: where it is, one run of it, and what its complaints mean.
+"""The ripgrep program: where it is, one run of it, what its JSON and its complaints mean.
 
-Invariant: an `Rg` is an absolute path that has answered `--version` as ripgrep; when the
+Invariants: an `Rg` is an absolute path that has answered `--version` as ripgrep; when the
 context of `running` is left the process is gone and reaped, however it is left; no shell, no
-configuration file and no standard input take part.
+configuration file and no standard input take part. Memory is bounded whatever the searched files
+hold, since a packet above `PACKET_BYTES` is kept only as its head and the piece that names the
+line; no text of a result holds a lone surrogate or NUL, and none is longer than the width it was
+cut to.
+
+Paths are relative to the workspace root and begin as the caller spelled them; a byte that is
+not UTF-8 stands as `\\xNN`. Lines and columns are 1-based; columns count characters of the line
+as shown, escapes included.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import selectors
@@ -14,16 +23,396 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NotRequired, TypedDict, cast
 
 from copydesk.errors import Failed, InvalidArgs, Refusal
 from copydesk.store.protocol import failed
-from copydesk.store.rg_results import Packet, packets
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+PACKET_BYTES = 1 << 20
+PIECE_BYTES = 1 << 16
+
+Kind = Literal["begin", "match", "context", "end", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One message of rg: whole in `head` (`tail` None), or too large and kept in two pieces."""
+
+    head: bytes
+    tail: bytes | None
+
+    @property
+    def kind(self) -> Kind:
+        """What the message is about, without reading the rest of it."""
+        return _KINDS.get(self.head[_KIND_AT], "summary")
+
+
+@dataclass(frozen=True, slots=True)
+class RgLine:
+    """Lines as rg found them: mostly one, several with a pattern across lines.
+
+    `number` is that of the first, 1-based. `data` is UTF-8 (transcoded by rg
+    where a BOM says so) or the file's own bytes where they are not UTF-8, its
+    last terminator left off. `spans` are the matches in it: bytes from 0, stop
+    exclusive. `whole` is False when it was too large to keep: `data` is then
+    its beginning and `spans` at most the first match.
+    """
+
+    number: int
+    data: bytes
+    is_match: bool
+    spans: tuple[tuple[int, int], ...]
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A file was searched: how many lines matched and how often; the NUL byte met, if any."""
+
+    matched_lines: int
+    matches: int
+    nul_at_byte: int | None
+
+
+def packets(chunks: Iterable[bytes]) -> Iterator[Packet]:
+    """The messages of the stream; what follows the last newline is dropped."""
+    buffer = _PacketBuffer()
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            buffer.add(piece)
+            yield buffer.packet()
+            buffer = _PacketBuffer()
+        buffer.add(rest)
+
+
+def read_path(packet: Packet) -> bytes:
+    """The file of a `begin` or `end` packet, as rg spells it."""
+    return _bytes(_data(packet)["path"])
+
+
+def read_line(packet: Packet) -> RgLine:
+    """The line of a `match` or `context` packet."""
+    is_match = packet.kind == "match"
+    if packet.tail is not None:
+        return _large_line(packet.head, packet.tail, is_match)
+    data = _data(packet)
+    spans = tuple((found["start"], found["end"]) for found in data["submatches"])
+    return RgLine(data["line_number"], _chomp(_bytes(data["lines"])), is_match, spans)
+
+
+def read_end(packet: Packet) -> End:
+    """The sums of an `end` packet."""
+    data = _data(packet)
+    stats = data["stats"]
+    return End(stats["matched_lines"], stats["matches"], data["binary_offset"])
+
+
+def shown(data: bytes) -> str:
+    """Bytes as text: what is not UTF-8, and NUL, as `\\xNN`; never a lone surrogate."""
+    return data.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+Decode = Callable[[bytes], str]
+"""How the bytes of a line are shown as text."""
+
+
+class _RgText(TypedDict):
+    text: NotRequired[str]
+    bytes: NotRequired[str]
+
+
+class _Submatch(TypedDict):
+    start: int
+    end: int
+
+
+class _Stats(TypedDict):
+    matched_lines: int
+    matches: int
+
+
+class _Data(TypedDict):
+    path: _RgText
+    lines: _RgText
+    line_number: int
+    submatches: list[_Submatch]
+    stats: _Stats
+    binary_offset: int | None
+
+
+class _Message(TypedDict):
+    data: _Data
+
+
+# {"type":"match", …: the first three letters tell.
+_KIND_AT = slice(8, 12)
+_KINDS: dict[bytes, Kind] = {b'"beg': "begin", b'"mat': "match", b'"con': "context", b'"end': "end"}
+# No string of JSON can hold these: its quotes would be escaped.
+_MARK = b'"},"line_number":'
+_NUMBER = re.compile(rb'"},"line_number":(\d+)')
+_FIRST = re.compile(rb'"submatches":\[\{"match":\{"\w+":"[^"\\]*(?:\\.[^"\\]*)*"\},"start":(\d+)')
+_STRING = re.compile(rb'[^"\\]*(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*)*')
+_STOP = re.compile(rb',"end":(\d+)')
+_LINES = re.compile(rb'"lines":\{"(text|bytes)":"')
+
+
+class _PacketBuffer:
+    """A message being received; of a large one the beginning, and a piece from the mark on."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail: bytearray | None = None
+        self._found = False
+
+    def add(self, piece: bytes) -> None:
+        if self._tail is None:
+            self._head += piece
+            if len(self._head) <= PACKET_BYTES:
+                return
+            piece, self._tail = bytes(self._head), bytearray()
+            del self._head[PIECE_BYTES:]
+        self._tail += piece
+        if not self._found:
+            at = self._tail.find(_MARK)
+            self._found = at >= 0
+            del self._tail[: at if self._found else max(0, len(self._tail) - len(_MARK))]
+        if self._found:
+            del self._tail[PIECE_BYTES:]
+
+    def packet(self) -> Packet:
+        return Packet(bytes(self._head), None if self._tail is None else bytes(self._tail))
+
+
+def _data(packet: Packet) -> _Data:
+    return cast(_Message, json.loads(packet.head))["data"]
+
+
+def _bytes(text: _RgText) -> bytes:
+    if "text" in text:
+        return text["text"].encode()
+    return base64.b64decode(text.get("bytes", ""))
+
+
+def _chomp(data: bytes) -> bytes:
+    return data.removesuffix(b"\n").removesuffix(b"\r") if data.endswith(b"\n") else data
+
+
+def _large_line(head: bytes, tail: bytes, is_match: bool) -> RgLine:
+    number = _NUMBER.match(tail)
+    opened = _LINES.search(head)
+    spans: tuple[tuple[int, int], ...] = ()
+    first = _FIRST.search(tail)
+    stop = _STOP.match(tail, first.end()) if first else None
+    if first is not None and stop is not None:
+        spans = ((int(first[1]), int(stop[1])),)
+    data = _beginning(head[opened.end() :], opened[1] == b"bytes") if opened else b""
+    return RgLine(int(number[1]) if number else 0, _chomp(data), is_match, spans, whole=False)
+
+
+def _beginning(cut: bytes, base64_coded: bool) -> bytes:
+    """The bytes that the beginning of a JSON string stands for.
+
+    `cut` may hold the end of the string when the message is large by its matches.
+    """
+    string = _STRING.match(cut)
+    body = string[0] if string else b""
+    if base64_coded:
+        return base64.b64decode(body[: len(body) // 4 * 4])
+    text = body.decode("utf-8", "ignore")
+    return cast(str, json.loads(f'"{text}"')).encode()
+
+
+LINE_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for and where.
+
+    `case` smart: insensitive unless the pattern has a capital. `globs` are those
+    of .gitignore, relative to the root; `!` excludes, the last that matches
+    decides. `pattern_argument` is the name a refusal of the pattern uses.
+    """
+
+    pattern: str
+    path: RelPath
+    globs: tuple[str, ...] = ()
+    case: Literal["smart", "sensitive", "insensitive"] = "smart"
+    fixed_strings: bool = False
+    include_hidden: bool = False
+    follow_symlinks: bool = False
+    pattern_argument: Literal["pattern", "literal"] = "pattern"
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A file that was not, or not wholly, searched.
+
+    `kind` is `unreadable`, with the system's word for it in `detail`, or `binary`:
+    a NUL byte was met, at the byte (from 0) that `detail` gives, and what stands
+    from there on is not shown.
+    """
+
+    path: str
+    kind: Literal["unreadable", "binary"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedFile:
+    """A file with lines that were found, and the text that every one of them stands in.
+
+    `path` is as in the lines found, `real` with links followed.
+    """
+
+    path: str
+    real: RelPath
+    text: Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What every result has.
+
+    `truncated`: there is more than was asked for; exact unless `timed_out`, when
+    the time was up before all files were searched. `searched`: the files whose lines are
+    among the results, in their order, but for those too large or changed meanwhile.
+    """
+
+    truncated: bool
+    timed_out: bool = False
+    warnings: tuple[Warned, ...] = ()
+    searched: tuple[SearchedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFiles(SearchResult):
+    """The files with a match, in the order of their paths."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many lines of one file match, and how often."""
+
+    path: str
+    lines: int
+    matches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchCounts(SearchResult):
+    """The files with a match; the totals are of all files, also of those left out of `rows`."""
+
+    rows: tuple[Count, ...]
+    total_files: int
+    total_lines: int
+    total_matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line with a match, or context of one, as much of it as is shown.
+
+    `column` and `match` are of the first match in the line; both are empty for a line
+    without one of its own, and for one so long that it was not counted. `text` begins at
+    `from_column`, 1 unless the line is long and its match far. `is_part`: it is the match
+    alone, as with --only-matching. `cut` when not all of line or match is here.
+    """
+
+    path: str
+    line: int
+    column: int | None
+    match: str
+    text: str
+    is_match: bool
+    from_column: int = 1
+    cut: bool = False
+    before: tuple[FoundLine, ...] = ()
+    after: tuple[FoundLine, ...] = ()
+    is_part: bool = False
+    is_cut_at_end: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippets(SearchResult):
+    """The lines with a match, in the order of paths and lines, with the lines around them."""
+
+    results: tuple[FoundLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines(SearchResult):
+    """The lines as `rg` prints them, in its order; `context`: with lines around them."""
+
+    rows: tuple[FoundLine, ...]
+    context: bool = False
+
+
+Raw = Lines | FoundFiles | MatchCounts
+
+
+def show_line(
+    path: str, line: RgLine, width: int = LINE_CHARACTERS, decode: Decode = shown
+) -> FoundLine:
+    """The line as it is shown; a far match is brought into view."""
+    text = decode(line.data)
+    column, match, torn = _match(line, line.spans[0], decode) if line.spans else (None, "", False)
+    at = column - 1 if column is not None else 0
+    is_whole = line.whole and len(text) <= width
+    fits = at + len(match) <= width
+    first = 0 if is_whole or fits else max(0, at - width // 5)
+    return FoundLine(
+        path,
+        line.number,
+        column,
+        match[:width],
+        text[first : first + width],
+        line.is_match,
+        first + 1,
+        not is_whole or torn or len(match) > width,
+        is_cut_at_end=not line.whole or first + width < len(text),
+    )
+
+
+def show_matches(
+    path: str, line: RgLine, width: int, decode: Decode = shown
+) -> Iterator[FoundLine]:
+    """Each match of the line by itself."""
+    for span in line.spans:
+        column, match, torn = _match(line, span, decode)
+        cut = torn or len(match) > width
+        match = match[:width]
+        yield FoundLine(
+            path,
+            line.number,
+            column,
+            match,
+            match,
+            is_match=True,
+            cut=cut,
+            is_part=True,
+            is_cut_at_end=cut,
+        )
+
+
+def _match(line: RgLine, span: tuple[int, int], decode: Decode) -> tuple[int | None, str, bool]:
+    """The column of a match, its text, and whether its end was not kept."""
+    start, stop = span
+    if start > len(line.data):
+        return None, "", False
+    column = len(decode(line.data[:start])) + 1
+    return column, decode(line.data[start:stop]), stop > len(line.data)
+
 
 RG_VARIABLE = "COPYDESK_RG"
 RG_MISSING = (

@@ -57,17 +57,12 @@ from copydesk.store.rg_args import (
     links_to_leave_out,
 )
 from copydesk.store.rg_process import (
+    LINE_CHARACTERS,
     OPERATION,
     RG_MISSING,
     Blame,
     Clock,
     Complaint,
-    Rg,
-    RgRun,
-    running,
-)
-from copydesk.store.rg_results import (
-    LINE_CHARACTERS,
     Count,
     Decode,
     FoundFiles,
@@ -77,7 +72,9 @@ from copydesk.store.rg_results import (
     Packet,
     Query,
     Raw,
+    Rg,
     RgLine,
+    RgRun,
     SearchedFile,
     SearchResult,
     Snippets,
@@ -85,6 +82,7 @@ from copydesk.store.rg_results import (
     read_end,
     read_line,
     read_path,
+    running,
     show_line,
     show_matches,
     shown,

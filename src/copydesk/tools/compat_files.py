@@ -33,8 +33,7 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.diff import patch
-from copydesk.text.path_globs import matches
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import envelope, report_fields
 from copydesk.tools.arguments import list_of

@@ -16,9 +16,8 @@ from copydesk.edit.locate import cut
 from copydesk.errors import Crashed, Failed, InvalidArgs, InvalidPath, NotAFile, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
-from copydesk.tools.fit import fits
 from copydesk.tools.refusals import LONGEST, facts_of, refusal_words
-from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Value
+from copydesk.tools.report import ANSWER_TOKENS, Fields, Lang, Value, fits
 
 Status = Literal["success", "partial", "error"]
 

@@ -21,9 +21,17 @@ from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_lines import View, lines_in
-from copydesk.tools.fit import first_rows
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Length, Report, Value, diff_text, listing, named
+from copydesk.tools.report import (
+    Fields,
+    Length,
+    Report,
+    Value,
+    diff_text,
+    first_rows,
+    listing,
+    named,
+)
 
 UNDO = "undo_file_modification"
 RESULTS = 50

@@ -1,22 +1,28 @@
-"""The reference of all tools as one Markdown page, made from the catalog.
+"""The definitions of all tools: one Markdown page, and what other providers' APIs take.
 
-What lives here: the layout of `docs/tools.md`. What must not: words about a
-tool (`copydesk.tools.messages` has them). The page is written anew with
+Words about a tool are in `copydesk.tools.messages`. The page, `docs/tools.md`, is written anew with
 
     python -c "from copydesk.tools import reference; print(reference.page(), end='')"
+
+Law: an answer to a schema in a provider's dialect, its nulls left out at every depth, is valid
+for the original one, so a call that comes back needs no conversion but that.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from copydesk.tools.arguments import with_null, within
 from copydesk.tools.batch import batch
-from copydesk.tools.catalog import MINDS, Tool
+from copydesk.tools.catalog import MINDS, Tool, by_name
 from copydesk.tools.compat import compat
+from copydesk.tools.messages import say
 from copydesk.tools.notes import notes
 from copydesk.tools.patch import patch
+from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import team_mgmt, ws_mod
 
 _HEAD = """\
@@ -109,3 +115,137 @@ def _default(form: Mapping[str, Any]) -> str:
         return "`false`" if form.get("type") == "boolean" else ""
     found = form["default"]
     return f"`{str(found).lower() if isinstance(found, bool) else found}`"
+
+
+Definition = dict[str, Any]
+
+_STRUCTURE = ("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf")
+_BOUNDS = ("minimum", "maximum", "minItems", "maxItems")
+_KEPT = frozenset((*_STRUCTURE, *_BOUNDS))
+"""The keywords that OpenAI's strict mode and Gemini take, `description` besides."""
+
+
+def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definition]:
+    """The tools in a dialect; KeyError for one that is not in `DIALECTS`.
+
+    Older names of those that stand for another server's tools are in it, as in that server's list.
+    """
+    convert = DIALECTS[dialect]
+    found = [
+        {**convert(tool, lang), "name": name} if name != tool.name else convert(tool, lang)
+        for name, tool in by_name(tools).items()
+        if name == tool.name or tool.output is not None
+    ]
+    if dialect == "mcp":
+        _tell_once(found)
+    return found
+
+
+def _tell_once(found: Iterable[Definition]) -> None:
+    """Leave out the text of an argument that is as the last one of its name in the list."""
+    told: dict[str, str] = {}
+    for one in found:
+        outer: dict[str, Definition] = one["inputSchema"]["properties"]
+        inner = [within for form in outer.values() for within in _items_of(form)]
+        for forms in (outer, *inner):
+            for name, form in forms.items():
+                said = form.get("description", "")
+                if said and said == told.get(name):
+                    del form["description"]
+                told[name] = said or told.get(name, "")
+
+
+def _items_of(form: Mapping[str, Any]) -> Iterable[dict[str, Definition]]:
+    """The properties of the objects that a list takes."""
+    for kind in form.get("anyOf", (form,)):
+        if "properties" in kind.get("items", {}):
+            yield kind["items"]["properties"]
+
+
+def _mcp(tool: Tool, lang: Lang) -> Definition:
+    """The tool as it is listed, without a title and without hints that are the defaults.
+
+    Both cost with each request, and a title says no more than the name. One that stands for
+    another program's tool has them as that one has.
+    """
+    more: Definition = {}
+    hints = {"readOnlyHint": True} if tool.reads else {}
+    if not tool.reads and not tool.destroys:
+        hints["destructiveHint"] = False
+    if not tool.reads and tool.idempotent:
+        hints["idempotentHint"] = True
+    if tool.output is not None:
+        hints = {"readOnlyHint": tool.reads}
+        if not tool.reads:
+            hints |= {"destructiveHint": tool.destroys, "idempotentHint": tool.idempotent}
+        hints["openWorldHint"] = False
+        more = {"title": tool.title(lang), "outputSchema": tool.output}
+    return {
+        "name": tool.name,
+        "description": tool.description(lang),
+        "inputSchema": tool.listed_schema(lang),
+        **({"annotations": hints} if hints else {}),
+        **more,
+    }
+
+
+def _openai(tool: Tool, lang: Lang) -> Definition:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description(lang),
+        "parameters": with_null(tool.described_schema(lang)),
+        "strict": False,
+    }
+
+
+def _openai_strict(tool: Tool, lang: Lang) -> Definition:
+    """Every property required, an optional one nullable, no keyword outside of the subset."""
+    schema = _all_required(with_null(_reduced(tool.described_schema(lang), lang)))
+    return {**_openai(tool, lang), "parameters": schema, "strict": True}
+
+
+def _anthropic(tool: Tool, lang: Lang) -> Definition:
+    return {
+        "name": tool.name,
+        "description": tool.description(lang),
+        "input_schema": with_null(tool.described_schema(lang)),
+    }
+
+
+def _gemini(tool: Tool, lang: Lang) -> Definition:
+    schema = with_null(_reduced(tool.described_schema(lang), lang))
+    return {
+        "name": tool.name,
+        "description": tool.description(lang),
+        "parametersJsonSchema": {**schema, "propertyOrdering": list(schema["properties"])},
+    }
+
+
+def _reduced(schema: Mapping[str, Any], lang: Lang) -> Definition:
+    """The schema with the keywords that are kept; a default moves to the description."""
+    found = {key: value for key, value in schema.items() if key in _KEPT}
+    words = [schema["description"]] if "description" in schema else []
+    if "default" in schema:
+        words.append(say("tool.default", lang, {"value": json.dumps(schema["default"])}))
+    if words:
+        found["description"] = " ".join(words)
+    return within(found, lambda part: _reduced(part, lang))
+
+
+def _all_required(schema: Mapping[str, Any]) -> Definition:
+    """The schema with all properties required, at every depth, and no others."""
+    found = within(schema, _all_required)
+    if "properties" in found:
+        found |= {"required": list(found["properties"]), "additionalProperties": False}
+    return found
+
+
+DIALECTS: dict[str, Callable[[Tool, Lang], Definition]] = {
+    "mcp": _mcp,
+    "openai": _openai,
+    "openai-strict": _openai_strict,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+}
+"""The dialects by name."""

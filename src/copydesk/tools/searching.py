@@ -23,9 +23,8 @@ from copydesk.desk.search import (
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall
-from copydesk.tools.fit import first_rows, row_tokens
 from copydesk.tools.messages import say
-from copydesk.tools.report import Fields, Lang, Report, listing, named
+from copydesk.tools.report import Fields, Lang, Report, first_rows, listing, named, row_tokens
 
 FILES, COUNTS, RESULTS = 50, 200, 50
 ENTRIES = 1_000

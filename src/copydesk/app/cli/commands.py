@@ -492,11 +492,11 @@ def _notes(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    from copydesk.tools import dialects
+    from copydesk.tools import reference
 
     config = _config(options, _root(options))
     chosen = Catalog(all_tools()).of(config.toolsets)
-    dump(dialects.definitions(chosen, options.dialect, config.lang))
+    dump(reference.definitions(chosen, options.dialect, config.lang))
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from copydesk.app import terminal
 from copydesk.app.cli.parser import unknown
-from copydesk.tools import dialects
+from copydesk.tools import reference
 from copydesk.tools.catalog import Tool
 from copydesk.tools.reference import all_tools
 from copydesk.tools.report import Lang
@@ -36,7 +36,7 @@ def tools(lang: Lang, *, as_json: bool) -> int:
 def tool(one: Tool, lang: Lang, *, as_json: bool) -> int:
     """Print a tool's description and arguments; the exit status."""
     if as_json:
-        sys.stdout.write(terminal.as_json(dialects.definitions([one], "mcp", lang)[0]))
+        sys.stdout.write(terminal.as_json(reference.definitions([one], "mcp", lang)[0]))
         return 0
     schema = one.described_schema(lang)
     required = cast("list[str]", schema["required"])

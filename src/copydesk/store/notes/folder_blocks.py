@@ -23,7 +23,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.markdown import Block, Profile, Tree, is_phantom, parse
 from copydesk.text.markdown.block import decode
 from copydesk.text.markdown.parser import leading_attributes, line_attributes
-from copydesk.text.markdown.source import line_start
+from copydesk.text.markdown.tree import line_start
 from copydesk.text.relpath import RelPath
 
 DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"

@@ -43,7 +43,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
 from copydesk.text.markdown.block import BLANK, newline_of
 from copydesk.text.markdown.edit import marker_holder
-from copydesk.text.markdown.source import line_after, line_start, line_stop
+from copydesk.text.markdown.tree import line_after, line_start, line_stop
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 

@@ -34,8 +34,7 @@ from copydesk.text.markdown.edit import (
     is_phantom,
     replacement,
 )
-from copydesk.text.markdown.source import Line, lines_of, markdown_of, text_of
-from copydesk.text.markdown.tree import parse
+from copydesk.text.markdown.tree import Line, lines_of, markdown_of, parse, text_of
 
 __all__ = [
     "Block",

@@ -29,7 +29,7 @@ from copydesk.text.markdown.block import (
     encode,
 )
 from copydesk.text.markdown.parser import html_kind
-from copydesk.text.markdown.source import (
+from copydesk.text.markdown.tree import (
     Line,
     filler_at,
     line_after,
@@ -37,12 +37,12 @@ from copydesk.text.markdown.source import (
     line_stop,
     lines_of,
     markdown_of,
+    parse,
     prefix_beside,
     prefix_inside,
     prefix_within,
     text_of,
 )
-from copydesk.text.markdown.tree import parse
 
 _FENCE = re.compile(rb"`+|~+|\$+").match
 _TERMINATOR = re.compile(rb"\r\n|\n|\r").findall
