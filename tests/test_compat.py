@@ -33,6 +33,8 @@ TEXT = "one\ntwo\nthree\ntwo\n"
 MEMBERS = {
     "guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)}),
     "inner": MemberConfig({"read_dirs": ("src",)}),
+    "asking": MemberConfig(approval="human"),
+    "person": MemberConfig(),
 }
 
 
@@ -128,6 +130,11 @@ WRITTEN = [
     Case(EDITOR, inserting(0, "end"), "end\n", before=""),
     Case(EDITOR, inserting(1, "x"), b"\xff\r\nx\r\n\x80\r\n", before=b"\xff\r\n\x80\r\n"),
     Case(EDITOR, {**inserting(1, "x"), "old_str": "", "view_range": []}, "one\nx\ntwo\nthree\ntwo\n"),
+]  # fmt: skip
+MADE = [
+    Case("write_file", {"content": "a\r\nb"}, "a\r\nb", before=""),
+    Case("write_file", {"content": ""}, "", before=""),
+    Case(EDITOR, {"command": "create", "file_text": "a\n\tb\r\n\ufeff"}, "a\n\tb\r\n\ufeff", before=""),
 ]  # fmt: skip
 KEPT = [
     # what stands before the line, how it ends ("" where the file does), what stands after it
@@ -230,6 +237,87 @@ REFUSED = [
 
 def name_of(case: Case) -> str:
     return f"{case.arguments.get('command', case.tool)}-{case.code or 'ok'}"
+
+
+def approve(desk: OpenWorkspace, answer: Envelope) -> str:
+    """A person approves the plan that the answer names; its id."""
+    assert answer.error["code"] == "APPROVAL_REQUIRED", answer
+    assert answer.original is not None
+    (block,) = answer.original.content
+    hunk_id = str(answer.data_fields["hunk_id"])
+    assert str(block["text"]).startswith("APPROVAL_REQUIRED: ")
+    assert hunk_id in str(block["text"])
+    shown = desk.desk.review.show(desk.member("person"), hunk_id)
+    desk.desk.review.approve(desk.member("person"), hunk_id, shown.before, shown.after)
+    return hunk_id
+
+
+@pytest.mark.parametrize("case", [*WRITTEN, *MADE], ids=name_of)
+def test_what_a_person_approved_is_written_by_the_same_call(
+    desk: OpenWorkspace, case: Case
+) -> None:
+    target, again = Path(desk.root, "a.txt"), Path(desk.root, "b.txt")
+    if case not in MADE:
+        put(desk, "a.txt", case.before)
+        put(desk, "b.txt", case.before)
+    arguments = {"path": "a.txt", **case.arguments}
+    asked = desk.call("asking", case.tool, arguments)
+    assert isinstance(asked, Envelope)
+    hunk_id = approve(desk, asked)
+    assert target.exists() == again.exists()
+    assert case in MADE or target.read_bytes() == again.read_bytes()
+    done = desk.call("asking", case.tool, arguments)
+    own = desk.call("person", case.tool, {**arguments, "path": "b.txt"})
+    assert isinstance(done, Envelope)
+    assert isinstance(own, Envelope)
+    assert not done.is_error, done.words
+    assert target.read_bytes() == again.read_bytes()
+    assert done.original is not None
+    assert own.original is not None
+    assert done.original.content == tuple(
+        {**one, "text": str(one["text"]).replace("b.txt", "a.txt")} for one in own.original.content
+    )
+    assert done.fields["stats"] == {**own.stats, "time_ms": done.stats["time_ms"]}
+    entry = desk.desk.history.entry(desk.member("asking"), int(str(done.data_fields["edit_id"])))
+    assert (entry.hunk_id, entry.approval and entry.approval.by) == (hunk_id, "person")
+
+
+def test_an_approved_move_is_made_by_the_same_call(desk: OpenWorkspace) -> None:
+    put(desk, "d/a.txt", TEXT)
+    put(desk, "d/b.txt", TEXT)
+    Path(desk.root, "to").mkdir()
+    arguments = {"source": "d/a.txt", "destination": "to/a.txt"}
+    asked = desk.call("asking", "move_file", arguments)
+    assert isinstance(asked, Envelope)
+    approve(desk, asked)
+    assert not Path(desk.root, "to/a.txt").exists()
+    assert not desk.call("asking", "move_file", arguments).is_error
+    assert Path(desk.root, "to/a.txt").read_text() == TEXT
+    assert not Path(desk.root, "d/a.txt").exists()
+
+
+def test_a_plan_of_a_text_that_has_changed_is_not_the_one_that_was_approved(
+    desk: OpenWorkspace,
+) -> None:
+    target = put(desk, "a.txt", TEXT)
+    arguments = {"path": "a.txt", "content": "new\n"}
+    asked = desk.call("asking", "write_file", arguments)
+    assert isinstance(asked, Envelope)
+    first = approve(desk, asked)
+    target.write_text(TEXT + "more\n")
+    found = desk.call("asking", "write_file", arguments)
+    assert isinstance(found, Envelope)
+    assert found.error["code"] == "APPROVAL_REQUIRED"
+    assert found.data_fields["hunk_id"] != first
+    assert target.read_text() == TEXT + "more\n"
+    second = desk.call("asking", "write_file", arguments)
+    assert isinstance(second, Envelope)
+    assert second.data_fields["hunk_id"] == found.data_fields["hunk_id"]
+    desk.desk.review.reject(desk.member("person"), str(found.data_fields["hunk_id"]), "no")
+    no = desk.call("asking", "write_file", arguments)
+    assert no.is_error
+    assert "no" in no.text
+    assert target.read_text() == TEXT + "more\n"
 
 
 @pytest.mark.parametrize("case", WRITTEN, ids=name_of)

@@ -88,7 +88,11 @@ MANUALS = {
         *("prepare_file_move", "prepare_file_delete", "prepare_batch_edit"),
         *("show_hunk", "apply_file_modification"),
     ),
-    "compat": (*(tool.name for tool in compat()), "undo_file_modification"),
+    "compat": (
+        *(tool.name for tool in compat()),
+        "apply_file_modification",
+        "undo_file_modification",
+    ),
 }
 """The tools that have a chapter in their toolset's own page, in its order."""
 

@@ -305,6 +305,33 @@ async def test_the_clients_user_decides_in_a_form(
             assert len(shown) == 1
 
 
+async def test_the_user_is_asked_about_a_call_that_became_a_plan(tmp_path: Path) -> None:
+    config = settings(members={"local": MemberConfig(approval="human")})
+    answered = anyio.Event()
+
+    async def user(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        assert "+new" in params.message
+        answered.set()
+        return t.ElicitResult(action="accept", content={"decision": "approve"})
+
+    with open_workspace(str(tmp_path), config, shared=False) as here:
+        review, eve, given = (
+            here.desk.review,
+            here.member("eve"),
+            {"path": FILE, "content": "new\n"},
+        )
+        async with Client(server_of(here), mode="legacy", elicitation_callback=user) as client:
+            asked = await client.call_tool("write_file", given)
+            assert asked.is_error
+            with anyio.fail_after(60):
+                await answered.wait()
+                while not [one for one in review.pending(eve) if one.decision]:
+                    await anyio.sleep(0.01)
+            done = await client.call_tool("write_file", given)
+            assert not done.is_error
+    assert (tmp_path / FILE).read_text() == "new\n"
+
+
 async def test_a_form_shows_what_could_hide_by_its_number(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(TEXT)
     config = settings(members={"local": MemberConfig(approval="human")})

@@ -186,7 +186,7 @@ class Batching:
         return self._rewrite(member, tool, path, expected, made, dry=dry)
 
     def insert(
-        self, member: Member, tool: str, path: RelPath, after_line: int, content: str
+        self, member: Member, tool: str, path: RelPath, after_line: int, content: str, *, dry: bool
     ) -> Rewrite:
         """Put the lines of `content` after a line, counted from 1, or after none: 0 is the start.
 
@@ -210,7 +210,7 @@ class Batching:
             change = ChangeSet.of(base.size, [Edit(place, place, new)])
             return Batch(change, ((place, place),), 0, escapes)
 
-        return self._rewrite(member, tool, path, Preconditions(), made, dry=False)
+        return self._rewrite(member, tool, path, Preconditions(), made, dry=dry)
 
     def write(
         self,
@@ -222,6 +222,7 @@ class Batching:
         *,
         overwrite: bool,
         blindly: bool = False,
+        dry: bool = False,
     ) -> Rewrite:
         """Write a whole file: a new one, or with `overwrite` over one that is as expected.
 
@@ -237,7 +238,7 @@ class Batching:
         if size is None:
             if not expected.nothing:
                 raise FileNotFound()
-            return self._create(member, tool, path, content)
+            return self._create(member, tool, path, content, dry=dry)
         if not overwrite:
             raise FileExists(size)
         if expected.nothing and not blindly:
@@ -249,8 +250,9 @@ class Batching:
             text = text if blindly and "\r\n" in text else _styled(base, text)
             return _whole(base, base.start(0), text)
 
-        done = self._rewrite(member, tool, path, expected, made, dry=False)
-        note_whole(self._set.bases, member, real, done.after)
+        done = self._rewrite(member, tool, path, expected, made, dry=dry)
+        if not dry:
+            note_whole(self._set.bases, member, real, done.after)
         return done
 
     def _size(self, path: RelPath) -> int | None:
@@ -260,11 +262,15 @@ class Batching:
         except FileNotFound:
             return None
 
-    def _create(self, member: Member, tool: str, path: RelPath, content: str) -> Rewrite:
+    def _create(
+        self, member: Member, tool: str, path: RelPath, content: str, *, dry: bool
+    ) -> Rewrite:
         real = self._set.files.resolve(path)
         encoding = of_new_file(self._set.named(real))
         nothing = Snapshot(b"", encoding)
         made = Rewrite.of(path, nothing, _whole(nothing, 0, content), created=True)
+        if dry:
+            return made
         job = CreateJob(member, tool, path, (self._set.clock(), tool), revision=made)
         written = self._writer.write(job)
         done = made.written(written.edit_id, written.digest)

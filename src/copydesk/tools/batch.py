@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -11,9 +11,17 @@ from threading import Lock
 from typing import TypedDict
 
 from copydesk.desk.batch import Rewrite
-from copydesk.desk.outcome import Reading
+from copydesk.desk.outcome import Applied, Planned, Reading
+from copydesk.edit.patch.placing import patch_of
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit, Terms
-from copydesk.errors import FileNotFound, InvalidArgs, InvalidRange, RangeOutOfBounds, Refusal
+from copydesk.errors import (
+    ApprovalRequired,
+    FileNotFound,
+    InvalidArgs,
+    InvalidRange,
+    RangeOutOfBounds,
+    Refusal,
+)
 from copydesk.tools import envelope, report_fields, reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Answer, Context, EditingCall, Tool, ToolCall
@@ -311,6 +319,38 @@ def batch() -> tuple[Tool, ...]:
         tool("MultiEdit", call=BatchEditCall),
         tool("prepare_batch_edit", call=PrepareBatchEditCall, refuse=refuse_plan),
     )
+
+
+def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) -> Rewrite:
+    """What `make` wrote; where a person has to approve it first, what its plan wrote.
+
+    `make` is called with true for what it would write. The plan is made by the first call; the
+    same call on the same text applies it. Until it is approved, raises ApprovalRequired with its
+    id.
+    """
+    try:
+        return make(False)
+    except ApprovalRequired as refusal:
+        wanted, refused = make(True), refusal
+    desk, member = context.desk, context.member
+    request = patch_of(wanted.path, wanted.base, wanted.change, created=wanted.created)
+    own = (
+        plan.id
+        for plan in desk.waiting(member, wanted.path)
+        if (plan.owner, plan.tool, plan.request) == (member.name, name, request)
+    )
+    hunk_id = next(own, None)
+    if hunk_id is None:
+        planned = desk.prepare(member, name, request)
+        assert isinstance(planned, Planned), "it was not to be written"
+        hunk_id = planned.plan.id
+        if planned.draft.after.digest != wanted.after.digest:  # it cannot be told as lines
+            desk.discard(member, hunk_id)
+            raise refused
+    outcome = desk.apply(member, name, hunk_id)
+    if isinstance(outcome, Applied):
+        return wanted.written(outcome.edit_id, outcome.draft.after.digest)
+    raise outcome.refusal
 
 
 def made(

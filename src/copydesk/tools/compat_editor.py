@@ -28,6 +28,7 @@ from copydesk.errors import (
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import envelope
 from copydesk.tools.arguments import Count
+from copydesk.tools.batch import once_approved
 from copydesk.tools.catalog import Answer, Context, ToolCall
 from copydesk.tools.compat_files import (
     Place,
@@ -268,10 +269,12 @@ def _lines_with(context: Context, place: Place, old: str) -> list[int]:
 
 
 def _replaced(context: Context, name: str, call: TextEditorCall, place: Place) -> Rewrite:
-    member, pair = context.member, (call.old_str, call.new_str)
+    member, batches, pair = context.member, context.batches, (call.old_str, call.new_str)
     if call.old_str and call.old_str.replace("\r\n", "\n") != call.new_str.replace("\r\n", "\n"):
         request = BatchEdit(place.path, (StringEdit(*pair),))
-        return context.batches.edit(member, name, request, Preconditions(), dry=False)
+        return once_approved(
+            context, name, lambda dry: batches.edit(member, name, request, Preconditions(), dry=dry)
+        )
     if not call.old_str:
         _, base = context.desk.contents(member, place.path)
         if base is not None and base.line_count:
@@ -281,7 +284,9 @@ def _replaced(context: Context, name: str, call: TextEditorCall, place: Place) -
             )
             refusal = InvalidArgs("old_str", "must not be empty")
             raise Told(f"No replacement was performed. {words}", refusal)
-    return context.batches.edit_in_order(member, name, place.path, [pair], dry=False)
+    return once_approved(
+        context, name, lambda dry: batches.edit_in_order(member, name, place.path, [pair], dry=dry)
+    )
 
 
 def _edited(
@@ -316,8 +321,12 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: Place) -> 
     if call.raw.get("insert_text") is None:
         call.require("new_str")
     line, text = call.insert_line, call.insert_text or call.new_str
+
+    def make(dry: bool) -> Rewrite:
+        return context.batches.insert(context.member, name, place.path, line, text, dry=dry)
+
     try:
-        done = context.batches.insert(context.member, name, place.path, line, text)
+        done = once_approved(context, name, make)
     except RangeOutOfBounds as refusal:
         inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
         words = f"Invalid `insert_line` parameter: {line}. {inside}"

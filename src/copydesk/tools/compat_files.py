@@ -22,6 +22,7 @@ from copydesk.desk.outcome import Planned, Withheld
 from copydesk.desk.search import DirEntry, FileInfo
 from copydesk.edit.request import MoveFile, Preconditions
 from copydesk.errors import (
+    ApprovalRequired,
     FileExists,
     FileNotFound,
     FileTooLarge,
@@ -37,7 +38,7 @@ from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import envelope, report_fields
 from copydesk.tools.arguments import list_of
-from copydesk.tools.batch import written
+from copydesk.tools.batch import once_approved, written
 from copydesk.tools.catalog import Answer, Context, ToolCall
 from copydesk.tools.envelope import Envelope, Original
 from copydesk.tools.messages import say
@@ -420,17 +421,16 @@ class WriteFileCall(FilesCall):
 def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite: bool) -> Rewrite:
     """A whole file, written."""
 
-    def make() -> Rewrite:
-        return context.batches.write(
-            context.member, name, path, content, Preconditions(), overwrite=overwrite, blindly=True
-        )
+    def make(dry: bool) -> Rewrite:
+        how = {"overwrite": overwrite, "blindly": True, "dry": dry}
+        return context.batches.write(context.member, name, path, content, Preconditions(), **how)
 
     try:
-        return make()
+        return once_approved(context, name, make)
     except (FileExists, FileNotFound):
         if not overwrite:
             raise
-        return make()  # somebody else has just made the file, or removed it
+        return once_approved(context, name, make)  # somebody has just made or removed the file
 
 
 def answered(
@@ -469,10 +469,12 @@ class EditFileCall(FilesCall):
     def do(self, context: Context, name: str) -> Answer:
         place = place_of(context, self.path)
         pairs = [(one["oldText"], one["newText"]) for one in self.edits]
+
+        def make(dry: bool) -> Rewrite:
+            return context.batches.edit_in_order(context.member, name, place.path, pairs, dry=dry)
+
         try:
-            done = context.batches.edit_in_order(
-                context.member, name, place.path, pairs, dry=self.dryRun
-            )
+            done = make(True) if self.dryRun else once_approved(context, name, make)
         except FileNotFound:
             raise context.desk.missing(context.member, place.path) from None
         except PartialMatchFail as failure:
@@ -668,14 +670,26 @@ class MoveFileCall(FilesCall):
     def _apply(self, context: Context, name: str, targets: Mapping[RelPath, RelPath]) -> None:
         """Move the files, all or none; of what is refused no plan is kept."""
         desk, member = context.desk, context.member
+        waiting = {
+            plan.request: plan.id
+            for plan in desk.waiting(member)
+            if (plan.owner, plan.tool) == (member.name, name)
+        }
         ids: list[str] = []
         try:
             for one, target in targets.items():
-                planned = desk.prepare(member, name, MoveFile(one, target))
-                ids += [planned.id] if isinstance(planned, Planned) else []
+                request = MoveFile(one, target)
+                hunk_id = waiting.get(request)
+                if hunk_id is None:
+                    planned = desk.prepare(member, name, request)
+                    assert isinstance(planned, Planned), "it was not to be written"
+                    hunk_id = planned.plan.id
+                ids.append(hunk_id)
             done = desk.apply_all(member, name, ids)
             if isinstance(done, Withheld):
                 raise done.refusal
+        except ApprovalRequired:
+            raise
         except Refusal:
             for hunk_id in ids:
                 desk.discard(member, hunk_id)

@@ -438,7 +438,7 @@ EDITING = (
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
     Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True),
     Tool("prepare_file_block_replace", "ws_mod", BlockReplaceCall, destroys=True),
-    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes")),
+    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat")),
     Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True, also=("patch",)),
 )
 

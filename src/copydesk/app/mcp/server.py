@@ -44,6 +44,7 @@ from copydesk.edit.request import check_why
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.tools import refusals
 from copydesk.tools.catalog import Answer, Tool, by_name, crashed
+from copydesk.tools.envelope import Envelope
 from copydesk.tools.messages import say
 from copydesk.tools.reference import definitions
 from copydesk.tools.report import Lang
@@ -153,10 +154,10 @@ class Elicitor:
 
     def ask(self, ctx: ServerRequestContext[Any, Any], member: str, answer: Answer) -> None:
         """Ask the client's user, in the background, if the answer says that a plan is pending."""
-        if answer.fields.get("status") != "pending" or not self._groups:
+        hunk_id, path = _pending(answer)
+        if not hunk_id or not self._groups:
             return
         connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # no other way
-        hunk_id = str(answer.fields.get("hunk_id", ""))
         asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
         capabilities = connection.client_capabilities
         can = None if capabilities is None else capabilities.elicitation
@@ -165,7 +166,6 @@ class Elicitor:
         asked.add(hunk_id)
         page = self._opened.page
         link = f"{page}/hunk/{hunk_id}" if can.url is not None and page is not None else None
-        path = answer.fields.get("path")
         self._groups[-1].start_soon(self._tell, connection, member, hunk_id, path, link)
 
     async def _tell(
@@ -191,6 +191,16 @@ class Elicitor:
             answer = await _sent(connection, t.ElicitRequest(params=asked.params))
             if answer is not None:
                 await to_thread(decide, self._opened, member, asked, answer, self._lang)
+
+
+def _pending(answer: Answer) -> tuple[str, object]:
+    """The id and the path of the plan that a person has to approve; an empty id for none."""
+    fields = answer.fields
+    if fields.get("status") == "pending":
+        return str(fields.get("hunk_id", "")), fields.get("path")
+    if not isinstance(answer, Envelope) or answer.error.get("code") != "APPROVAL_REQUIRED":
+        return "", None
+    return str(answer.data_fields.get("hunk_id", "")), answer.context.get("path_resolved")
 
 
 async def _sent(connection: Connection, request: t.ElicitRequest) -> t.ElicitResult | None:

@@ -22,7 +22,9 @@ from copydesk.text.encoding import Escapes
 from copydesk.text.folding import explain, indented_by
 from copydesk.text.nearest import Near, nearest_of
 from copydesk.text.relocation import Outline
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import Region, regions
 
 Part = tuple[int, int]
 """Lines [start, stop), 0-based."""
@@ -92,9 +94,43 @@ def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git gives the text an id that starts so."""
     if not prefix.strip("0"):
         return False
+    return _blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
+
+
+def _blob_id(data: bytes, algorithm: str = "sha1") -> str:
+    """The id that git gives to the bytes, in hex."""
     head = b"blob %d\0" % len(data)
-    make = hashlib.sha256 if len(prefix) > 40 else hashlib.sha1
-    return make(head + data, usedforsecurity=False).hexdigest().startswith(prefix)
+    return hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest()
+
+
+def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
+    """The patch that makes this change: a hunk for each run of lines that differ.
+
+    Where bytes are shown as `\\xNN` it is one hunk, since such a byte may have moved.
+    """
+    encoding, after = base.encoding, change.apply(base.data)
+    if created:
+        return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
+    groups: list[list[Region]] = []
+    for region in regions(base, change):
+        if groups and (encoding.escapes or groups[-1][-1].stop == region.start):
+            groups[-1].append(region)
+        else:
+            groups.append([region])
+    hunks: list[PatchHunk] = []
+    for group in groups:
+        first, last = group[0], group[-1]
+        new, at = b"", first.begin
+        for region in group:
+            new += base.slice(at, region.begin) + b"".join(region.new)
+            at = region.end
+        old = base.slice(first.begin, last.end)
+        if not first.begin:
+            old, new = old.removeprefix(encoding.bom), new.removeprefix(encoding.bom)
+        texts = encoding.decode(old), encoding.decode(new)
+        after_line = None if old else first.start
+        hunks.append(PatchHunk(*texts, line=first.start + 1, after=after_line))
+    return PatchEdit(path, tuple(hunks), _blob_id(base.data), _blob_id(after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,17 +320,19 @@ class _Replacement:
         if _is_open(hunk.new) and self._last < base.line_count:
             lines = (self._first + 1,)
             raise PatchRejected((RejectedHunk(self._path, 1, "not_at_end", hunk.at, lines),))
-        new, escapes = base.encoding.meant(hunk.new, base.raw(self._first, self._last))
+        raw = base.raw(self._first, self._last)
+        new, escapes = base.encoding.meant(hunk.new, raw)
+        old, _ = base.encoding.meant(hunk.old, raw)
         starts = [base.start(at) for at in range(self._first, self._last + 1)]
         if not self._first and hunk.old.startswith("\ufeff"):
             starts[0] = 0  # the patch shows the byte order mark
         there = [base.slice(*span) for span in pairwise(starts)]
         theirs = _raw_lines(new)
-        is_exact = there == [_bytes(base, line) for line in _raw_lines(hunk.old)]
+        is_exact = there == [_bytes(base, line) for line in _raw_lines(old)]
         if is_exact and (there or not base.line_count or self._is_raw):
             made = [base.encoding.bytes_of(line) for line in theirs]
             return self._exactly(starts, there, made), escapes
-        return self._loosely(theirs), escapes
+        return self._loosely(_raw_lines(old), theirs), escapes
 
     def _exactly(self, starts: list[int], old: list[bytes], new: list[bytes]) -> list[Edit]:
         return [
@@ -306,10 +344,10 @@ class _Replacement:
             for gap in align(old, new).gaps()
         ]
 
-    def _loosely(self, theirs: list[str]) -> list[Edit]:
+    def _loosely(self, ours: list[str], theirs: list[str]) -> list[Edit]:
         """The same by lines without their ends."""
         base = self._base
-        was = [(_bare(line), line.endswith("\n")) for line in _raw_lines(self._hunk.old)]
+        was = [(_bare(line), line.endswith("\n")) for line in ours]
         new = [(_bare(line), line.endswith("\n")) for line in theirs]
         if not self._first and base.encoding.bom:
             for side in (was, new):
