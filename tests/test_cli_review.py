@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from copydesk.app import terminal
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, now_ms, open_workspace
@@ -417,3 +418,40 @@ def test_a_member_that_is_not_declared_does_not_decide(
     monkeypatch.delenv("COPYDESK_MEMBER")
     assert agent.desk.review.pending(agent.member("local"))[0].decision is None
     assert run("approve", hunk)[0] == 0
+
+
+ALONE = 'durability = "fast"\n[members.local]\napproval = "human"\n'
+
+
+def test_a_person_alone_approves_what_their_agent_plans_under_the_same_name(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "copydesk.toml").write_text(ALONE)
+    given = json.dumps({"path": "a.txt", "content": "x\n"})
+    status, out, _ = run("call", "prepare_file_append", given)
+    assert status == 0
+    (hunk,) = re.findall("hunk_id: ([0-9a-f]{8})", out)
+    for words in (("approve", hunk), ("reject", hunk, "--reason", "no")):
+        status, _, err = run(*words)
+        assert (status, "approved by a person" in err) == (1, True), "nobody sees it there"
+    monkeypatch.setattr(terminal, "has_person", lambda: True)
+    status, _, err = run("approve", hunk, "--member", "mallory")
+    assert (status, "declares no such member" in err) == (1, True)
+    status, out, _ = run("approve", hunk, "--json")
+    assert (status, json.loads(out)["by"]) == (0, "user of local")
+    assert run("apply", hunk)[0] == 0
+    row = json.loads(run("history", "--json")[1])[0]
+    assert (row["member"], row["approved_by"]) == ("local", "user of local")
+
+
+@pytest.mark.slow
+def test_a_person_alone_reviews_at_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "copydesk.toml").write_text(ALONE)
+    (tmp_path / "a.txt").write_text("one\n")
+    with open_workspace(str(tmp_path)) as opened:
+        answer = opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "two\n"})
+        assert answer.fields["hunk_id"]
+        step = Terminal(tmp_path)
+        step.type("w")
+        step.end()
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"

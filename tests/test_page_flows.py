@@ -529,3 +529,26 @@ def test_what_expires_soon_is_said_and_can_wait_longer(tmp_path: Path) -> None:
         assert "soon." not in reader.page("/")
         now[0] += 3 * DAY
         assert {applied(room, one) for one in (hunk, late)} == {"ok", "APPROVAL_REQUIRED"}
+
+
+@pytest.mark.slow
+def test_plans_of_one_transaction_are_listed_together(room: Room) -> None:
+    blocks = "".join(
+        f"{name}\n<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE\n" for name in ("x.txt", "y.txt")
+    )
+    patched = room.desk.call(AGENT, "apply_blocks", {"text": blocks})
+    assert not patched.is_error, patched.text
+    alone = [prepared(room.desk, path="a.txt", content=f"{each}\n") for each in "bcde"]
+    page = room.reader().page("/")
+    assert page.count("one transaction") == 1
+    assert page.count('class="group"') == 2
+    room.desk.call(AGENT, "apply_file_modifications", {"hunk_ids": alone[:2]})
+    labelled = room.desk.call(AGENT, "apply_blocks", {"text": blocks}, task="tidy")
+    assert not labelled.is_error, labelled.text
+    page = room.reader().page("/")
+    assert page.count("one transaction") == 2, "asked to be written together"
+    assert page.count('class="group"') == 4
+    for hunk in alone[1:2]:
+        room.desk.call(AGENT, "discard_hunk", {"hunk_id": hunk})
+    page = room.reader().page("/")
+    assert page.count("one transaction") == 1, "what is left of a transaction is a plan"

@@ -494,6 +494,10 @@ def test_a_plan_waits_for_a_week_once_it_was_refused_without_a_person(
         said = desk.call("two", "apply_file_modifications", given)
         assert said.fields["status"] == "pending", said.text
         assert {life(desk, hunk) for hunk in hunks} == {7 * DAY}
+        found = [desk.desk.show(desk.member("eve"), hunk).plan.transaction for hunk in hunks]
+        assert found[0] == found[1] != ""
+        desk.call("two", "apply_file_modifications", given)
+        assert desk.desk.show(desk.member("eve"), hunks[0]).plan.transaction == found[0]
 
 
 def test_a_plan_that_waits_longer_is_the_same_plan(opener: Open) -> None:

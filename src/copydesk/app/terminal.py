@@ -41,6 +41,11 @@ def colours(stream: TextIO) -> bool:
     return stream.isatty() and not unwanted
 
 
+def has_person() -> bool:
+    """Whether somebody sees what is printed and can type."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def safe(text: str) -> str:
     """The text with harmful characters as `\\xNN` or `\\uNNNN`; CR before LF is dropped."""
     return HIDDEN.sub(_shown, text.replace("\r\n", "\n"))

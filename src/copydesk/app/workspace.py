@@ -29,7 +29,7 @@ from copydesk.desk.context import Setting
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.history import Past
-from copydesk.desk.member import Member, Permission
+from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.recovery import Recovery, Rollback, Settled, Turns
 from copydesk.desk.search import FileSearch
@@ -448,6 +448,12 @@ class OpenWorkspace(Closing):
                 *(name, rules, toolset, settings.auto_lines, policy, refresh), task=config.task
             )
         return known[key]
+
+    def person(self, name: str) -> Member:
+        """The person whose agent the member is: its rights, and nobody else to ask."""
+        own = self.member(name)
+        refresh = partial(self.person, name)
+        return replace(own, name=f"user of {name}", policy=SELF, refresh=refresh)
 
     def pending(self, member: str) -> tuple[Plan, ...]:
         """The pending plans on files that the member may read."""

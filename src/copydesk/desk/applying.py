@@ -88,6 +88,9 @@ class Ahead:
 
 NOTHING_AHEAD = Ahead()
 
+_WAITING = ("expires_ms", "transaction")
+"""The fields of a plan that may change while it waits."""
+
 
 class Applying:
     """Writes the plans of one workspace."""
@@ -169,22 +172,27 @@ class Applying:
         if counts(refusal):
             self.note(plan, "rejected")
 
-    def await_person(self, plan: Plan, refusal: Refusal | None) -> Plan:
-        """The plan, which waits longer if it was refused because a person has to approve it."""
+    def await_person(self, plan: Plan, refusal: Refusal, transaction: str = "") -> Plan:
+        """The plan, which waits longer if it was refused because a person has to approve it.
+
+        It is then of the transaction that was refused, if it was one.
+        """
         if not isinstance(refusal, ApprovalRequired):
             return plan
         until_ms = plan.created_ms + self._set.life_ms(needs_person=True)
-        with suppress(Refusal):  # it waits as long as it did
-            return self.wait_until(plan, until_ms)
+        with suppress(Refusal):  # it waits as it did
+            return self.wait_until(plan, until_ms, transaction)
         return plan
 
-    def wait_until(self, plan: Plan, until_ms: int) -> Plan:
+    def wait_until(self, plan: Plan, until_ms: int, transaction: str = "") -> Plan:
         """Let the plan wait till then, unless it waits longer; raises HunkNotFound."""
-        if plan.expires_ms >= until_ms:
+        transaction = transaction or plan.transaction
+        if plan.expires_ms >= until_ms and plan.transaction == transaction:
             return plan
         with self.turn(plan):
             self.check_waits(plan)
-            longer = replace(plan, expires_ms=until_ms)
+            until_ms = max(until_ms, plan.expires_ms)
+            longer = replace(plan, expires_ms=until_ms, transaction=transaction)
             self._set.registry.put(longer)
         return longer
 
@@ -249,7 +257,7 @@ class Applying:
         """Raise unless the plan waits as it is, and was not written; call it in its turn."""
         now_ms = self._set.clock()
         found = self._set.registry.get(plan.id, now_ms)
-        if replace(found, expires_ms=plan.expires_ms) != plan:  # it may wait longer by now
+        if replace(found, **{name: getattr(plan, name) for name in _WAITING}) != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime",
                 planned_lines=plan.place.named,
@@ -458,10 +466,12 @@ class Transactions:
     def _note(self, outcome: Transacted | Withheld) -> None:
         """Remember which plans were carried, or which the files refused."""
         if isinstance(outcome, Withheld):
+            ids = "".join(sorted(verdict.plan.id for verdict in outcome.verdicts))
+            transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
             for verdict in outcome.verdicts:
                 if verdict.refusal is not None:
                     self._applying.refused(verdict.plan, verdict.refusal)
-                    self._applying.await_person(verdict.plan, verdict.refusal)
+                self._applying.await_person(verdict.plan, outcome.refusal, transaction)
             return
         for applied in outcome.applied:
             if applied.context == "fuzz":

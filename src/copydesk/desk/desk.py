@@ -135,6 +135,7 @@ class FileDesk:
             blocks=draft.reads,
             why=member.why or (existing.why if existing else ""),
             task=member.task or (existing.task if existing else ""),
+            transaction=member.transaction or (existing.transaction if existing else ""),
         )
         plan = self._reserved(plan, existing)
         self._applying.show(plan, draft)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import Literal, Protocol
 
 from copydesk.text.relpath import RelPath
@@ -92,7 +93,8 @@ class Member:
     without showing it first; None for any number, 0 for none. `policy`: who
     approves what it writes. `refresh` gives the member anew; None: it stays as it is.
     `why` is what it says this call is for, which is kept with what it plans or writes;
-    `task` is the label of what it works on, by which its plans are grouped.
+    `task` is the label of what it works on, by which its plans are grouped; plans without one
+    by the `transaction` that the call is.
     """
 
     name: str
@@ -103,10 +105,15 @@ class Member:
     refresh: Callable[[], Member] | None = field(default=None, compare=False, repr=False)
     why: str = ""
     task: str = ""
+    transaction: str = ""
 
     def because(self, why: str) -> Member:
         """The same member, which gives this reason if it has none of its own."""
         return self if self.why or not why else replace(self, why=why)
+
+    def at_once(self) -> Member:
+        """The same member in a call that may make several plans."""
+        return replace(self, transaction=token_hex(4))
 
     def now(self) -> Member:
         """The same member with the rights that it has at this moment."""

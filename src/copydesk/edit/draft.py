@@ -81,7 +81,8 @@ class Plan:
     (`span_of`); None for a batch, and for one that relies on an end of the file.
     `edited_by`: the person who gave it another text than its owner did.
     `blocks` is for a block diff, which has no lines of a file as its place. `why` is
-    what its owner said it is for, `task` the label of what it was working on.
+    what its owner said it is for, `task` the label of what it was working on. Plans of one
+    `transaction` were made by one call, or are to be written together.
     """
 
     id: str
@@ -100,6 +101,7 @@ class Plan:
     blocks: BlockReads | None = None
     why: str = ""
     task: str = ""
+    transaction: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ class _Patching:
 
     def __init__(self, context: Context, name: str) -> None:
         self._context, self._name = context, name
+        self._member = context.member.at_once()
         self._planned: list[tuple[Planned, Terms]] = []
         self._rejected: list[RejectedHunk] = []
         self._refused: list[tuple[str, Refusal]] = []
@@ -184,7 +185,7 @@ class _Patching:
 
     def _prepare(self, request: Request, terms: Terms | None = None) -> Planned:
         context = self._context
-        planned = context.desk.prepare(context.member, self._name, request)
+        planned = context.desk.prepare(self._member, self._name, request)
         assert isinstance(planned, Planned), "it was not to be written"
         version = planned.draft.base.version
         self._planned.append((planned, replace(terms or Terms(), version=version)))

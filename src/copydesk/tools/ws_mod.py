@@ -343,12 +343,13 @@ class ReplaceTextCall(PrepareCall):
         if found.timed_out or found.warnings:
             raise InvalidArgs("path", "could not be searched whole; name a smaller one")
         terms = replace(self.terms(context), auto=False)
+        member = context.member.at_once()
         asked = self.path
         for each in found.paths:
             self.path = each
             try:
                 request = self._in(RelPath.parse(each))
-                outcome = context.desk.prepare(context.member, name, request, terms)
+                outcome = context.desk.prepare(member, name, request, terms)
             except (PartialMatchFail, BinaryFile):  # no text, or only a part of what is sought
                 continue
             assert isinstance(outcome, Planned), "it was not to be written"

@@ -286,14 +286,14 @@ def _approve(options: argparse.Namespace) -> int:
 
 
 def _reject(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import decision_data
+    from copydesk.app.cli.review import decision_data, reviewer
 
     with _open(options, looks=True) as opened:
         _check_declared(opened)
-        reviewer, review = opened.member(opened.config.member), opened.desk.review
+        person, review = reviewer(opened), opened.desk.review
 
         def decide(hunk_id: str) -> dict[str, object]:
-            return decision_data(review.reject(reviewer, hunk_id, options.reason), options.lang)
+            return decision_data(review.reject(person, hunk_id, options.reason), options.lang)
 
         return _each(options, decide)
 

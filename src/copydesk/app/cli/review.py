@@ -35,11 +35,19 @@ from copydesk.tools.report import Lang, diff_text
 from copydesk.tools.reports import short_diff
 
 
+def reviewer(opened: OpenWorkspace) -> Member:
+    """Who decides: the member, or the person at a terminal whose agent needs a person."""
+    name = opened.settings.member
+    member = opened.member(name)
+    alone = not member.policy.asks_nobody and terminal.has_person()
+    return opened.person(name) if alone else member
+
+
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
     """Approve a plan; `after` is the start of the digest that the file must have then, if given."""
-    reviewer, review = opened.member(opened.config.member), opened.desk.review
+    person, review = reviewer(opened), opened.desk.review
     lang = opened.config.lang
-    shown = review.show(reviewer, hunk_id)
+    shown = review.show(person, hunk_id)
     if shown.refusal is not None:
         raise shown.refusal
     text, was_cut = short_diff(shown, lang)
@@ -56,7 +64,7 @@ def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -
         if not as_json:
             out(say("cli.approve_after", lang, facts) + "\n")
         raise ContentChanged("the file or the plan changed since it was shown")
-    return review.approve(reviewer, hunk_id, shown.before, shown.after)
+    return review.approve(person, hunk_id, shown.before, shown.after)
 
 
 def decision_data(decision: Decision, lang: Lang) -> dict[str, object]:
@@ -171,7 +179,7 @@ class _Review:
     @property
     def _reviewer(self) -> Member:
         """The person at the terminal, with current rights."""
-        return self._opened.member(self._opened.settings.member)
+        return reviewer(self._opened)
 
     def run(self) -> int:
         """Show each plan and act on the answers; the exit status."""

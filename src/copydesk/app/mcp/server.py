@@ -15,8 +15,8 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial, wraps
+from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
 import anyio
@@ -39,7 +39,6 @@ from copydesk.app.mcp.messages import capped, original_arguments, sendable, tool
 from copydesk.app.mcp.resources import Hunks, Manuals
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
-from copydesk.desk.member import SELF, Member
 from copydesk.edit.request import check_why
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.tools import refusals
@@ -67,7 +66,7 @@ class Question:
 def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Question | None:
     """The plan as a form; None when it cannot be shown whole, or cannot be made now."""
     try:
-        shown = opened.desk.review.show(_user(opened, member), hunk_id)
+        shown = opened.desk.review.show(opened.person(member), hunk_id)
     except Refusal:
         return None
     diff, cut = short_diff(shown, lang)
@@ -106,7 +105,7 @@ def decide(
     verdict, reason = content.get("decision"), content.get("reason")
     if answer.action != "accept" or verdict not in ("approve", "reject"):
         return None
-    review, user = opened.desk.review, _user(opened, member)
+    review, user = opened.desk.review, opened.person(member)
     try:
         if verdict == "approve":
             return review.approve(user, asked.hunk_id, asked.before, asked.after)
@@ -115,13 +114,6 @@ def decide(
     except Refusal as refusal:
         _log.info("an answer about %s came to nothing: %s", asked.hunk_id, refusal.code)
         return None
-
-
-def _user(opened: OpenWorkspace, member: str) -> Member:
-    """The person at the member's client, with the member's rights."""
-    refresh = partial(_user, opened, member)
-    own = opened.member(member)
-    return replace(own, name=f"user of {member}", policy=SELF, refresh=refresh)
 
 
 _ASKED: Final = "copydesk.asked"

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change
 from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
-from copydesk.app.web.reviewer import Item, expires_soon, words_of
+from copydesk.app.web.reviewer import Item, Task, expires_soon, words_of
 from copydesk.app.web.sessions import Notice
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
@@ -185,8 +185,7 @@ class _Group(NamedTuple):
     """The plans of one member and task in the list, as `row` they are markup."""
 
     key: str
-    owner: str
-    task: str
+    task: Task
     summary: str
     counts: tuple[int, int]
     together: str
@@ -244,13 +243,12 @@ def pending(
 def _group(
     items: Sequence[Item], wanted: PlanFilter, viewed: Container[tuple[Version, State]]
 ) -> _Group:
-    owner, task = items[0].task
+    task = items[0].task
     files = len({item.path for item in items})
     query = tuple(wanted.query.items())
     together = [("hunk", item.plan.id) for item in items[:MOST_TOGETHER]]
     return _Group(
-        hashlib.sha256(f"{owner}\0{task}".encode("utf-8", "surrogatepass")).hexdigest()[:12],
-        owner,
+        hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
         task,
         f"{named(len(items), 'plan')} in {named(files, 'file')}",
         (sum(item.counts[0] for item in items), sum(item.counts[1] for item in items)),

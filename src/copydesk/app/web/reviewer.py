@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
@@ -45,8 +45,12 @@ Counts = tuple[int, int]
 """Lines added and removed."""
 
 
-Task = tuple[str, str]
-"""A member and the label of what it was working on."""
+class Task(NamedTuple):
+    """What plans are listed together by: their member, and a label or else a transaction."""
+
+    owner: str
+    label: str = ""
+    transaction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Item:
     """A pending plan in the list. `counted`: the counts are exact, not estimated."""
 
     plan: Plan
+    task: Task
     state: State
     decision: Decision | None
     counts: Counts
@@ -64,11 +69,6 @@ class Item:
     def path(self) -> str:
         """The path as its owner spelled it."""
         return str(self.plan.request.path)
-
-    @property
-    def task(self) -> Task:
-        """The plans that are listed together."""
-        return self.plan.owner, self.plan.task
 
     @property
     def sign(self) -> str:
@@ -121,13 +121,14 @@ class Reviewer:
         until = time.monotonic() + _PATIENCE_SECONDS
         now_ms = self._opened.clock()
         found: list[Item] = []
-        for one in listed:
+        for task, one in listed:
             counts = self._counted.of(one.plan)
             if counts is None and time.monotonic() < until:
                 counts = self._count(one.plan)
             known = counts if counts is not None else estimate(one.plan)
             soon = expires_soon(one.plan, now_ms)
-            found.append(Item(one.plan, one.state, one.decision, known, counts is not None, soon))
+            of = one.state, one.decision, known, counts is not None, soon
+            found.append(Item(one.plan, task, *of))
         return tuple(found)
 
     def count(self, items: Sequence[Item]) -> bool:
@@ -319,16 +320,23 @@ class Counted:
                 self._known.popitem(last=False)
 
 
-def _arranged(waiting: Sequence[Waiting]) -> list[Waiting]:
+def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
+    """The plans with their tasks, each task in one piece; a transaction of one plan is none."""
+    sizes = Counter((one.plan.owner, one.plan.transaction) for one in waiting)
+    found: list[tuple[Task, Waiting]] = []
     begun: dict[Task, tuple[int, str]] = {}
     for one in waiting:  # the oldest first
-        begun.setdefault((one.plan.owner, one.plan.task), (-one.plan.created_ms, one.plan.id))
-
-    def place(one: Waiting) -> tuple[tuple[int, str], str, int, str]:
         plan = one.plan
-        return begun[plan.owner, plan.task], str(plan.request.path), plan.created_ms, plan.id
+        is_of = not plan.task and sizes[plan.owner, plan.transaction] > 1
+        task = Task(plan.owner, plan.task, plan.transaction if is_of else "")
+        begun.setdefault(task, (-plan.created_ms, plan.id))
+        found.append((task, one))
 
-    return sorted(waiting, key=place)
+    def place(one: tuple[Task, Waiting]) -> tuple[tuple[int, str], str, int, str]:
+        plan = one[1].plan
+        return begun[one[0]], str(plan.request.path), plan.created_ms, plan.id
+
+    return sorted(found, key=place)
 
 
 def estimate(plan: Plan) -> Counts:
@@ -374,7 +382,10 @@ def words_of(refusal: Refusal) -> str:
     if isinstance(refusal, AmbiguousMatch):
         return "its lines could now be in more than one place."
     if isinstance(refusal, AccessDenied) and refusal.operation == "approve":
-        return "edits of yours like this one are approved by another person."
+        return (
+            "edits of yours like this one are approved by another person, or by you with a"
+            " one-time token that copydesk serve prints, or at a terminal (copydesk review)."
+        )
     if isinstance(refusal, FileNotFound):
         return "the file is not there any more."
     return refusal_words(refusal, "en")
