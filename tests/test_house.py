@@ -26,7 +26,7 @@ ROOMS = {
     "edit": ("text", "errors"),
     "store": ("text", "errors"),
     "desk": (
-        *("edit", "text", "errors", "store.files", "store.protocol", "store.soon"),
+        *("edit", "text", "errors", "store.files", "store.protocol", "store.soon", "store.state"),
         *("store.ripgrep", "store.rg_args", "store.rg_process"),
         *("store.notes.protocol", "store.notes.errors"),
     ),

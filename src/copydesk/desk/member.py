@@ -66,15 +66,12 @@ class Permission(Protocol):
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied unless the operation is allowed on every one of the paths."""
-        ...
 
     def check_walk(self, *paths: RelPath) -> None:
         """Raise AccessDenied unless something below every one of the directories may be read."""
-        ...
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
         """Raise AccessDenied for a glob of a search that names what may not be read."""
-        ...
 
     def allows_read(self, path: RelPath) -> bool:
         """Whether the member may read the file."""

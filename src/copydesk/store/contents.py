@@ -305,7 +305,6 @@ class State(Protocol):
 
     def update(self, data: bytes | memoryview, /) -> None:
         """Take the next bytes."""
-        ...
 
     def copy(self) -> State:
         """The same state once more."""

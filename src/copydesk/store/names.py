@@ -64,7 +64,6 @@ class Way(Protocol):
 
     def put_back(self, sha256: str) -> None:
         """Take the commit back; raises TargetMoved, OSError, NotPutBack."""
-        ...
 
 
 class StagedWrite:

@@ -268,7 +268,6 @@ class Content(Protocol):
 
     def close(self) -> None:
         """Let the file go."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,15 +168,18 @@ class EditIds:
     """The highest edit id that was ever given, in a file beside the journal that gave it.
 
     With it stands a token of the history that the ids belong to. What this process has
-    seen counts also when the file is gone.
+    seen counts also when the file is gone; without a path it is all there is, for a journal that
+    ends with its process. Who writes holds the journal's lock.
     """
 
-    def __init__(self, path: str, make_folder: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, path: str = "", make_folder: Callable[[], None] = lambda: None) -> None:
         self._path, self._make_folder = path, make_folder
         self._known = (0, "")
 
     def read(self) -> tuple[int, str] | None:
         """The id and the history; 0 and nothing when there is none yet, None when unreadable."""
+        if not self._path:
+            return self._known
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | _NO_LINK)
         except FileNotFoundError:
@@ -198,6 +201,8 @@ class EditIds:
     def write(self, highest: int, history: str) -> None:
         """Keep both. What the disk refuses is not kept: the journal has it too."""
         self._known = (highest, history)
+        if not self._path:
+            return
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
         with suppress(OSError, StateFailed):
             try:

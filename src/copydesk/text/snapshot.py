@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, count
 from operator import add
-from typing import Protocol
 
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
@@ -396,23 +395,6 @@ _BLOCK = 1 << 12
 _SMALL = 1 << 16
 
 
-class LineIndex(Protocol):
-    """The lines of one text; a line ends just after its line feed, or with the text."""
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        ...
-
-    def start(self, line: int) -> int:
-        """The byte where line `line` starts; `count` gives the end of the text."""
-        ...
-
-    def at(self, byte: int) -> int:
-        """How many lines end before the byte or at it; -1 for one before the first line."""
-        ...
-
-
 def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
     """The lines of `data` from byte `first` on; `lf` is a line feed, of one code unit."""
     if len(lf) > 1:
@@ -423,7 +405,10 @@ def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
 
 
 class _Listed:
-    """All starts, in a list."""
+    """All starts, in a list.
+
+    `count` says how many lines there are; one ends just after its line feed, or with the text.
+    """
 
     def __init__(self, starts: list[int], size: int) -> None:
         if starts[-1] != size:
@@ -431,14 +416,16 @@ class _Listed:
         self._starts, self.count = starts, len(starts) - 1
 
     def start(self, line: int) -> int:
+        """The byte where line `line` starts; `count` gives the end of the text."""
         return self._starts[line]
 
     def at(self, byte: int) -> int:
+        """How many lines end before the byte or at it; -1 for one before the first line."""
         return bisect_right(self._starts, byte) - 1
 
 
 class _Counted:
-    """How many line feeds stand before each block, and the starts in the block used last."""
+    """As `_Listed`: the line feeds before each block are counted, the block used last is listed."""
 
     def __init__(self, data: bytes, first: int) -> None:
         self._data, self._first = data, first
@@ -480,6 +467,9 @@ class _Counted:
         data, size = self._data, self._block
         starts = range(self._first, len(data), size)
         return list(accumulate((data.count(b"\n", at, at + size) for at in starts), initial=0))
+
+
+LineIndex = _Listed | _Counted
 
 
 def _cut(data: bytes, first: int, stop: int) -> list[int]:

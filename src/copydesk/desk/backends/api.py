@@ -92,36 +92,6 @@ class Entry:
         return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
 
 
-class HighWater(Protocol):
-    """The highest edit id that was ever given, kept apart from the journal that gave it.
-
-    Who writes holds the journal's lock. `history` is a token of the journal that gave the ids.
-    """
-
-    def read(self) -> tuple[int, str] | None:
-        """The id and the history; 0 and nothing when there is none yet, None when unreadable."""
-        ...
-
-    def write(self, highest: int, history: str) -> None:
-        """Keep both. What the disk refuses is not kept: the journal has it too."""
-        ...
-
-
-class MemoryHighWater:
-    """For a journal that ends with its process."""
-
-    def __init__(self) -> None:
-        self._kept = (0, "")
-
-    def read(self) -> tuple[int, str] | None:
-        """The id and the history."""
-        return self._kept
-
-    def write(self, highest: int, history: str) -> None:
-        """Keep both."""
-        self._kept = (highest, history)
-
-
 class Journal(Protocol):
     """The entries of one workspace, in the order of their ids. No id is given twice."""
 
@@ -142,26 +112,21 @@ class Journal(Protocol):
 
         Raises TargetMoved or Failed when the entry is gone: nothing may be written then.
         """
-        ...
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
         """Record the diff of an entry that was opened with the start of it only.
 
         It is made beside the work; who reads entries waits for it.
         """
-        ...
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record, durably, the way back of what a store of notes has written."""
-        ...
 
     def close_entry(self, edit_id: int, state: State) -> None:
         """Record how the write ended."""
-        ...
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
         """Record, durably and at once, how the writes of a group ended."""
-        ...
 
     def entries(
         self,
@@ -235,7 +200,6 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Let go of what the journal holds."""
-        ...
 
 
 CHAIN_LENGTH = 1_000
@@ -311,7 +275,6 @@ class Registry(Protocol):
 
         Raises HunkNotFound as `get` does at the moment when the plan was made.
         """
-        ...
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
         """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
@@ -319,7 +282,6 @@ class Registry(Protocol):
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how; who ends it holds its file's lane."""
-        ...
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         """All plans that have not ended or expired, the oldest first."""
@@ -327,7 +289,6 @@ class Registry(Protocol):
 
     def close(self) -> None:
         """Let go of what the registry holds."""
-        ...
 
 
 Verdict = Literal[
@@ -386,7 +347,6 @@ class Decisions(Protocol):
 
     def withdraw(self, decision: Decision) -> None:
         """Forget a decision, so that the plan has to be shown anew; no other one."""
-        ...
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """What the member has not heard of yet, the oldest first."""
@@ -398,15 +358,12 @@ class Decisions(Protocol):
 
     def tell(self, decision: Decision) -> None:
         """The owner has heard of it."""
-        ...
 
     def forget(self, before_ms: int) -> None:
         """Drop the decisions that are older, unless their plan waited until then."""
-        ...
 
     def close(self) -> None:
         """Let go of what is held."""
-        ...
 
 
 OutcomeKind = Literal["fuzz", "rejected"]
@@ -434,7 +391,6 @@ class PlanStats(Protocol):
 
     def note(self, fared: PlanOutcome) -> None:
         """Remember it."""
-        ...
 
     def noted(self) -> tuple[PlanOutcome, ...]:
         """The last ones, at most `MOST`, the newest first."""
@@ -442,7 +398,6 @@ class PlanStats(Protocol):
 
     def close(self) -> None:
         """Let go of what is held."""
-        ...
 
 
 def counts(refusal: Refusal) -> bool:

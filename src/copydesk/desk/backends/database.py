@@ -23,6 +23,7 @@ import apsw
 from copydesk.desk.backends.codec import SCHEMA, RecordError, UnknownRecord
 from copydesk.desk.locks import Exclusion, NoExclusion
 from copydesk.errors import SchemaMismatch, StateDamaged, StateFailed
+from copydesk.store.state import StateFile
 
 BUSY_SECONDS = 5.0
 """How long SQLite waits for one who does not hold our lock: another program."""
@@ -48,51 +49,6 @@ _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT"
 
 _MOVED = "it was deleted or replaced during this call"
 
-Identity = tuple[int, int]
-"""Device and inode."""
-
-
-class File(Protocol):
-    """A file of the state folder that holds a database."""
-
-    @property
-    def path(self) -> str:
-        """Where it is."""
-        ...
-
-    def prepare(self) -> None:
-        """Make its folder; raises StateFailed, also if what has the path is no file."""
-        ...
-
-    def identity(self) -> Identity | None:
-        """What has the path now; None when nothing has."""
-        ...
-
-    def is_empty(self) -> bool:
-        """Whether it is a file of no bytes."""
-        ...
-
-    def allow(self) -> bool:
-        """Give its owner, who has lost it, the right to read and write it; whether that helped."""
-        ...
-
-    def log_identity(self) -> Identity | None:
-        """What has the path of its write-ahead log now; None when nothing has."""
-        ...
-
-    def discard_log(self) -> None:
-        """Remove its write-ahead log, which is of another file; it may be gone."""
-        ...
-
-    def discard(self) -> None:
-        """Remove it and its log; they may be gone."""
-        ...
-
-    def set_aside(self) -> str:
-        """Give it and its log other names; its new path. Raises StateFailed."""
-        ...
-
-
 Value = str | int | float | bytes | None
 
 
@@ -116,7 +72,6 @@ class Cursor(Protocol):
 
     def close(self) -> None:
         """End the statement."""
-        ...
 
 
 class Connection(Protocol):
@@ -149,7 +104,6 @@ class Connection(Protocol):
 
     def close(self) -> None:
         """Close it."""
-        ...
 
 
 class _Used(local):
@@ -172,7 +126,7 @@ class Database:
 
     def __init__(
         self,
-        file: File | None = None,
+        file: StateFile | None = None,
         synchronous: Literal["FULL", "OFF"] = "OFF",
         exclusion: Exclusion | None = None,
         *,
@@ -189,8 +143,8 @@ class Database:
         self._key = f"\0database {self.path}"  # no path of a document holds a NUL
         self._inside = self._is_locked = False
         self._connection: Connection | None = None
-        self._identity: Identity | None = None
-        self._log: Identity | None = None
+        self._identity: tuple[int, int] | None = None
+        self._log: tuple[int, int] | None = None
         self._count = 0
         self._used = _Used()
         self._schema = ""

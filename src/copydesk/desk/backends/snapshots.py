@@ -40,18 +40,15 @@ class Snapshots(Protocol):
 
         With it the `notes`, as `note_shown` does.
         """
-        ...
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
         """The same at once, though it was kept before: what was kept may be lost."""
-        ...
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Remember a large text from its file, if it has the digest still and packs well.
 
         Closes the content. What cannot be read is not remembered.
         """
-        ...
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it is remembered to have been seen there.
@@ -63,7 +60,6 @@ class Snapshots(Protocol):
 
     def note_shown(self, *notes: Note) -> None:
         """Remember which lines of files members were shown, or have written."""
-        ...
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
         """What the member was shown of a version; without one, of the version it read last."""
@@ -71,7 +67,6 @@ class Snapshots(Protocol):
 
     def close(self) -> None:
         """Let go of what is held; what was to be kept is kept."""
-        ...
 
 
 _RECENT = 64

@@ -14,10 +14,8 @@ from copydesk.desk.backends.api import (
     MOST,
     Decision,
     Entry,
-    HighWater,
     Kind,
     LateDiffs,
-    MemoryHighWater,
     Missing,
     OutcomeKind,
     PlanOutcome,
@@ -32,6 +30,7 @@ from copydesk.desk.backends.retention import DAY_MS, PLANS_KEPT, Day, Outlook, d
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, StateFailed
 from copydesk.store.protocol import FileChange, TargetMoved
+from copydesk.store.state import EditIds
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -352,10 +351,8 @@ class SqliteJournal:
     Beyond `most_bytes` the oldest entries go.
     """
 
-    def __init__(
-        self, db: Database, ids: HighWater | None = None, most_bytes: int = 1 << 62
-    ) -> None:
-        self._db, self._ids = db, ids or MemoryHighWater()
+    def __init__(self, db: Database, ids: EditIds | None = None, most_bytes: int = 1 << 62) -> None:
+        self._db, self._ids = db, ids or EditIds()
         self._ended: dict[int, State] = {}
         self._history, self._identified = "", False
         self._day, self._written, self._most_bytes = -1, 0, most_bytes

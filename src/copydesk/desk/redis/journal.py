@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     Entry,
-    HighWater,
     LateDiffs,
-    MemoryHighWater,
     Missing,
     State,
     linked,
@@ -33,6 +31,7 @@ from copydesk.desk.backends.codec import compress, decode, decompress, encode
 from copydesk.desk.backends.retention import DAY_MS, Day, Outlook, days_left, due, share
 from copydesk.desk.redis.leases import Leases, Script, Server
 from copydesk.errors import ServerFailed
+from copydesk.store.state import EditIds
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -66,11 +65,11 @@ class RedisJournal:
         self,
         server: Server,
         leases: Leases,
-        ids: HighWater | None = None,
+        ids: EditIds | None = None,
         on_loss: Callable[[], None] = lambda: None,
     ) -> None:
         self._server, self._leases, self._on_loss = server, leases, on_loss
-        self._ids = ids or MemoryHighWater()
+        self._ids = ids or EditIds()
         self._history, self._day = token_hex(8), -1
         self._marks: dict[int, str] = {}
         self._highest = 0

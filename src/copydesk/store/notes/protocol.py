@@ -332,7 +332,6 @@ class NoteStore(Protocol):
 
         Nothing is done where all is as it was. Raises as `prepare` and `execute` do.
         """
-        ...
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         """A new document below another one; at the top of the notebook without `parent_id`.
@@ -362,4 +361,3 @@ class NoteStore(Protocol):
 
     def close(self) -> None:
         """Let go of what is held."""
-        ...
