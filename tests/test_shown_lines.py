@@ -17,7 +17,7 @@ from copydesk.desk.backends.shown import (
     MOST_RUNS,
     MOST_SHOWN,
     VERSIONS,
-    Carried,
+    CarriedLines,
     LineChange,
     Note,
     Run,
@@ -145,7 +145,7 @@ def test_no_line_is_carried_that_holds_a_byte_nobody_was_shown(
         at = edit.stop
     runs = tuple((line, line + 1) for line in sorted(known))
     before = ShownLines(base.version, base.line_count, join(runs))
-    carried = Carried(
+    carried = CarriedLines(
         base.version, after.version, after.line_count, (line_change(base, change),)
     ).upon(before)
     for line in lines_in_runs(carried.runs):
@@ -166,7 +166,7 @@ def test_what_is_not_ones_own_text_is_not_known(
     every = ShownLines(base.version, base.line_count, ((0, base.line_count),))
     after = base.edited(change)
     theirs = line_change(base, change, own=False)
-    carried = Carried(base.version, after.version, after.line_count, (theirs,)).upon(every)
+    carried = CarriedLines(base.version, after.version, after.line_count, (theirs,)).upon(every)
     made = {
         after.line_at(b) for e in change.inverse(base.slice).edits for b in range(e.start, e.stop)
     }
@@ -180,7 +180,9 @@ def test_of_more_edits_than_the_bound_the_lines_after_are_forgotten() -> None:
     )
     every = ShownLines(base.version, 1_000, ((0, 1_000),))
     after = base.edited(change)
-    carried = Carried(base.version, after.version, 1_000, (line_change(base, change),)).upon(every)
+    carried = CarriedLines(base.version, after.version, 1_000, (line_change(base, change),)).upon(
+        every
+    )
     assert lines_in_runs(carried.runs) == set(range(2 * MOST_RUNS - 1))
 
 
@@ -207,7 +209,7 @@ def test_the_stores_know_what_a_set_of_member_version_and_line_knows(
         if dice.random() < 0.3:
             before = f"v{dice.randrange(VERSIONS)}"
             change = LineChange(((start, start + 2, 3),), ((start, start + 3),))
-            bases.note_shown(Note(member, PATH, Carried(before, version, 99, (change,))))
+            bases.note_shown(Note(member, PATH, CarriedLines(before, version, 99, (change,))))
             kept = [x for m, v, x in model if (m, v) == (member, before)]
             kept = [x + (x > start) for x in kept if not start <= x < start + 2]
             model |= {(member, version, x) for x in (*kept, *range(start, start + 3))}

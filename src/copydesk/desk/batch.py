@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from copydesk.desk.backends.shown import Carried, Note
+from copydesk.desk.backends.shown import CarriedLines, Note
 from copydesk.desk.backends.snapshots import LARGEST
 from copydesk.desk.context import Setting
 from copydesk.desk.foreign import Saved
@@ -309,9 +309,9 @@ class Batching:
 def _note_of(member: Member, real: RelPath, done: Rewrite) -> Note:
     """What the member knows of the text after; it is found out beside the work."""
 
-    def lines() -> Carried:
+    def lines() -> CarriedLines:
         change = line_change(done.base, done.change)
-        return Carried(done.base.version, done.version, done.after.line_count, (change,))
+        return CarriedLines(done.base.version, done.version, done.after.line_count, (change,))
 
     return Note(member.name, real, lines)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copydesk.desk.backends.shown import MOST_RUNS, Carried, LineChange, Note, Run, ShownLines
+from copydesk.desk.backends.shown import MOST_RUNS, CarriedLines, LineChange, Note, Run, ShownLines
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member, Operation
 from copydesk.edit.draft import Draft
@@ -118,7 +118,9 @@ def note_of_change(
 ) -> Note:
     """What the member knows of the text after some changes, whose SHA-256 is `digest`."""
     version = digest[:VERSION_LENGTH]
-    return Note(member, real, lambda: Carried(base.version, version, after.line_count, changes))
+    return Note(
+        member, real, lambda: CarriedLines(base.version, version, after.line_count, changes)
+    )
 
 
 def unshown(

@@ -218,7 +218,7 @@ def _file_rows(context: Context, name: str, pattern: str, found: FoundFiles) -> 
     fields = _fields(context, name, pattern, found, rows, len(found.paths), "files")
     shown = first_rows(map(named, found.paths), context.rows_tokens)
     left_out = len(found.paths) - len(shown)
-    text = Found(str(fields["summary"]), shown, left_out, "files")
+    text = SearchAnswer(str(fields["summary"]), shown, left_out, "files")
     return text.report(context, fields, found)
 
 
@@ -236,7 +236,7 @@ def _count_rows(context: Context, name: str, pattern: str, found: MatchCounts) -
     each = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
     shown = first_rows(each, context.rows_tokens)
     left_out = found.total_files - len(shown) if len(shown) < len(rows) else 0
-    text = Found(say("search.counts", context.lang, totals), shown, left_out, "files")
+    text = SearchAnswer(say("search.counts", context.lang, totals), shown, left_out, "files")
     return text.report(context, fields, found)
 
 
@@ -292,7 +292,7 @@ def _fields(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchAnswer:
     """The text of a search: its first line, its rows, and how many `what` there is no room for.
 
     `lines` are those that stand in the rows.
@@ -326,7 +326,7 @@ def lines_text(
     most_tokens: int | None,
     *,
     separated: bool = False,
-) -> Found:
+) -> SearchAnswer:
     """Lines as grep prints them, each once: the first ones that there is room for.
 
     `matches` are those of the lines that were asked for. Of a file that is itself `where` was
@@ -363,7 +363,7 @@ def lines_text(
         head = f"{head} · version {versions[told[0]]}"
     elif told:
         head = f"{head} · versions: {', '.join(_version(path, versions) for path in told)}"
-    return Found(head, rows, left_out, "matches", tuple(shown))
+    return SearchAnswer(head, rows, left_out, "matches", tuple(shown))
 
 
 def each_line(results: Iterable[FoundLine]) -> tuple[FoundLine, ...]:

@@ -134,7 +134,7 @@ class PrepareEditCall(PrepareCall):
         return Terms(self.version, self.expected_old, self.existing_hunk_id, auto)
 
 
-class DeleteFileCall(PrepareCall):
+class PrepareDeleteCall(PrepareCall):
     """Plan the removal of a file."""
 
     path: str
@@ -149,7 +149,7 @@ class DeleteFileCall(PrepareCall):
         return Terms(self.version, existing_hunk_id=self.existing_hunk_id, auto=auto)
 
 
-class MoveFileCall(PrepareCall):
+class PrepareMoveCall(PrepareCall):
     """Plan another path for a file."""
 
     path: str
@@ -433,8 +433,8 @@ EDITING = (
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
     Tool("replace_text", "ws_mod", ReplaceTextCall, destroys=True, refuse=refuse_text),
     Tool("prepare_file_append", "ws_mod", AppendCall),
-    Tool("prepare_file_move", "ws_mod", MoveFileCall, also=("batch",)),
-    Tool("prepare_file_delete", "ws_mod", DeleteFileCall, destroys=True, also=("batch",)),
+    Tool("prepare_file_move", "ws_mod", PrepareMoveCall, also=("batch",)),
+    Tool("prepare_file_delete", "ws_mod", PrepareDeleteCall, destroys=True, also=("batch",)),
     Tool("prepare_file_insert_after", "ws_mod", InsertAfterCall),
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
     Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True),

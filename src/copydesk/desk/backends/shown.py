@@ -118,7 +118,7 @@ class LineChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedLines:
     """What a member knows of a version that its changes have made of another one."""
 
     before: str
@@ -135,7 +135,7 @@ class Carried:
         return ShownLines(self.version, self.total, join(within), read=False)
 
 
-Lines = ShownLines | Carried
+Lines = ShownLines | CarriedLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Note:
         `known` tells what was known of a version.
         """
         lines = self.lines() if callable(self.lines) else self.lines
-        if isinstance(lines, Carried):
+        if isinstance(lines, CarriedLines):
             lines = lines.upon(known(lines.before))
         if not lines.runs and not lines.read:
             return None

@@ -31,7 +31,7 @@ from copydesk.store.notes.folder_cache import DocumentCache, path_of
 from copydesk.store.notes.folder_edit import FilePlan, HeldFiles, dry_run, texts
 from copydesk.store.notes.folder_index import ENDINGS, Folder, NotesIndex, stem
 from copydesk.store.notes.folder_reading import FolderReader, locked
-from copydesk.store.notes.folder_sidecar import Sidecars, Splice, Step, name_of
+from copydesk.store.notes.folder_sidecar import SidecarChange, Sidecars, Splice, name_of
 from copydesk.store.notes.pieces import checked_title, for_place
 from copydesk.store.notes.protocol import (
     Around,
@@ -211,7 +211,9 @@ class FolderStore(FolderReader):
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
         rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
-        self._documents.ids.plan(None, path, Step("", result.digest, (Splice(0, (), rows),)), rows)
+        self._documents.ids.plan(
+            None, path, SidecarChange("", result.digest, (Splice(0, (), rows),)), rows
+        )
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)

@@ -27,9 +27,9 @@ from copydesk.store.notes.folder_index import Folder, NotesIndex, NotRead
 from copydesk.store.notes.folder_sidecar import (
     Recognized,
     Sidecar,
+    SidecarChange,
     SidecarFile,
     Sidecars,
-    Step,
     Tombstone,
     is_rows,
     know,
@@ -138,7 +138,11 @@ class Ids:
         return ""
 
     def plan(
-        self, base: FolderDocument | None, path: RelPath, step: Step, rows: Sequence[Fingerprint]
+        self,
+        base: FolderDocument | None,
+        path: RelPath,
+        step: SidecarChange,
+        rows: Sequence[Fingerprint],
     ) -> None:
         """Save the ids of a text that is about to be written."""
         name = str(path)

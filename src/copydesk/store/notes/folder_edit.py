@@ -26,7 +26,7 @@ from copydesk.store.notes.folder_blocks import (
     top,
 )
 from copydesk.store.notes.folder_cache import DocumentCache
-from copydesk.store.notes.folder_sidecar import Splice, Step, know
+from copydesk.store.notes.folder_sidecar import SidecarChange, Splice, know
 from copydesk.store.notes.pieces import for_place, for_update, raw_markdown
 from copydesk.store.notes.protocol import (
     Change,
@@ -444,7 +444,7 @@ def dry_run(
         before[name] = _text(document.data)
         after[name] = _text(result.data)
         splices = working.splices()
-        step = Step(document.digest, result.digest, splices)
+        step = SidecarChange(document.digest, result.digest, splices)
         rows = step.take(document.rows)
         assert rows is not None
         if change:

@@ -319,20 +319,20 @@ class Splice(NamedTuple):
     new: tuple[Fingerprint, ...]
 
 
-class Step(NamedTuple):
+class SidecarChange(NamedTuple):
     """The change from the rows of one text to those of another; the splices are in order."""
 
     before: str
     after: str
     splices: tuple[Splice, ...]
 
-    def back(self) -> Step:
+    def back(self) -> SidecarChange:
         """The inverse."""
         shift, splices = 0, list[Splice]()
         for at, old, new in self.splices:
             splices.append(Splice(at + shift, new, old))
             shift += len(new) - len(old)
-        return Step(self.after, self.before, tuple(splices))
+        return SidecarChange(self.after, self.before, tuple(splices))
 
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
         """Apply to rows; None for rows that it does not fit."""
@@ -471,7 +471,7 @@ class Sidecars:
         with suppress(FileNotFoundError):
             os.replace(self._file(old, "steps"), self._file(new, "steps"))
 
-    def add(self, path: str, step: Step) -> None:
+    def add(self, path: str, step: SidecarChange) -> None:
         """Save a step, under the lock."""
         line = json.dumps([step.before, step.after, step.splices], ensure_ascii=False) + "\n"
         name = self._file(path, "steps")
@@ -484,20 +484,20 @@ class Sidecars:
                 break
         _write(name, "".join(lines), flush=False)
 
-    def steps(self, path: str) -> Iterator[Step]:
+    def steps(self, path: str) -> Iterator[SidecarChange]:
         """The saved steps of a document, the latest last."""
         for line in _lines(self._file(path, "steps")):
             step = _step(line)
             if step is not None:
                 yield step
 
-    def way(self, path: str, before: str, after: str) -> list[Step]:
+    def way(self, path: str, before: str, after: str) -> list[SidecarChange]:
         """The steps from the rows of one text to those of another; empty if there is no path."""
-        ways: dict[str, list[Step]] = defaultdict(list)
+        ways: dict[str, list[SidecarChange]] = defaultdict(list)
         for step in self.steps(path):
             ways[step.before].append(step)
             ways[step.after].append(step.back())
-        reached: dict[str, list[Step]] = {before: []}
+        reached: dict[str, list[SidecarChange]] = {before: []}
         waiting = [before]
         for digest in waiting:
             for step in reversed(ways[digest]):
@@ -540,7 +540,7 @@ def name_of(path: str) -> str:
 
 def rows_as_step(
     before: str, old: Sequence[Fingerprint], after: str, new: Sequence[Fingerprint], most: int
-) -> Step | None:
+) -> SidecarChange | None:
     """The step between two texts, as one splice; None if it has more rows than `most`."""
     start, old_stop, new_stop = 0, len(old), len(new)
     while start < min(old_stop, new_stop) and old[start] == new[start]:
@@ -551,13 +551,13 @@ def rows_as_step(
     if old_stop + new_stop - 2 * start > most:
         return None
     splice = Splice(start, tuple(old[start:old_stop]), tuple(new[start:new_stop]))
-    return Step(before, after, (splice,))
+    return SidecarChange(before, after, (splice,))
 
 
-def _step(line: str) -> Step | None:
+def _step(line: str) -> SidecarChange | None:
     try:
         before, after, splices = json.loads(line)
-        return Step(
+        return SidecarChange(
             before,
             after,
             tuple(Splice(at, _rows(old), _rows(new)) for at, old, new in splices),

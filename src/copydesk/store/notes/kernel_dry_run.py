@@ -36,7 +36,7 @@ from copydesk.store.notes.protocol import (
     Change,
     Delete,
     InsertText,
-    Notice,
+    NoteNotice,
     Prepared,
     Restore,
     Side,
@@ -84,7 +84,7 @@ class _KernelDryRun:
         self._marks: dict[str, str] = {}
         self._containers: dict[str, None] = {}
         self._idle: set[int] = set()
-        self.notices: list[Notice] = []
+        self.notices: list[NoteNotice] = []
         standings = self._climb(
             [block_id for change in changes for block_id in map(valid, named(change))]
         )
@@ -170,7 +170,7 @@ class _KernelDryRun:
             signed = self._kernel.signed(node.id)
             lost = addressed(node.id, change.markdown, self._image(node.id), signed).lost
             if lost:
-                self.notices.append(Notice("ids", node.id, ", ".join(lost)))
+                self.notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
         self._forget_inside(node)
         node.become(piece)
 

@@ -189,7 +189,7 @@ class FileEdit:
     created: bool = False
 
 
-class Notice(NamedTuple):
+class NoteNotice(NamedTuple):
     """What a change does besides what it says, to be told before it is made.
 
     `ids`: the blocks in `detail`, which were in this one, will be gone.
@@ -217,7 +217,7 @@ class Prepared:
     after: Mapping[str, str]
     files: tuple[FileEdit, ...] = ()
     held: object = None
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[NoteNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
