@@ -22,7 +22,7 @@ from copydesk.store.notes.folder_blocks import (
     same_blocks,
 )
 from copydesk.store.notes.folder_edit import WorkingDocument
-from copydesk.store.notes.folder_sidecar import Step, know
+from copydesk.store.notes.folder_sidecar import SidecarChange, know
 from copydesk.store.protocol import Stamp
 from copydesk.text.markdown import Block, Profile, parse
 from copydesk.text.relpath import RelPath
@@ -98,7 +98,7 @@ def test_what_changes_leave_is_what_the_whole_text_is(
             changed(working, block_id, op, data.draw(st.sampled_from(TEXTS)))
         except (InvalidArgs, BlockNotFound):
             continue
-    step = Step("a", "b", working.splices())
+    step = SidecarChange("a", "b", working.splices())
     rows = step.take(document.rows)
     assert rows is not None
     result = working.change.apply(document.data)
