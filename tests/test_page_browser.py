@@ -494,3 +494,27 @@ def test_each_view_fits_and_can_be_used_by_all(scene: Scene) -> None:
     assert found == []
     if script is None:
         pytest.skip("axe-core is not installed: tests/conformance/setup.sh")
+
+
+def test_a_narrow_screen_has_the_unified_view(scene: Scene) -> None:
+    """Of a run all old lines, then all new ones, in both views; wrapped lines hang."""
+    (scene.root / "a.txt").write_text("".join(f"{name} {'word ' * 30}\n" for name in "abcdef"))
+    content = "".join(f"{name} {'new ' * 30}\n" for name in "bcx")
+    given = {"path": "a.txt", "range": "2~3", "content": content}
+    hunk = scene.call("prepare_file_range_edit", **given)["hunk_id"]
+    page = scene.person(viewport={"width": 360, "height": 800})
+    seen: list[list[str]] = []
+    for view in ("split", "unified"):
+        page.goto(f"{scene.room.address}/hunk/{hunk}?view={view}")
+        page.wait_for_selector("body[data-ready]")
+        cells = page.locator(".diff td.text")
+        boxes = [(cell.bounding_box(), cell) for cell in cells.all()]
+        placed = sorted((box["y"], cell) for box, cell in boxes if box)
+        assert len({y for y, _ in placed}) == len(placed), "a line of its own for each"
+        seen.append([(cell.inner_text() or "")[:3].strip() for _, cell in placed])
+        assert page.locator(".segments").first.is_visible() is False
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        style = "getComputedStyle(document.querySelector('.diff td.text')).textIndent"
+        assert page.evaluate(style).startswith("-")
+    assert seen[0] == seen[1]
+    assert [text[0] for text in seen[0]] == [*"a", *"−−", *"+++", *"def"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import random
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.web import markup
-from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.app.web.diff_view import table
 from copydesk.app.web.markup import ENVIRONMENT, hidden_in, plain, verbatim, visible
 from copydesk.app.web.render_line import highlight, render_line
@@ -20,6 +20,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
+from copydesk.tools.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.tools.intraline import LONG, intraline, pair_lines
 from support.review_page import Elements
 
@@ -142,6 +143,56 @@ def test_words_are_marked(old: str, new: str, gone: list[str], come: list[str]) 
     spans = intraline(old, new)
     assert [old[a:b] for a, b in spans[0]] == gone
     assert [new[a:b] for a, b in spans[1]] == come
+
+
+DIGITS = random.Random(1)
+LONG_LINES = {
+    "words": lambda: " ".join(f"word{n}" for n in range(100_000)),
+    "digits": lambda: ",".join(str(DIGITS.randrange(10)) for _ in range(500_000)),
+    "json": lambda: ",".join(f'{{"id":{n},"name":"n{n % 97}"}}' for n in range(40_000)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LONG_LINES)
+def test_words_are_marked_in_lines_of_a_megabyte(kind: str) -> None:
+    """Changes far apart, with lines that are longer by them, are marked each by itself."""
+    old = LONG_LINES[kind]()
+    at = [len(old) * part // 7 for part in range(1, 7)]
+    pieces = [old[a:b] for a, b in pairwise([0, *at, len(old)])]
+    new = "here" + " CHANGED ".join(pieces) + "there"
+    gone, come = intraline(old, new)
+    assert without(old, gone) == without(new, come)
+    wanted = ("here", *["CHANGED"] * 6, "there")
+    assert len(come) == len(wanted)
+    for word, (start, stop) in zip(wanted, come, strict=True):
+        assert word in new[start:stop]
+        assert stop - start < 40
+    made = text_of(render_line(new, (), come))
+    assert made.count("CHANGED") == 6
+    assert len(made) < 6_000
+
+
+def test_a_long_line_is_compared_by_its_pieces() -> None:
+    """Two words far apart in a line of more than is compared at once."""
+    words = [f"word{n}" for n in range(3_000)]
+    new = ["first", *words[1:-1], "last"]
+    marks = intraline(" ".join(["<", *words, ">"]), " ".join(["(", *new, ")"]))
+    assert [len(spans) for spans in marks] == [2, 2]
+
+
+def test_lines_that_touch_are_told_as_one_run() -> None:
+    """All that is removed, then all that is added; beside one another as they were edited."""
+    base = Snapshot.of(b"a 1\nb 2\nc 3\nd 4\n")
+    new = (b"a 1!\na 1?\n", b"b 2!\n", b"c 3!\n")
+    edits = [Edit(4 * at, 4 * at + 4, text) for at, text in enumerate(new)]
+    change = ChangeSet.of(base.size, edits)
+    body = unified(base, change, "a").split(b" @@\n")[1]
+    assert body == b"-a 1\n-b 2\n-c 3\n+a 1!\n+a 1?\n+b 2!\n+c 3!\n d 4\n"
+    (hunk,) = of_change(base, change).hunks
+    assert [len(block.rows) for block in hunk.blocks] == [4, 1]
+    rows = [(row.old and row.old.number, row.new and row.new.number) for row in hunk.blocks[0].rows]
+    assert rows == [(1, 1), (None, 2), (2, 3), (3, 4)]
 
 
 def text_of(markup: str) -> str:

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Final, TextIO, cast
 
 from copydesk.desk.foreign import Saved
+from copydesk.text.unified import read_diff
 from copydesk.tools.approvals import saved_words
 from copydesk.tools.catalog import Answer
-from copydesk.tools.intraline import HUNK_HEAD
 from copydesk.tools.report import Lang, Report
 
 HIDDEN: Final = re.compile(
@@ -72,18 +72,8 @@ def diff(text: str, coloured: bool) -> str:
     if not coloured:
         return shown
     painted: list[str] = []
-    old = new = 0  # how many lines of the hunk are still to come, on each side
-    for one in shown.split("\n"):
-        hunk = HUNK_HEAD.match(one)
-        if old > 0 or new > 0:
-            old -= one[:1] in (" ", "-")
-            new -= one[:1] in (" ", "+")
-            style = _STYLES.get(one[:1])
-        elif hunk:
-            old, new = int(hunk[1] or 1), int(hunk[2] or 1)
-            style = _STYLES["@"]
-        else:
-            style = "1" if one.startswith(_HEAD) else None
+    for sign, one, _, _ in read_diff(shown.split("\n")):
+        style = _STYLES.get(sign) or ("1" if not sign and one.startswith(_HEAD) else None)
         painted.append(f"\x1b[{style}m{one}\x1b[0m" if style else one)
     return "\n".join(painted)
 

@@ -51,10 +51,11 @@ from copydesk.store.state import StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, refusals, reports
 from copydesk.tools.catalog import Answer, Catalog, Context, Tool
+from copydesk.tools.diff_model import diff_text
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes_answer import LongTexts, NoteAnswer
 from copydesk.tools.reference import all_tools
-from copydesk.tools.report import Lang, Report, diff_text
+from copydesk.tools.report import Lang, Report
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory

@@ -51,7 +51,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Whole
-from copydesk.text.unified import Region, line_counts
+from copydesk.text.unified import Region, line_counts, runs_of
 
 State = Literal["exact", "drifted", "conflict"]
 """How a plan stands in the file as it is: as it was shown to its owner, carried to another
@@ -166,16 +166,16 @@ def text_of(request: Request) -> str | None:
 
 def regions_apart(draft: Draft) -> tuple[Region, ...]:
     """The regions that a draft alters, with at least one line between them that stays."""
-    found: list[Region] = []
-    for region in draft.regions:
-        last = found[-1] if found else None
-        if last is not None and last.stop == region.start:
-            found[-1] = Region(
-                last.start, region.stop, last.begin, region.end, last.new + region.new
-            )
-        else:
-            found.append(region)
-    return tuple(found)
+    return tuple(
+        Region(
+            run[0].start,
+            run[-1].stop,
+            run[0].begin,
+            run[-1].end,
+            tuple(line for region in run for line in region.new),
+        )
+        for run in runs_of(draft.regions)
+    )
 
 
 def check_text(argument: str, text: str) -> None:

@@ -8,6 +8,7 @@ holds of the texts in UTF-8. In a diff a byte order mark is the start of the fir
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -19,6 +20,8 @@ from copydesk.text.snapshot import Snapshot, Text, whole
 
 CONTEXT = 3
 """Lines of context around a change."""
+
+HUNK_HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 _REFINED = 4_000
 """A region of more lines than this is shown as it was replaced, not compared inside."""
@@ -37,6 +40,41 @@ class Region(NamedTuple):
     new: tuple[bytes, ...]
 
 
+class DiffText(NamedTuple):
+    """A line of a unified diff, and the numbers from 0 that it has, or the next line of that side.
+
+    `sign` is the first character of a line of a hunk, "@" of the head of one; it is empty for
+    lines about a file, and for words in the place of lines that were left out.
+    """
+
+    sign: str
+    text: str
+    old: int
+    new: int
+
+
+def read_diff(lines: Iterable[str]) -> Iterator[DiffText]:
+    """The lines of a unified diff of any number of files; it is the counts that end a hunk."""
+    old = new = 0
+    left = [0, 0]  # lines of the hunk that are still to come, on each side
+    for text in lines:
+        sign = text[:1]
+        if sign in (" ", "-", "+") and max(left) > 0:
+            yield DiffText(sign, text, old, new)
+            kept, come = sign != "+", sign != "-"
+            old, new = old + kept, new + come
+            left = [left[0] - kept, left[1] - come]
+        elif sign == "\\":
+            yield DiffText("\\", text, old, new)
+        elif head := HUNK_HEAD.match(text):
+            left = [int(head[2] or 1), int(head[4] or 1)]
+            old, new = int(head[1]) - (left[0] > 0), int(head[3]) - (left[1] > 0)
+            yield DiffText("@", text, old, new)
+        else:
+            left = [0, 0] if text.startswith("diff --git ") else left
+            yield DiffText("", text, old, new)
+
+
 def regions(old: Text, change: ChangeSet) -> tuple[Region, ...]:
     """The whole-line regions that `change` alters, in order, without lines that stay the same."""
     old = old.unmarked()
@@ -53,6 +91,11 @@ def hunks_of(found: Iterable[Region], context: int = CONTEXT) -> Iterator[list[R
         hunk.append(region)
     if hunk:
         yield hunk
+
+
+def runs_of(found: Iterable[Region]) -> Iterator[list[Region]]:
+    """The regions with no line between them, together."""
+    return hunks_of(found, 0)
 
 
 def touched(old: Text, change: ChangeSet) -> list[tuple[int, int, list[Edit]]]:
@@ -291,13 +334,14 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
         head = f"@@ -{first + (old_size > 0)},{old_size} +{first + shift + (new_size > 0)},"
         texts = [f"{head}{new_size} @@\n".encode()]
         at = low
-        for region in group:
+        for run in runs_of(group):
+            begin, end = run[0].begin, run[-1].end
             texts += (
-                marked(b" ", old.slice(at, region.begin)),
-                marked(b"-", old.slice(region.begin, region.end)),
-                marked(b"+", b"".join(region.new)),
+                marked(b" ", old.slice(at, begin)),
+                marked(b"-", old.slice(begin, end)),
+                marked(b"+", b"".join(line for region in run for line in region.new)),
             )
-            at = region.end
+            at = end
         texts.append(marked(b" ", old.slice(at, high)))
         shift += delta
         yield b"".join(texts)

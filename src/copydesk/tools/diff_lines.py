@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from copydesk.desk.backends.shown import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
 from copydesk.text.relpath import RelPath
-from copydesk.text.unified import quoted
+from copydesk.text.unified import HUNK_HEAD, DiffText, quoted, read_diff
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _LEFT_OUT = "…["
 """What stands in the place of characters that were left out of a line."""
 
@@ -90,17 +89,6 @@ def views_of(
     )
 
 
-@dataclass(slots=True)
-class _Hunk:
-    """The lines of a hunk that are shown, by their place in the diff; the numbers are 0-based."""
-
-    old: int
-    new: int
-    old_end: int
-    new_end: int
-    lines: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-
-
 def lines_in(diff: Sequence[str], wanted: range | None = None) -> list[FileLines]:
     """What the lines of a diff show of each of its files, in their order.
 
@@ -108,63 +96,54 @@ def lines_in(diff: Sequence[str], wanted: range | None = None) -> list[FileLines
     hunk, those after the last gap are counted from its end.
     """
     files: list[tuple[list[Run], list[Run]]] = []
-    hunk: _Hunk | None = None
-    for at, line in enumerate(diff[:MOST_LINES]):
-        head = _HUNK.match(line)
-        if head or line.startswith("diff --git "):
+    hunk: list[tuple[int, DiffText]] = []
+    for at, line in enumerate(read_diff(diff[:MOST_LINES])):
+        starts = not line.sign and line.text.startswith("diff --git ")
+        if starts or line.sign == "@":
             _add(hunk, files, wanted)
-            hunk = _opened(head) if head else None
-            if not head:
-                files.append(([], []))
-        elif hunk is not None and line:
-            hunk.lines.append((at, line))
+            hunk = []
+        if starts:
+            files.append(([], []))
+        elif line.sign == "@" or hunk:
+            hunk.append((at, line))
     _add(hunk, files, wanted)
     return [FileLines(join(old), join(new)) for old, new in files]
 
 
-def _opened(head: re.Match[str]) -> _Hunk:
-    old, old_size = int(head[1]), int(head[2] or 1)
-    new, new_size = int(head[3]), int(head[4] or 1)
-    old, new = (
-        old - (old_size > 0),
-        new - (new_size > 0),
-    )  # a run of none is named by the line before
-    return _Hunk(old, new, old + old_size, new + new_size)
-
-
 def _add(
-    hunk: _Hunk | None, files: list[tuple[list[Run], list[Run]]], wanted: range | None
+    hunk: Sequence[tuple[int, DiffText]],
+    files: Sequence[tuple[list[Run], list[Run]]],
+    wanted: range | None,
 ) -> None:
-    """Add the lines of a hunk to those of the last file."""
-    if hunk is None or not files:
+    """Add the lines of a hunk, whose first one is its head, to those of the last file."""
+    if not hunk or not files:
         return
-    gaps = [i for i, (_, line) in enumerate(hunk.lines) if line[:1] not in (" ", "+", "-", "\\")]
-    first = hunk.lines[: gaps[0]] if gaps else hunk.lines
-    last = hunk.lines[gaps[-1] + 1 :] if gaps else []
-    old, new = hunk.old, hunk.new
-    for at, line in first:
-        _show(files[-1], at, line, old, new, wanted)
-        old += line[0] in " -"
-        new += line[0] in " +"
-    old, new = hunk.old_end, hunk.new_end
-    for at, line in reversed(last):
-        old -= line[0] in " -"
-        new -= line[0] in " +"
+    (_, head), *lines = hunk
+    gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
+    for at, line in lines[: gaps[0]] if gaps else lines:
+        _show(files[-1], at, line, line.old, line.new, wanted)
+    found = HUNK_HEAD.match(head.text)
+    assert found is not None, "it was read as a head"
+    old, new = head.old + int(found[2] or 1), head.new + int(found[4] or 1)
+    for at, line in reversed(lines[gaps[-1] + 1 :] if gaps else ()):
+        old -= line.sign in (" ", "-")
+        new -= line.sign in (" ", "+")
         _show(files[-1], at, line, old, new, wanted)
 
 
 def _show(
     file: tuple[list[Run], list[Run]],
     at: int,
-    line: str,
+    line: DiffText,
     old: int,
     new: int,
     wanted: range | None,
 ) -> None:
-    cut = _LEFT_OUT in line or _CUT.search(line) or len(line) > _LONGEST
+    text = line.text
+    cut = _LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST
     if cut or (wanted is not None and at not in wanted):
         return
-    if line[0] in " -":
+    if line.sign in (" ", "-"):
         file[0].append((old, old + 1))
-    if line[0] in " +":
+    if line.sign in (" ", "+"):
         file[1].append((new, new + 1))

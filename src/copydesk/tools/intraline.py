@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from copydesk.text.diff import align, same_after, same_before
+from copydesk.text.unified import read_diff
 
 _MOST_CELLS: Final = 4_000
 """With more possible pairs, lines are paired in order instead of by similarity."""
@@ -19,8 +20,11 @@ _MOST_CELLS: Final = 4_000
 _ALIKE: Final = 0.35
 """Lines less similar than this are not paired."""
 
-_MOST_TOKENS: Final = 1_200
-"""A line of more words than this has one mark, around all that differs."""
+_MOST_PIECES: Final = 16 << 20
+"""Two longer lines have one mark each, around all that differs."""
+
+_MOST_WORDS: Final = 20_000
+"""Of so many characters of two lines the words are compared."""
 
 _LONGEST_WORD: Final = 60
 """A longer one is marked in part."""
@@ -37,13 +41,15 @@ _MOST_MARKED: Final = 600
 _MOST_MARKS: Final = 20
 
 _WORDS: Final = re.compile(r"[^\W_]+|\s+|.", re.DOTALL)
-
-HUNK_HEAD: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-"""The head of a hunk of a unified diff; groups: how many old and new lines, None for one."""
+_PIECES: Final = re.compile(r".{0,160}?[ty37)\]}][^\w.-]|.{0,160}?[QZ37+/]|.{1,160}", re.DOTALL)
+"""Parts of a long line; the text says where they end, not how far from the start it is."""
 
 Pair = tuple[int | None, int | None]
 Span = tuple[int, int]
 """Characters [start, stop) of a line, from 0."""
+
+Marks = tuple[Sequence[Span], Sequence[Span]]
+"""The removed spans of an old line, and the added spans of the new one."""
 
 
 def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
@@ -81,7 +87,9 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
 def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
     """The removed spans of the old line, and the added spans of the new one.
 
-    Nothing is marked in lines that have too little in common for marks to help.
+    Nothing is marked in lines that have too little in common for marks to help. Time grows with
+    the length of the lines alone: long ones are compared by pieces, then the words of those that
+    differ, up to a number of them; a piece beyond it is marked whole.
     """
     head = same_after(old, new, 0, 0)
     tail = min(same_before(old, new, len(old), len(new)), min(len(old), len(new)) - head)
@@ -91,25 +99,38 @@ def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
     ends = len(old) - tail, len(new) - tail
     behind = old[ends[0] : ends[0] + _LONGEST_WORD + 1][::-1]
     tail -= _into_word(behind, old[head : ends[0]][-1:], new[head : ends[1]][-1:])
-    ours, theirs = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(ours) + len(theirs) > 8 * _MOST_TOKENS:
-        return _spans([(head, len(old) - tail)]), _spans([(head, len(new) - tail)])
-    a, b = _WORDS.findall(ours), _WORDS.findall(theirs)
-    if len(a) + len(b) > _MOST_TOKENS:
-        return _spans([(head, len(old) - tail)]), _spans([(head, len(new) - tail)])
-    kept = head + tail
+    whole = (head, len(old) - tail), (head, len(new) - tail)
+    pieces = [whole]
+    if _MOST_WORDS < sum(stop - start for start, stop in whole) <= _MOST_PIECES:
+        pieces = list(_differing(_PIECES, old, new, whole))
+    room = _MOST_WORDS
     gone: list[Span] = []
     come: list[Span] = []
-    at_a, at_b = _starts(a, head), _starts(b, head)
-    matching = align(a, b)
-    for gap in matching.gaps():
-        gone.append((at_a[gap.base_start], at_a[gap.base_stop]))
-        come.append((at_b[gap.now_start], at_b[gap.now_stop]))
-    for run in matching.runs:
-        kept += sum(len(word) for word in a[run.base_start : run.base_start + run.length])
+    for ours, theirs in pieces:
+        size = ours[1] - ours[0] + theirs[1] - theirs[0]
+        found = [(ours, theirs)]
+        if size <= room:
+            found = list(_differing(_WORDS, old, new, (ours, theirs)))
+            room -= size
+        gone += [span for span, _ in found]
+        come += [span for _, span in found]
+    kept = len(old) - sum(stop - start for start, stop in gone)
     if 3 * kept < min(len(old.strip()), len(new.strip())):
         return [], []
     return _bridged(old, _spans(gone)), _bridged(new, _spans(come))
+
+
+def _differing(
+    tokens: re.Pattern[str], old: str, new: str, within: tuple[Span, Span]
+) -> Iterator[tuple[Span, Span]]:
+    """The parts of two lines that differ when both are aligned by such tokens."""
+    a, b = (
+        tokens.findall(line, start, stop)
+        for line, (start, stop) in zip((old, new), within, strict=True)
+    )
+    at_a, at_b = _starts(a, within[0][0]), _starts(b, within[1][0])
+    for gap in align(a, b).gaps():
+        yield (at_a[gap.base_start], at_a[gap.base_stop]), (at_b[gap.now_start], at_b[gap.now_stop])
 
 
 def windows(text: str, marked: Sequence[Span]) -> Iterator[Span]:
@@ -158,7 +179,6 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
     made: list[str] = []
     old: list[str] = []
     new: list[str] = []
-    left = [0, 0]  # lines of the hunk that are still to come, of the old and of the new text
 
     def flush() -> None:
         spans: dict[tuple[str, int], list[Span]] = {}
@@ -177,21 +197,14 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
                 made.append(sign + (line if cut else _parts(line, marked, left_out)))
             lines.clear()
 
-    for line in diff.split("\n"):
-        sign, hunk = line[:1], HUNK_HEAD.match(line)
-        if sign in ("-", "+") and sum(left) > 0:
+    for sign, line, _, _ in read_diff(diff.split("\n")):
+        if sign in ("-", "+"):
             (old if sign == "-" else new).append(line[1:])
-            left[sign == "+"] -= 1
-            continue
-        if sign == "\\" and (old or new):
+        elif sign == "\\" and (old or new):
             (new or old)[-1] += f"\n{line}"
-            continue
-        flush()
-        if hunk and sum(left) <= 0:
-            left = [int(hunk[1] or 1), int(hunk[2] or 1)]
-        elif sign == " ":
-            left = [count - 1 for count in left]
-        made.append(_parts(line, [], left_out))
+        else:
+            flush()
+            made.append(_parts(line, [], left_out))
     flush()
     return "\n".join(made)
 

@@ -13,10 +13,12 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from copydesk.desk.backends.shown import ShownLines
-from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.encoding import Encoding
 from copydesk.text.sizes import most_tokens, tokens
+from copydesk.text.unified import read_diff
 from copydesk.tools.diff_lines import FileLines, View, lines_in
-from copydesk.tools.intraline import HUNK_HEAD, LONG, shorten
+from copydesk.tools.diff_model import diff_text
+from copydesk.tools.intraline import LONG, shorten
 from copydesk.tools.messages import Lang as Lang
 from copydesk.tools.messages import say
 
@@ -133,18 +135,11 @@ class _Section:
 def _sections(lines: Sequence[str]) -> list[_Section]:
     """The diff by its heads; the lines about a file are one section without lines to leave out."""
     found: list[_Section] = []
-    left = [0, 0]
-    for at, line in enumerate(lines):
-        hunk = HUNK_HEAD.match(line) if sum(left) <= 0 else None
-        if hunk:
-            left = [int(hunk[1] or 1), int(hunk[2] or 1)]
-            found.append(_Section(at, at + 1, at + 1))
-        elif sum(left) <= 0 and not line.startswith("\\"):
+    for at, line in enumerate(read_diff(lines)):
+        if line.sign in ("", "@"):
             found.append(_Section(at, at + 1, at + 1))
         else:
             found[-1].stop = at + 1
-            left[0] -= line[:1] in (" ", "-")
-            left[1] -= line[:1] in (" ", "+")
     return found
 
 
@@ -476,13 +471,6 @@ def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
         diff = kept
     text = diff_text(diff, encoding)
     return text, len(text) > MOST_DIFF_CHARACTERS
-
-
-def diff_text(diff: bytes, encoding: Encoding) -> str:
-    """All of a diff as text. Paths are UTF-8, lines in the file's encoding."""
-    head, mark, body = diff.partition(b"\n@@ ")
-    own = encoding if encoding.unit == 1 else UTF8  # wide ones are in UTF-8 there
-    return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
 
 
 def _says_enough(kept: str, adds: bool) -> bool:

@@ -47,6 +47,7 @@ from copydesk.text.snapshot import Text
 from copydesk.text.unified import Region, regions
 from copydesk.tools import report_fields
 from copydesk.tools.diff_lines import View, views_of
+from copydesk.tools.diff_model import diff_text
 from copydesk.tools.intraline import shorten
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import LONGEST, facts_of, refusal_words
@@ -58,7 +59,6 @@ from copydesk.tools.report import (
     Report,
     Value,
     cut_diff,
-    diff_text,
     shown_diff,
 )
 

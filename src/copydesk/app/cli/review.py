@@ -29,9 +29,10 @@ from copydesk.desk.outcome import Applied, NotUndone, Rejected
 from copydesk.desk.review import Seen, Shown, regions_apart, text_of
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
 from copydesk.text.snapshot import Snapshot
+from copydesk.tools.diff_model import diff_text
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
-from copydesk.tools.report import Lang, diff_text
+from copydesk.tools.report import Lang
 from copydesk.tools.reports import short_diff
 
 

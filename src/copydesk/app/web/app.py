@@ -33,7 +33,6 @@ from starlette.staticfiles import StaticFiles
 from copydesk.app.mcp.limits import Streams, TooMany
 from copydesk.app.web import pages, trends
 from copydesk.app.web.actions import ACTIONS, Location, RequestContext
-from copydesk.app.web.diff_model import of_diff
 from copydesk.app.web.events import ChangeEvents
 from copydesk.app.web.login import Login, address_of, forged, one_of
 from copydesk.app.web.reviewer import Counted, Item, Reviewer, words_of
@@ -46,6 +45,7 @@ from copydesk.desk.review import Seen, Shown, Waiting
 from copydesk.errors import HunkNotFound, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
+from copydesk.tools.diff_model import of_diff
 
 _STATIC: Final = Path(__file__).parent / "static"
 _HUNK: Final = "/hunk/{hunk_id}"

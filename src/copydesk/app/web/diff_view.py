@@ -7,10 +7,9 @@ from typing import Final, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from copydesk.app.web.diff_model import DiffBlock, DiffLine, DiffModel, DiffRow
 from copydesk.app.web.markup import render
 from copydesk.app.web.render_line import Highlight, highlight, render_line
-from copydesk.tools.intraline import Span, intraline, is_cut
+from copydesk.tools.diff_model import DiffBlock, DiffLine, DiffModel
 
 View = Literal["split", "unified"]
 
@@ -62,8 +61,8 @@ def _cells(
 ) -> list[tuple[_Cell | None, ...]]:
     rows: list[tuple[_Cell | None, ...]] = []
     for row in block.rows:
-        sides = zip((row.old, row.new), colours, _marks(block, row), strict=True)
-        endings = _shows_endings(row)
+        sides = zip((row.old, row.new), colours, row.marks, strict=True)
+        endings = row.shows_endings
         rows.append(
             tuple(
                 None
@@ -77,20 +76,6 @@ def _cells(
             )
         )
     return rows
-
-
-def cuts_changes(sides: DiffModel) -> bool:
-    """Whether a changed part of a long line is left out."""
-    rows = ((block, row) for hunk in sides.hunks for block in hunk.blocks for row in block.rows)
-    for block, row in rows:
-        if block.kept or (row.old and row.new and row.old.text == row.new.text):
-            continue
-        both = _marks(block, row)
-        for line, marked in zip((row.old, row.new), both, strict=True):
-            unmarked = not marked and any(both)  # nothing of this side changes
-            if line is not None and not unmarked and is_cut(line.text, marked):
-                return True
-    return False
 
 
 def colours_of(path: str, lines: Sequence[DiffLine]) -> Colours:
@@ -112,15 +97,3 @@ def _runs(lines: Sequence[DiffLine]) -> Iterator[list[DiffLine]]:
         run.append(line)
     if run:
         yield run
-
-
-def _shows_endings(row: DiffRow) -> bool:
-    """Whether to show line endings: where only they differ, or where one is missing."""
-    endings = {line.ending for line in (row.old, row.new) if line is not None}
-    return len(endings) > 1 or (endings == {"none"} and None in (row.old, row.new))
-
-
-def _marks(block: DiffBlock, row: DiffRow) -> tuple[Sequence[Span], Sequence[Span]]:
-    if block.kept or row.old is None or row.new is None:
-        return (), ()
-    return intraline(row.old.text, row.new.text)

@@ -18,8 +18,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from copydesk.app.web.diff_model import DiffLine, DiffModel, of_change
-from copydesk.app.web.diff_view import Colours, View, colours_of, cuts_changes, table
+from copydesk.app.web.diff_view import Colours, View, colours_of, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
 from copydesk.app.web.reviewer import Item, Task, expires_soon, words_of
 from copydesk.app.web.sessions import Notice
@@ -30,6 +29,7 @@ from copydesk.edit.draft import Draft, Plan
 from copydesk.edit.request import BlockDiff, DeleteFile, MoveFile
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
+from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
 from copydesk.tools.report_fields import is_binary_deletion
 
 MOST_ROWS: Final = 2_000
@@ -178,7 +178,7 @@ def shows_all(one: Shown, options: DiffOptions) -> bool:
     if options.everything:
         return True
     model = of_change(one.draft.base, one.draft.change, options.context)
-    return model.rows <= MOST_ROWS and not cuts_changes(model)
+    return model.rows <= MOST_ROWS and not model.is_cut
 
 
 class _Group(NamedTuple):
@@ -497,7 +497,7 @@ def _plan_view(
         model.rows,
         model.has_gaps,
         cut_rows,
-        not options.everything and cuts_changes(model),
+        not options.everything and model.is_cut,
         address("hunk", plan_id, view=options.view, all="1", **wanted.query),
     )
 
