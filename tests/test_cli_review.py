@@ -127,6 +127,7 @@ def test_what_is_not_as_show_has_it_needs_its_digest(
     after = re.search(r"--after ([0-9a-f]{64})", out)
     assert after is not None
     assert "+twenty" in out
+    assert run("approve", hunk, "--after", after[1][:7])[0] == 1  # too short to have been seen
     assert run("approve", hunk, "--after", after[1])[0] == 0
     assert apply(agent, hunk)["status"] == "ok"
 

@@ -282,6 +282,13 @@ def test_what_a_person_approved_is_written_by_the_same_call(
     assert (entry.hunk_id, entry.approval and entry.approval.by) == (hunk_id, "person")
 
 
+def test_a_directory_that_no_person_could_see_as_a_plan_is_not_made(desk: OpenWorkspace) -> None:
+    asked = desk.call("asking", "create_directory", {"path": "new/deep"})
+    assert isinstance(asked, Envelope)
+    assert asked.error["code"] == "APPROVAL_REQUIRED"
+    assert not Path(desk.root, "new").exists()
+
+
 def test_an_approved_move_is_made_by_the_same_call(desk: OpenWorkspace) -> None:
     put(desk, "d/a.txt", TEXT)
     put(desk, "d/b.txt", TEXT)

@@ -25,7 +25,7 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
-from support.processes import outcome
+from support.processes import Facts, outcome
 from support.redis_servers import RedisServer
 
 Tree = dict[str, tuple[object, ...]]
@@ -502,6 +502,54 @@ def test_a_person_approves_and_both_paths_count(tmp_path: Path) -> None:
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert done["changed"], done
         assert (tmp_path / "out/a.txt").read_text() == "one\n"
+
+
+def test_an_approved_move_goes_where_the_person_saw_it_go(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "f.txt").write_text("one\n")
+    (tmp_path / "to").symlink_to("a")
+    members = {"local": MemberConfig(approval="human"), "ann": MemberConfig()}
+    config = Config(durability="fast", members=members)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        plan = outcome(opened, "prepare_file_move", path="f.txt", to="to/f.txt")
+        ann = opened.member("ann", "ws_mod")
+        shown = opened.desk.review.show(ann, plan["hunk_id"])
+        opened.desk.review.approve(ann, plan["hunk_id"], shown.before, shown.after)
+        (tmp_path / "to").unlink()
+        (tmp_path / "to").symlink_to("b")
+        waits = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        assert (waits["status"], waits["error"]) == ("pending", "APPROVAL_REQUIRED")
+        assert (tmp_path / "f.txt").exists()
+        again = opened.desk.review.show(ann, plan["hunk_id"])
+        assert again.decision is None
+        opened.desk.review.approve(ann, plan["hunk_id"], again.before, again.after)
+        assert outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])["changed"]
+    assert (tmp_path / "b/f.txt").read_text() == "one\n"
+
+
+def test_undo_brings_nothing_back_that_the_member_might_not_read_there(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/x.txt").write_text("user\npassword\nend\n")
+    lists = {"read_dirs": ("public",), "write_dirs": ("public",)}
+    members = {"local": MemberConfig(), "ann": MemberConfig(lists=lists)}
+    config = Config(durability="fast", members=members)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        edit = {"path": "private/x.txt", "range": "2", "content": "", "apply": "auto"}
+        edit |= {"expected_old": "password"}
+        cut = outcome(opened, "prepare_file_range_edit", **edit)
+        to = {"path": "private/x.txt", "to": "public/x.txt", "apply": "auto"}
+        assert outcome(opened, "prepare_file_move", **to)["changed"]
+
+        def ann(tool: str, **arguments: object) -> Facts:
+            return dict(opened.call("ann", tool, arguments).data)
+
+        refused = ann("undo_file_modification", edit_id=cut["edit_id"])
+        assert refused["error"] == "ACCESS_DENIED"
+        assert (tmp_path / "public/x.txt").read_text() == "user\nend\n"
+        assert "private" not in str(ann("list_edits"))
+        assert "private" in str(outcome(opened, "list_edits"))
+        assert outcome(opened, "undo_file_modification", edit_id=cut["edit_id"])["changed"]
 
 
 def test_other_machines_apply_and_take_back(tmp_path: Path, redis_server: RedisServer) -> None:

@@ -55,6 +55,7 @@ def plans(root: Path) -> list[str]:
             plan(opened, "prepare_file_delete", path="d/linked"),
             plan(opened, "prepare_file_move", path="e", to="d/e"),
             plan(opened, path="c", range="1", content="ONE\n"),
+            plan(opened, "prepare_file_append", path="n/o/w", content="new\n"),
         ]
 
 
@@ -64,12 +65,14 @@ def check(root: Path, opened: OpenWorkspace, before: Tree) -> bool:
     assert not opened.journal.in_doubt()
     if found == before:
         assert not (root / "m").exists()
+        assert not (root / "n").exists()
         return False
     assert {name: data for name, (data, _, _) in found.items()} == {
         "m/o/a": b"one\nTWO\nthree\n",
         "c": b"ONE\ntwo\nthree\n",
         "d/other": TEXT,
         "d/e": BINARY,
+        "n/o/w": b"new\n",
     }
     assert found["m/o/a"][1] == before["a"][1]
     return True

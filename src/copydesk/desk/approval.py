@@ -31,15 +31,16 @@ def before_of(made: Revision, *, created: bool) -> str:
     return "" if created else made.base.digest
 
 
-def after_of(made: Revision) -> str:
+def after_of(made: Revision, to: RelPath | None) -> str:
     """What an approval binds of the file as it would be, in hex.
 
     The SHA-256 of the bytes after; of a large file, which is not held whole, that
-    of the digest before and the change, which together make them. Of a move its new path too.
+    of the digest before and the change, which together make them. Of a move, of the digest
+    and `to`, the real path that it leads to.
     """
     after = made.after
-    if isinstance(made, Draft) and isinstance(made.request, MoveFile):
-        return hashlib.sha256(f"{made.base.digest} {made.request.to}".encode()).hexdigest()
+    if to is not None:
+        return hashlib.sha256(f"{made.base.digest} {to}".encode()).hexdigest()
     if isinstance(after, Snapshot):
         return after.digest
     return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()
@@ -172,7 +173,7 @@ class Approving:
         if decision is None or decision.verdict != "approved":
             raise ApprovalRequired(why, plan[0])
         bound = (decision.path, decision.before, decision.after)
-        if bound != (str(real), before_of(made, created=created), after_of(made)):
+        if bound != (str(real), before_of(made, created=created), after_of(made, to)):
             lapse(self._decisions, decision, self._clock())
             raise ApprovalRequired("drifted", plan[0])
         return why, decision

@@ -31,7 +31,7 @@ from copydesk.errors import (
     FileNotFound,
     Refusal,
 )
-from copydesk.store.protocol import Removed
+from copydesk.store.protocol import FileChange, Moved, Removed
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
@@ -92,7 +92,7 @@ class History:
                 continue
             if len(found) == most:
                 return Page(tuple(found), found[-1].edit_id)
-            found.append(self._past(entry))
+            found.append(self._past(member, entry))
         return Page(tuple(found), 0 if next(seen, None) is None else before or 0)
 
     def entry(self, member: Member, edit_id: int) -> Entry:
@@ -101,7 +101,7 @@ class History:
         if entry is None:
             raise self.not_found(member, edit_id)
         member.permission.check("read", entry.path)
-        return entry
+        return replace(entry, file=_visible(member, entry))
 
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
         """The refusal for an edit that there is not, with the reason."""
@@ -113,9 +113,19 @@ class History:
         edits = self.page(member, most=1).edits
         return edits[0].edit_id if edits else None
 
-    def _past(self, entry: Entry) -> Past:
+    def _past(self, member: Member, entry: Entry) -> Past:
         known = {field.name: getattr(entry, field.name) for field in fields(Entry)}
+        known["file"] = _visible(member, entry)
         return Past(**known, undone_by=taken_back_by(self._set.journal, entry.edit_id))
+
+
+def _visible(member: Member, entry: Entry) -> tuple[FileChange, ...]:
+    """What is known of the file but the other end of a move that the member may not look at."""
+    return tuple(
+        one
+        for one in entry.file
+        if not isinstance(one, Moved) or member.permission.allows_read(one.other)
+    )
 
 
 def taken_back_by(journal: Journal, edit_id: int) -> int:
@@ -277,6 +287,7 @@ class Undoing:
         entry = self._set.journal.get(edit_id)
         if entry is None:
             raise self._history.not_found(member, edit_id)
+        member.permission.check("read", entry.path)  # what was there comes back, and is shown
         source = 0
         if entry.moved is not None:
             ends = {entry.path, entry.moved.other}

@@ -438,6 +438,9 @@ class Recovery:
         for each in reversed(found):
             self._rollback.put_back(each, inodes)
             self._sweep(each.entries)
+            first = each.entries[0]
+            if first.kind == "create" and each.how != "unknown":
+                self._files.remove_parents(first.path, first.made_directories)
             if each.how == "written" and each in moves:
                 raise TargetMoved()  # what was written to it before stands at its old path again
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]

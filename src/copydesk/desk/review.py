@@ -416,7 +416,9 @@ class Review:
             decision = self._standing.decision(plan)
             return Shown(plan, planned, "conflict", "", "", decision, refusal)
         is_exact = digest_of(draft.diff) == plan.diff_digest
-        before, after = before_of(draft, created=draft.created), after_of(draft)
+        request = plan.request
+        to = self._drafting.real(request.to) if isinstance(request, MoveFile) else None
+        before, after = before_of(draft, created=draft.created), after_of(draft, to)
         decision = self._set.decisions.of(version_of(plan))
         if decision is not None and decision.verdict == "approved":
             real = str(self._drafting.real(plan.request.path))

@@ -10,7 +10,7 @@ from copydesk.desk.backends.shown import Note, ShownLines
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member
 from copydesk.desk.visibility import authorized, check_look, is_dir
-from copydesk.errors import InvalidPath, Refusal
+from copydesk.errors import ApprovalRequired, InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
 from copydesk.store.protocol import DirEntry, FileInfo, Named
@@ -90,15 +90,23 @@ class FileSearch:
         return self.files.info(check_look(self.files, member, path))
 
     def make_directory(self, member: Member, path: RelPath) -> None:
-        """Make a directory, and those above it that are missing; AccessDenied, NotAFile."""
-        self.files.make_dir(authorized(self.files, member, path, "write", "read"))
+        """Make a directory, and those above it that are missing; AccessDenied, NotAFile.
+
+        It is no plan that a person could see: ApprovalRequired where one has to.
+        """
+        real = authorized(self.files, member, path, "write", "read")
+        why = member.now().policy.why_human(real, 0)
+        if why is not None:
+            raise ApprovalRequired(why)
+        self.files.make_dir(real)
 
     def move_directories(
         self, member: Member, directories: Sequence[RelPath], source: RelPath, to: RelPath
     ) -> None:
         """Make the directories of a moved tree below `to`, and remove the empty ones it leaves."""
         for one in directories:
-            self.make_directory(member, RelPath((*to.parts, *one.parts[len(source.parts) :])))
+            path = RelPath((*to.parts, *one.parts[len(source.parts) :]))
+            self.files.make_dir(authorized(self.files, member, path, "write", "read"))
         for one in reversed(directories):
             self.files.remove_dir(authorized(self.files, member, one, "write"))
 

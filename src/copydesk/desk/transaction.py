@@ -632,6 +632,8 @@ class _Transaction:
         if each.removes:
             file = (self._files.attributes(each.real),)
         elif each.to is None:
+            if kind == "create":
+                file = self._made_for(each.real)
             ready = self._ready.get(each.key)
             after = ready.digest if ready is not None else made.after.digest
         group = self._group

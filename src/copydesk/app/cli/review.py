@@ -35,6 +35,9 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import short_diff
 
+_SEEN = 8
+"""So many digits of a digest nobody types who has not seen them."""
+
 
 def reviewer(opened: OpenWorkspace) -> Member:
     """Who decides: the member, or the person at a terminal whose agent needs a person."""
@@ -45,7 +48,7 @@ def reviewer(opened: OpenWorkspace) -> Member:
 
 
 def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -> Decision:
-    """Approve a plan; `after` is the start of the digest that the file must have then, if given."""
+    """Approve a plan; `after`: the digest of what was seen, or 8 digits or more of its start."""
     person, review = reviewer(opened), opened.desk.review
     lang = opened.config.lang
     shown = review.show(person, hunk_id)
@@ -53,7 +56,8 @@ def approve(opened: OpenWorkspace, hunk_id: str, after: str, *, as_json: bool) -
         raise shown.refusal
     text, was_cut = short_diff(shown, lang)
     facts = {"id": hunk_id, "after": shown.after}
-    known = shown.after.startswith(after) if after else shown.state == "exact"
+    is_seen = len(after) >= _SEEN and shown.after.startswith(after)
+    known = is_seen if after else shown.state == "exact"
     if known and was_cut and not after:
         if not as_json:
             out(say("cli.approve_long", lang, facts) + "\n")

@@ -26,7 +26,7 @@ from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
 from copydesk.desk.review import Rights, Shown, State, regions_apart, text_of
 from copydesk.edit.draft import Draft, Plan
-from copydesk.edit.request import BlockDiff, DeleteFile, MoveFile
+from copydesk.edit.request import BlockDiff, DeleteFile, MoveFile, PatchEdit
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
@@ -414,7 +414,8 @@ def described(plan: Plan) -> str:
     old = place.stop - place.start
     lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
     if plan.base_digest is None:
-        return "creates the file"
+        is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
+        return "creates an executable file" if is_run else "creates the file"
     if isinstance(plan.request, MoveFile):
         return f"moves the file to {plan.request.to}"
     if isinstance(plan.request, DeleteFile):
