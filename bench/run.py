@@ -37,6 +37,7 @@ from bench.workloads import (
     w7_drift,
     w8_start,
     w9_notes,
+    w11_page,
 )
 
 WORKLOADS: dict[str, Callable[[Setting], Section]] = {
@@ -50,6 +51,7 @@ WORKLOADS: dict[str, Callable[[Setting], Section]] = {
     "W8": w8_start.run,
     "W9": w9_notes.run,
     "W10": economy.run,
+    "W11": w11_page.run,
 }
 PLOTS = (
     ("size-time", "One edit by line number: time", "bytes", "seconds"),

@@ -127,6 +127,15 @@ def test_old_decisions_are_forgotten_but_the_last_ones_are_not(opener: Open) -> 
     assert (decisions.of(("aaaaaaaa", 1)), decisions.of(kept.plan)) == (None, kept)
 
 
+def test_the_decisions_on_many_plans_are_those_on_each(opener: Open) -> None:
+    decisions = opener()
+    assert decisions.of_all([]) == {}
+    taken = [decisions.take(decision(f"{number:08x}", 3, time_ms=number)) for number in range(5)]
+    decisions.take(decision("00000007", -4))
+    asked = [("ffffffff", 1), *(one.plan for one in taken[1:]), ("00000001", 4)]
+    assert decisions.of_all(asked) == {one.plan: decisions.of(one.plan) for one in taken[1:]}
+
+
 def below(folder: str) -> Callable[[RelPath], bool]:
     """Whether a path is in a folder."""
     return lambda path: path.parts[:1] == (folder,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,14 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from copydesk.app.config import TOOLSETS, ConfigError, MemberConfig
-from copydesk.app.mcp.http import HostGuard, MemberTokens, build_app, is_loopback, tokens_of
+from copydesk.app.mcp.http import (
+    HostGuard,
+    MemberTokens,
+    bound,
+    build_app,
+    is_loopback,
+    tokens_of,
+)
 from copydesk.app.workspace import OpenWorkspace
 from support.mcp_calls import CALLS, fields_of, opened_at
 from support.mcp_transports import (
@@ -184,3 +193,23 @@ def test_the_page_asks_people_for_a_token_of_their_own(guarded: str) -> None:
     assert response.status_code == 200
     assert response.url.path == "/sign-in"
     assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_no_answer_waits_until_the_one_before_was_acknowledged() -> None:
+    found: list[int] = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        socket_ = writer.get_extra_info("socket")
+        found.append(socket_.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async def ask() -> None:
+        server = await asyncio.start_server(answer, sock=bound("127.0.0.1", 0))
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            await reader.read()
+            writer.close()
+
+    asyncio.run(ask())
+    assert found == [1]

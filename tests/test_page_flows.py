@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.web.pages import tool_words
+from copydesk.app.web.pages import (
+    DiffOptions,
+    Frame,
+    Neighbours,
+    PlanFilter,
+    review,
+    tool_words,
+)
+from copydesk.desk.review import Rights
 from support.cost import spread
 from support.review_page import AGENT, Elements, Room, desk_at, fields_of, prepared, room_at
 
@@ -552,3 +560,38 @@ def test_plans_of_one_transaction_are_listed_together(room: Room) -> None:
         room.desk.call(AGENT, "discard_hunk", {"hunk_id": hunk})
     page = room.reader().page("/")
     assert page.count("one transaction") == 1, "what is left of a transaction is a plan"
+
+
+@pytest.mark.slow
+def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
+    with room_at(tmp_path) as room:
+        for number in range(205):
+            prepared(room.desk, path=f"{number % 7}.txt", content=f"{number}\n")
+        reader = room.reader()
+        pages = [reader.page(f"/?tool=prepare_file_append&page={number}") for number in range(5)]
+        counts = [page.count('<li id="hunk-') for page in pages]
+        assert counts == [100, 100, 100, 5, 5], "a number that is none is the next one that is"
+        listed = [set(re.findall('<li id="(hunk-[0-9a-f]+)"', page)) for page in pages]
+        assert len(listed[1] | listed[2] | listed[3]) == 205
+        assert "205 plans in 7 files; 101–200 are listed" in pages[2]
+        (after,) = re.findall('href="([^"]*)" class="button">Next', pages[2])
+        assert html.unescape(after) == "/?tool=prepare_file_append&page=3"
+        for page in pages:
+            assert "205 plans in 7 files" in page.split('class="group-head"')[1]
+            assert len(page) < 200_000
+        assert "Next →" not in pages[3]
+
+
+@pytest.mark.slow
+def test_a_string_that_began_before_the_lines_shown_is_coloured_as_one(tmp_path: Path) -> None:
+    lines = [f"return {n}" for n in range(5_000)]
+    lines[2_500:2_520] = ['"""It begins here.', *["if not this: return"] * 18, '"""']
+    (tmp_path / "a.py").write_text("\n".join(lines) + "\n")
+    with desk_at(tmp_path) as desk:
+        given = {"path": "a.py", "range": "2515", "content": "for that\n"}
+        hunk = str(desk.call(AGENT, "prepare_file_range_edit", given).fields["hunk_id"])
+        shown = desk.desk.review.show(desk.member("fixer"), hunk)
+        frame = Frame("Ada", "", "w", 1, 0)
+        page = review(frame, shown, Rights(), DiffOptions(), Neighbours(), PlanFilter())
+        assert page.count('<span class="s-s">if not this: return</span>') == 13
+        assert '<span class="s-k">' not in page

@@ -290,7 +290,7 @@ class NotifyingDecisions:
         self._inner, self._notify, self._stamp = inner, notify, stamp
         self._nothing: dict[str, Stamp] = {}
         self.of, self.tell, self.comments = inner.of, inner.tell, inner.comments
-        self.forget, self.close = inner.forget, inner.close
+        self.of_all, self.forget, self.close = inner.of_all, inner.forget, inner.close
 
     def take(self, decision: Decision) -> Decision:
         """Store the decision unless the plan has one; the decision that is stored then."""

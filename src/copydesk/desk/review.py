@@ -46,6 +46,7 @@ from copydesk.errors import (
     Refusal,
     StateFailed,
 )
+from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
@@ -77,10 +78,17 @@ class Standing:
 
         None when decisions cannot be read: it is for showing alone.
         """
+        return self.decisions([plan])[0]
+
+    def decisions(self, plans: Sequence[Plan]) -> list[Decision | None]:
+        """The same for each of several plans."""
         try:
-            decision = self._set.decisions.of(version_of(plan))
+            found = self._set.decisions.of_all([version_of(plan) for plan in plans])
         except StateFailed:
-            return None
+            found = {}
+        return [self._standing(plan, found.get(version_of(plan))) for plan in plans]
+
+    def _standing(self, plan: Plan, decision: Decision | None) -> Decision | None:
         if decision is None or decision.verdict != "approved":
             return decision
         try:
@@ -91,12 +99,17 @@ class Standing:
             return None
         return decision if digest == decision.before else None
 
-    def state(self, plan: Plan) -> State:
+    def states(self, plans: Sequence[Plan]) -> list[State]:
+        """How each of several plans stands now; each file is looked at once."""
+        stats = _Stats(self._set.files)
+        return [self.state(plan, stats) for plan in plans]
+
+    def state(self, plan: Plan, stats: _Stats | None = None) -> State:
         """How the plan stands now; looked up once for each state of its file."""
         if isinstance(plan.request, BlockDiff):
             return self._of_blocks(plan)
         try:
-            real, stamp = self._set.files.stat(plan.request.path)
+            real, stamp = (stats or self._set.files).stat(plan.request.path)
             if isinstance(plan.request, MoveFile):
                 self._set.files.check_new(plan.request.to, stamp)
         except FileNotFound:
@@ -143,6 +156,26 @@ class Standing:
             if stamp.settled:
                 _keep(self._digests, (real, stamp), known, self._lock)
         return known
+
+
+class _Stats:
+    """What files are like, each looked at once."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._known: dict[RelPath, tuple[RelPath, Stamp] | Refusal] = {}
+
+    def stat(self, path: RelPath) -> tuple[RelPath, Stamp]:
+        """The real path and the stamp; the refusal of the first look."""
+        if path not in self._known:
+            try:
+                self._known[path] = self._files.stat(path)
+            except Refusal as refusal:
+                self._known[path] = refusal
+        found = self._known[path]
+        if isinstance(found, Refusal):
+            raise found
+        return found
 
 
 def _keep(known: OrderedDict[K, V], key: K, value: V, lock: Lock) -> None:
@@ -388,13 +421,17 @@ class Review:
 
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
         """The plans of all members on files that the reviewer may read, the oldest first."""
-        files = self._set.files
-        plans = self._set.registry.waiting(self._set.clock())
-        return tuple(
-            Waiting(plan, self._standing.decision(plan), self._standing.state)
-            for plan in plans
-            if may_read(files, reviewer, plan.request.path)
-        )
+        waiting = self._set.registry.waiting(self._set.clock())
+        paths = {plan.request.path for plan in waiting}
+        seen = {path for path in paths if may_read(self._set.files, reviewer, path)}
+        plans = [plan for plan in waiting if plan.request.path in seen]
+        decisions = self._standing.decisions(plans)
+        look = self._standing.state
+        return tuple(Waiting(*one, look) for one in zip(plans, decisions, strict=True))
+
+    def states(self, waiting: Sequence[Waiting]) -> list[State]:
+        """How the plans stand in their files now."""
+        return self._standing.states([one.plan for one in waiting])
 
     def decision(self, plan: Plan) -> Decision | None:
         """The decision on a plan that stands; None when it is to be taken."""

@@ -118,11 +118,12 @@ class ReviewApp:
         items = self._items(ctx.reviewer)
         wanted = pages.PlanFilter.of(ctx.query)
         frame = self._frame(ctx, _undecided(items))
-        return _page(pages.pending(frame, items, wanted, ctx.session.viewed.keys()))
+        page = _number(ctx.query.get("page", ""), 1)
+        return _page(pages.pending(frame, items, wanted, ctx.session.viewed.keys(), page))
 
     def _hunk(self, ctx: RequestContext) -> Response:
         hunk_id = ctx.path_params["hunk_id"]
-        items = self._items(ctx.reviewer)
+        items = ctx.reviewer.items(patience=0)
         try:
             shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
@@ -378,13 +379,16 @@ def _remember_shown(ctx: RequestContext, shown: Shown) -> None:
 
 def _options(ctx: RequestContext) -> pages.DiffOptions:
     view = ctx.query.get("view", "")
-    context = ctx.query.get("context", "")
-    found = int(context) if context.isascii() and context.isdigit() and len(context) < 8 else 3
+    context = _number(ctx.query.get("context", ""), pages.CONTEXTS[0])
     return pages.DiffOptions(
         "unified" if view == "unified" else "split",
-        min(max(found, pages.CONTEXTS[0]), pages.CONTEXTS[-1]),
+        min(max(context, pages.CONTEXTS[0]), pages.CONTEXTS[-1]),
         ctx.query.get("all") == "1",
     )
+
+
+def _number(text: str, default: int) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else default
 
 
 def _neighbours(items: Sequence[Item], hunk_id: str) -> pages.Neighbours:

@@ -33,13 +33,21 @@ from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
 from copydesk.tools.report_fields import is_binary_deletion
 
 MOST_ROWS: Final = 2_000
-"""A list or a diff of more rows is shown in part."""
+"""A diff of more rows is shown in part."""
+
+MOST_LISTED: Final = 100
+"""A page of the list has so many plans."""
 
 MOST_EDITS: Final = 100
 """A page of the history has so many."""
 
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
-_MOST_COLOURED: Final = 150_000
+_MOST_COLOURED: Final = 40_000
+"""A page colours so many bytes of whole texts; of more, only the lines that it shows."""
+
+_COLOURED_BEFORE: Final = 30
+"""With so many lines before them, in which a string or a comment may begin."""
+
 _MOST_EDITED: Final = 1_000_000
 _EXPIRING: Final = "expiring"
 _STATES: Final = (
@@ -207,8 +215,9 @@ def pending(
     items: Sequence[Item],
     wanted: PlanFilter,
     viewed: Container[tuple[Version, State]],
+    page: int = 1,
 ) -> Markup:
-    """The list of the plans; `items` are all of them, as `Reviewer.items` arranges them.
+    """A page of the list; `items` are all plans, as `Reviewer.items` arranges them.
 
     `viewed` are those that the person has looked at.
     """
@@ -216,16 +225,25 @@ def pending(
     members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
     tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
     verdicts = Counter(item.decision.verdict if item.decision else "" for item in items)
-    shown = found[:MOST_ROWS]
+    pages = max(-(-len(found) // MOST_LISTED), 1)
+    page = min(max(page, 1), pages)
+    start = (page - 1) * MOST_LISTED
+    shown = found[start : start + MOST_LISTED]
+    tasks: dict[Task, list[Item]] = {}
+    for item in found:
+        tasks.setdefault(item.task, []).append(item)
     tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
     return render(
         "pending.html",
         **around(frame, "Pending", "pending"),
-        note=_note(verdicts[wanted.tab], found),
+        note=_note(verdicts[wanted.tab], found, start),
         any=bool(verdicts[wanted.tab]),
         groups=[
-            _group(list(of), wanted, viewed) for _, of in groupby(shown, lambda item: item.task)
+            _group(tasks[task], list(rows), wanted, viewed)
+            for task, rows in groupby(shown, lambda item: item.task)
         ],
+        before=address(**wanted.query, page=page - 1) if page > 1 else "",
+        after=address(**wanted.query, page=page + 1) if page < pages else "",
         tabs=[
             (words, verdicts[state], address(**{**wanted.query, "state": state}), state)
             for state, words in _TABS
@@ -241,8 +259,12 @@ def pending(
 
 
 def _group(
-    items: Sequence[Item], wanted: PlanFilter, viewed: Container[tuple[Version, State]]
+    items: Sequence[Item],
+    rows: Sequence[Item],
+    wanted: PlanFilter,
+    viewed: Container[tuple[Version, State]],
 ) -> _Group:
+    """A task of these plans, of which the list has these rows."""
     task = items[0].task
     files = len({item.path for item in items})
     query = tuple(wanted.query.items())
@@ -253,7 +275,7 @@ def _group(
         f"{named(len(items), 'plan')} in {named(files, 'file')}",
         (sum(item.counts[0] for item in items), sum(item.counts[1] for item in items)),
         f"/together?{urlencode([*query, *together])}",
-        [_row(item, query, (version_of(item.plan), item.state) in viewed) for item in items],
+        [_row(item, query, (version_of(item.plan), item.state) in viewed) for item in rows],
     )
 
 
@@ -333,7 +355,8 @@ def together(
 
     `refused` are those that cannot be applied: what they are, and why.
     """
-    plans = [_plan_view(one, options, wanted, all_rows=True) for one in all_]
+    size = sum(one.draft.base.size + one.draft.after.size for one in all_)
+    plans = [_plan_view(one, options, wanted, size=size) for one in all_]
     can = bool(plans) and not refused and all(shows_all(one, options) for one in all_)
     named_page = around(frame, "Together", "pending", wide=True)
     return render(
@@ -467,11 +490,12 @@ def around(frame: Frame, title: str, here: str, *, wide: bool = False) -> dict[s
 
 
 def _plan_view(
-    one: Shown, options: DiffOptions, wanted: PlanFilter, *, all_rows: bool = False
+    one: Shown, options: DiffOptions, wanted: PlanFilter, *, size: int | None = None
 ) -> _PlanView:
+    """One plan; of several, all rows are shown, and `size` is that of all their texts."""
     draft, plan_id = one.draft, one.plan.id
     model = of_change(draft.base, draft.change, options.context)
-    cut_rows = not (all_rows or options.everything) and model.rows > MOST_ROWS
+    cut_rows = size is None and not options.everything and model.rows > MOST_ROWS
     path = str(draft.request.path)
     diff = Markup('<p class="empty">No line changes.</p>')
     if isinstance(draft.request, MoveFile):
@@ -481,12 +505,13 @@ def _plan_view(
         words = Markup('<p class="empty">A binary file of {} is deleted. An undo restores it.</p>')
         diff = words.format(named(draft.base.size, "byte"))
     elif model.hunks:
+        part = model.first(MOST_ROWS) if cut_rows else model
         diff = table(
             path,
-            model.first(MOST_ROWS) if cut_rows else model,
+            part,
             options.view,
             address("hunk", plan_id, view=options.view, context=CONTEXTS[-1], **wanted.query),
-            _colours(draft, path),
+            _colours(draft, path, part, size),
             whole=options.everything,
         )
     return _PlanView(
@@ -509,13 +534,15 @@ def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool) -> Markup
     return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
 
 
-def _note(every: int, found: Sequence[Item]) -> str:
+def _note(every: int, found: Sequence[Item], start: int) -> str:
     if not every:
         return ""
     count = f"{len(found):,} of {named(every, 'plan')}"
     words = count if len(found) < every else named(every, "plan")
     words += f" in {named(len({item.path for item in found}), 'file')}"
-    return f"{words}; the first {MOST_ROWS:,} are listed" if len(found) > MOST_ROWS else words
+    if len(found) <= MOST_LISTED:
+        return words
+    return f"{words}; {start + 1:,}–{min(start + MOST_LISTED, len(found)):,} are listed"
 
 
 def _wider(options: DiffOptions, has_gaps: bool) -> int | None:
@@ -538,20 +565,32 @@ def _editable(one: Shown) -> str | None:
     return None if "\r" in content.replace("\r\n", "\n") else content
 
 
-def _colours(draft: Draft, path: str) -> tuple[Colours, Colours] | None:
-    """The colours of both texts, read whole; None for large ones."""
+def _colours(
+    draft: Draft, path: str, model: DiffModel, size: int | None
+) -> tuple[Colours, Colours] | None:
+    """The colours of both texts; of large ones those of the lines shown, None if unknown."""
     if not isinstance(draft.base, Snapshot) or not isinstance(draft.after, Snapshot):
         return None
-    if draft.base.size + draft.after.size > _MOST_COLOURED:
-        return None
-    sides = [
-        tuple(
-            DiffLine(number, text, "lf")
-            for number, text in enumerate(side.unmarked().texts(0, side.line_count), 1)
-        )
-        for side in (draft.base, draft.after)
-    ]
-    return colours_of(path, sides[0]), colours_of(path, sides[1])
+    most = draft.base.size + draft.after.size if size is None else size
+    shown = None if most <= _MOST_COLOURED else model
+    old = _lines_to_colour(draft.base, None if shown is None else shown.lines("old"))
+    new = _lines_to_colour(draft.after, None if shown is None else shown.lines("new"))
+    return colours_of(path, old), colours_of(path, new)
+
+
+def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[DiffLine]:
+    """All lines of a text, or those shown with some before them."""
+    text = side.unmarked()
+    wanted: Iterable[int] = range(1, text.line_count + 1)
+    if shown is not None:
+        runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
+        wanted = sorted({number for run in runs for number in run})
+    found: list[DiffLine] = []
+    for _, run in groupby(enumerate(wanted), lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in run]
+        texts = text.texts(numbers[0] - 1, numbers[-1])
+        found += [DiffLine(n, each, "lf") for n, each in zip(numbers, texts, strict=True)]
+    return found
 
 
 ENVIRONMENT.filters["described"] = described

@@ -115,19 +115,23 @@ class Reviewer:
             permission = _Either(permission, minds)
         return replace(own, permission=permission, refresh=self._member)
 
-    def items(self) -> tuple[Item, ...]:
-        """The pending plans: by member and task, the last one begun first; then by file."""
+    def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
+        """The pending plans: by member and task, the last one begun first; then by file.
+
+        So many seconds are taken to count their lines, where they are not known yet.
+        """
         listed = _arranged(self.waiting())
-        until = time.monotonic() + _PATIENCE_SECONDS
+        states = self._opened.desk.review.states([one for _, one in listed])
+        until = time.monotonic() + patience
         now_ms = self._opened.clock()
         found: list[Item] = []
-        for task, one in listed:
+        for (task, one), state in zip(listed, states, strict=True):
             counts = self._counted.of(one.plan)
-            if counts is None and time.monotonic() < until:
+            if counts is None and patience and time.monotonic() < until:
                 counts = self._count(one.plan)
             known = counts if counts is not None else estimate(one.plan)
             soon = expires_soon(one.plan, now_ms)
-            of = one.state, one.decision, known, counts is not None, soon
+            of = state, one.decision, known, counts is not None, soon
             found.append(Item(one.plan, task, *of))
         return tuple(found)
 

@@ -7,7 +7,7 @@ is settled by comparing digests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -343,6 +343,10 @@ class Decisions(Protocol):
 
     def of(self, plan: Version) -> Decision | None:
         """The decision on a plan, if it was decided on."""
+        ...
+
+    def of_all(self, plans: Sequence[Version]) -> Mapping[Version, Decision]:
+        """The decisions on those of the plans that were decided on."""
         ...
 
     def withdraw(self, decision: Decision) -> None:

@@ -213,6 +213,13 @@ class SqliteDecisions:
             row = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", plan).fetchone()
         return None if row is None else _decision(row)
 
+    def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
+        """The decisions on those of the plans that were decided on."""
+        find = f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}"
+        with self._db.reading() as db:
+            rows = [db.execute(find, plan).fetchone() for plan in plans]
+        return {(str(row[0]), int(row[1])): _decision(row) for row in rows if row is not None}
+
     def withdraw(self, decision: Decision) -> None:
         """Forget a decision, so that the plan has to be shown anew; no other one."""
         with self._db.writing() as db:

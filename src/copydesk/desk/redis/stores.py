@@ -237,6 +237,20 @@ return redis.call('HMGET', key, 'packed', 'told')
 """
 )
 _OF = Script("return redis.call('HMGET', p .. 'decision:' .. ARGV[1], 'packed', 'told')")
+_OF_ALL = Script(
+    """
+local found = {}
+for _, name in ipairs(ARGV) do
+  local key = p .. 'decision:' .. name
+  local there = redis.call('EXISTS', key) == 1
+  found[#found + 1] = there and redis.call('HMGET', key, 'packed', 'told') or {}
+end
+return found
+"""
+)
+_TOGETHER = 2_000
+"""So many decisions are asked for at once."""
+
 _DROP = """
 local function drop(name)
   local key = p .. 'decision:' .. name
@@ -310,6 +324,16 @@ class RedisDecisions:
         row = self._server.call(_OF, _name(plan))
         with self._server.decoding():
             return None if row[0] is None else _decision(row)
+
+    def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
+        """The decisions on those of the plans that were decided on."""
+        found: dict[Version, Decision] = {}
+        for start in range(0, len(plans), _TOGETHER):
+            some = plans[start : start + _TOGETHER]
+            rows = self._server.call(_OF_ALL, *map(_name, some))
+            with self._server.decoding():
+                found |= {plan: _decision(row) for plan, row in zip(some, rows, strict=True) if row}
+        return found
 
     def withdraw(self, decision: Decision) -> None:
         """Forget a decision, so that the plan has to be shown anew; no other one."""
