@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from copydesk.text import search
 from copydesk.text.encoding import UTF8
 from copydesk.text.nearest import nearest_lines
-from copydesk.text.search import Sought, found_in, hits_of, matching_lines
+from copydesk.text.search import Sought, found_in, hits_of
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded, spread
 from support.texts import LINES, snapshots
@@ -17,6 +17,12 @@ from support.texts import LINES, snapshots
 anchors = st.sampled_from([line for line in LINES if line]) | st.sampled_from(
     ("\\xff", "xff", "\r", "a\r", " b", "\\", "\ufeff", "漢")
 )
+
+
+def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
+    """The lines, 0-based, whose shown text equals `text` (`whole`) or contains it."""
+    body = base.data[len(base.encoding.bom) :]
+    return list(found_in(body, base.encoding, text, whole=whole))
 
 
 def check(data: bytes, text: str, contains: list[int], equals: list[int]) -> None:

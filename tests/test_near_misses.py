@@ -20,10 +20,10 @@ from copydesk.edit.batch import compile_batch
 from copydesk.edit.request import StringEdit
 from copydesk.errors import EncodingRefused
 from copydesk.text.folding import fold
-from copydesk.text.nearest import nearest, nearest_lines
+from copydesk.text.nearest import nearest_lines
 from copydesk.text.snapshot import Snapshot
 from support.cost import examples
-from support.texts import snapshots
+from support.texts import nearest, snapshots
 
 SOURCES = (
     *("argparse", "ast", "cgitb", "configparser", "csv", "dataclasses", "difflib", "enum"),

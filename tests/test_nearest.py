@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.text.nearest import nearest, nearest_lines, nearest_of
+from copydesk.text.nearest import nearest_lines, nearest_of
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded, spread
-from support.texts import snapshots
+from support.texts import nearest, snapshots
 
 MANY = [f"line {i:07d} value = compute({i % 977:05d}, other)  # {i % 7}" for i in range(200_000)]
 AT = 123_456

@@ -16,6 +16,7 @@ from copydesk.edit.locate import locate
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
+from copydesk.text.nearest import Near, nearest_of
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 
@@ -158,3 +159,8 @@ def drafts(draw: st.DrawFn, data: st.SearchStrategy[bytes] = files) -> Draft:
     base = Snapshot.of(draw(data.filter(lambda found: not Snapshot.of(found).ragged)))
     request = draw(requests(base))
     return compose(request, base, locate(request, base))
+
+
+def nearest(base: Snapshot, wanted: str) -> Near | None:
+    """The lines most like one text, which does not stand in `base`."""
+    return nearest_of(base, [wanted])[0]

@@ -46,8 +46,6 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNNAMED = os.O_RDWR | getattr(os, "O_TMPFILE", 0) | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-COPY_CHUNK = 1 << 20
-
 MOST_PARTS = 1024
 """What every system takes in one call."""
 

@@ -563,11 +563,7 @@ class Files(Closing):
             self._new(to, expected_to, expected) as target,
             MadeParents(target, flush=durability == "full") as parents,
         ):
-            move = Move(
-                *(place, target, old_fd, expected, expected_sha256),
-                durability=durability,
-                hooks=hooks,
-            )
+            move = Move(place, old_fd, expected, expected_sha256, durability, hooks, target)
             yield StagedWrite("move", move, target.real, hooks, parents)
 
     def remove(
@@ -597,9 +593,7 @@ class Files(Closing):
             self._target(path, expected_real, expected.size) as (place, old_fd),
         ):
             removal = Removal(
-                *(place, old_fd, expected, expected_sha256),
-                durability=self._durability,
-                hooks=self._hooks,
+                place, old_fd, expected, expected_sha256, self._durability, self._hooks
             )
             try:
                 yield StagedWrite("remove", removal, place.real, self._hooks)

@@ -211,29 +211,31 @@ class Creation:
         self._ours = _filled(place, fd, name, self._data, self._durability, self._removed)
 
 
-class Removal:
-    """The removal of the name of the file that is open as `old_fd`.
+@dataclass(slots=True)
+class _OfOpenFile:
+    """What is done to the name of the file that is open as `_old_fd`, as it was read."""
+
+    _place: ResolvedPath
+    _old_fd: int
+    _expected: Stamp
+    _expected_sha256: str
+    _durability: Durability
+    _hooks: Hooks
+
+
+@dataclass(slots=True)
+class Removal(_OfOpenFile):
+    """The removal of the name of an open file.
 
     It has a temporary name until `leave`, by which it can be put back as it was.
     """
 
-    digest = ""
+    _temp: bytes = b""
+    digest: str = ""
 
-    def __init__(
-        self,
-        place: ResolvedPath,
-        old_fd: int,
-        expected: Stamp,
-        expected_sha256: str,
-        *,
-        durability: Durability,
-        hooks: Hooks,
-    ) -> None:
-        self._place, self._old_fd, self._expected = place, old_fd, expected
-        self._expected_sha256, self._durability = expected_sha256, durability
-        self._hooks = hooks
-        self._known = Known.as_read(expected, expected_sha256)
-        self._temp = b""
+    @property
+    def _known(self) -> Known:
+        return Known.as_read(self._expected, self._expected_sha256)
 
     def commit(self) -> Stamp:
         """Remove it; the stamp that it had. Raises TargetMoved, OSError, NotPutBack."""
@@ -278,28 +280,15 @@ class Removal:
         self._temp = b""
 
 
-class Move:
-    """The move of the file that is open as `old_fd` to a name that nothing has.
+@dataclass(slots=True)
+class Move(_OfOpenFile):
+    """The move of an open file to a name that nothing has.
 
     It stays the same file, with all its attributes and other names.
     """
 
-    digest = ""
-
-    def __init__(
-        self,
-        place: ResolvedPath,
-        target: ResolvedPath,
-        old_fd: int,
-        expected: Stamp,
-        expected_sha256: str,
-        *,
-        durability: Durability,
-        hooks: Hooks,
-    ) -> None:
-        self._place, self._target, self._old_fd = place, target, old_fd
-        self._expected, self._expected_sha256 = expected, expected_sha256
-        self._durability, self._hooks = durability, hooks
+    _target: ResolvedPath
+    digest: str = ""
 
     def commit(self) -> Stamp:
         """Move it; raises TargetMoved, FileExists, NotAFile, OSError, NotPutBack."""

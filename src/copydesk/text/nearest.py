@@ -176,16 +176,11 @@ class Near:
     alike: tuple[int, ...] = ()
 
 
-def nearest(base: Snapshot, wanted: str) -> Near | None:
-    """The lines most like `wanted`, which does not stand in `base`, if any are worth showing."""
-    return nearest_of(base, [wanted])[0]
-
-
 def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> list[Near | None]:
-    """`nearest` of each text, in one pass over the file.
+    """The lines most like each text, none of which stands in `base`, if any are worth showing.
 
-    What is equal but for how it is written is nearer than anything else. `once`: a text
-    is wanted that stands in one place.
+    It is one pass over the file. What is equal but for how it is written is nearer than
+    anything else. `once`: a text is wanted that stands in one place.
     """
     try:
         data = NormalizedText.of(base).data

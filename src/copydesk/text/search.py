@@ -430,12 +430,6 @@ def _scanned(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[
     return found
 
 
-def matching_lines(base: Snapshot, text: str, *, whole: bool) -> list[int]:
-    """The lines, 0-based, whose shown text equals `text` (`whole`) or contains it."""
-    body = base.data[len(base.encoding.bom) :] if base.encoding.bom else base.data
-    return list(found_in(body, base.encoding, text, whole=whole))
-
-
 def found_in(
     data: bytes, encoding: Encoding, text: str, *, whole: bool, escaped: bool = False
 ) -> Iterator[int]:

@@ -20,7 +20,7 @@ from copydesk.desk.batch import Batching
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.member import Member
 from copydesk.desk.search import FileSearch, Progress, Searches
-from copydesk.errors import Crashed, InvalidArgs, InvalidPath, NotAFile, PathRequired, Refusal
+from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.text.relpath import RelPath
 from copydesk.tools import approvals, reports
 from copydesk.tools.arguments import (
@@ -385,8 +385,3 @@ def _below_minds(text: str) -> str:
         raise InvalidPath("absolute path")
     trimmed = text.removeprefix("./")
     return trimmed.removeprefix(f"{MINDS}/") or "." if trimmed != MINDS else "."
-
-
-def reject_unknown(name: str, known: Iterable[str]) -> InvalidArgs:
-    """The refusal of a tool name that the catalog does not have."""
-    return InvalidArgs("tool", f"{name[:100]!r} is none of: {', '.join(known)}")

@@ -497,16 +497,6 @@ def blank_ends(parser: Parser, node: Node) -> int:
     return AGAIN if parser.blank else STAYS
 
 
-def never_resumes(parser: Parser, node: Node) -> int:
-    """Of one line only."""
-    return AGAIN
-
-
-def only_blank(text: bytes) -> bool:
-    """Whether there is nothing but spaces and tabs."""
-    return not text.strip(BLANK)
-
-
 SPACE = b" \t\n\v\f\r"
 """What Lute takes for white space."""
 
