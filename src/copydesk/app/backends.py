@@ -293,18 +293,15 @@ class NotifyingDecisions:
         self.of_all, self.forget, self.close = inner.of_all, inner.forget, inner.close
 
     def take(self, decision: Decision) -> Decision:
-        """Store the decision unless the plan has one; the decision that is stored then."""
         found = self._inner.take(decision)
         self._notify()
         return found
 
     def withdraw(self, decision: Decision) -> None:
-        """Remove a decision, so that the plan has to be shown again."""
         self._inner.withdraw(decision)
         self._notify()
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
-        """The decisions that the member has not been told of yet, the oldest first."""
         stamp = self._stamp()
         if stamp is not None and self._nothing.get(owner) == stamp:
             return ()
@@ -324,18 +321,15 @@ class NotifyingRegistry:
         self.get, self.waiting, self.close = inner.get, inner.waiting, inner.close
 
     def add(self, plan: Plan) -> bool:
-        """Keep a new plan; False when its id is taken."""
         added = self._inner.add(plan)
         if added:
             self._notify()
         return added
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id."""
         self._inner.put(plan)
         self._notify()
 
     def end(self, hunk_id: str, how: str, now_ms: int) -> None:
-        """The plan is gone from now on."""
         self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
         self._notify()

@@ -77,12 +77,10 @@ class NoteAnswer:
 
     @property
     def data(self) -> Mapping[str, Value]:
-        """The answer for a program."""
         return self.fields
 
     @property
     def is_error(self) -> bool:
-        """Whether this is a refusal."""
         return self.fields["status"] != "success"
 
 

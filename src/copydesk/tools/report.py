@@ -338,7 +338,6 @@ class Report:
 
     @property
     def is_error(self) -> bool:
-        """Whether this is a refusal."""
         return self.fields.get("status") == "error"
 
     @property

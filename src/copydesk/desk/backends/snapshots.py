@@ -124,7 +124,6 @@ class BackgroundSnapshots:
             gone.close()
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it was seen there."""
         self._soon.now()
         with self._lock:
             large = self._large
@@ -140,7 +139,6 @@ class BackgroundSnapshots:
             self._submit([], notes)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it read last."""
         self._soon.now()
         return self._inner.shown(member, at, version)
 
@@ -261,11 +259,9 @@ class SqliteSnapshots:
         self._keep(base.digest, at, lambda: zlib.compress(base.data, 1), small, notes)
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        """The same: it is kept at once."""
         self.keep(base, at)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Remember a large text from its file, and where it was seen."""
         read = False
 
         def packed() -> bytes | None:
@@ -278,7 +274,6 @@ class SqliteSnapshots:
             content.close()
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
-        """The text whose SHA-256 starts with `digest`, if it was seen there."""
         if not _DIGEST.fullmatch(digest):
             return None
         found: tuple[int, bytes, bytes] | None = None
@@ -304,7 +299,6 @@ class SqliteSnapshots:
             return None
 
     def note_shown(self, *notes: Note) -> None:
-        """Remember which lines of files members were shown, or have written."""
         if not notes:
             return
         try:
@@ -314,7 +308,6 @@ class SqliteSnapshots:
             self._recover(failure)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it read last."""
         try:
             with self._db.reading() as db:
                 return _shown(db, _reader(member, at), version)
@@ -323,7 +316,6 @@ class SqliteSnapshots:
             return None
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     def _keep(

@@ -75,7 +75,6 @@ class SqliteRegistry:
         self._forgot_ms = 0
 
     def add(self, plan: Plan) -> bool:
-        """Keep a new plan; False when its id is taken."""
         if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
             self._forget(plan.created_ms)
             self._forgot_ms = plan.created_ms
@@ -86,7 +85,6 @@ class SqliteRegistry:
         return added == 1
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id and still waits."""
         with self._db.writing() as db:
             self.get(plan.id, plan.created_ms)
             db.execute(
@@ -95,7 +93,6 @@ class SqliteRegistry:
             )
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
-        """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
         with self._db.reading() as db:
             row = db.execute(
                 "SELECT plan, ended, expires_ms FROM plans WHERE id = ?", (hunk_id,)
@@ -109,7 +106,6 @@ class SqliteRegistry:
             return _plan(plan) if len(plan) < _SMALL else cast(Plan, decode(plan))
 
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
-        """The plan is gone from now on, and it is known how."""
         self._db.change(
             "INSERT INTO plans (id, created_ms, expires_ms, ended, ended_ms)"
             " VALUES (?1, ?3, ?3, ?2, ?3) ON CONFLICT (id) DO UPDATE"
@@ -140,7 +136,6 @@ class SqliteRegistry:
             return int(db.execute("SELECT count FROM changes").get)
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     def _forget(self, now_ms: int) -> None:
@@ -196,7 +191,6 @@ class SqliteDecisions:
         db.define(f"{CHANGES}{_PLANS_SCHEMA};{_DECISIONS_SCHEMA}", on_new=mark)
 
     def take(self, decision: Decision) -> Decision:
-        """Keep the decision, unless one is there: the one that is there then."""
         row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # as the columns
         with self._db.writing() as db:
             self._mark()
@@ -208,7 +202,6 @@ class SqliteDecisions:
             return _decision(db.execute(find, decision.plan).get)
 
     def of(self, plan: Version) -> Decision | None:
-        """The decision on a plan, if it was decided on."""
         with self._db.reading() as db:
             row = db.execute(f"SELECT {_DECISION_COLUMNS} FROM decisions {_ONE}", plan).fetchone()
         return None if row is None else _decision(row)
@@ -221,17 +214,14 @@ class SqliteDecisions:
         return {(str(row[0]), int(row[1])): _decision(row) for row in rows if row is not None}
 
     def withdraw(self, decision: Decision) -> None:
-        """Forget a decision, so that the plan has to be shown anew; no other one."""
         with self._db.writing() as db:
             which = (*decision.plan, decision.time_ms)
             db.execute(f"DELETE FROM decisions {_ONE} AND time_ms = ?", which)
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
-        """What the member has not heard of yet, the oldest first."""
         return self._found("told = 0 AND owner = ? ORDER BY time_ms, hunk_id, -prepared_ms", owner)
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        """The comments on all plans of an id, the oldest first."""
         return self._found("hunk_id = ? AND prepared_ms < 0 ORDER BY -prepared_ms", hunk_id)
 
     def _found(self, where: str, value: str) -> tuple[Decision, ...]:
@@ -240,7 +230,6 @@ class SqliteDecisions:
             return tuple(map(_decision, rows))
 
     def tell(self, decision: Decision) -> None:
-        """The owner has heard of it."""
         with self._db.writing() as db:
             db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
 
@@ -259,7 +248,6 @@ class SqliteDecisions:
             )
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
 
@@ -304,7 +292,6 @@ class SqlitePlanStats:
             db.execute("DELETE FROM fared WHERE id <= ?", (db.last_insert_rowid() - MOST,))
 
     def noted(self) -> tuple[PlanOutcome, ...]:
-        """The last ones, the newest first."""
         with self._db.reading() as db:
             rows = db.execute(
                 "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?", (MOST,)
@@ -314,7 +301,6 @@ class SqlitePlanStats:
         )
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
 
@@ -372,11 +358,9 @@ class SqliteJournal:
         self._identified, self._day = False, -1
 
     def open(self, entry: Entry) -> int:
-        """Record what is about to be written; the new id."""
         return self.open_all((entry,))[0]
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Record, durably, all of what is about to be written, or nothing; the new ids."""
         rows = [_row(entry) for entry in entries]
         with self._db.locked():  # the ids are kept apart before anybody else gives some
             with self._flushing() as db:
@@ -392,11 +376,9 @@ class SqliteJournal:
         return tuple(range(first, last + 1))
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """The same of what was lost, with the state folder."""
         return self.open_all(entries)
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
-        """Record, durably, all old bytes of a file that is about to be written in place."""
         with self._db.writing() as db:
             kept = "UPDATE edits SET whole = ? WHERE edit_id = ?"
             db.execute(kept, (compress(old), edit_id))
@@ -413,7 +395,6 @@ class SqliteJournal:
             db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        """Record the diff of an entry that was opened with the start of it only."""
         change = "UPDATE edits SET diff = ? WHERE edit_id = ?"
         self._late.record(diff, lambda made: self._db.change(change, (made, edit_id)))
 
@@ -422,7 +403,6 @@ class SqliteJournal:
         self._ended[edit_id] = state
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        """Record, durably and at once, how the writes of a group ended."""
         with self._db.reading():
             self._ended.update(dict.fromkeys(edit_ids, state))
         self._settle()
@@ -434,7 +414,6 @@ class SqliteJournal:
         most: int = 50,
         before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries, the newest first; with `before` those of lower ids."""
         self._settle()
         before, most = before and min(before, _MOST_ID), min(most, _MOST_ID)
         with self._db.reading() as db:
@@ -449,7 +428,6 @@ class SqliteJournal:
             return tuple(_entry(row) for row in rows)
 
     def get(self, edit_id: int) -> Entry | None:
-        """One entry."""
         if edit_id > _MOST_ID:
             return None
         self._settle()
@@ -461,14 +439,12 @@ class SqliteJournal:
             return None if row is None else _entry(row)
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
-        """The newest entry that was written for a plan."""
         found = self._select("hunk_id = ? AND hunk_id <> '' ORDER BY edit_id DESC LIMIT 1", hunk_id)
         return found[0] if found else None
 
     def chain(
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
-        """The inverses of the writes that made one text of another, the first write first."""
         try:
             return self._chain(path, base_digest, now_digest)
         except StateFailed:
@@ -494,18 +470,15 @@ class SqliteJournal:
             return None if found is None else tuple(decode(decompress(each)) for each in found)
 
     def next_of(self, entry: Entry) -> Entry | None:
-        """The next entry of the same path."""
         found = self._select(
             "path = ? AND edit_id > ? ORDER BY edit_id LIMIT 1", str(entry.path), entry.edit_id
         )
         return found[0] if found else None
 
     def of_group(self, group: str) -> tuple[Entry, ...]:
-        """The entries of a group, the oldest first."""
         return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", group)
 
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        """The groups that have open entries at the path, the oldest first."""
         with self._db.reading() as db:
             rows = db.execute(
                 "SELECT edit_id, group_id FROM edits INDEXED BY edits_open"  # few are open
@@ -515,7 +488,6 @@ class SqliteJournal:
             return tuple(dict.fromkeys(str(g) for id_, g in rows if id_ not in self._ended))
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        """The entries that take the edit back and have not failed, the oldest first."""
         with self._db.reading() as db:
             rows = db.execute(
                 "SELECT edit_id, state FROM edits WHERE undoes = ? AND undoes <> 0"
@@ -526,12 +498,10 @@ class SqliteJournal:
         return tuple(id_ for id_, state in rows if ended.get(id_, state) != "failed")
 
     def in_doubt(self) -> tuple[Entry, ...]:
-        """The open entries, the oldest first."""
         self._settle()
         return self._select("state = 'open' ORDER BY edit_id")
 
     def whole_of(self, edit_id: int) -> bytes | None:
-        """All old bytes of a file that was written in place, while the entry is open."""
         with self._db.reading() as db:
             row = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
         with self._db.decoding():
@@ -587,7 +557,6 @@ class SqliteJournal:
             return _drop(db, last, number)
 
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
-        """What there is, and what `prune` will drop of it."""
         self._settle()
         with self._db.reading() as db:
             count, size, days = _count(db), _size(db), _days(db)
@@ -601,7 +570,6 @@ class SqliteJournal:
         return Outlook(count, size, max(aged, beyond), share(count), left)
 
     def why_missing(self, edit_id: int) -> Missing:
-        """Why there is no entry of this id."""
         self._settle()
         found = self._ids.read()
         with self._db.reading() as db:

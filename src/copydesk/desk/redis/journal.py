@@ -83,7 +83,6 @@ class RedisJournal:
         return self.open_all((entry,))[0]
 
     def open_all(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Record all of what is about to be written, or nothing; the new ids."""
         return self._open(entries, self._leases.fenced, OPEN)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
@@ -126,11 +125,9 @@ class RedisJournal:
             return edit_id, self._marks.get(edit_id, "")
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
-        """Record all old bytes of a file that is about to be written in place."""
         self._leases.fenced(KEEP_WHOLE, edit_id, compress(old))
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        """Record the diff of an entry that was opened with the start of it only."""
         named = self._named(edit_id)
         self._late.record(diff, lambda made: self._server.call(REPLACE, *named, "diff", made))
 
@@ -148,7 +145,6 @@ class RedisJournal:
             self.close_all((edit_id,), state)
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        """Record at once how the writes of a group ended."""
         self._leases.closed(map(str, edit_ids))
         named = [self._named(edit_id) for edit_id in edit_ids]
         with self._lock:
@@ -162,7 +158,6 @@ class RedisJournal:
         most: int = 50,
         before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries, the newest first; with `before` those of lower ids."""
         self._settle()
         indexes = ("edits",) if not path or not path.parts else (f"at:{path}", f"below:{path}")
         found = [
@@ -173,19 +168,16 @@ class RedisJournal:
         return tuple(sorted(found, key=lambda entry: -entry.edit_id)[:most])
 
     def get(self, edit_id: int) -> Entry | None:
-        """One entry."""
         self._settle()
         row = self._server.call(ONE, edit_id, *_FIELDS)
         return None if row[0] is None else self._entry([edit_id, *row])
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
-        """The newest entry that was written for a plan."""
         return next(iter(self._entries(f"hunk:{hunk_id}", 1)), None)
 
     def chain(
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
-        """The inverses of the writes that made one text of another, the first write first."""
         rows = self._rows(f"at:{path}", CHAIN_LENGTH, fields=("fixed", "state", "mark"))
         links = ((*_digests(row), self._state(row[0], *row[2:]), int(row[0])) for row in rows)
         found = linked(links, base_digest, now_digest)
@@ -195,33 +187,27 @@ class RedisJournal:
         return tuple(decode(decompress(each)) for each in held) if None not in held else None
 
     def next_of(self, entry: Entry) -> Entry | None:
-        """The next entry of the same path."""
         after = f"({entry.edit_id}"
         return next(iter(self._entries(f"at:{entry.path}", 1, _UPWARDS, after)), None)
 
     def of_group(self, group: str) -> tuple[Entry, ...]:
-        """The entries of a group, the oldest first."""
         return tuple(self._entries(f"group:{group}", _EVERY, _UPWARDS)) if group else ()
 
     def open_groups(self, path: RelPath) -> tuple[str, ...]:
-        """The groups that have open entries at the path, the oldest first."""
         found = self._server.call(OPEN_GROUPS, str(path))
         with self._lock:
             left = [group for id_, mark, group in found if _name(id_, mark) not in self._ended]
         return tuple(dict.fromkeys(group.decode() for group in left))
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        """The entries that take the edit back and have not failed, the oldest first."""
         rows = self._rows(f"undoing:{edit_id}", _EVERY, _UPWARDS, fields=("state", "mark"))
         return tuple(int(id_) for id_, *how in rows if self._state(id_, *how) != "failed")
 
     def in_doubt(self) -> tuple[Entry, ...]:
-        """The open entries, the oldest first."""
         self._settle()
         return tuple(self._entries("open", _EVERY, _UPWARDS))
 
     def whole_of(self, edit_id: int) -> bytes | None:
-        """All old bytes of a file that was written in place, while the entry is open."""
         whole = self._server.call(ONE, edit_id, "whole")[0]
         return None if whole is None else decompress(whole)
 
@@ -246,7 +232,6 @@ class RedisJournal:
         return count
 
     def outlook(self, keep_days: int, most_bytes: int) -> Outlook:
-        """What there is, and what `prune` will drop of it."""
         self._settle()
         days = _days(self._server.call(HELD, 0)[4])
         old = due(days, keep_days)
@@ -257,7 +242,6 @@ class RedisJournal:
         return Outlook(count, size, max(aged, beyond), share(count), left)
 
     def why_missing(self, edit_id: int) -> Missing:
-        """Why there is no entry of this id."""
         if not 0 < edit_id <= _EVERY:
             return "unknown"
         given, lost = self._server.call(GIVEN, edit_id)

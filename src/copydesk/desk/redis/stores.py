@@ -97,11 +97,9 @@ class RedisSnapshots:
                 self._put(base.digest, zlib.compress(base.data, 1))
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
-        """The same: it is kept at once."""
         self.keep(base, at)
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Remember a large text from its file, and where it was seen."""
         try:
             known = self._touched(digest, at)
         except ServerFailed:
@@ -139,7 +137,6 @@ class RedisSnapshots:
                 self._note_shown(note)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
-        """What the member was shown of a version; without one, of the version it read last."""
         for one in self._all_shown(member, at):
             if one.version == version if version is not None else one.read:
                 return one
@@ -313,14 +310,12 @@ class RedisDecisions:
         self._server = server
 
     def take(self, decision: Decision) -> Decision:
-        """Keep the decision, unless one is there: the one that is there then."""
         facts = (decision.owner, decision.time_ms, int(decision.told))
         row = self._server.call(_TAKE, _name(decision.plan), *facts, _packed(decision))
         with self._server.decoding():
             return _decision(row)
 
     def of(self, plan: Version) -> Decision | None:
-        """The decision on a plan, if it was decided on."""
         row = self._server.call(_OF, _name(plan))
         with self._server.decoding():
             return None if row[0] is None else _decision(row)
@@ -336,23 +331,19 @@ class RedisDecisions:
         return found
 
     def withdraw(self, decision: Decision) -> None:
-        """Forget a decision, so that the plan has to be shown anew; no other one."""
         self._server.call(_WITHDRAW, _name(decision.plan), decision.time_ms)
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
-        """What the member has not heard of yet, the oldest first."""
         rows = self._server.call(_UNTOLD, owner)
         with self._server.decoding():
             return tuple(_decision(row) for row in rows)
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        """The comments on all plans of an id, the oldest first."""
         rows = self._server.call(_COMMENTS, hunk_id)
         with self._server.decoding():
             return tuple(_decision(row) for row in rows)
 
     def tell(self, decision: Decision) -> None:
-        """The owner has heard of it."""
         self._server.call(_TELL, _name(decision.plan))
 
     def forget(self, before_ms: int) -> None:
@@ -454,20 +445,17 @@ class RedisRegistry:
         self._server, self._leases = server, leases
 
     def add(self, plan: Plan) -> bool:
-        """Keep a new plan; False when its id is taken."""
         ages = (plan.created_ms, plan.expires_ms)
         before_ms = plan.created_ms - REMEMBERED_MS
         return bool(self._server.call(_ADD, plan.id, *ages, encode(plan), before_ms))
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id and still waits."""
         ages = (plan.created_ms, plan.expires_ms)
         reason = self._server.call(_PUT, plan.id, *ages, encode(plan))
         if reason:
             raise HunkNotFound(plan.id, reason.decode())
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
-        """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
         plan, ended, expires_ms = self._server.call(_GET, hunk_id)
         if expires_ms is None:
             raise HunkNotFound(hunk_id, "unknown")
@@ -481,7 +469,6 @@ class RedisRegistry:
         self._leases.fenced(_END, hunk_id, how, now_ms)
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All plans that have not ended or expired, the oldest first."""
         found: list[Plan] = []
         for plan in self._server.call(_WAITING, now_ms):
             with self._server.decoding(), suppress(UnknownRecord):  # of a newer build
@@ -524,7 +511,6 @@ class RedisPlanStats:
             self._server.call(_NOTE, b"%d " % fared.time_ms + rest)
 
     def noted(self) -> tuple[PlanOutcome, ...]:
-        """The last ones, the newest first."""
         noted = self._server.call(_NOTED)
         with self._server.decoding():
             return tuple(_fared(each) for each in noted)

@@ -44,12 +44,10 @@ class DocumentText(NamedTuple):
 
     @property
     def after(self) -> Snapshot:
-        """The text after."""
         return self.base.edited(self.change)
 
     @property
     def diff(self) -> bytes:
-        """The unified diff."""
         return unified(self.base, self.change, str(self.path), created=self.created)
 
 
