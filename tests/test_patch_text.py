@@ -206,11 +206,13 @@ def test_a_plain_diff_has_times_and_names_of_its_own() -> None:
     old, new = "2020-01-02 03:04:05.6 +0200", "1970-01-01 00:00:00.000000000 +0000"
     body = "@@ -1 +1 @@\n-a\n+b\n"
     (patch,) = unified_diff.parse(f"--- p/x.orig\t{old}\n+++ p/x\t{old}\n{body}")
-    assert patch.names == ("p/x", "p/x.orig", "x")
+    assert patch.names == ("p/x", "p/x.orig")
     (gone,) = unified_diff.parse(
         f"diff -Nu o/x n/x\n--- o/x\t{old}\n+++ n/x\t{new}\n@@ -1 +0,0 @@\n-a\n"
     )
-    assert (gone.kind, gone.path) == ("delete", "o/x")
+    assert (gone.kind, gone.names) == ("delete", ("o/x", "x"))
+    (come,) = unified_diff.parse(f"--- o/s/x\t{new}\n+++ n/s/x\t{old}\n@@ -0,0 +1 @@\n+a\n")
+    assert (come.kind, come.names) == ("add", ("s/x",))
     (come,) = unified_diff.parse(f"--- /dev/null\n+++ b/x\t{old}\n@@ -0,0 +1 @@\n+a\n")
     assert (come.kind, come.path) == ("add", "x")
 
@@ -368,6 +370,30 @@ def test_all_hunks_that_do_not_fit_are_told_and_those_that_meet() -> None:
     assert rejected(b"a\nb\nc\n", text).reason == "hunks_overlap"
 
 
+@pytest.mark.parametrize("head", ["@@", "@@ def foo(): @@", "@@ ... @@", "@@ -3,0 +4 @@"])
+def test_new_lines_of_which_nothing_says_where_they_go_are_refused(head: str) -> None:
+    text = f"--- a/x\n+++ b/x\n{head}\n+    new()\n"
+    assert rejected(b"def foo():\n    a()\n\ndef bar():\n    b()\n", text).reason == "no_context"
+    assert made(b"", text) == b"    new()\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("backup/m.py", "backup/m.py", ("backup/m.py",)),
+        ("vendor/x/m.py", "vendor/x/m.py.new", ("vendor/x/m.py.new", "vendor/x/m.py")),
+        ("p-1/x/m.py", "p-2/x/m.py", ("p-2/x/m.py", "p-1/x/m.py", "x/m.py")),
+        ("p-1/x/m.py", "p-2/y/m.py", ("p-2/y/m.py", "p-1/x/m.py")),
+        ("b/m.py", "b/m.py", ("b/m.py", "m.py")),
+    ],
+)
+def test_a_folder_is_left_out_only_where_it_is_a_side_of_the_comparison(
+    old: str, new: str, names: tuple[str, ...]
+) -> None:
+    (patch,) = unified_diff.parse(f"--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n")
+    assert patch.names == names
+
+
 # -- SEARCH/REPLACE blocks
 
 
@@ -386,6 +412,42 @@ def test_blocks_name_their_file_above_or_go_on_in_the_one_before() -> None:
         ("add", "new.py", 1),
     ]
     assert found[3].hunks[0].new == "x\n"
+
+
+_NEW = "<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("Now create the file foo.py.", "Now create foo.py", "# Now create `foo.py`:"),
+        *("**Create foo.py**", "Done.", "Example:", "`a.py` and `b.py`", "现在创建 foo.py："),
+        *("```python foo.py", "```{.python}", "完成。", "Sure!"),
+    ],
+)
+def test_a_sentence_names_no_new_file(line: str) -> None:
+    for before in ("", "a.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"):
+        with pytest.raises(PatchInvalid) as found:
+            search_replace.parse(f"{before}{line}\n{_NEW}")
+        assert found.value.reason == "block_without_path"
+
+
+@pytest.mark.parametrize(
+    ("above", "path"),
+    [
+        ("foo.py", "foo.py"),
+        ("src/foo.py:", "src/foo.py"),
+        ("**`src/my foo.py`**:", "src/my foo.py"),
+        ("### `foo`", "foo"),
+        ("Makefile", "Makefile"),
+        ("foo.py：", "foo.py"),
+        ("foo.py\n```{.python}", "foo.py"),
+        ("I write it.\n```foo.py", "foo.py"),
+    ],
+)
+def test_a_path_above_an_empty_search_names_a_new_file(above: str, path: str) -> None:
+    (patch,) = search_replace.parse(f"{above}\n{_NEW}")
+    assert (patch.kind, patch.path) == ("add", path)
 
 
 def test_commands_for_a_shell_are_no_blocks() -> None:

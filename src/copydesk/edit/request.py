@@ -201,7 +201,7 @@ class PatchHunk(StringEdit):
     lines end with LF, they stand for lines of any end. `headers` are lines above the place
     that narrow it, the outermost first. `at_end`: the place ends the file. `line` is the
     number of its first line in the text that the patch was made of, 0 where that is not
-    told. Without `old` the place is after line `after`, or else the end of the file. `at`
+    told. Without `old` the place is after line `after`, and none where that is not told. `at`
     is where the hunk begins in the patch.
     """
 

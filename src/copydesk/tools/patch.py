@@ -156,31 +156,33 @@ class _Patching:
     def _update(self, patch: FilePatch) -> None:
         if patch.mode:
             raise invalid("mode_change", patch.line, patch.path)
-        path = self._edited(patch) if patch.hunks else self._context.path_below(patch.path)
+        path = self._context.path_below(patch.path)
+        if patch.hunks:
+            hunks = patch.hunks, patch.base, patch.after
+            path = self._first(patch, lambda name: PatchEdit(name, *hunks)).plan.request.path
         if patch.to:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
 
-    def _edited(self, patch: FilePatch) -> RelPath:
-        """Plan the edit of the first of the names that a file has; the path of that."""
+    def _first(
+        self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
+    ) -> Planned:
+        """The plan for the first of the names that a file has."""
         missing: FileNotFound | None = None
         for name in patch.names:
-            path = self._context.path_below(name)
             try:
-                self._prepare(PatchEdit(path, patch.hunks, patch.base, patch.after))
+                return self._prepare(request(self._context.path_below(name)), terms)
             except FileNotFound as refusal:
                 missing = missing or refusal
-            else:
-                return path
         assert missing is not None, "there is a name"
         raise missing
 
     def _delete(self, patch: FilePatch) -> None:
         """Plan the removal; of a file whose text the patch has, if it has that text."""
-        path = self._context.path_below(patch.path)
         terms = Terms(expected_old="" if patch.has_text else None)
-        planned = self._prepare(DeleteFile(path), terms)
+        planned = self._first(patch, DeleteFile, terms)
         if patch.has_text:
             base = whole(planned.draft.base)
+            path = planned.plan.request.path
             check_whole(base, PatchEdit(path, patch.hunks, base=patch.base), patch.line)
 
     def _prepare(self, request: Request, terms: Terms | None = None) -> Planned:

@@ -146,7 +146,7 @@ def _hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
         raise invalid("empty_hunk", number)
     old = "".join(line[1:] + "\n" for line in body if line[:1] != "+")
     new = "".join(line[1:] + "\n" for line in body if line[:1] != "-")
-    return PatchHunk(old, new, tuple(headers), at_end, at=number)
+    return PatchHunk(old, new, tuple(headers), at_end or not old, at=number)
 
 
 def _is_header(line: str) -> bool:

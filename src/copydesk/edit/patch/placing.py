@@ -214,16 +214,17 @@ class _Sought:
         )
 
     def _insertion(self, hunk: PatchHunk) -> Part | _Misplaced:
-        """The place of new lines without any that say where: the end, or after a known line.
+        """The place of new lines without any that say where: the end, if the patch says so, or
+        after a line whose number counts.
 
         The lines before and after are the place then.
         """
         count = self._base.line_count
         if hunk.headers:
             return _Misplaced("header_alone")
-        if not count or (hunk.after is None) or hunk.at_end:
+        if not count or hunk.at_end:
             return count, count
-        if not self._is_base or hunk.after > count:
+        if hunk.after is None or not self._is_base or hunk.after > count:
             return _Misplaced("no_context")
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 

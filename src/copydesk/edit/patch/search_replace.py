@@ -1,7 +1,8 @@
 """SEARCH/REPLACE blocks in the text of an answer, each below the path of its file.
 
 The path is in one of the three lines above a block, between which only fences may stand; a
-block without one belongs to the file of the block before it.
+block without one belongs to the file of the block before it. A line that may be a sentence
+names no new file.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ _FENCE = "```"
 _TAGS = ("source", "code", "pre", "codeblock", "sourcecode")
 _SHELL = re.compile(r"```(?:bash|sh|shell|cmd|batch|powershell|ps1|zsh|fish|ksh|csh|tcsh)")
 _ABOVE = 3
+_COLONS = (":", "\uff1a")
+_QUOTED = re.compile(r"[#*\s]*`[^`]+`[*\s:\uff1a]*")
+_PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
 
 
 def parse(text: str) -> tuple[FilePatch, ...]:
@@ -28,8 +32,8 @@ def parse(text: str) -> tuple[FilePatch, ...]:
     names: tuple[str, ...] = ()
     while (line := lines.peek()) is not None:
         if _SEARCH.fullmatch(line.strip()):
-            names = tuple(_names(lines)) or names
             found.append(_block(lines, names))
+            names = found[-1].names
         elif _REPLACE.fullmatch(line.strip()):
             raise invalid("no_search", lines.number, line)
         elif _SHELL.match(line.strip()) and not _block_follows(lines):
@@ -51,17 +55,28 @@ def _block_follows(lines: PatchLines) -> bool:
     return any(line is not None and _SEARCH.fullmatch(line.strip()) for line in after)
 
 
-def _names(lines: PatchLines) -> Iterator[str]:
-    """The paths that may be meant by the lines above, the likeliest first."""
-    found: list[str] = []
+def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
+    """The paths that may be meant by the lines above, the likeliest first.
+
+    With each is told whether it is a path and no sentence.
+    """
+    found: list[tuple[str, bool]] = []
     for line in lines.before(_ABOVE):
         name = _name(line.strip())
         if name and not _SEARCH.fullmatch(name) and not _REPLACE.fullmatch(name):
-            found.append(name)
+            found.append((name, _is_path(line.strip(), name)))
         if not _is_fence(line):
             break
-    yield from (name for name in found if "." in name)
-    yield from (name for name in found if "." not in name)
+    yield from (one for one in found if "." in one[0])
+    yield from (one for one in found if "." not in one[0])
+
+
+def _is_path(line: str, name: str) -> bool:
+    """Whether the line is a path by itself: in backticks, or no words and no end of a sentence."""
+    if _QUOTED.fullmatch(line):
+        return True
+    is_bare_word = "." not in name and "/" not in name
+    return not _PROSE.search(name) and not (is_bare_word and line.endswith(_COLONS))
 
 
 def _is_fence(line: str) -> bool:
@@ -75,17 +90,20 @@ def _name(line: str) -> str:
     if line.startswith(_FENCE):
         name = line.lstrip("`")
         return name if "." in name or "/" in name else ""
-    return line.rstrip(":").lstrip("#").strip().strip("`").strip("*")
+    return line.rstrip("".join(_COLONS)).lstrip("#").strip().strip("`*")
 
 
 def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
-    number = lines.number
-    if not names:
-        raise invalid("block_without_path", number, lines.peek())
-    lines.take()
+    """A block, of the file that is named above it, or else of the one before it: `names`."""
+    number, above = lines.number, tuple(_names(lines))
+    mark = lines.take()
     old = _part(lines, _DIVIDER, number)
     new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
+    if above:
+        names = tuple(name for name, is_path in above if is_path or not is_new)
+    if not names:
+        raise invalid("block_without_path", number, mark)
     hunk = PatchHunk("" if is_new else old, new, at=number)
     return FilePatch("add" if is_new else "update", names, number, (hunk,))
 

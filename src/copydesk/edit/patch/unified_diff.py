@@ -147,11 +147,11 @@ def _plain(lines: PatchLines) -> FilePatch:
     head = _Head(lines.number)
     _take_names(lines, head)
     old, new = _stripped(head.old, head.new)
-    if head.was_absent or head.is_absent:
-        name = new if head.was_absent else old
-        return _patch(lines, head, (name,))
-    tail = new.partition("/")[2]
-    return _patch(lines, head, tuple(dict.fromkeys(name for name in (new, old, tail) if name)))
+    tail = _below_two(old, new)
+    if head.was_absent:  # the folder of one side of the comparison is none of the workspace
+        return _patch(lines, head, (tail or new,))
+    names = (old, tail) if head.is_absent else (new, old, tail)
+    return _patch(lines, head, tuple(dict.fromkeys(name for name in names if name)))
 
 
 def _take_names(lines: PatchLines, head: _Head) -> None:
@@ -182,6 +182,17 @@ def _stripped(old: str, new: str) -> tuple[str, str]:
         if old.startswith(one) and new.startswith(other):
             return old.removeprefix(one), new.removeprefix(other)
     return old, new
+
+
+def _below_two(old: str, new: str) -> str:
+    """The one path below the two directories that were compared; empty where none were.
+
+    `a/` and `b/` are such even where both sides have the same one.
+    """
+    before, _, old_rest = old.partition("/")
+    after, _, rest = new.partition("/")
+    is_other = before != after or after in ("a", "b")
+    return rest if rest == old_rest and is_other else ""
 
 
 def _both(names: str, number: int) -> str:
