@@ -79,7 +79,7 @@ class Rollback:
         self, files: Files, lanes: Lanes, journal: Journal, bases: Snapshots, named: Named
     ) -> None:
         self._files, self._lanes, self._journal = files, lanes, journal
-        self._bases, self._named = bases, named
+        self.bases, self._named = bases, named
 
     def look(
         self, entries: tuple[Entry, ...], torn_ms: int, moved_to: RelPath | None = None
@@ -198,10 +198,6 @@ class Rollback:
                 expected_real=first.path,
             )
 
-    def keep_text(self, text: Snapshot, at: RelPath) -> None:
-        """Have the text at hand from which a way back leads, though it was lost."""
-        self._bases.keep_again(text, at)
-
     def _torn(
         self, entries: tuple[Entry, ...], document: Document, torn_ms: int
     ) -> tuple[Piece, ...] | None:
@@ -215,7 +211,7 @@ class Rollback:
     def _without(self, entries: tuple[Entry, ...], document: Document) -> tuple[Piece, ...] | None:
         """The content without our writes, though others wrote since; None when not certain."""
         named = self._named(entries[0].path)
-        after = self._bases.find(entries[-1].after, named, None)
+        after = self.bases.find(entries[-1].after, named, None)
         if after is None or entries[0].kind != "edit" or document.stamp.nlink > 1:
             return None
         inverse = _inverse(entries)
@@ -375,7 +371,7 @@ class Recovery:
 
     def keep_text(self, text: Snapshot, at: RelPath) -> None:
         """Have the text at hand from which the way back of a lost entry leads."""
-        self._rollback.keep_text(text, at)
+        self._rollback.bases.keep_again(text, at)
 
     def settle_group(
         self, group: str, now_ms: int, until: Deadline | None = None

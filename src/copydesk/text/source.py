@@ -67,27 +67,41 @@ class Source(Protocol):
         ...
 
 
-class Whole:
-    """A text that is all at hand."""
+class _AtHand:
+    """A text of which all that may be asked for is at hand."""
 
-    def __init__(self, base: Snapshot) -> None:
-        self._base = base
+    def __init__(self, text: Text) -> None:
+        self._text = text
 
     @property
     def size(self) -> int:
-        return self._base.size
+        return self._text.size
 
     @property
     def digest(self) -> str:
-        return self._base.digest
+        return self._text.digest
 
     @property
     def version(self) -> str:
-        return self._base.version
+        return self._text.version
 
     @property
     def line_count(self) -> int:
-        return self._base.line_count
+        return self._text.line_count
+
+    def around(self, start: int, stop: int) -> Text:
+        return self._text
+
+    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
+        return self._text
+
+
+class Whole(_AtHand):
+    """A text that is all at hand."""
+
+    def __init__(self, base: Snapshot) -> None:
+        super().__init__(base)
+        self._base = base
 
     def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
         bom, found = self._base.encoding.bom, hits_of(sought)
@@ -98,12 +112,6 @@ class Whole:
 
     def close_to(self, text: str) -> Closest:
         return nearest_lines(self._base, text)
-
-    def around(self, start: int, stop: int) -> Text:
-        return self._base
-
-    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
-        return self._base
 
     def whole(self) -> Snapshot:
         return self._base
@@ -275,30 +283,17 @@ _STEP = 1 << 17
 """Bytes whose line feeds are counted at once."""
 
 
-class Unread:
+class Unread(_AtHand):
     """A file of which nobody has to read a line: its size and digest are all that is known."""
 
-    line_count = 0
-
     def __init__(self, size: int, digest: str) -> None:
-        self.size, self.digest = size, digest
-        self._text = Excerpt(BYTES, Facts(size, 0, False, (0, 0), digest), ())
-
-    @property
-    def version(self) -> str:
-        return self._text.version
+        super().__init__(Excerpt(BYTES, Facts(size, 0, False, (0, 0), digest), ()))
 
     def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
         return hits_of(sought)
 
     def close_to(self, text: str) -> Closest:
         return nearest_lines(Snapshot(b"", BYTES), text)
-
-    def around(self, start: int, stop: int) -> Text:
-        return self._text
-
-    def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
-        return self._text
 
     def whole(self) -> Snapshot:
         raise ValueError("the file was not read")

@@ -28,7 +28,7 @@ from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.unified import is_binary
+from copydesk.text.unified import Region, is_binary
 from copydesk.tools.diff_lines import View, view_of
 from copydesk.tools.messages import say
 from copydesk.tools.report import Fields, Lang, Value, named
@@ -310,11 +310,11 @@ def warnings(draft: Draft, lang: Lang) -> Fields:
     """What is to be known of the new text of a draft."""
     from copydesk.edit.notes.draft import BlockDraft
 
-    found = warned(draft.bad_character, draft.escapes, lang)
+    found: list[Value] = [*warned(draft.bad_character, draft.escapes, lang)]
     if isinstance(draft, BlockDraft):
         for _, block_id, detail in draft.notices:
             found.append(say("notes.ids_gone", lang, {"block_id": block_id, "detail": detail}))
-    return {"warnings": list(found)} if found else {}
+    return {"warnings": found} if found else {}
 
 
 def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
@@ -427,16 +427,21 @@ def apply_evidence(draft: Draft) -> Fields:
     }
 
 
+def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
+    """Some regions of a text, and the lines, 0-based, at which they start when all are changed."""
+    shift = 0
+    for region in found:
+        yield region, region.start + shift
+        shift += len(region.new) - (region.stop - region.start)
+
+
 def _old_regions(draft: Draft) -> Fields:
     """The lines that a batch will alter, as they stand, of the first few of its regions."""
     rows: list[Value] = []
-    shift = 0
-    for region in draft.regions[:_SHOWN_REGIONS]:
-        other = (draft.after, region.start + shift)
-        old = lines_of(draft.base, region.start, region.stop, other=other)
-        shift += len(region.new) - (region.stop - region.start)
+    for region, start in shifted(draft.regions[:_SHOWN_REGIONS]):
+        old = lines_of(draft.base, region.start, region.stop, other=(draft.after, start))
         rows.append({"start_line": region.start + 1, "end_line": region.stop, "old": old})
-    return {"regions": rows, **_more_regions(draft, _SHOWN_REGIONS)}
+    return {"regions": rows, **_more_regions(draft)}
 
 
 def _new_regions(draft: Draft) -> Fields:
@@ -445,11 +450,8 @@ def _new_regions(draft: Draft) -> Fields:
     A region that was deleted ends a line before it starts.
     """
     rows: list[Value] = []
-    shift = 0
-    for region in draft.regions[:_SHOWN_REGIONS]:
-        start = region.start + shift
+    for region, start in shifted(draft.regions[:_SHOWN_REGIONS]):
         stop = start + len(region.new)
-        shift += len(region.new) - (region.stop - region.start)
         rows.append(
             {
                 "start_line": start + 1,
@@ -459,11 +461,11 @@ def _new_regions(draft: Draft) -> Fields:
                 "after": lines_of(draft.after, stop, stop + 1),
             }
         )
-    return {"regions": rows, **_more_regions(draft, _SHOWN_REGIONS)}
+    return {"regions": rows, **_more_regions(draft)}
 
 
-def _more_regions(draft: Draft, most: int) -> Fields:
-    more = len(draft.regions) - most
+def _more_regions(draft: Draft) -> Fields:
+    more = len(draft.regions) - _SHOWN_REGIONS
     return {"regions_left_out": more} if more > 0 else {}
 
 
@@ -475,15 +477,16 @@ def numbers(draft: Draft) -> dict[str, object]:
         told: dict[str, object] = {"path": draft.request.path, "edits": edits, "places": places}
         return {**told, "old": old, "new": new, "delta": new - old}
     if isinstance(draft.request, BlockDiff):
-        return _block_numbers(draft)
+        from copydesk.edit.notes.draft import BlockDraft
+
+        made = draft if isinstance(draft, BlockDraft) else None
+        hunks, documents = (made.plan.hunks, made.documents) if made else ((), ())
+        told = {"path": draft.request.path, "hunks": len(hunks), "documents": len(documents)}
+        return {**told, "old": draft.old_count, "new": draft.new_count}
     if isinstance(draft.request, MoveFile):
         return {"path": draft.request.path, "to": draft.request.to}
     if isinstance(draft.request, DeleteFile):
-        return {
-            "path": draft.request.path,
-            "lines": draft.old_count,
-            "bytes": draft.base.size,
-        }
+        return {"path": draft.request.path, "lines": draft.old_count, "bytes": draft.base.size}
     place, new = draft.place, draft.new_count
     foot = place.foot or (place.start, place.stop)
     return {
@@ -509,22 +512,6 @@ def _hunks(draft: Draft, *, done: bool) -> Fields:
         "hunks": hunk_rows(draft.made(), done=done),
     }
     return {**fields, "edit_ids": list(draft.edit_ids)} if done else fields
-
-
-def _block_numbers(draft: Draft) -> dict[str, object]:
-    """The numbers that a summary tells."""
-    from copydesk.edit.notes.draft import BlockDraft
-
-    hunk_count, documents = 0, 0
-    if isinstance(draft, BlockDraft):
-        hunk_count, documents = len(draft.plan.hunks), len(draft.documents)
-    return {
-        "path": draft.request.path,
-        "hunks": hunk_count,
-        "documents": documents,
-        "old": draft.old_count,
-        "new": draft.new_count,
-    }
 
 
 _OLD_SHOWN, _NEW_SHOWN = 30, 50

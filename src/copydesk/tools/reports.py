@@ -448,7 +448,10 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         "undone_edit_id": entry.edit_id,
         "action": _undo_action(outcome, old, new),
         "context_match": outcome.context,
-        "regions": _region_rows(found),
+        "regions": [
+            {"start_line": start + 1, "end_line": start + len(region.new)}
+            for region, start in report_fields.shifted(found[: report_fields.MOST_REGIONS])
+        ],
         "lines": {"old": old, "new": new, "delta": new - old},
     }
     if outcome.context == "fuzz":
@@ -511,17 +514,6 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
         fields["apply_evidence"] = {"current": current}
     fields["summary"] = _why_not_undone(outcome, mode, lang)
     return Report(fields, views=report_fields.views(refusal, entry.path, now, outcome.lines))
-
-
-def _region_rows(found: tuple[Region, ...]) -> list[Value]:
-    """The lines, as they are counted now, of the first regions."""
-    rows: list[Value] = []
-    shift = 0
-    for region in found[: report_fields.MOST_REGIONS]:
-        start = region.start + shift
-        rows.append({"start_line": start + 1, "end_line": start + len(region.new)})
-        shift += len(region.new) - (region.stop - region.start)
-    return rows
 
 
 def _undo_evidence(after: Text, found: tuple[Region, ...]) -> Fields:

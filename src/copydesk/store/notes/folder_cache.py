@@ -69,7 +69,7 @@ class Ids:
         self._now = now
         self._planned: dict[str, tuple[str, tuple[Fingerprint, ...]]] = {}  # digest and rows
         self.orphans: set[str] = set()
-        self.elsewhere: Callable[[Sidecar], RelPath | None] = _nowhere
+        self.elsewhere: Callable[[Sidecar], RelPath | None] = lambda sidecar: None
 
     def of(
         self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
@@ -275,11 +275,6 @@ def path_of(text: str) -> RelPath:
     return RelPath(tuple(text.split("/")))
 
 
-def _nowhere(sidecar: Sidecar) -> RelPath | None:
-    """The default: no other file."""
-    return None
-
-
 def texts_of(new: Sequence[Fingerprint]) -> set[str]:
     """The hashes of the texts in a document."""
     return {sign.hash for sign in new[1:] if sign.sketch}
@@ -351,7 +346,7 @@ class DocumentCache:
         self._glanced: tuple[str, Tree] | None = None
         self._scanned: Mapping[RelPath, Stamp] | None = None
         self._cards: dict[RelPath, Card] = {}
-        self.learn_anchors: Callable[[str], None] = _nothing
+        self.learn_anchors: Callable[[str], None] = lambda block_id: None
 
     def scan(self) -> Mapping[RelPath, Stamp]:
         """All documents as they are now."""
@@ -521,9 +516,8 @@ class DocumentCache:
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
             rows = self.ids.of(path, digest, tree, stamp, len(order))
             document = FolderDocument(path, stamp, digest, data, tree, rows, order)
-            assert len(document.index) == len(
-                document.number
-            )  # forces the cached properties while the collector is paused
+            # The cached properties are made now, while the collector is paused.
+            assert len(document.index) == len(document.number)
             return document
 
     def _hints(self, block_id: str) -> Iterator[RelPath]:
@@ -623,10 +617,6 @@ class DocumentCache:
         past = {each.id: each for each in with_past(sidecar.past, sidecar.rows, document.rows)}
         near = _near(block_id, past, document)
         return BlockNotFound(block_id, lost=True, nearest=near or document.id)
-
-
-def _nothing(block_id: str) -> None:
-    """The default: no anchors."""
 
 
 def _near(block_id: str, past: Mapping[str, Tombstone], document: FolderDocument) -> str:

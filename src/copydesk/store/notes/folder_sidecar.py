@@ -603,8 +603,6 @@ def _lines(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             return file.readlines()
-    except FileNotFoundError:
-        return []
     except (OSError, UnicodeDecodeError):
         return []
 
