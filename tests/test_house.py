@@ -27,7 +27,7 @@ ROOMS = {
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.soon", "store.state"),
-        *("store.ripgrep", "store.rg_args", "store.rg_process"),
+        *("store.checks", "store.ripgrep", "store.rg_args", "store.rg_process"),
         *("store.notes.protocol", "store.notes.errors"),
     ),
     "tools": ("desk", "edit", "text", "errors"),

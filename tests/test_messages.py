@@ -23,6 +23,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.review import Seen
 from copydesk.errors import (
+    CheckFinding,
     Clash,
     Crashed,
     Failed,
@@ -39,7 +40,7 @@ from copydesk.text import sizes
 from copydesk.text.relocation import Reason
 from copydesk.text.relpath import RelPath
 from copydesk.tools import messages
-from copydesk.tools.refusals import refusal_words
+from copydesk.tools.refusals import check_words, refusal_words
 from copydesk.tools.report import Lang
 from copydesk.tools.searching import remarks
 
@@ -52,6 +53,7 @@ SAMPLES: dict[object, object] = {
     FailedEdit: FailedEdit(0, "none", 0, ()),
     RejectedHunk: RejectedHunk("a.py", 1, "several_places", 3, (1, 4)),
     Clash: Clash(0, 1, "1~2", "2~3"),
+    CheckFinding: CheckFinding("syntax", "refuse", "a.py", "invalid syntax", 3),
 }
 DATA = {
     lang: tomllib.loads(Path(messages.__file__).with_name(f"{lang}.toml").read_text("utf-8"))
@@ -361,6 +363,9 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     def plan(tool: str, **arguments: object) -> dict[str, Any]:
         return call(f"prepare_file_{tool}", path="a.txt", **arguments)
 
+    for reason in ("untrusted", "missing", "timeout", "output", "died", "failed", "large"):
+        yield check_words(CheckFinding("ruff", "tell", "a.py", "7", not_run=reason), lang)
+    yield check_words(CheckFinding("ruff", "tell", "a.py", "unused", 3, more=2), lang)
     (root / "a.txt").write_text("one\n\ntwo\nthree\nfour\nend\n")
     (root / "empty.txt").write_text("")
     (root / "wide.txt").write_text("x" * 150_000 + "\n\nlast\n")

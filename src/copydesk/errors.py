@@ -13,7 +13,7 @@ Invariant: a refusal that was raised means that nothing was written, but for
     ├── hunk      InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, EditNotFound
     ├── batch     PartialMatchFail, CollisionDetected, DuplicateEdits, Conflict
     ├── patch     PatchInvalid, PatchRejected
-    ├── approval  ApprovalRequired, HunkRejected, AlreadyDecided
+    ├── approval  ApprovalRequired, HunkRejected, AlreadyDecided, CheckFailed
     ├── Busy      somebody else works on it for too long
     ├── Crashed   a bug of ours, by the id of its log entry
     ├── Unsettled the system refused the way back too: the one that may have written
@@ -109,7 +109,24 @@ class Clash:
     second_lines: str
 
 
-Told = str | int | LineShown | FailedEdit | RejectedHunk | Clash
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """What a check found that is new; `line` is one of the text as it would be, from 1.
+
+    `not_run`: why it could not be run instead, of which `message` has the particulars. `more`: so
+    many findings of it are not told.
+    """
+
+    check: str
+    mode: str
+    path: str
+    message: str
+    line: int | None = None
+    not_run: str | None = None
+    more: int | None = None
+
+
+Told = str | int | LineShown | FailedEdit | RejectedHunk | Clash | CheckFinding
 Fact = str | int | bool | tuple[Told, ...] | Mapping[str, Mapping[str, int | str]]
 """What a refusal may tell."""
 
@@ -419,14 +436,23 @@ class Conflict(Refusal, code="CONFLICT"):
 
 
 class ApprovalRequired(Refusal, code="APPROVAL_REQUIRED"):
-    """A person has to approve it first; `why` is member, path, lines, files or drifted.
+    """A person has to approve it first; `why` is member, path, lines, files, drifted or checks.
 
     With a `hunk_id` the plan waits for the person; without one the tool writes
-    at once, which this member may not do there.
+    at once, which this member may not do there. `checks` found something, which the
+    member may `accept` itself.
     """
 
     why: str
     hunk_id: str | None = None
+    accept: tuple[str, ...] | None = None
+    checks: tuple[CheckFinding, ...] | None = None
+
+
+class CheckFailed(Refusal, code="CHECK_FAILED"):
+    """A check that refuses has found something in the text as it would be."""
+
+    checks: tuple[CheckFinding, ...]
 
 
 class HunkRejected(Refusal, code="HUNK_REJECTED"):

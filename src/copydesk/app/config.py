@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import os
 import re
+import shlex
 import threading
 import time
 import tomllib
@@ -22,6 +23,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 from copydesk.desk.member import Approver, Policy
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.access import Rules, covers
+from copydesk.store.checks import SYNTAX, Mode, Rule
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath
@@ -146,6 +148,7 @@ class Config:
     registry_name: Annotated[str, _registry_name] = ""
     trusted_proxies: tuple[Annotated[str, _network], ...] = ()
     notes: NotesConfig = NotesConfig()
+    checks: Annotated[tuple[Rule, ...], _checks] = ()
     source: str = "defaults"
     reload: Callable[[], Config] | None = field(default=None, compare=False, repr=False)
 
@@ -473,6 +476,50 @@ def _matches(path: str, glob: str) -> bool:
     except Refusal:
         return False
     return _covering(glob)(found)
+
+
+def _checks(value: object, key: str) -> tuple[Rule, ...]:
+    """The checks by globs: each a name, a command, a table, or a list of these."""
+    found: list[Rule] = []
+    for glob, given in _mapping(value, key).items():
+        place = f'{key}."{glob}"'
+        many = cast("list[object]", given) if isinstance(given, list) else [given]
+        found += [_check(each, glob, place) for each in many]
+    return tuple(found)
+
+
+def _check(value: object, glob: str, place: str) -> Rule:
+    given: dict[str, object] = {} if value == SYNTAX else {"command": value}
+    if isinstance(value, Mapping):
+        given = dict(cast("Mapping[str, object]", value))
+    command = given.get("command", [])
+    if isinstance(command, str):
+        try:
+            command = shlex.split(command)
+        except ValueError as error:
+            raise ConfigError(f"{place}.command: {error}") from None
+    words = _texts(command, f"{place}.command")
+    if "command" in given and not words:
+        raise ConfigError(f"{place}.command must not be empty")
+    given["command"] = list(words)
+    given.setdefault("name", os.path.basename(words[0]) if words else SYNTAX)
+    rule = Rule(glob, **_fields(_CheckTable, given, place))
+    if bool(words) == (rule.name == SYNTAX):
+        raise ConfigError(f"{place} needs a command, or no name: {SYNTAX} is the one without")
+    if sum(word.count("{files}") for word in words) != words.count("{files}"):
+        raise ConfigError(f"{place}.command: {{files}} must be an argument of its own")
+    return rule
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckTable:
+    """The keys of one check."""
+
+    name: Annotated[str, _text]
+    command: tuple[str, ...]
+    mode: Mode
+    required: bool
+    seconds: Annotated[int, _up_to(600)]
 
 
 def _covering(glob: str) -> Callable[[RelPath], bool]:

@@ -502,6 +502,34 @@ def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
     return None
 
 
+def _checks(root: str) -> Iterator[Finding]:
+    """What checks an edit: parsers that are not installed, and commands that cannot run."""
+    from copydesk.store.checks import Trust, missing_parsers, program_of
+
+    without = missing_parsers()
+    found = "Python, JSON, TOML and XML are parsed before they are written"
+    if without:
+        found += f"; {' '.join(without)} are not: pip install 'copydesk[checks]'"
+    yield Finding("checks", True, found)
+    config = _loaded(root)
+    commands = [] if config is None else [rule for rule in config.checks if rule.command]
+    for rule in commands:
+        if program_of(rule, root) is None:
+            found = f"{rule.name}: {rule.command[0]} is not installed, so it does not run"
+            yield Finding("check", False, found, "install it, or correct the command")
+    if not commands or config is None:
+        return
+    trust = Trust(root, config.checks)
+    if trust.is_inside:
+        found = f"{trust.path} is in the workspace, where agents may write: no command runs"
+        yield Finding("trust", False, found, "serve a folder below, not the home folder")
+    elif trust.is_given():
+        yield Finding("trust", True, f"commands of checks may run ({trust.path})")
+    else:
+        found = "commands of checks are not allowed on this machine, so they do not run"
+        yield Finding("trust", False, found, "look at them and allow them: copydesk trust")
+
+
 _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
     _root,
     _config,
@@ -513,6 +541,7 @@ _LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
     _locks,
     _edit,
     _policy,
+    _checks,
     _clients,
     _notes,
 )

@@ -21,10 +21,11 @@ from copydesk.app.backends import (
     shared_backend,
     words_of_loss,
 )
-from copydesk.app.config import TOOLSETS, Config, LiveConfig, load
+from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
 from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Journal
 from copydesk.desk.batch import Batching
+from copydesk.desk.checks import Checks
 from copydesk.desk.context import Setting
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.foreign import ForeignWrites
@@ -44,6 +45,7 @@ from copydesk.errors import (
     cancelled_by,
 )
 from copydesk.store.access import Rules
+from copydesk.store.checks import Commands, Trust
 from copydesk.store.contents import Closing
 from copydesk.store.editorconfig import EditorConfig
 from copydesk.store.files import Files
@@ -55,7 +57,7 @@ from copydesk.tools.diff_model import diff_text
 from copydesk.tools.envelope import Envelope
 from copydesk.tools.notes_answer import LongTexts, NoteAnswer
 from copydesk.tools.reference import all_tools
-from copydesk.tools.report import Lang, Report
+from copydesk.tools.report import Fields, Lang, Report, Value
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -155,10 +157,6 @@ def kernel_home(config: Config) -> OpenNotes:
 def kernel_path(box: str, path: str) -> RelPath:
     """The path of a document in a kernel, or of a notebook."""
     return RelPath((KERNEL, box, *(part for part in path.split("/") if part)))
-
-
-if TYPE_CHECKING:
-    from copydesk.desk.notes.notebook_access import OpenNotes
 
 
 _PROJECT = "pyproject.toml"
@@ -284,6 +282,12 @@ class OpenWorkspace(Closing):
         if shared:
             self._begin(recover=recover)
         turns = Turns(self.files, self.lanes, self.journal, self.recovery, clock)
+        trust = Trust(self.root, config.checks)
+
+        def may_run() -> bool:
+            return config.source not in FILES or trust.is_given()
+
+        checks = Checks(config.checks, Commands(self.root, may_run))
         setting = Setting(
             files=self.files,
             registry=registry,
@@ -295,6 +299,7 @@ class OpenWorkspace(Closing):
             tally=self.tally,
             foreign=foreign,
             members=self.member,
+            checks=checks,
             clock=clock,
             ids=hunk_id,
             named=encoding_of,
@@ -304,7 +309,7 @@ class OpenWorkspace(Closing):
         approving = Approving(setting.decisions, setting.clock)
         writer = Writer(
             *(self.files, turns, self.journal, self.recovery, clock),
-            *(setting.named, approving),
+            *(setting.named, approving, checks),
         )
         self._opener = NotesOpener(config, self.files, backend.state)
         self._notes = LazyNotes(setting, writer, home or self._opener.open)
@@ -467,6 +472,11 @@ class OpenWorkspace(Closing):
         report.fields.pop("diff_truncated", None)  # a person is shown all of it
         diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
         report = replace(report, diff=diff, budget=0)
+        if shown.checks is not None:
+            rows: list[Value] = [refusals.check_row(one, lang) for one in shown.checks]
+            words = tuple(refusals.check_words(one, lang) for one in shown.checks)
+            fields: Fields = {**report.fields, "checks": rows}
+            report = replace(report, fields=fields, notices=words)
         if shown.plan.why:
             report = replace(report, fields={**report.fields, "why": shown.plan.why})
         return approvals.with_decision(report, self.desk.review.decision(shown.plan))

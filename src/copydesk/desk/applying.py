@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 from copydesk.desk.approval import Approving
@@ -23,8 +23,16 @@ from copydesk.desk.backends.api import (
     counts,
     version_of,
 )
+from copydesk.desk.checks import Edited
 from copydesk.desk.context import Setting
-from copydesk.desk.drafts import DraftCache, Drafting, made_at
+from copydesk.desk.drafts import (
+    DraftCache,
+    Drafting,
+    diff_of,
+    digest_of,
+    made,
+    made_as_planned,
+)
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
@@ -46,9 +54,7 @@ from copydesk.desk.visibility import (
     check_no_link,
     note_of_change,
 )
-from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id, compose
-from copydesk.edit.locate import text_for
-from copydesk.edit.relocate import place_of
+from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id
 from copydesk.edit.request import BlockDiff, DeleteFile, FileOperation, MoveFile, PatchEdit
 from copydesk.errors import (
     ApprovalRequired,
@@ -68,7 +74,6 @@ from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source, Whole
-from copydesk.text.unified import renamed, unified
 
 if TYPE_CHECKING:
     from copydesk.edit.notes.draft import BlockDraft
@@ -328,35 +333,10 @@ class _ApplyJob(Job[Draft]):
         self.applying.end(self.of)
 
 
-def made(
-    plan: Plan,
-    now: Source,
-    find: Callable[[], Snapshot | None] = lambda: None,
-    known: tuple[ChangeSet, ...] | None = None,
-) -> Draft:
-    """The plan's edit on the text as it is now; `find` and `known` as in `place_of`."""
-    if isinstance(plan.request, FileOperation):
-        return made_at(plan.request, now)
-    place = place_of(plan, now, find, known)
-    return compose(plan.request, text_for(plan.request, now, place), place)
-
-
-def made_as_planned(plan: Plan, digest: str, now: Source) -> Draft:
-    """The removal or the move of a file that has the digest it had when it was planned."""
-    if plan.base_digest != digest:
-        raise ContentChanged("the file changed since it was planned", version=now.version)
-    return made_at(plan.request, now)
-
-
 def _beside_bytes(plan: Plan) -> Removed | None:
     """What a file has beside its bytes that the plan creates, if it is not as usual."""
     is_run = isinstance(plan.request, PatchEdit) and plan.request.executable
     return EXECUTABLE if is_run else None
-
-
-def digest_of(diff: bytes) -> str:
-    """The SHA-256 of a diff, in hex."""
-    return hashlib.sha256(diff).hexdigest()
 
 
 Owner = Callable[[Plan], Member]
@@ -390,6 +370,19 @@ class _File:
     def operation(self) -> Plan | None:
         """The plan that removes or moves it."""
         return next((one for one in self.plans if isinstance(one.request, FileOperation)), None)
+
+    @property
+    def edits(self) -> list[Plan]:
+        """The plans that change its text."""
+        edits = (one for one in self.plans if not isinstance(one.request, FileOperation))
+        return [one for one in edits if not self.drafts[one.id].replaces_nothing]
+
+    @property
+    def edited(self) -> Edited | None:
+        """Its text after all plans, for checks; None where it is not changed or not held whole."""
+        drafts = [self.drafts[one.id] for one in self.edits]
+        path, real = self.plans[0].request.path, self.to or self.real
+        return Edited.of(path, real, *drafts, created=self.opened is None)
 
     def check_plans(self) -> None:
         """Raise InvalidArgs where it is to be removed, or moved twice, and something else."""
@@ -523,6 +516,8 @@ class Transactions:
             for file in opened:
                 self._draft(file, refused)
                 self._approve(file, owner, len(opened), refused)
+            if not refused:
+                self._check(opened, owner, refused)
             if refused:
                 return _withheld(plans, opened, refused)
             try:
@@ -675,6 +670,23 @@ class Transactions:
                 refused[plan.id] = refusal
             ahead = draft.change if ahead is None else ahead.then(draft.change)
 
+    def _check(self, files: Sequence[_File], owner: Owner, refused: dict[str, Refusal]) -> None:
+        """Refuse the plans for files in whose text after all of them checks find something."""
+        found = self._set.checks.judge(*(file.edited for file in files)) or ()
+        for file in files:
+            own = tuple(one for one in found if one.path == str(file.plans[0].request.path))
+            for plan in file.edits:
+                approved = partial(self._is_approved, file, plan)
+                try:
+                    self._set.checks.gate(own, owner(plan).accept, plan.id, approved)
+                except Refusal as refusal:
+                    refused[plan.id] = refusal
+
+    def _is_approved(self, file: _File, plan: Plan) -> bool:
+        """Whether a person was shown the text as the plan makes it, and has approved it."""
+        bound, created = (version_of(plan), file.real, file.drafts[plan.id]), file.opened is None
+        return len(file.edits) == 1 and self._approving.is_approved(*bound, created=created)
+
     def _alone(self, file: _File, plan: Plan) -> Draft:
         """The plan on the file as it was read, whatever the others do."""
         if file.opened is None:
@@ -783,18 +795,5 @@ def _transacted(
         versions |= dict.fromkeys((plan.id for plan in file.plans), version)
         steps = [applied[plan.id].draft for plan in file.plans if plan.id in written]
         if steps:
-            diffs.append((_diff(steps), steps[0].base.encoding))
+            diffs.append((diff_of(steps), steps[0].base.encoding))
     return Transacted(group, tuple(applied[plan.id] for plan in plans), versions, tuple(diffs))
-
-
-def _diff(steps: Sequence[Draft]) -> bytes:
-    """The diff of one file, from before the first step to after the last."""
-    first = steps[0]
-    if len(steps) == 1:
-        return first.diff
-    path, last = str(first.request.path), steps[-1].request
-    edits = [step.change for step in steps if not isinstance(step.request, FileOperation)]
-    change = reduce(ChangeSet.then, edits)
-    if isinstance(last, MoveFile):
-        return renamed(path, str(last.to), first.base, change)
-    return unified(first.base, change, path, created=first.created)

@@ -130,6 +130,16 @@ class Approving:
         bound = decision.before, decision.after
         return Approval(decision.by, decision.time_ms, *bound, *amended)
 
+    def is_approved(
+        self, plan: Version | None, real: RelPath, made: Revision, *, created: bool
+    ) -> bool:
+        """Whether a person has approved these very bytes of the plan."""
+        decision = None if plan is None else self._decisions.of(plan)
+        if decision is None or decision.verdict != "approved":
+            return False
+        bound = (decision.path, decision.before, decision.after)
+        return bound == (str(real), before_of(made, created=created), after_of(made, None))
+
     def _check(
         self,
         member: Member,

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from copydesk.desk.backends.shown import CarriedLines, Note
 from copydesk.desk.backends.snapshots import LARGEST
+from copydesk.desk.checks import Edited
 from copydesk.desk.context import Setting
 from copydesk.desk.foreign import Saved
 from copydesk.desk.member import Member
@@ -296,7 +297,10 @@ class Batching:
         )
         if dry:
             with self._set.files.text(path, self._set.named) as opened:
-                return job.revise(opened.source)
+                made = job.revise(opened.source)
+            if not made.base.unchanged_by(made.change):
+                self._set.checks.judge(Edited.of(path, real, made, created=False))
+            return made
         written = self._writer.write(job)
         done = written.made.written(written.edit_id, written.digest)
         if done.size <= LARGEST:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from copydesk.desk.backends.api import Decisions, Journal, PlanStats, Registry
 from copydesk.desk.backends.snapshots import Snapshots
+from copydesk.desk.checks import Checks
 from copydesk.desk.foreign import ForeignWrites
 from copydesk.desk.member import Member
 from copydesk.desk.recovery import Recovery, Turns
@@ -36,6 +37,7 @@ class Setting:
     tally: PlanStats
     foreign: ForeignWrites
     members: Callable[[str, str], Member]
+    checks: Checks
     clock: Callable[[], int]
     ids: Callable[[], str]
     named: Named = lambda path: None

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from copydesk.desk.applying import Applying, Transactions, digest_of, made
+from copydesk.desk.applying import Applying, Transactions
 from copydesk.desk.approval import Approving, needs_person
 from copydesk.desk.backends.shown import Note, Run, ShownLines
+from copydesk.desk.checks import Edited, Findings
 from copydesk.desk.context import Setting
-from copydesk.desk.drafts import Drafted, Drafting
+from copydesk.desk.drafts import Drafted, Drafting, digest_of, made
 from copydesk.desk.history import History, Undoing
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
@@ -43,7 +44,7 @@ from copydesk.desk.visibility import (
     note_whole,
     unshown,
 )
-from copydesk.edit.draft import Plan, checked_id, compose, whole_text
+from copydesk.edit.draft import Draft, Plan, checked_id, compose, whole_text
 from copydesk.edit.locate import foot_span
 from copydesk.edit.request import (
     BlockDiff,
@@ -119,6 +120,7 @@ class FileDesk:
         drafted = self._draft(member, request, terms)
         draft = drafted.draft
         asks = needs_person(member, draft, drafted.real)
+        checks = self._checked(drafted.real, draft)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
@@ -151,7 +153,7 @@ class FileDesk:
                 declined = refusal.code
         if not isinstance(plan.request, MoveFile):
             self._drafting.remember_planned(draft.base, plan.request.path)
-        return Planned(plan, draft, declined, refusal, drafted.real)
+        return Planned(plan, draft, declined, refusal, drafted.real, checks)
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
         """Why a plan may not be written without being shown first; None when it may."""
@@ -301,14 +303,16 @@ class FileDesk:
         real = authorized(self._set.files, member, plan.request.path, "read")
         if isinstance(plan.request, BlockDiff):
             return Planned(plan, self.notes.draft(member, plan.request))
-        if plan.base_digest is None:
-            return Planned(plan, self._drafting.of_new(plan.request))
-        base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
-        if base is None:
-            return Planned(
-                plan, self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
-            )
-        return Planned(plan, compose(plan.request, base, plan.place))
+        base = None
+        if plan.base_digest is not None:
+            base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
+        if base is not None:
+            draft = compose(plan.request, base, plan.place)
+        elif plan.base_digest is None:
+            draft = self._drafting.of_new(plan.request)
+        else:
+            draft = self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
+        return Planned(plan, draft, checks=self._checked(real, draft))
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with the names beside it that are close to its own."""
@@ -391,6 +395,10 @@ class FileDesk:
         caller = (member, tool, path, (self._set.clock(), tool))
         job = CreateJob(*caller, revision=made) if base is None else _SameJob(*caller, made=made)
         return self._writer.write(job).edit_id
+
+    def _checked(self, real: RelPath, draft: Draft) -> Findings | None:
+        """What is new in the text as the plan would make it."""
+        return self._set.checks.judge(*Edited.of_plan(real, draft))
 
     def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:
         if isinstance(request, BlockDiff):

@@ -6,10 +6,12 @@ spelled and by what it led to when it was opened.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 from threading import Lock
 from typing import TypeVar
 
@@ -20,7 +22,7 @@ from copydesk.desk.transaction import ATTEMPTS
 from copydesk.desk.visibility import authorized, check_free, check_no_link, missing
 from copydesk.edit.draft import Draft, Plan, check_expected, compose
 from copydesk.edit.locate import Place, end_of, locate, sought_by, standing, text_for
-from copydesk.edit.relocate import check_not_there, comparable, relocate, stale
+from copydesk.edit.relocate import check_not_there, comparable, place_of, relocate, stale
 from copydesk.edit.request import (
     Append,
     BatchEdit,
@@ -45,10 +47,12 @@ from copydesk.errors import (
 )
 from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text import sizes
+from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Source
+from copydesk.text.unified import renamed, unified
 
 T = TypeVar("T")
 
@@ -248,6 +252,44 @@ def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
         return standing(now, place.start, place.stop)
     except Refusal:
         return None
+
+
+def made(
+    plan: Plan,
+    now: Source,
+    find: Callable[[], Snapshot | None] = lambda: None,
+    known: tuple[ChangeSet, ...] | None = None,
+) -> Draft:
+    """The plan's edit on the text as it is now; `find` and `known` as in `place_of`."""
+    if isinstance(plan.request, FileOperation):
+        return made_at(plan.request, now)
+    place = place_of(plan, now, find, known)
+    return compose(plan.request, text_for(plan.request, now, place), place)
+
+
+def made_as_planned(plan: Plan, digest: str, now: Source) -> Draft:
+    """The removal or the move of a file that has the digest it had when it was planned."""
+    if plan.base_digest != digest:
+        raise ContentChanged("the file changed since it was planned", version=now.version)
+    return made_at(plan.request, now)
+
+
+def digest_of(diff: bytes) -> str:
+    """The SHA-256 of a diff, in hex."""
+    return hashlib.sha256(diff).hexdigest()
+
+
+def diff_of(steps: Sequence[Draft]) -> bytes:
+    """The diff of one file, from before the first step to after the last."""
+    first = steps[0]
+    if len(steps) == 1:
+        return first.diff
+    path, last = str(first.request.path), steps[-1].request
+    edits = [step.change for step in steps if not isinstance(step.request, FileOperation)]
+    change = reduce(ChangeSet.then, edits)
+    if isinstance(last, MoveFile):
+        return renamed(path, str(last.to), first.base, change)
+    return unified(first.base, change, path, created=first.created)
 
 
 MOST = 32

@@ -91,7 +91,8 @@ class Member:
     approves what it writes. `refresh` gives the member anew; None: it stays as it is.
     `why` is what it says this call is for, which is kept with what it plans or writes;
     `task` is the label of what it works on, by which its plans are grouped; plans without one
-    by the `transaction` that the call is.
+    by the `transaction` that the call is. `accept` are the checks whose findings it accepts
+    in this call.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Member:
     why: str = ""
     task: str = ""
     transaction: str = ""
+    accept: tuple[str, ...] = ()
 
     def because(self, why: str) -> Member:
         """The same member, which gives this reason if it has none of its own."""

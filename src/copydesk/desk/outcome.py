@@ -15,7 +15,7 @@ from copydesk.desk.backends.api import Entry
 from copydesk.desk.backends.shown import ShownLines
 from copydesk.desk.foreign import Saved
 from copydesk.edit.draft import ContextMatch, Draft, Plan
-from copydesk.errors import Refusal
+from copydesk.errors import CheckFinding, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -27,7 +27,8 @@ class Planned:
     """A plan waits.
 
     `declined`: why `auto` did not write, when it was asked for; `refusal`: the one that
-    it met when it tried. `real`: the real path, where it was looked up.
+    it met when it tried. `real`: the real path, where it was looked up. `checks` are what is new
+    in the text as it would be; None where there is no check for it.
     """
 
     plan: Plan
@@ -35,6 +36,7 @@ class Planned:
     declined: str | None = None
     refusal: Refusal | None = None
     real: RelPath | None = None
+    checks: tuple[CheckFinding, ...] | None = None
 
     @property
     def id(self) -> str:

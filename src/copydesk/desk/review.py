@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Literal, NamedTuple, TypeVar
 
-from copydesk.desk.applying import Applying, Transactions, digest_of
+from copydesk.desk.applying import Applying, Transactions
 from copydesk.desk.approval import after_of, before_of, lapse, needs_person
 from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
+from copydesk.desk.checks import Edited
 from copydesk.desk.context import DAY_MS, Setting
-from copydesk.desk.drafts import Drafting
+from copydesk.desk.drafts import Drafting, digest_of
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.visibility import authorized, may_read
@@ -39,6 +40,7 @@ from copydesk.edit.request import (
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
+    CheckFinding,
     ContentChanged,
     FileNotFound,
     HunkNotFound,
@@ -381,6 +383,7 @@ class Shown:
     after: str
     decision: Decision | None = None
     refusal: Refusal | None = None
+    checks: tuple[CheckFinding, ...] | None = None
 
     @property
     def diff(self) -> bytes:
@@ -462,7 +465,10 @@ class Review:
             if (decision.path, decision.before, decision.after) != (real, before, after):
                 lapse(self._set.decisions, decision, self._set.clock())
                 decision = None
-        return Shown(plan, draft, "exact" if is_exact else "drifted", before, after, decision)
+        state: State = "exact" if is_exact else "drifted"
+        at = self._drafting.real(plan.request.path)
+        checks = self._set.checks.judge(*Edited.of_plan(at, draft))
+        return Shown(plan, draft, state, before, after, decision, checks=checks)
 
     def rights(self, reviewer: Member, shown: Shown, together: int = 1) -> Rights:
         """What the reviewer may do with a plan that was shown, of so many that are applied."""

@@ -15,6 +15,7 @@ from typing import Generic, TypeGuard, TypeVar
 
 from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import Entry, Journal, Kind, State, Version
+from copydesk.desk.checks import Checks, Edited
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Revision
@@ -168,10 +169,11 @@ class Writer:
         clock: Callable[[], int],
         named: Named,
         approving: Approving,
+        checks: Checks,
     ) -> None:
         self._files, self._turns, self._journal = files, turns, journal
         self._recovery, self._clock = recovery, clock
-        self._named, self._approving = named, approving
+        self._named, self._approving, self._checks = named, approving, checks
 
     def write(self, job: Job[R]) -> Written[R]:
         """Write what the job makes of its file, which is a transaction of one file.
@@ -245,10 +247,22 @@ class Writer:
             check_free(self._files, job.to or to, to, real, opened.stamp)
         self._approving.check(job.member, job.plan, real, made, created=opened is None, to=to)
         removes = job.kind == "remove"
+        if not removes and to is None and not job.undoes:
+            self._check(job, real, made, created=opened is None)
         steps = ((job, made),)
         file = Rewriting(real, opened, steps, removes, to, job.restores, same)
         entry = self._write_one(file)
         return Written(made, entry.edit_id, entry.after)
+
+    def _check(self, job: Job[R], real: RelPath, made: R, *, created: bool) -> None:
+        """Raise where what checks find in the text after may not be written."""
+        found = self._checks.judge(Edited.of(job.path, real, made, created=created))
+        self._checks.gate(
+            found,
+            job.member.accept,
+            job.hunk_id or None,
+            lambda: self._approving.is_approved(job.plan, real, made, created=created),
+        )
 
     def _opened(self, job: Job[R], real: RelPath, held: ExitStack) -> OpenText:
         """The file that was locked, open; raises TargetMoved when it is another one now."""

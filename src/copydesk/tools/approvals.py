@@ -6,10 +6,11 @@ answer carries. What must not: who has to ask, decisions themselves (the desk).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from copydesk.desk.backends.api import REFUSING, Decision
+from copydesk.desk.checks import Findings
 from copydesk.desk.foreign import Saved
 from copydesk.edit.draft import Plan
 from copydesk.edit.locate import cut
@@ -42,7 +43,7 @@ def pending(mode: str, plan: Plan, refusal: ApprovalRequired, lang: Lang) -> Rep
             "expires_at_ms": plan.expires_ms,
             "action": plan.action,
             "error": refusal.code,
-            "why": refusal.why,
+            **refusals.facts_of(refusal),
             "summary": refusals.refusal_words(refusal, lang),
         }
     )
@@ -73,7 +74,9 @@ def with_notices(
     """The answer with one more field, and what it says in words."""
     if isinstance(answer, Envelope):
         data: Fields = {**answer.data_fields, name: value}
-        answer = replace(answer, data_fields=data, words=" ".join((answer.words, *words)))
+        line = answer.line and "".join((answer.line, *(f"{one}\n" for one in words)))
+        said = " ".join((answer.words, *words))
+        answer = replace(answer, data_fields=data, words=said, line=line)
         if answer.original is not None:
             remarks = (*answer.original.remarks, *words)
             answer = replace(answer, original=replace(answer.original, remarks=remarks))
@@ -98,6 +101,25 @@ def with_saved(
     rows: list[Value] = [saved_data(one) for one in saved]
     words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in saved]
     return with_notices(answer, "foreign_writes", rows, words)
+
+
+def with_checks(
+    answer: Report | Envelope | NoteAnswer, checked: Mapping[RelPath, Findings], lang: Lang
+) -> Report | Envelope | NoteAnswer:
+    """The answer, and what checks found that is new in what it wrote, or planned.
+
+    With nothing new only an answer in full says so, in one line.
+    """
+    found = [one for findings in checked.values() for one in findings]
+    told = answer.data_fields if isinstance(answer, Envelope) else answer.fields
+    is_full = isinstance(answer, Report) and not answer.is_error
+    if not checked or "checks" in told or not (found or is_full):
+        return answer
+    rows: list[Value] = [refusals.check_row(one, lang) for one in found]
+    if isinstance(answer, Report) and (not answer.line or not found):
+        return replace(answer, fields={**answer.fields, "checks": rows})
+    words = [refusals.check_words(one, lang) for one in found]
+    return with_notices(answer, "checks", rows, words)
 
 
 def saved_data(saved: Saved) -> Fields:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, cast
 
 from copydesk.desk.batch import Batching
+from copydesk.desk.checks import Findings, telling
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.member import Member
 from copydesk.desk.search import FileSearch, Progress, Searches
@@ -296,12 +297,14 @@ class Catalog:
         answer: Answer | None = None
         refusal: Refusal = Crashed("")
         given = arguments
+        checked: Mapping[RelPath, Findings] = {}
         try:
             call = read(tool.call, arguments)
             given = vars(call)
             if isinstance(call, EditingCall) and call.why:
                 context = replace(context, member=context.member.because(call.why))
-            answer = call.run(context, name)
+            with telling() as checked:
+                answer = call.run(context, name)
         except Refusal as found:
             refusal = found
         except Exception:  # the one broad catch: a bug must not end the server
@@ -316,6 +319,8 @@ class Catalog:
                 with suppress(Refusal):  # of the path
                     views = view_of(refusal, context.path(path))
                     answer = replace(answer, views=views) if views else answer
+        if isinstance(answer, Report | Envelope | NoteAnswer):
+            answer = approvals.with_checks(answer, checked, context.lang)
         answer = _told(context, answer)
         if isinstance(answer, Report):
             answer = replace(answer, budget=context.budget, lang=context.lang)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as fields_of
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from itertools import islice
 from types import MappingProxyType
 from typing import cast
@@ -14,6 +14,8 @@ from copydesk.errors import (
     AnchorNotFound,
     ApprovalRequired,
     Cancelled,
+    CheckFailed,
+    CheckFinding,
     ConfigInvalid,
     Conflict,
     ContentChanged,
@@ -117,7 +119,16 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
     """Facts of a refusal that words alone need."""
     if isinstance(refusal, ApprovalRequired):
         saying = f"approval.{refusal.why}"
+        if refusal.checks:
+            one = check_words(refusal.checks[0], lang)
+            names = ", ".join(refusal.accept or ())
+            variant = "checks" if refusal.accept else ""
+            return {"reason": one, "first": one, "names": names, "variant": variant}
         return {"reason": say(saying, lang) if has(saying) else refusal.why}
+    if isinstance(refusal, CheckFailed):
+        failing = [one for one in refusal.checks if one.mode == "refuse"]
+        few = "; ".join(check_words(one, lang) for one in failing[:_SAID_CAUSES])
+        return {"failing": len(failing), "first": few}
     if isinstance(refusal, Conflict):
         told = [
             {"expectation": name, **{key: _short(value) for key, value in one.items()}}
@@ -218,6 +229,22 @@ def _first_few(numbers: Iterable[int]) -> str:
 
 def _short(fact: int | str) -> int | str:
     return cut(fact, LONGEST) if isinstance(fact, str) else fact
+
+
+def check_words(one: CheckFinding, lang: Lang) -> str:
+    """What a check found, or why it found nothing, in one line."""
+    if one.not_run is not None:
+        facts = {"check": one.check, "what": one.message}
+        return say(f"check.not_run.{one.not_run}", lang, facts)
+    at = f":{one.line}" if one.line else ""
+    more = f" {say('check.more', lang, {'count': one.more})}" if one.more else ""
+    return f"{one.check}: {one.path}{at}: {one.message}{more}"
+
+
+def check_row(one: CheckFinding, lang: Lang) -> Fields:
+    """The same for a program."""
+    message = one.message if one.not_run is None else check_words(one, lang)
+    return cast(Fields, _value(replace(one, message=message)))
 
 
 def facts_of(refusal: Refusal) -> Fields:

@@ -38,6 +38,7 @@ from copydesk.errors import (
     ApprovalRequired,
     Busy,
     Cancelled,
+    CheckFailed,
     ContentChanged,
     HunkRejected,
     Refusal,
@@ -237,8 +238,8 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Report:
     )
 
 
-_UNREAD = (HunkRejected, Busy, Cancelled)
-"""Refusals that are said without reading the file: nothing is known of its state."""
+_UNREAD = (HunkRejected, Busy, Cancelled, CheckFailed)
+"""Refusals that are not of the file as it is: nothing is said of its state."""
 
 
 def _callers(mode: str) -> tuple[str, ...]:

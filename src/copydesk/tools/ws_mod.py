@@ -385,10 +385,12 @@ class ApplyCall(EditingCall):
     """Write a plan."""
 
     hunk_id: str
+    accept: tuple[str, ...] = ()
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
-        outcome = context.desk.apply(context.member, name, self.hunk_id)
+        member = replace(context.member, accept=self.accept)
+        outcome = context.desk.apply(member, name, self.hunk_id)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
         if isinstance(outcome.refusal, ApprovalRequired):
@@ -400,10 +402,12 @@ class ApplyTogetherCall(EditingCall):
     """Write several plans, all or none."""
 
     hunk_ids: tuple[str, ...]
+    accept: tuple[str, ...] = ()
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
-        outcome = context.desk.apply_all(context.member, name, self.hunk_ids)
+        member = replace(context.member, accept=self.accept)
+        outcome = context.desk.apply_all(member, name, self.hunk_ids)
         if isinstance(outcome, Withheld):
             return reports.withheld(name, outcome, context.lang)
         return reports.transacted(name, outcome, context.lang, self.report)

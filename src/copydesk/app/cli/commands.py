@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from copydesk.desk.recovery import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch import apply_patch
 from copydesk.errors import AccessDenied, InvalidArgs, Refusal
+from copydesk.store.checks import Trust
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.unified import counts
 from copydesk.tools.approvals import saved_data
@@ -182,9 +184,11 @@ def _apply(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
         member, lang = opened.config.member, opened.config.lang
         if len(wanted) == 1:
-            report = opened.call(member, APPLY, {"hunk_id": wanted[0]}, lang=lang)
+            given: dict[str, object] = {"hunk_id": wanted[0], "accept": options.accept}
+            report = opened.call(member, APPLY, given, lang=lang)
             return _print_report(options, report, wanted[0])
-        report = opened.call(member, APPLY_ALL, {"hunk_ids": wanted}, lang=lang)
+        given = {"hunk_ids": wanted, "accept": options.accept}
+        report = opened.call(member, APPLY_ALL, given, lang=lang)
     status = _print_report(options, report, str(report.fields.get("hunk_id", "")))
     if status and not options.json:
         hunks = cast("Sequence[Mapping[str, object]]", report.fields.get("hunks", ()))
@@ -535,6 +539,47 @@ def _manual(options: argparse.Namespace) -> int:
     return 0
 
 
+def _trust(options: argparse.Namespace) -> int:
+    """Show the commands of the configuration, and allow them if the person agrees; the status."""
+    root = _root(options)
+    config = _config(options, root)
+    trust = Trust(root, config.checks)
+    if options.revoke:
+        trust.take_back()
+    elif trust.is_inside:
+        raise UsageError(f"{trust.path} is in the workspace, where agents may write")
+    rows = [[one.glob, one.name, shlex.join(one.command)] for one in config.checks if one.command]
+    if rows and not options.json:
+        out(terminal.table([("FILES", "CHECK", "COMMAND"), *rows]))
+    given = not rows or options.revoke or trust.is_given() or options.yes or _agrees(config.lang)
+    if given and rows and not options.revoke:
+        trust.give()
+    state = "given" if given else "open"
+    if options.revoke or not rows:
+        state = "revoked" if options.revoke else "none"
+    if options.json:
+        dump({"status": "ok" if given else "error", "state": state, "commands": rows})
+    else:
+        out(terminal.line(say(_TRUST[state], config.lang)) + "\n")
+    return 0 if given else 1
+
+
+_TRUST = {
+    "given": "cli.trust_given",
+    "open": "cli.trust_open",
+    "revoked": "cli.trust_revoked",
+    "none": "cli.trust_none",
+}
+
+
+def _agrees(lang: Lang) -> bool:
+    """Whether a person at a terminal says yes."""
+    if not sys.stdin.isatty():
+        return False
+    print(say("cli.trust_ask", lang), end=" ", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
+
+
 def _doctor(options: argparse.Namespace) -> int:
     from copydesk.app.doctor import examine, repair
 
@@ -677,6 +722,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "notes": _notes,
     "schema": _schema,
     "manual": _manual,
+    "trust": _trust,
     "doctor": _doctor,
     "watch": _watch,
     "completion": _completion,

@@ -190,6 +190,13 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     show.add_argument("hunk_id", metavar="HUNK")
     apply = add("apply", "apply plans: several together, all or none")
     apply.add_argument("hunk_id", nargs="+", metavar="HUNK")
+    apply.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="CHECK",
+        help="write although this check, whose mode is ask, has found something; repeatable",
+    )
     patch = add("apply-patch", "apply a patch in the language of apply_patch, all or nothing")
     patch.add_argument("patch", nargs="?", metavar="PATCH", help="default: standard input")
     diff = add("diff", "print the diff of a plan, for git apply")
@@ -245,6 +252,9 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     completion.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     help_ = add("help", "show what a command or a tool takes")
     help_.add_argument("words", nargs="*", metavar="COMMAND")
+    trust = add("trust", "allow the commands of [checks] in this workspace's configuration to run")
+    trust.add_argument("--yes", action="store_true", help="do not ask")
+    trust.add_argument("--revoke", action="store_true", help="allow none of them any more")
     doctor = add("doctor", "check the workspace: what was found, what is wrong, how to fix it")
     doctor.add_argument(
         "--repair",

@@ -32,6 +32,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools.diff_model import diff_text
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
+from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import short_diff
 
@@ -344,6 +345,8 @@ class _Review:
             self._complain(plan.id, shown.refusal)
         elif shown.state == "drifted":
             self._say("cli.drifted")
+        for one in shown.checks or ():
+            out(terminal.line(check_words(one, self._lang)) + "\n")
         text, was_cut = short_diff(shown, self._lang)
         if self._whole == plan.id:
             text, was_cut = diff_text(shown.diff, shown.draft.base.encoding), False

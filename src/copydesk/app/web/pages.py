@@ -30,6 +30,7 @@ from copydesk.edit.request import BlockDiff, DeleteFile, MoveFile, PatchEdit
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
+from copydesk.tools.refusals import check_words
 from copydesk.tools.report_fields import is_binary_deletion
 
 MOST_ROWS: Final = 2_000
@@ -174,6 +175,7 @@ class _PlanView(NamedTuple):
     rows_left_out: bool
     lines_cut: bool
     every: str
+    checks: Sequence[str]
 
     @property
     def complete(self) -> bool:
@@ -525,6 +527,7 @@ def _plan_view(
         cut_rows,
         not options.everything and model.is_cut,
         address("hunk", plan_id, view=options.view, all="1", **wanted.query),
+        [check_words(finding, "en") for finding in one.checks or ()],
     )
 
 

@@ -1,0 +1,290 @@
+"""Checks of what would be written: what is new in it, and what that leads to.
+
+Invariants: only a finding that the text before does not have counts; a text is checked once, and
+again only when it has become another one; what cannot be checked is told, and refused only where
+the check is required.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import reduce
+from threading import Lock
+from typing import TypeVar
+
+from copydesk.desk.outcome import Revision
+from copydesk.edit.draft import Draft
+from copydesk.edit.request import BlockDiff, FileOperation
+from copydesk.errors import ApprovalRequired, CheckFailed, CheckFinding
+from copydesk.store.checks import (
+    MOST_BYTES,
+    SYNTAX,
+    Commands,
+    NotRun,
+    Problem,
+    Rule,
+    may_be_other,
+    parses,
+    suffix_of,
+    syntax,
+)
+from copydesk.text.change import ChangeSet
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import regions
+
+MOST_TOLD = 10
+"""So many findings of one check are told."""
+
+_MOST_KEPT = 512
+_PASSING = ("untrusted", "missing")
+"""Reasons why a check was not run that may be gone the next time."""
+
+Findings = tuple[CheckFinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A file that is to be written: as it is called, where it really is, and both texts."""
+
+    path: RelPath
+    real: RelPath
+    base: Snapshot
+    change: ChangeSet
+    created: bool
+    text: Callable[[], Snapshot]
+
+    @staticmethod
+    def of(path: RelPath, real: RelPath, *made: Revision, created: bool) -> Edited | None:
+        """What revisions make of a file, one after the other; None for one not held whole."""
+        base = made[0].base if made else None
+        if not isinstance(base, Snapshot):
+            return None
+
+        def text() -> Snapshot:
+            after = made[-1].after
+            assert isinstance(after, Snapshot), "its base is one"
+            return after
+
+        change = reduce(ChangeSet.then, (one.change for one in made))
+        return Edited(path, real, base, change, created, text)
+
+    @staticmethod
+    def of_plan(real: RelPath, draft: Draft) -> list[Edited | None]:
+        """The same of a plan's draft; nothing of one that deletes or moves the file."""
+        request = draft.request
+        if isinstance(request, FileOperation | BlockDiff) or draft.replaces_nothing:
+            return []
+        return [Edited.of(request.path, real, draft, created=draft.created)]
+
+
+_told: ContextVar[dict[RelPath, Findings] | None] = ContextVar("checks", default=None)
+
+
+@contextmanager
+def telling() -> Generator[dict[RelPath, Findings]]:
+    """What checks of a call find, by file: with nothing new an empty tuple."""
+    found: dict[RelPath, Findings] = {}
+    token = _told.set(found)
+    try:
+        yield found
+    finally:
+        _told.reset(token)
+
+
+_Key = tuple[object, ...]
+T = TypeVar("T")
+
+
+class Checks:
+    """The checks of one workspace. Safe to use from many threads."""
+
+    def __init__(self, rules: Sequence[Rule] = (), commands: Commands | None = None) -> None:
+        self._rules, self._commands = rules, commands
+        self._kept: OrderedDict[_Key, list[Problem] | NotRun] = OrderedDict()
+        self._lock = Lock()
+
+    def judge(self, *edits: Edited | None) -> Findings | None:
+        """What is new in the texts after; None where there is no check for them.
+
+        Raises Cancelled.
+        """
+        found: list[CheckFinding] = []
+        groups: dict[Rule, list[Edited]] = {}
+        for edit in filter(None, edits):
+            for rule in self._rules_of(edit):
+                groups.setdefault(rule, []).append(edit)
+        checked: set[RelPath] = set()
+        for rule, group in groups.items():
+            for batch in [group] if rule.is_together else [[one] for one in group]:
+                new = self._of(rule, batch)
+                if new is not None:
+                    found += new
+                    checked.update(one.path for one in batch)
+        told = _told.get()
+        if told is not None:
+            for path in checked:
+                told[path] = tuple(one for one in found if one.path == str(path))
+        return tuple(found) if checked else None
+
+    def gate(
+        self,
+        findings: Findings | None,
+        accepted: Iterable[str],
+        hunk_id: str | None,
+        approved: Callable[[], bool],
+    ) -> None:
+        """Raise CheckFailed, or ApprovalRequired, unless what was found may be written.
+
+        `approved`: whether a person has approved these very bytes.
+        """
+        if not findings:
+            return
+        if any(one.mode == "refuse" for one in findings):
+            raise CheckFailed(findings)
+        asking = {one.check for one in findings if one.mode == "ask"}.difference(accepted)
+        if asking and not approved():
+            accept = tuple(sorted(asking)) if hunk_id else None
+            raise ApprovalRequired("checks", hunk_id, accept, findings)
+
+    def _rules_of(self, edit: Edited) -> list[Rule]:
+        """The rules for a file; of one name the last one decides."""
+        path = edit.real
+        found = {SYNTAX: Rule("*")} if parses(suffix_of(path)) else {}
+        for rule in self._rules:
+            if rule.applies(path) and (rule.command or rule.name in found):
+                found[rule.name] = rule
+        return [rule for rule in found.values() if rule.mode != "off"]
+
+    def _of(self, rule: Rule, batch: Sequence[Edited]) -> list[CheckFinding] | None:
+        """What a check finds that is new; None where the one built in has nothing to say."""
+        first = str(batch[0].path)
+        try:
+            if any(max(one.base.size, one.change.new_length) > MOST_BYTES for one in batch):
+                raise NotRun("large", str(MOST_BYTES))
+            new = self._syntax(batch[0]) if not rule.command else self._command(rule, batch)
+        except NotRun as none:
+            if not rule.command and not rule.required:
+                return None
+            mode = rule.mode if rule.required else "tell"
+            return [CheckFinding(rule.name, mode, first, none.detail, not_run=none.reason)]
+        asked = {str(one.real): str(one.path) for one in batch}
+        told = [
+            CheckFinding(
+                rule.name, rule.mode, asked.get(one.path, first), one.text, one.line or None
+            )
+            for one in new[:MOST_TOLD]
+        ]
+        if len(new) > MOST_TOLD:
+            told[-1] = replace(told[-1], more=len(new) - MOST_TOLD)
+        return told
+
+    def _syntax(self, edit: Edited) -> list[Problem]:
+        """Where the text cannot be parsed any more; one that could not be before has no new one."""
+        suffix = suffix_of(edit.real)
+        found = self._parsed(edit, suffix, edit.text())
+        if not found or (edit.created and may_be_other(suffix, edit.text().data)):
+            return []
+        return [] if not edit.created and self._parsed(edit, suffix, edit.base) else found
+
+    def _parsed(self, edit: Edited, suffix: str, text: Snapshot) -> list[Problem]:
+        def parse() -> list[Problem]:
+            found = syntax(suffix, text.data)
+            return [] if found is None else [Problem(str(edit.real), *found)]
+
+        return self._once((suffix, text.digest), parse)
+
+    def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Problem]:
+        """What a command finds in the texts after, less what it finds in those before."""
+        after = self._run(rule, {str(one.real): one.text() for one in batch})
+        if not after:
+            return []
+        there = {str(one.real): one.base for one in batch if not one.created}
+        before = Counter[tuple[str, object, str]]()
+        if there:
+            places = {str(one.real): _places(one) for one in batch}
+            before.update(
+                _key(one, places[one.path][0](one.line)) for one in self._run(rule, there)
+            )
+        else:
+            return after
+        new: list[Problem] = []
+        for one in after:
+            key = _key(one, places[one.path][1](one.line))
+            if before[key]:
+                before[key] -= 1
+            else:
+                new.append(one)
+        return new
+
+    def _run(self, rule: Rule, texts: Mapping[str, Snapshot]) -> list[Problem]:
+        key = (rule, *((path, text.digest) for path, text in texts.items()))
+
+        def run() -> list[Problem]:
+            if self._commands is None:
+                raise NotRun("untrusted")
+            return self._commands.run(rule, {path: text.data for path, text in texts.items()})
+
+        return self._once(key, run)
+
+    def _once(self, key: _Key, check: Callable[[], list[Problem]]) -> list[Problem]:
+        """What a check found before in the same bytes; else what it finds now."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+        if kept is None:
+            try:
+                kept = check()
+            except NotRun as none:
+                if none.reason in _PASSING:
+                    raise
+                kept = none
+            with self._lock:
+                self._kept[key] = kept
+                if len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+        if isinstance(kept, NotRun):
+            raise NotRun(kept.reason, kept.detail)
+        return kept
+
+
+_NUMBERED = re.compile(r"\bline \d+")
+
+
+def _key(problem: Problem, place: object) -> tuple[str, object, str]:
+    """What makes two findings the same: text and relative place, whatever lines are named."""
+    return problem.path, place, _NUMBERED.sub("line", problem.text)
+
+
+_Place = Callable[[int], object]
+
+
+def _places(edit: Edited) -> tuple[_Place, _Place]:
+    """Which place a line before and one after is: among what changed, or the line after."""
+    runs = [(one.start, one.stop, len(one.new)) for one in regions(edit.base, edit.change)]
+
+    def before(line: int) -> object:
+        moved = 0
+        for start, stop, new in runs:
+            if start < line <= stop:
+                return "changed"
+            if line <= start:
+                break
+            moved += new - (stop - start)
+        return line and line + moved
+
+    def after(line: int) -> object:
+        moved = 0
+        for start, stop, new in runs:
+            if start + moved < line <= start + moved + new:
+                return "changed"
+            moved += new - (stop - start)
+        return line
+
+    return before, after

@@ -1,0 +1,486 @@
+"""What a text is checked with before it is written: parsers, and commands of the configuration.
+
+Invariants: a command gets the text on its standard input or as a copy, and starts without a shell
+in a scratch folder; when it has been run its process group is gone. A command runs only where the
+person who uses this machine has allowed it. A check that cannot be run is `NotRun`.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import json
+import os
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, cast
+from xml.parsers import expat
+
+from copydesk.errors import check_cancelled
+from copydesk.store.access import covers
+from copydesk.text.relpath import RelPath
+
+SYNTAX = "syntax"
+"""The check that is built in."""
+
+Mode = Literal["tell", "ask", "refuse", "off"]
+"""What new findings lead to: they are told, somebody has to accept them, the edit is refused."""
+
+MOST_BYTES = 1 << 20
+"""A larger text is not checked."""
+
+MOST_OUTPUT = 1 << 20
+"""Bytes that a command may print."""
+
+_MOST_PROBLEMS = 1_000
+_MOST_LINES = 10
+_LONGEST = 300
+_LOOK_AGAIN_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A check of the files that a glob covers. Without a `command` it is the one built in.
+
+    `required`: that it cannot be run counts as a finding. It may take so many `seconds`.
+    """
+
+    glob: str
+    name: str = SYNTAX
+    mode: Mode = "tell"
+    command: tuple[str, ...] = ()
+    required: bool = False
+    seconds: int = 10
+
+    def applies(self, path: RelPath) -> bool:
+        """Whether it is for the file; a bare name matches at any depth."""
+        return covers(self.glob if "/" in self.glob else f"**/{self.glob}", path)
+
+    @property
+    def is_together(self) -> bool:
+        """Whether all files of a batch are checked in one run."""
+        return "{files}" in self.command
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that a check found; `line` is 1-based, 0 where none was told."""
+
+    path: str
+    line: int
+    text: str
+
+
+class NotRun(Exception):
+    """A check gave no answer.
+
+    `reason` is one of untrusted, missing, timeout, output, died, failed and large; `detail` is
+    what the system or the command said.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason, self.detail = reason, detail
+
+
+_Parser = Callable[[bytes], tuple[int, str] | None]
+"""Where a text cannot be read on, from 1, and why; None when all of it can be."""
+
+_UNREADABLE = (ValueError, RecursionError, MemoryError, LookupError)
+"""What a parser raises of a text on which it has nothing to say."""
+
+_NAME = "<copydesk-check>"
+warnings.filterwarnings("ignore", module=re.escape(_NAME))  # of a text, not of ours
+
+
+def _python(data: bytes) -> tuple[int, str] | None:
+    try:
+        ast.parse(data, _NAME)
+    except SyntaxError as error:
+        return error.lineno or 1, error.msg
+    return None
+
+
+def _json(data: bytes) -> tuple[int, str] | None:
+    try:
+        json.loads(data, parse_int=str, parse_float=str)
+    except json.JSONDecodeError as error:
+        return error.lineno, error.msg
+    return None
+
+
+def _toml(data: bytes) -> tuple[int, str] | None:
+    try:
+        tomllib.loads(data.decode("utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        text = str(error)
+        at = re.search(r" \(at line (\d+), column \d+\)$", text)
+        line = int(at[1]) if at else data.count(b"\n") + (not data.endswith(b"\n"))
+        return max(line, 1), re.sub(r" \(at [^()]*\)$", "", text)
+    return None
+
+
+def _xml(data: bytes) -> tuple[int, str] | None:
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = _refuse_entities
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        return error.lineno, expat.ErrorString(error.code)
+    return None
+
+
+def _refuse_entities(*of: object) -> None:
+    raise ValueError("entities are not expanded")
+
+
+def _yaml(data: bytes) -> tuple[int, str] | None:
+    yaml = _extra("yaml")
+    if yaml is None:
+        raise NotRun("missing")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for _ in yaml.parse(data, Loader=loader):
+            pass
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        said = getattr(error, "problem", None) or "is not YAML"
+        return (mark.line + 1 if mark is not None else 1), str(said)
+    return None
+
+
+def _by_grammar(name: str, language: str = "language") -> _Parser:
+    """A parser by tree-sitter, where its grammar is installed."""
+
+    def parse(data: bytes) -> tuple[int, str] | None:
+        grammar = _grammar(name, language)
+        if grammar is None:
+            raise NotRun("missing")
+        node: Any = _extra("tree_sitter").Parser(grammar).parse(data).root_node
+        if not node.has_error:
+            return None
+        while not (node.is_error or node.is_missing):
+            inner = [child for child in node.children if child.has_error or child.is_missing]
+            if not inner:
+                break
+            node = inner[0]
+        said = f"missing {node.type}" if node.is_missing else "syntax error"
+        return node.start_point[0] + 1, said
+
+    return parse
+
+
+@cache
+def _extra(name: str) -> Any:
+    """A module that need not be installed; None where it is not, or cannot be loaded."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError):
+        return None
+
+
+@cache
+def _grammar(name: str, language: str) -> Any:
+    library, grammar = _extra("tree_sitter"), _extra(name)
+    if library is None or grammar is None:
+        return None
+    try:
+        return library.Language(getattr(grammar, language)())
+    except (AttributeError, TypeError, ValueError):  # of another generation
+        return None
+
+
+_PARSERS: Mapping[str, _Parser] = {
+    **dict.fromkeys((".py", ".pyi", ".pyw"), _python),
+    **dict.fromkeys((".json", ".ipynb", ".geojson", ".webmanifest"), _json),
+    ".toml": _toml,
+    **dict.fromkeys((".xml", ".svg", ".xsd", ".xsl", ".xslt", ".plist", ".csproj", ".rss"), _xml),
+    **dict.fromkeys((".yaml", ".yml"), _yaml),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), _by_grammar("tree_sitter_javascript")),
+    ".ts": _by_grammar("tree_sitter_typescript", "language_typescript"),
+    ".tsx": _by_grammar("tree_sitter_typescript", "language_tsx"),
+    ".go": _by_grammar("tree_sitter_go"),
+    ".rs": _by_grammar("tree_sitter_rust"),
+    ".java": _by_grammar("tree_sitter_java"),
+    ".c": _by_grammar("tree_sitter_c"),
+    **dict.fromkeys((".cc", ".cpp", ".hpp"), _by_grammar("tree_sitter_cpp")),
+    ".cs": _by_grammar("tree_sitter_c_sharp"),
+    ".rb": _by_grammar("tree_sitter_ruby"),
+    **dict.fromkeys((".sh", ".bash"), _by_grammar("tree_sitter_bash")),
+    ".css": _by_grammar("tree_sitter_css"),
+}
+
+_COMMENTS = re.compile(rb"^\s*(?://|/\*)", re.MULTILINE)
+
+
+def suffix_of(path: RelPath) -> str:
+    """By what the parser of a file is chosen."""
+    return os.path.splitext(path.parts[-1])[1].lower() if path.parts else ""
+
+
+def parses(suffix: str) -> bool:
+    """Whether there is a parser for such files."""
+    return suffix in _PARSERS
+
+
+def syntax(suffix: str, data: bytes) -> tuple[int, str] | None:
+    """Where the text cannot be parsed, and why; None when it can be.
+
+    Raises NotRun where nothing can be said of it.
+    """
+    try:
+        return _PARSERS[suffix](data)
+    except _UNREADABLE as error:
+        raise NotRun("failed", str(error)) from None
+
+
+def may_be_other(suffix: str, data: bytes) -> bool:
+    """Whether a new file may be of a language like that of its name: JSON with comments."""
+    return _PARSERS[suffix] is _json and _COMMENTS.search(data) is not None
+
+
+def missing_parsers() -> list[str]:
+    """The suffixes of files that are not parsed, since what parses them is not installed."""
+
+    def is_missing(suffix: str) -> bool:
+        try:
+            syntax(suffix, b"")
+        except NotRun as none:
+            return none.reason == "missing"
+        return False
+
+    return [suffix for suffix in _PARSERS if is_missing(suffix)]
+
+
+_PASSED_ON = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV"),
+    *("GOPATH", "GOROOT", "GOCACHE", "CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME"),
+)
+"""Of the environment a command gets only these: others may be secrets."""
+
+_PLACEHOLDER = re.compile(r"\{(path|root)\}")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_POSITION = re.compile(
+    r"\s*(?P<arrow>-->\s*)?(?P<path>.*?)"
+    r"(?::(?P<line>\d+)(?::\d+)?|\((?P<at>\d+)(?:,\d+)?\))(?::\s*|\s+|$)(?P<text>.*)"
+)
+_STDIN = ("-", "<stdin>", "<standard input>", "stdin", "standard input")
+
+
+class Commands:
+    """Runs the commands of one workspace. Safe to use from many threads."""
+
+    def __init__(self, root: str, trusted: Callable[[], bool]) -> None:
+        self._root, self._trusted = os.path.realpath(root), trusted
+
+    def run(self, rule: Rule, files: Mapping[str, bytes]) -> list[Problem]:
+        """What the command finds in the texts, by their paths; one text unless `is_together`.
+
+        Raises NotRun, and Cancelled.
+        """
+        if not self._trusted():
+            raise NotRun("untrusted")
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix="copydesk-check-", ignore_cleanup_errors=True
+            ) as scratch:
+                return self._run(rule, files, os.path.realpath(scratch))
+        except OSError as refused:
+            raise NotRun("failed", refused.strerror or str(refused)) from None
+
+    def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Problem]:
+        paths = [f"./{path}" if path.startswith("-") else path for path in files]
+        argv: list[str] = []
+        for word in rule.command:
+            if word == "{files}":
+                argv += paths
+            else:
+                known = {"path": paths[0], "root": self._root}
+                argv.append(_filled(word, known))
+        program = program_of(rule, self._root)
+        if program is None:
+            raise NotRun("missing", argv[0])
+        with tempfile.TemporaryFile() as given:
+            if rule.is_together:
+                for path, data in files.items():
+                    copy = os.path.join(scratch, path)
+                    os.makedirs(os.path.dirname(copy), exist_ok=True)
+                    with open(copy, "xb") as file:
+                        file.write(data)
+            else:
+                given.write(next(iter(files.values())))
+                given.seek(0)
+            status, output = _output([program, *argv[1:]], scratch, given.fileno(), rule.seconds)
+        names = {name: path for path in files for name in self._names(path, scratch)}
+        if not rule.is_together:
+            names |= dict.fromkeys(_STDIN, next(iter(files)))
+        return _problems(status, output.decode("utf-8", "replace"), names)
+
+    def _names(self, path: str, scratch: str) -> tuple[str, ...]:
+        """What a command may call a file."""
+        return path, f"./{path}", os.path.join(scratch, path), os.path.join(self._root, path)
+
+
+def _filled(word: str, known: Mapping[str, str]) -> str:
+    """The word of a command with what its placeholders stand for."""
+    return _PLACEHOLDER.sub(lambda at: known[at[1]], word)
+
+
+def program_of(rule: Rule, root: str) -> str | None:
+    """The program of a command, or None.
+
+    It is not sought in the folder at hand, which holds what is checked.
+    """
+    program = _filled(rule.command[0], {"root": os.path.realpath(root), "path": ""})
+    if os.path.sep in program:
+        is_there = os.path.isabs(program) and os.access(program, os.X_OK)
+        return program if is_there and os.path.isfile(program) else None
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(program, path=os.pathsep.join(filter(os.path.isabs, folders)))
+
+
+def _output(argv: Sequence[str], folder: str, given: int, seconds: int) -> tuple[int, bytes]:
+    """The exit status of a command, and what it printed; raises NotRun and Cancelled."""
+    environ = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    # The folder may hold a module that is checked, which is not to be imported.
+    environ |= {"TMPDIR": folder, "NO_COLOR": "1", "TERM": "dumb", "PYTHONSAFEPATH": "1"}
+    deadline = time.monotonic() + seconds
+    process = subprocess.Popen(
+        argv,
+        cwd=folder,
+        env=environ,
+        stdin=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None, "it was asked for"
+    output, is_open = bytearray(), True
+    try:
+        with selectors.DefaultSelector() as pipe, process.stdout as stream:
+            pipe.register(stream, selectors.EVENT_READ)
+            while True:
+                check_cancelled()
+                if time.monotonic() >= deadline:
+                    raise NotRun("timeout", str(seconds))
+                ended = _has_ended(process)  # asked first: what it wrote is there by then
+                if is_open and pipe.select(0 if ended else _LOOK_AGAIN_S):
+                    chunk = os.read(stream.fileno(), 1 << 16)
+                    output += chunk
+                    is_open = bool(chunk)
+                    if len(output) > MOST_OUTPUT:
+                        raise NotRun("output", str(MOST_OUTPUT))
+                elif ended:  # whoever has its output still is of its group
+                    break
+                elif not is_open:
+                    time.sleep(_LOOK_AGAIN_S / 10)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode < 0:
+        raise NotRun("died", signal.Signals(-process.returncode).name)
+    return process.returncode, bytes(output)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has; it is not reaped, so that its id stays that of its group."""
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, flags) is not None
+
+
+def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Problem]:
+    """What was printed of the files: places in them, or their names alone.
+
+    With status 1 and none of these each line is one; with a higher one it has failed.
+    """
+    lines = [_ANSI.sub("", line).rstrip()[:2_000] for line in output.split("\n")]
+    found: list[Problem] = []
+    for index, line in enumerate(lines):
+        at = _POSITION.fullmatch(line)
+        path = names.get(at["path"]) if at else None
+        if at is not None and path is not None:
+            text = at["text"] or (lines[index - 1] if index else "")
+            number = int((at["line"] or at["at"])[:9])
+            found.append(Problem(path, number, text.strip()[:_LONGEST]))
+        elif line.strip() in names:
+            found.append(Problem(names[line.strip()], 0, "is listed"))
+    if found or not status:
+        return found[:_MOST_PROBLEMS]
+    said = [line.strip()[:_LONGEST] for line in lines if line.strip()][:_MOST_LINES]
+    if status > 1:
+        raise NotRun("failed", said[0] if said else f"exit status {status}")
+    first = next(iter(names.values()))
+    return [Problem(first, 0, line) for line in said or [f"exit status {status}"]]
+
+
+class Trust:
+    """Which workspaces' commands the person on this machine has allowed, each as it was then.
+
+    They are kept outside of the workspace, and only a file that nobody else can write counts.
+    """
+
+    def __init__(self, root: str, rules: Iterable[Rule]) -> None:
+        self._root = os.path.realpath(root)
+        commands = sorted((one.name, one.glob, *one.command) for one in rules if one.command)
+        told = json.dumps([self._root, commands])
+        self._digest = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        self.path = os.path.join(os.path.abspath(home), "copydesk", "trusted.json")
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the file is in the workspace, where agents may write; it does not count then."""
+        real = os.path.realpath(self.path)
+        return os.path.commonpath([real, self._root]) == self._root
+
+    def is_given(self) -> bool:
+        """Whether these very commands are allowed."""
+        return not self.is_inside and self._kept().get(self._root) == self._digest
+
+    def give(self) -> None:
+        """Allow them; raises OSError."""
+        self._keep({**self._kept(), self._root: self._digest})
+
+    def take_back(self) -> None:
+        """Allow none of this workspace any more; raises OSError."""
+        kept = self._kept()
+        if kept.pop(self._root, None) is not None:
+            self._keep(kept)
+
+    def _kept(self) -> dict[str, str]:
+        try:
+            with open(self.path, "rb") as file:
+                found = os.fstat(file.fileno())
+                if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                    return {}
+                kept = json.loads(file.read())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return cast("dict[str, str]", kept) if isinstance(kept, dict) else {}
+
+    def _keep(self, kept: Mapping[str, str]) -> None:
+        folder = os.path.dirname(self.path)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        handle, beside = tempfile.mkstemp(dir=folder)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                json.dump(kept, file, indent=1)
+            os.replace(beside, self.path)
+        except BaseException:
+            os.unlink(beside)
+            raise

@@ -1,0 +1,609 @@
+"""Checks before a write: what is new, what that leads to, and commands that misbehave."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.app import doctor
+from copydesk.app.cli import main
+from copydesk.app.config import Config, ConfigError, load
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.review import Seen
+from copydesk.errors import Cancelled, cancelled_by
+from copydesk.store import checks as checking
+from copydesk.store.checks import Commands, NotRun, Problem, Rule, Trust, parses, syntax
+
+GOOD = "def f():\n    return 1\n"
+FINDS_BAD = (
+    "import sys\n"
+    "for number, line in enumerate(sys.stdin, 1):\n"
+    "    if 'bad' in line: print(f'{sys.argv[1]}:{number}:1: W1 bad word')\n"
+)
+"""A linter: each line with `bad` is a finding; it has the path as its argument."""
+
+
+def linter(*more: str, **fields: Any) -> Rule:
+    command = (sys.executable, "-c", FINDS_BAD, "{path}", *more)
+    return Rule(**{"glob": "*.txt", "name": "words", "command": command, **fields})
+
+
+def python(program: str, *words: str, **fields: Any) -> Rule:
+    return Rule("*.txt", "own", command=(sys.executable, "-c", program, *words), **fields)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The person's configuration is one of the test's own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+class Desk:
+    """A workspace, and calls of its tools."""
+
+    def __init__(self, root: Path, *rules: Rule) -> None:
+        self.root = root
+        self.opened = open_workspace(
+            str(root), Config(durability="fast", checks=rules), shared=False
+        )
+
+    def call(self, tool: str, **arguments: object) -> Any:
+        return self.opened.call("local", tool, arguments)
+
+    def fields(self, tool: str, **arguments: object) -> dict[str, Any]:
+        return dict(self.call(tool, **arguments).data)
+
+    def plan(self, path: str, lines: str, content: str) -> dict[str, Any]:
+        return self.fields("prepare_file_range_edit", path=path, range=lines, content=content)
+
+    def apply(self, plan: dict[str, Any], **more: object) -> dict[str, Any]:
+        return self.fields("apply_file_modification", hunk_id=plan["hunk_id"], **more)
+
+    def text(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Any]:
+    opened: list[OpenWorkspace] = []
+
+    def desk(*rules: Rule) -> Desk:
+        (tmp_path / "a.py").write_text(GOOD)
+        made = Desk(tmp_path, *rules)
+        opened.append(made.opened)
+        return made
+
+    yield desk
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "right", "wrong", "line"),
+    [
+        (".py", "x = 1\n", "x = 1\ndef f(\n", 2),
+        (".json", '{\n"a": 1}\n', '{\n"a": 1,}\n', 2),
+        (".toml", "a = 1\nb = 2\n", "a = 1\nb =\n", 2),
+        (".toml", "\ufeffa = 1\r\n", "a = [\n", 1),
+        (".xml", "<a>\n<b/></a>\n", "<a>\n<b></a>\n", 2),
+        (".yaml", "a:\n  - b\n", "a: [1\nb: }\n", 2),
+    ],
+)
+def test_a_text_that_cannot_be_parsed_is_told_with_its_line(
+    suffix: str, right: str, wrong: str, line: int
+) -> None:
+    if suffix == ".yaml":
+        pytest.importorskip("yaml")
+    assert syntax(suffix, right.encode()) is None
+    found = syntax(suffix, wrong.encode())
+    assert found is not None
+    assert found[0] == line
+    assert found[1]
+
+
+def test_other_languages_are_parsed_where_their_grammar_is_there() -> None:
+    pytest.importorskip("tree_sitter_javascript")
+    assert syntax(".js", b"let a = 1;\n") is None
+    found = syntax(".js", b"let a = 1;\nlet = = ;\n")
+    assert found is not None
+    assert found[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".py", "-" * 100_000 + "1"),
+        (".py", "1" + "+1" * 50_000),
+        (".json", "[" * 100_000),
+        (".toml", "a = " + "[" * 10_000),
+        (".toml", "a = '\udcff'"),
+        (".xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'),
+    ],
+)
+def test_a_text_that_asks_too_much_of_a_parser_is_no_finding(suffix: str, text: str) -> None:
+    with pytest.raises(NotRun):
+        syntax(suffix, text.encode("utf-8", "surrogateescape"))
+
+
+def test_big_numbers_are_json_too() -> None:
+    assert syntax(".json", b"1" * 10_000) is None
+
+
+@pytest.mark.slow
+def test_what_is_not_installed_is_told_by_doctor_alone(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "_extra", lambda name: None)
+    desk = make()
+    (tmp_path / "a.yaml").write_text("a: 1\n")
+    assert "checks" not in desk.apply(desk.plan("a.yaml", "1", "a: [\n"))
+    told = [each for each in doctor.examine(str(tmp_path)) if each.what == "checks"]
+    assert [each.ok for each in told] == [True]
+    assert ".yaml" in told[0].found
+
+
+def test_a_broken_python_file_is_told_when_it_is_planned(make: Any) -> None:
+    desk = make()
+    plan = desk.plan("a.py", "1", "def f()\n")
+    finding = {
+        "check": "syntax",
+        "mode": "tell",
+        "path": "a.py",
+        "message": "expected ':'",
+        "line": 1,
+    }
+    assert plan["checks"] == [finding]
+    done = desk.call("apply_file_modification", hunk_id=plan["hunk_id"])
+    assert done.fields["checks"] == [finding]
+    assert "\nsyntax: a.py:1: expected ':'\n" in done.text
+    assert desk.text("a.py") == "def f()\n    return 1\n"
+
+
+def test_with_nothing_new_a_full_answer_says_so_and_a_brief_one_is_as_short_as_ever(
+    make: Any,
+) -> None:
+    desk = make()
+    plan = desk.call("prepare_file_range_edit", path="a.py", range="2", content="    return 2\n")
+    assert "\nchecks: []\n" in plan.text
+    done = desk.call("apply_file_modification", hunk_id=plan.fields["hunk_id"])
+    assert "check" not in done.text
+    assert done.fields["checks"] == []
+    (desk.root / "a.txt").write_text("one\n")
+    assert "checks" not in desk.plan("a.txt", "1", "two\n"), "there is no check of it"
+
+
+REFUSING = Rule("*", mode="refuse")
+PATCH = (
+    "*** Begin Patch\n*** Update File: a.py\n@@\n-def f():\n+def f(:\n     return 1\n*** End Patch"
+)
+WAYS: dict[str, dict[str, object]] = {
+    "replace_text": {"path": "a.py", "old": "f():", "new": "f(:"},
+    "Edit": {"path": "a.py", "old_string": "f():", "new_string": "f(:"},
+    "BatchEdit": {"path": "a.py", "edits": [{"old_string": "f():", "new_string": "f(:"}]},
+    "overwrite_entire_file": {
+        "path": "a.py",
+        "known_old_total_lines": 2,
+        "known_old_total_bytes": len(GOOD),
+        "content": "def f(:\n",
+    },
+    "create_new_file": {"path": "b.py", "content": "def f(:\n"},
+    "Write": {"path": "b.py", "content": "def f(:\n"},
+    "apply_patch": {"input": PATCH, "apply": "auto"},
+    "edit_file": {"path": "a.py", "edits": [{"oldText": "f():", "newText": "f(:"}]},
+    "write_file": {"path": "a.py", "content": "def f(:\n"},
+    "str_replace_based_edit_tool": {
+        "command": "str_replace",
+        "path": "a.py",
+        "old_str": "f():",
+        "new_str": "f(:",
+    },
+}
+
+
+def test_no_tool_writes_what_a_check_refuses(make: Any) -> None:
+    desk = make(REFUSING)
+    for tool, arguments in WAYS.items():
+        answer = desk.call(tool, **arguments)
+        told = repr(answer.data)
+        assert "CHECK_FAILED" in told, tool
+        assert ".py:1: " in told, tool
+        assert desk.text("a.py") == GOOD, tool
+        assert not (desk.root / "b.py").exists(), tool
+    assert not desk.opened.history("local")
+
+
+def test_every_tool_tells_what_it_broke(make: Any) -> None:
+    desk = make()
+    for tool, arguments in WAYS.items():
+        (desk.root / "a.py").write_text(GOOD)
+        (desk.root / "b.py").unlink(missing_ok=True)
+        answer = desk.call(tool, **arguments)
+        assert not answer.is_error, answer.text
+        assert "syntax: " in answer.text or "check: syntax" in answer.text, (tool, answer.text)
+
+
+def test_a_plan_that_is_refused_waits_on_and_can_be_corrected(make: Any) -> None:
+    desk = make(REFUSING)
+    plan = desk.plan("a.py", "1", "def f()\n")
+    refused = desk.apply(plan)
+    assert (refused["error"], refused["checks"][0]["line"]) == ("CHECK_FAILED", 1)
+    again = desk.fields(
+        "prepare_file_range_edit",
+        path="a.py",
+        range="1",
+        content="def g():\n",
+        existing_hunk_id=plan["hunk_id"],
+    )
+    assert again["checks"] == []
+    assert desk.apply(again)["status"] == "ok"
+
+
+def test_a_file_that_could_not_be_parsed_before_is_not_held_against_an_edit(make: Any) -> None:
+    desk = make(REFUSING)
+    (desk.root / "a.py").write_text("def f(:\n    return 1\ndef g(:\n")
+    plan = desk.plan("a.py", "1", "def f():\n")  # the next fault was there too
+    assert plan["checks"] == []
+    assert desk.apply(plan)["status"] == "ok"
+
+
+def test_an_undo_is_never_refused(make: Any) -> None:
+    desk = make(REFUSING)
+    (desk.root / "a.py").write_text("def f(:\n")
+    done = desk.apply(desk.plan("a.py", "1", "def f(): 1\n"))
+    assert desk.fields("undo_file_modification", edit_id=done["edit_id"])["status"] == "ok"
+    assert desk.text("a.py") == "def f(:\n"
+
+
+def test_a_new_json_file_with_comments_may_be_meant_so(make: Any) -> None:
+    desk = make(REFUSING)
+    content = '// of a tool\n{"a": 1,}\n'
+    assert desk.fields("create_new_file", path="t.json", content=content)["status"] == "ok"
+    assert desk.fields("create_new_file", path="u.json", content="{\n")["error"] == "CHECK_FAILED"
+
+
+def test_what_asks_is_accepted_by_name_or_approved_by_a_person(make: Any) -> None:
+    desk = make(Rule("*", mode="ask"))
+    plan = desk.plan("a.py", "1", "def f()\n")
+    for accept in ([], ["ruff"]):
+        asked = desk.apply(plan, accept=accept)
+        assert (asked["status"], asked["error"]) == ("pending", "APPROVAL_REQUIRED")
+        assert asked["accept"] == ["syntax"]
+        assert asked["checks"][0]["line"] == 1
+    assert desk.text("a.py") == GOOD
+    assert desk.apply(plan, accept=["syntax"])["status"] == "ok"
+
+    (desk.root / "a.py").write_text(GOOD)
+    plan, opened = desk.plan("a.py", "1", "def f()\n"), desk.opened
+    person = opened.member("person")
+    shown = opened.desk.review.show(person, plan["hunk_id"])
+    assert [one.line for one in shown.checks or ()] == [1]
+    opened.desk.review.approve(person, plan["hunk_id"], shown.before, shown.after)
+    assert desk.apply(plan)["status"] == "ok"
+
+
+def test_a_person_who_applies_what_asks_has_accepted_it(make: Any) -> None:
+    desk = make(Rule("*", mode="ask"))
+    plan, opened = desk.plan("a.py", "1", "def f()\n"), desk.opened
+    person = opened.member("person")
+    shown = opened.desk.review.show(person, plan["hunk_id"])
+    opened.desk.review.apply(person, [Seen(plan["hunk_id"], shown.before, shown.after)])
+    assert desk.text("a.py").startswith("def f()\n")
+
+
+def test_several_plans_are_checked_as_they_are_together(make: Any) -> None:
+    """Each alone breaks the file, both together do not; and the other way round."""
+    desk = make(REFUSING)
+    one = desk.plan("a.py", "1", "def f(\n")
+    two = desk.plan("a.py", "2", "): return 1\n")
+    assert one["checks"]
+    assert two["checks"]
+    ids = [one["hunk_id"], two["hunk_id"]]
+    assert desk.fields("apply_file_modifications", hunk_ids=ids)["status"] == "ok"
+
+    (desk.root / "a.py").write_text("x = 0\ny = 0\n")
+    (desk.root / "b.py").write_text(GOOD)
+    plans = [desk.plan("a.py", "1", "'''\n"), desk.plan("a.py", "2", "'''\n")]
+    plans.append(desk.plan("b.py", "1", "def f()\n"))
+    ids = [each["hunk_id"] for each in plans]
+    refused = desk.fields("apply_file_modifications", hunk_ids=ids)
+    assert [row["status"] for row in refused["hunks"]] == ["ok", "ok", "error"]
+    assert refused["error"] == "CHECK_FAILED"
+    assert desk.text("a.py") == "x = 0\ny = 0\n"
+
+
+@pytest.mark.slow
+def test_findings_that_were_there_are_subtracted_by_text_and_place(make: Any) -> None:
+    desk = make(linter())
+    (desk.root / "a.txt").write_text("one\nbad\ntwo\nbad\nthree\n")
+    above = desk.plan("a.txt", "1", "zero\nhalf\none\n")
+    assert above["checks"] == []
+    assert desk.apply(above)["checks"] == []
+    one_more = desk.plan("a.txt", "7", "bad\n")
+    assert [row["line"] for row in one_more["checks"]] == [7]
+    moved = desk.plan("a.txt", "4~5", "two\nbad\n")
+    assert moved["checks"] == []
+    copied = desk.plan("a.txt", "4~5", "bad\nbad\n")
+    assert [row["line"] for row in copied["checks"]] == [5]
+
+
+def test_many_findings_are_told_in_part(make: Any) -> None:
+    desk = make(linter())
+    (desk.root / "a.txt").write_text("one\n")
+    rows = desk.plan("a.txt", "1", "bad\n" * 30)["checks"]
+    assert (len(rows), rows[-1]["more"]) == (10, 20)
+
+
+@pytest.mark.slow
+def test_bytes_are_checked_once(make: Any, tmp_path: Path) -> None:
+    count = f"open({str(tmp_path / 'ran')!r}, 'a').write('x')"
+    desk = make(python(count, mode="refuse"))
+    (desk.root / "a.txt").write_text("one\n")
+    plan = desk.plan("a.txt", "1", "two\n")
+    desk.apply(plan)
+    assert desk.text("ran") == "x"
+    later = desk.plan("a.txt", "1", "three\n")
+    (desk.root / "a.txt").write_text("zero\ntwo\n")  # by another program: other bytes come out
+    assert desk.apply(later)["context_match"] == "fuzz"
+    assert desk.text("ran") == "xxx"
+
+
+TOGETHER = (
+    "import pathlib, sys\n"
+    "names = sorted(str(p) for p in pathlib.Path('.').rglob('*.txt'))\n"
+    "assert sorted(sys.argv[1:]) == names, (sys.argv, names)\n"
+    "print(*(f'{n}:1: of {len(names)} {pathlib.Path(n).read_text().strip()}' for n in names), sep='\\n')\n"
+    "pathlib.Path(names[0]).write_text('changed')\n"
+)
+
+
+@pytest.mark.slow
+def test_a_command_gets_all_files_of_a_batch_as_copies(make: Any) -> None:
+    desk = make(python(TOGETHER, "{files}"))
+    plans: list[str] = []
+    for name in ("a.txt", "d/b.txt"):
+        desk.call("create_new_file", path=name, content="one\n")
+        plans.append(desk.plan(name, "1", "two\n")["hunk_id"])
+    done = desk.fields("apply_file_modifications", hunk_ids=plans)
+    said = [(row["path"], row["message"]) for row in done["checks"]]
+    assert said == [("a.txt", "of 2 two"), ("d/b.txt", "of 2 two")]
+    assert desk.text("a.txt") == "two\n", "it has changed its copy alone"
+
+
+def run(rule: Rule, text: str = "one\n", path: str = "a.txt") -> list[Problem]:
+    return Commands("/", lambda: True).run(rule, {path: text.encode()})
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "found"),
+    [
+        ("a.txt:3:5: E1 wrong", 1, [(3, "E1 wrong")]),
+        ("<stdin>:3: wrong", 0, [(3, "wrong")]),
+        ("a.txt(3,5): error TS1: wrong", 2, [(3, "error TS1: wrong")]),
+        ("F401 unused\n --> a.txt:3:5\n  |", 1, [(3, "F401 unused")]),
+        ("<standard input>", 0, [(0, "is listed")]),
+        ("\x1b[1ma.txt:3\x1b[0m: wrong", 1, [(3, "wrong")]),
+        ("All is well at 12:30: yes", 0, []),
+        ("something is wrong", 1, [(0, "something is wrong")]),
+    ],
+)
+def test_findings_are_read_in_the_forms_that_tools_print(
+    printed: str, status: int, found: list[tuple[int, str]]
+) -> None:
+    rule = python(f"print({printed!r}); raise SystemExit({status})", "{path}")
+    assert [(one.line, one.text) for one in run(rule)] == found
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("raise SystemExit(2)", "failed"),
+        ("import os; os.abort()", "died"),
+        ("while True: print('x' * 10_000)", "output"),
+        ("import time; time.sleep(60)", "timeout"),
+        ("import os, time; os.close(1); os.close(2); time.sleep(60)", "timeout"),
+    ],
+)
+@pytest.mark.slow
+def test_a_command_that_misbehaves_is_told_and_never_a_refusal(
+    make: Any, program: str, reason: str
+) -> None:
+    desk = make(python(program, mode="refuse", seconds=1))
+    (desk.root / "a.txt").write_text("one\n")
+    plan = desk.plan("a.txt", "1", "two\n")
+    assert [(row["not_run"], row["mode"]) for row in plan["checks"]] == [(reason, "tell")]
+    assert desk.apply(plan)["status"] == "ok"
+
+
+def test_a_command_that_is_required_refuses_when_it_cannot_run(make: Any) -> None:
+    missing = Rule("*.txt", "lint", "refuse", ("no-such-program",), required=True)
+    desk = make(missing)
+    (desk.root / "a.txt").write_text("one\n")
+    refused = desk.apply(desk.plan("a.txt", "1", "two\n"))
+    assert (refused["error"], refused["checks"][0]["not_run"]) == ("CHECK_FAILED", "missing")
+
+
+@pytest.mark.slow
+def test_what_a_command_has_started_ends_with_it(tmp_path: Path) -> None:
+    program = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
+    )
+    assert run(python(program)) == []
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(500):  # it was killed; whoever inherited it reaps it
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
+    pytest.fail("it is still there")
+
+
+def test_a_call_that_is_cancelled_does_not_wait_for_a_command() -> None:
+    with cancelled_by(lambda: True), pytest.raises(Cancelled):
+        run(python("import time; time.sleep(60)"))
+
+
+def test_a_command_sees_no_secrets_and_no_workspace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COPYDESK_REDIS_URL", "redis://secret")
+    program = "import os, sys; print(f'a.txt:1: {os.listdir()} {sorted(os.environ)}')"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ast.py").write_text("raise SystemExit(7)")
+    (said,) = run(python(program))
+    assert said.text.startswith("[] [")
+    assert "COPYDESK" not in said.text
+
+
+@pytest.mark.slow
+def test_a_path_is_an_argument_and_never_an_option_or_a_shell_word() -> None:
+    program = "import sys; print(f'{sys.argv[1]}:1: {sys.argv[1:]}')"
+    for path in ("-rf", "$(touch x) ; {root}", "a b.txt"):
+        (said,) = run(python(program, "{path}"), path=path)
+        assert said.path == path
+        assert said.text == repr([f"./{path}" if path.startswith("-") else path])
+
+
+def test_a_program_is_not_sought_where_the_copies_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f".:{os.defpath}")
+    rule = Rule("*", "own", command=("lint", "{files}"))
+    with pytest.raises(NotRun) as refused:
+        run(rule, "#!/bin/sh\n", "lint")
+    assert refused.value.reason == "missing"
+
+
+CONFIGURED = """\
+[checks]
+"*.py" = { mode = "refuse" }
+"src/*.txt" = ["cat {path}", { name = "both", command = ["tool", "{files}"], mode = "ask", seconds = 3 }]
+"*.toml" = { name = "syntax" }
+"""
+
+
+def test_checks_are_configured_by_globs(tmp_path: Path) -> None:
+    (tmp_path / "copydesk.toml").write_text(CONFIGURED)
+    assert load(str(tmp_path), {}).checks == (
+        Rule("*.py", mode="refuse"),
+        Rule("src/*.txt", "cat", command=("cat", "{path}")),
+        Rule("src/*.txt", "both", "ask", ("tool", "{files}"), seconds=3),
+        Rule("*.toml"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ('{ mode = "maybe" }', "mode"),
+        ('{ comand = "x" }', "comand"),
+        ('{ command = "" }', "command"),
+        ('{ command = "\'" }', "command"),
+        ('{ name = "ruff" }', "needs a command"),
+        ('{ name = "syntax", command = "x" }', "needs a command"),
+        ('"x a{files}"', "{files}"),
+        ("7", "command"),
+    ],
+)
+def test_a_check_that_is_configured_wrong_is_named(tmp_path: Path, value: str, told: str) -> None:
+    (tmp_path / "copydesk.toml").write_text(f'[checks]\n"*.py" = {value}\n')
+    with pytest.raises(ConfigError) as refused:
+        load(str(tmp_path), {})
+    assert told in str(refused.value)
+    assert "*.py" in str(refused.value)
+
+
+def test_off_is_off(make: Any) -> None:
+    desk = make(REFUSING, Rule("a.py", mode="off"))
+    assert "checks" not in desk.plan("a.py", "1", "def f()\n")
+
+
+def configured(root: Path, mark: Path) -> None:
+    """A workspace whose configuration names a command, as one from anywhere may."""
+    (root / "a.txt").write_text("one\n")
+    (root / "copydesk.toml").write_text(f'[checks]\n"*.txt" = ["touch {mark}"]\n')
+
+
+def planned(root: Path) -> list[str]:
+    """Why no check ran when an edit was planned."""
+    with open_workspace(str(root), shared=False) as opened:
+        arguments = {"path": "a.txt", "range": "1", "content": "two\n"}
+        rows = opened.call("local", "prepare_file_range_edit", arguments).data.get("checks")
+    return [str(row["not_run"]) for row in rows] if isinstance(rows, list) else []
+
+
+@pytest.mark.slow
+def test_a_cloned_workspace_runs_no_command_until_a_person_allows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, mark = tmp_path / "clone", tmp_path / "ran"
+    root.mkdir()
+    configured(root, mark)
+    assert planned(root) == ["untrusted"]
+    assert main(["--root", str(root), "trust"]) == 1, "nobody said yes"
+    assert f"touch {mark}" in capsys.readouterr().out
+    assert planned(root) == ["untrusted"]
+    assert [one.ok for one in doctor.examine(str(root)) if one.what == "trust"] == [False]
+    assert not mark.exists()
+
+    assert main(["--root", str(root), "trust", "--yes"]) == 0
+    assert planned(root) == []
+    assert mark.exists()
+    assert [one.ok for one in doctor.examine(str(root)) if one.what == "trust"] == [True]
+
+    configured(root, tmp_path / "other")  # the command is another one now
+    assert planned(root) == ["untrusted"]
+    configured(root, mark)
+    assert planned(root) == []
+    assert main(["--root", str(root), "trust", "--revoke"]) == 0
+    assert planned(root) == ["untrusted"]
+
+
+def test_trust_that_others_may_write_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "clone"
+    root.mkdir()
+    configured(root, tmp_path / "ran")
+    trust = Trust(str(root), load(str(root), {}).checks)
+    trust.give()
+    assert trust.is_given()
+    os.chmod(trust.path, 0o666)
+    assert not trust.is_given()
+    os.chmod(trust.path, 0o600)
+    Path(trust.path).write_text("[" * 100_000)
+    assert not trust.is_given()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root / "d"))
+    inside = Trust(str(root), load(str(root), {}).checks)
+    inside.give()
+    assert not inside.is_given(), "agents may write there"
+    assert main(["--root", str(root), "trust", "--yes"]) == 2
+
+
+@pytest.mark.slow
+def test_a_person_is_shown_findings_in_the_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.py").write_text(GOOD)
+    (tmp_path / "copydesk.toml").write_text('[checks]\n"*" = { mode = "ask" }\n')
+    edit = ["--path", "a.py", "--range", "1", "--content", "def f()"]
+    shell = ["--root", str(tmp_path)]
+    assert main([*shell, "call", "prepare_file_range_edit", *edit]) == 0
+    with open_workspace(str(tmp_path)) as opened:
+        (plan,) = opened.pending("local")
+    capsys.readouterr()
+    assert main([*shell, "show", plan.id]) == 0
+    assert "syntax: a.py:1: expected ':'" in capsys.readouterr().out
+    assert main([*shell, "apply", plan.id]) == 1
+    assert main([*shell, "apply", "--accept", "syntax", plan.id]) == 0
+
+
+def test_every_suffix_that_is_parsed_is_a_suffix() -> None:
+    assert parses(".py")
+    assert not parses("")
+    assert not parses(".txt")
