@@ -17,13 +17,7 @@ from copydesk.desk.visibility import authorized, check_shown, line_change, note_
 from copydesk.edit.batch import Batch, compile_batch, compile_in_order, replace_everywhere
 from copydesk.edit.draft import whole_text
 from copydesk.edit.request import BatchEdit, Preconditions, StringEdit
-from copydesk.errors import (
-    EncodingRefused,
-    FileExists,
-    FileNotFound,
-    InvalidArgs,
-    RangeOutOfBounds,
-)
+from copydesk.errors import EncodingRefused, FileExists, FileNotFound, InvalidArgs, RangeOutOfBounds
 from copydesk.store.files import Files
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes, of_new_file

@@ -182,12 +182,7 @@ class Searches:
             permission.check_glob(glob, fold=fold)
         looking, readable = self.looking, permission.allows_read
         return Search(
-            looking.rg,
-            looking.files,
-            readable,
-            self.progress,
-            self.cancelled,
-            named=looking.named,
+            looking.rg, looking.files, readable, self.progress, self.cancelled, named=looking.named
         )
 
 

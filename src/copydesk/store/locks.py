@@ -94,10 +94,7 @@ class FileLocks:
     """
 
     def __init__(
-        self,
-        folder: str,
-        make: Callable[[], object] = lambda: None,
-        seconds: float = WAIT_SECONDS,
+        self, folder: str, make: Callable[[], object] = lambda: None, seconds: float = WAIT_SECONDS
     ) -> None:
         self._folder, self._make, self._made = folder, make, False
         self._seconds = seconds

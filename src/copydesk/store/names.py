@@ -19,14 +19,7 @@ from typing import Protocol
 from copydesk.errors import FileExists, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import read_at, sha256_of, write_all
-from copydesk.store.foreign_writes import (
-    Known,
-    LateLooks,
-    awaited,
-    opened,
-    rescue,
-    rescued,
-)
+from copydesk.store.foreign_writes import Known, LateLooks, awaited, opened, rescue, rescued
 from copydesk.store.paths import MadeParents, ResolvedPath
 from copydesk.store.protocol import (
     Durability,
@@ -440,11 +433,7 @@ def refuse_existing(place: ResolvedPath, own: Stamp | None = None) -> None:
     if (
         own is not None
         and found.st_nlink == 1
-        and (own.dev, own.ino)
-        == (
-            found.st_dev,
-            found.st_ino,
-        )
+        and (own.dev, own.ino) == (found.st_dev, found.st_ino)
     ):
         return
     if stat.S_ISREG(found.st_mode):

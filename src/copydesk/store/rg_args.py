@@ -415,11 +415,7 @@ class _Dir:
 
 
 def links_to_leave_out(
-    files: Files,
-    start: RelPath,
-    *,
-    include_hidden: bool,
-    stop: Callable[[], None],
+    files: Files, start: RelPath, *, include_hidden: bool, stop: Callable[[], None]
 ) -> tuple[str, ...]:
     """Globs against every link below `start` that rg would follow and must not.
 
@@ -514,8 +510,4 @@ def ignore_files(root: str, real: RelPath, flags: Sequence[str]) -> list[str]:
         between = []
     names = [("./" if not folder.parts else f"./{folder}/") + ".gitignore" for folder in between]
     there = (name for name in names if os.path.isfile(os.path.join(root, name)))
-    return [
-        "--no-require-git",
-        "--no-ignore-parent",
-        *(f"--ignore-file={name}" for name in there),
-    ]
+    return ["--no-require-git", "--no-ignore-parent", *(f"--ignore-file={name}" for name in there)]

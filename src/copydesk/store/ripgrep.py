@@ -667,8 +667,4 @@ def _check_context(value: int, argument: str) -> None:
         raise InvalidArgs(argument, f"a number from 0 to {MAX_CONTEXT} is wanted")
 
 
-_CASE = {
-    "smart": "--smart-case",
-    "sensitive": "--case-sensitive",
-    "insensitive": "--ignore-case",
-}
+_CASE = {"smart": "--smart-case", "sensitive": "--case-sensitive", "insensitive": "--ignore-case"}

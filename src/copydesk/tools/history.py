@@ -23,15 +23,7 @@ from copydesk.tools.catalog import Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_lines import View, lines_in
 from copydesk.tools.diff_model import diff_text
 from copydesk.tools.messages import say
-from copydesk.tools.report import (
-    Fields,
-    Length,
-    Report,
-    Value,
-    first_rows,
-    listing,
-    named,
-)
+from copydesk.tools.report import Fields, Length, Report, Value, first_rows, listing, named
 
 UNDO = "undo_file_modification"
 RESULTS = 50

@@ -177,12 +177,7 @@ class ReadVarCall(ToolCall):
         part = found[start : start + min(self.length or most, most)]
         stop = start + len(part)
         left = len(found) - stop
-        fields: Fields = {
-            "name": wanted,
-            "offset": start,
-            "length": len(part),
-            "total": len(found),
-        }
+        fields: Fields = {"name": wanted, "offset": start, "length": len(part), "total": len(found)}
         facts = {"name": wanted, "next": stop, "omitted": left, "total": len(found)}
         note = f"\n\n{say('notes.cut', context.lang, facts)}" if left else ""
         return answered({**fields, "omitted": left, "content": part}, part + note)

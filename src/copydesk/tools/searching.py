@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from copydesk.desk.search import (
-    DirEntry,
-    FoundFiles,
-    FoundLine,
-    MatchCounts,
-    Query,
-    SearchResult,
-)
+from copydesk.desk.search import DirEntry, FoundFiles, FoundLine, MatchCounts, Query, SearchResult
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import Context, Tool, ToolCall

@@ -629,12 +629,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     _refuse_json(options)
     with _open(options) as opened:
-        run_http(
-            opened,
-            host=options.host,
-            port=options.port,
-            structured=opened.config.structured,
-        )
+        run_http(opened, host=options.host, port=options.port, structured=opened.config.structured)
     return 0
 
 

@@ -14,10 +14,7 @@ from copydesk.tools.catalog import Answer
 from copydesk.tools.messages import in_shell, say
 from copydesk.tools.report import Lang
 
-_SEE = {
-    "HUNK_NOT_FOUND": "cli.see_pending",
-    "FAILED": "cli.see_doctor",
-}
+_SEE = {"HUNK_NOT_FOUND": "cli.see_pending", "FAILED": "cli.see_doctor"}
 
 
 KNOWN = (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)

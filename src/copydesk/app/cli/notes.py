@@ -13,13 +13,7 @@ from copydesk.app.terminal import dump, out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.notes.notebook_access import NoteBlock
 from copydesk.tools.messages import say
-from copydesk.tools.notes import (
-    block_fields,
-    coverage_fields,
-    indexed,
-    label,
-    unread_lines,
-)
+from copydesk.tools.notes import block_fields, coverage_fields, indexed, label, unread_lines
 from copydesk.tools.notes_answer import LongTexts
 from copydesk.tools.report import Lang
 

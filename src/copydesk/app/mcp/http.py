@@ -21,10 +21,7 @@ import anyio.to_thread
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
-from mcp.server.streamable_http_manager import (
-    StreamableHTTPASGIApp,
-    StreamableHTTPSessionManager,
-)
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -354,10 +351,7 @@ def build_app(
     names = (socket.gethostname(), *allowed_hosts)
     return Starlette(
         routes=[*extra_routes, Route(PATH, endpoint), Mount("/", site.app)],
-        middleware=[
-            Middleware(SecurityHeaders),
-            Middleware(HostGuard, host=host, names=names),
-        ],
+        middleware=[Middleware(SecurityHeaders), Middleware(HostGuard, host=host, names=names)],
         lifespan=lifespan,
     )
 

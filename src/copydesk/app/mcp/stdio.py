@@ -181,11 +181,7 @@ GRACE_SECONDS: Final = 5.0
 
 
 def run_stdio(
-    opened: OpenWorkspace,
-    member: str,
-    toolsets: Sequence[str],
-    lang: Lang,
-    structured: bool,
+    opened: OpenWorkspace, member: str, toolsets: Sequence[str], lang: Lang, structured: bool
 ) -> None:
     """Serve one client on standard input and output, as `member`, until it leaves.
 

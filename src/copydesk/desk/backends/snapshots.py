@@ -237,10 +237,7 @@ class SqliteSnapshots:
     """
 
     def __init__(
-        self,
-        db: Database,
-        most_bytes: int = MEMORY_BYTES,
-        largest: int = LARGEST,
+        self, db: Database, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST
     ) -> None:
         self._db = db
         self._most, self._largest = most_bytes, largest

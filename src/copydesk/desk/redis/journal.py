@@ -19,14 +19,7 @@ from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from copydesk.desk.backends.api import (
-    CHAIN_LENGTH,
-    Entry,
-    LateDiffs,
-    Missing,
-    State,
-    linked,
-)
+from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, LateDiffs, Missing, State, linked
 from copydesk.desk.backends.codec import compress, decode, decompress, encode
 from copydesk.desk.backends.retention import DAY_MS, Day, Outlook, days_left, due, share
 from copydesk.desk.redis.leases import Leases, Script, Server

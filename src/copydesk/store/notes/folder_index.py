@@ -160,11 +160,7 @@ class Folder:
                     yield inner, entry.kind
 
     def _follow(
-        self,
-        path: RelPath,
-        found: dict[RelPath, Stamp],
-        reals: set[RelPath],
-        seen: set[RelPath],
+        self, path: RelPath, found: dict[RelPath, Stamp], reals: set[RelPath], seen: set[RelPath]
     ) -> None:
         """Scan the target of a link, unless it is in the notebook anyway."""
         try:

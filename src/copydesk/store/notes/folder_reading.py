@@ -15,12 +15,7 @@ from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 
 from copydesk.errors import InvalidArgs
-from copydesk.store.notes.errors import (
-    BlockNotFound,
-    NotebookNotFound,
-    WrongBlockKind,
-    valid,
-)
+from copydesk.store.notes.errors import BlockNotFound, NotebookNotFound, WrongBlockKind, valid
 from copydesk.store.notes.folder_blocks import (
     DOCUMENT,
     FolderDocument,

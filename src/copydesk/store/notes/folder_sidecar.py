@@ -558,9 +558,7 @@ def _step(line: str) -> SidecarChange | None:
     try:
         before, after, splices = json.loads(line)
         return SidecarChange(
-            before,
-            after,
-            tuple(Splice(at, _rows(old), _rows(new)) for at, old, new in splices),
+            before, after, tuple(Splice(at, _rows(old), _rows(new)) for at, old, new in splices)
         )
     except (ValueError, TypeError, AttributeError):
         return None  # a line that a crash has cut

@@ -119,10 +119,7 @@ class KernelStore:
 
     @staticmethod
     def at(
-        url: str,
-        token: str,
-        split: SplitBlocks = split_blocks,
-        timeout_s: float = 30.0,
+        url: str, token: str, split: SplitBlocks = split_blocks, timeout_s: float = 30.0
     ) -> KernelStore:
         """The store of the kernel at a URL; InvalidArgs for what is no URL. Nothing is sent yet."""
         if not token or not token.isascii() or not token.isprintable():
