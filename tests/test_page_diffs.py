@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.web import markup
+from copydesk.app.web.conflict import conflict_of
 from copydesk.app.web.diff_view import table
 from copydesk.app.web.markup import ENVIRONMENT, hidden_in, plain, verbatim, visible
 from copydesk.app.web.render_line import highlight, render_line
@@ -22,7 +23,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change, of_diff
 from copydesk.tools.intraline import LONG, intraline, pair_lines
-from support.review_page import Elements
+from support.review_page import AGENT, Elements, desk_at
 
 TEXTS = st.lists(
     st.sampled_from(["a\n", "b\n", "a\r\n", "\n", "-x\n", "+y\n", "@@ -1,1 +1,1 @@\n", "é"]),
@@ -308,3 +309,52 @@ def test_a_template_has_text_only_where_it_is_safe(path: Path) -> None:
             for number in re.findall(r"\0(\d+)\0", value or ""):
                 assert "|visible" not in expressions[int(number)], (tag, name, "holds an element")
     assert "autoescape" not in path.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_a_conflict_shows_all_that_was_planned_and_all_that_came_there(tmp_path: Path) -> None:
+    chance = random.Random(17)
+    seen = 0
+    with desk_at(tmp_path) as desk:
+        for number in range(60):
+            path = f"{number}.txt"
+            base = [f"{chance.randrange(30)}\n" for _ in range(12)]
+            (tmp_path / path).write_text("".join(base))
+            low = chance.randrange(1, 12)
+            high = min(low + chance.randrange(3), 12)
+            content = "".join(f"planned {n}\n" for n in range(chance.randrange(4)))
+            given = {"path": path, "range": f"{low}~{high}", "content": content}
+            hunk = str(desk.call(AGENT, "prepare_file_range_edit", given).fields["hunk_id"])
+            desk.desk.show(desk.member(AGENT), hunk)
+            now = list(base)
+            for at in {low - 1, high - 1, chance.randrange(12)}:
+                now[at] = chance.choice(["", f"now {at}\n", f"now {at}\nand\n"])
+            (tmp_path / path).write_text("".join(now))
+            shown = desk.desk.review.show(desk.member("fixer"), hunk)
+            found = conflict_of(shown)
+            assert (found is None) == (shown.refusal is None or shown.now is None)
+            if found is None or shown.now is None:
+                continue
+            seen += 1
+            ((was, planned, current),) = found.places
+            for way, text in (
+                (was, base),
+                (planned, [*base[: low - 1], *content.splitlines(), *base[high:]]),
+                (current, "".join(now).splitlines()),
+            ):
+                for line in way.lines:
+                    assert str(line.text) == text[line.number - 1].rstrip("\n"), (way.title, line)
+            assert sum(line.kind == " come" for line in planned.lines) == content.count("\n")
+            assert set(range(low, high + 1)) <= {line.number for line in was.lines}
+            if found.new_plan is not None:
+                start, stop, text_ = found.new_plan
+                lines = "".join(now).splitlines(keepends=True)
+                made = [*lines[: start - 1], text_, *lines[stop:]]
+                reviewed = desk.desk.review.replan(
+                    desk.member("fixer"), hunk, shown.now.digest, f"{start}~{stop}", text_
+                )
+                assert reviewed.state == "exact"
+                assert reviewed.draft.after.raw(0, reviewed.draft.after.line_count).decode() == (
+                    "".join(made)
+                )
+    assert seen > 20

@@ -595,3 +595,35 @@ def test_a_string_that_began_before_the_lines_shown_is_coloured_as_one(tmp_path:
         page = review(frame, shown, Rights(), DiffOptions(), Neighbours(), PlanFilter())
         assert page.count('<span class="s-s">if not this: return</span>') == 13
         assert '<span class="s-k">' not in page
+
+
+@pytest.mark.slow
+def test_a_conflict_is_shown_three_ways_and_planned_anew(room: Room) -> None:
+    (room.root / "c.txt").write_text("".join(f"line {n}\n" for n in range(1, 21)))
+    edit = {"path": "c.txt", "range": "10", "content": "planned\n"}
+    hunks = [prepared(room.desk, "prepare_file_range_edit", **edit) for _ in range(2)]
+    for hunk in hunks:
+        room.desk.desk.show(room.desk.member(AGENT), hunk)  # waits until the text is kept
+    text = (room.root / "c.txt").read_text().replace("line 10\n", "line ten\nand more\n")
+    (room.root / "c.txt").write_text(text)
+    reader = room.reader()
+    page = reader.page(f"/hunk/{hunks[0]}")
+    for words in ("As it was", "As planned", "As it is", "line ten", "and more"):
+        assert words in page, words
+    stale = {**fields_of(page, f"/hunk/{hunks[0]}/replan"), "content": "both\n"}
+    (room.root / "c.txt").write_text("0\n" + text)
+    reader.post(f"/hunk/{hunks[0]}/replan", stale)
+    assert "Nothing was decided" in reader.page(f"/hunk/{hunks[0]}")
+    (room.root / "c.txt").write_text(text)
+    after = reader.send(f"/hunk/{hunks[0]}", f"/hunk/{hunks[0]}/replan", content="both\r\n")
+    assert "not approved yet" in after
+    assert "conflict" not in after.split("<main")[1]
+    assert "amended" in str(room.desk.call(AGENT, "list_pending", {}).fields["decisions"])
+    assert applied(room, hunks[0]) == "APPROVAL_REQUIRED"
+    reader.send(f"/hunk/{hunks[0]}", f"/hunk/{hunks[0]}/approve")
+    assert applied(room, hunks[0]) == "ok"
+    assert (room.root / "c.txt").read_text() == text.replace("line ten\nand more\n", "both\n")
+    reader.send(f"/hunk/{hunks[1]}", f"/hunk/{hunks[1]}/reject")
+    said = room.desk.call(AGENT, "list_pending", {}).fields["decisions"]
+    assert "changes_requested" in str(said)
+    assert "Plan it anew" in str(said)

@@ -36,6 +36,7 @@ from copydesk.edit.request import (
     RangeEdits,
     Request,
     SeveralEdits,
+    check_text,
 )
 from copydesk.errors import (
     AccessDenied,
@@ -213,14 +214,6 @@ def regions_apart(draft: Draft) -> tuple[Region, ...]:
     )
 
 
-def check_text(argument: str, text: str) -> None:
-    """Raise InvalidArgs unless the text is valid Unicode without NUL."""
-    if "\0" in text:
-        raise InvalidArgs(argument, "holds a NUL character")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidArgs(argument, "holds a lone surrogate")
-
-
 class Amending:
     """Changes the plans of one workspace."""
 
@@ -238,6 +231,36 @@ class Amending:
             self._applying.check_waits(plan)
             draft = self._draft(replace(plan, request=request))
             made = self._planned(plan, plan.id, draft.request, draft, by)
+            decide()
+            self._set.registry.put(made)
+        self._remember(made, draft)
+        return made
+
+    def replan(
+        self,
+        plan: Plan,
+        by: str,
+        digest: str,
+        edit: RangeEdit,
+        decide: Callable[[], None],
+    ) -> Plan:
+        """The plan as one that replaces lines of the file as it is, whose digest that is.
+
+        Raises ContentChanged for another digest, and InvalidArgs for a plan of a whole
+        file or of blocks and for text that no edit may have.
+        """
+        check_text("content", edit.content)
+        if isinstance(plan.request, BlockDiff | FileOperation):
+            raise InvalidArgs("hunk_id", "is not of lines of a file")
+        with self._applying.turn(plan):
+            self._applying.check_waits(plan)
+            base = self._drafting.on_file(edit, lambda now: now.whole())
+            if base.digest != digest:
+                raise ContentChanged("the file or the plan changed since it was shown")
+            place = locate(edit, Whole(base))
+            draft = compose(edit, text_for(edit, Whole(base), place), place)
+            made = self._planned(plan, plan.id, edit, draft, by)
+            made = replace(made, tool=plan.tool.replace(_name(plan.tool), RANGE_EDIT))
             decide()
             self._set.registry.put(made)
         self._remember(made, draft)
@@ -373,7 +396,7 @@ class Shown:
 
     `before` and `after` are to be given back with the approval. Of a plan in
     `conflict` the draft is that on the text it was planned on, `refusal` says why
-    it cannot be made now, and both digests are empty.
+    it cannot be made now, `now` is the file, where it is a text, and both digests are empty.
     """
 
     plan: Plan
@@ -384,6 +407,7 @@ class Shown:
     decision: Decision | None = None
     refusal: Refusal | None = None
     checks: tuple[CheckFinding, ...] | None = None
+    now: Snapshot | None = None
 
     @property
     def diff(self) -> bytes:
@@ -454,7 +478,10 @@ class Review:
             if planned is None:
                 raise
             decision = self._standing.decision(plan)
-            return Shown(plan, planned, "conflict", "", "", decision, refusal)
+            now: Snapshot | None = None
+            with suppress(Refusal):
+                now = self._drafting.at_hand(reviewer, plan.request, lambda one: one.whole())
+            return Shown(plan, planned, "conflict", "", "", decision, refusal, now=now)
         is_exact = digest_of(draft.diff) == plan.diff_digest
         request = plan.request
         to = self._drafting.real(request.to) if isinstance(request, MoveFile) else None
@@ -585,6 +612,19 @@ class Review:
             self._take(reviewer, plan, "amended")
 
         self._amending.amend(plan, reviewer.name, new_content, decide)
+        return self.show(reviewer, hunk_id)
+
+    def replan(
+        self, reviewer: Member, hunk_id: str, digest: str, range_text: str, content: str
+    ) -> Shown:
+        """Plan lines of the file as it was shown anew, under the same id; as `amend` does."""
+        plan = self._plan(reviewer, hunk_id, "write")
+        edit = RangeEdit(plan.request.path, range_text, content)
+
+        def decide() -> None:
+            self._take(reviewer, plan, "amended")
+
+        self._amending.replan(plan, reviewer.name, digest, edit, decide)
         return self.show(reviewer, hunk_id)
 
     def split(self, reviewer: Member, hunk_id: str) -> tuple[Plan, ...]:

@@ -155,6 +155,18 @@ def amend(ctx: RequestContext) -> Location:
     return _here(ctx)
 
 
+def replan(ctx: RequestContext) -> Location:
+    """Replace a plan in conflict by one on the file as it was shown; the next page shows it."""
+    hunk_id = ctx.path_params["hunk_id"]
+    given = (_field(ctx, name) for name in ("now", "range", "content"))
+    try:
+        ctx.reviewer.replan(hunk_id, *given)
+    except Refusal as refusal:
+        return _refused(ctx, refusal)
+    ctx.session.notify("plain", "This is the new plan, with your text. It is not approved yet.")
+    return _here(ctx)
+
+
 def split(ctx: RequestContext) -> Location:
     """Make one plan of each part that the plan changes."""
     try:
@@ -282,6 +294,7 @@ ACTIONS: Final[Mapping[str, Callable[[RequestContext], Location]]] = {
     "/hunk/{hunk_id}/withdraw": withdraw,
     "/hunk/{hunk_id}/extend": extend,
     "/hunk/{hunk_id}/amend": amend,
+    "/hunk/{hunk_id}/replan": replan,
     "/hunk/{hunk_id}/split": split,
     "/apply": _writing(apply_all),
     "/approve": approve_all,

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from copydesk.app.web.conflict import conflict_of
 from copydesk.app.web.diff_view import Colours, View, colours_of, table
 from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
 from copydesk.app.web.reviewer import Item, Task, expires_soon, words_of
@@ -339,6 +340,7 @@ def review(
         comments=comments,
         query=wanted.query,
         splits=_splits(one),
+        conflict=conflict_of(one),
         content=content,
         hidden_count=hidden_in(content or ""),
     )

@@ -189,6 +189,10 @@ class Reviewer:
             raise ContentChanged("the file or the plan changed since it was shown")
         return self._opened.desk.review.amend(self._as, seen.hunk_id, content)
 
+    def replan(self, hunk_id: str, digest: str, range_text: str, content: str) -> Shown:
+        """Replace the plan by one of lines of the file as it was shown; raises Refusal."""
+        return self._opened.desk.review.replan(self._as, hunk_id, digest, range_text, content)
+
     def split(self, hunk_id: str) -> tuple[Plan, ...]:
         """Make one plan of each part; raises Refusal."""
         return self._opened.desk.review.split(self._as, hunk_id)
