@@ -228,6 +228,33 @@ def test_what_cannot_be_read_is_left_alone(person: Person, case: str) -> None:
     assert path.read_bytes() == data
 
 
+@pytest.mark.parametrize("name", [".mcp.json", ".gitignore"])
+def test_a_link_out_of_the_workspace_is_not_followed(
+    person: Person, name: str, tmp_path: Path
+) -> None:
+    outside = tmp_path / "theirs"
+    outside.write_bytes(b"{}\n")
+    (person.root / ".git").mkdir(exist_ok=True)
+    (person.root / name).symlink_to(outside)
+    _, said, _ = person.run("init", "--client", "claude-code", "--yes", "--json")
+    (left,) = [one for one in json.loads(said)["files"] if one["status"] == "refused"]
+    assert left["reason"] == f"it is a link out of the workspace, to {outside}"
+    assert outside.read_bytes() == b"{}\n"
+
+
+def test_the_server_of_another_program_is_not_ours(person: Person) -> None:
+    args = ["-y", "other-mcp", "mcp", "--root", str(person.root)]
+    theirs = {"other": {"command": "npx", "args": args, "env": {"KEY": "1"}}}
+    path = person.file("claude-code")
+    path.write_text(json.dumps({"mcpServers": theirs}))
+    person.run("init", "--client", "claude-code", "--yes")
+    servers = json.loads(path.read_text())["mcpServers"]
+    assert servers.pop("copydesk")
+    assert servers == theirs
+    person.run("init", "--remove", "--yes")
+    assert json.loads(path.read_text())["mcpServers"] == theirs
+
+
 def test_a_read_only_file_is_left_alone(person: Person) -> None:
     path = person.root / ".mcp.json"
     path.write_bytes(b"{}\n")

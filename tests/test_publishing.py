@@ -80,7 +80,6 @@ def test_the_clients_edit_is_made_here(tmp_path: Path) -> None:
     [
         ("Edit", {"old_string": "a", "new_string": "A"}, "A b\nb\n"),
         ("Edit", {"old_string": "b", "new_string": "B", "replace_all": True}, "a B\nB\n"),
-        ("Edit", {"old_string": "", "new_string": "new\n"}, "new\n"),
         ("Write", {"content": "all\n"}, "all\n"),
     ],
 )
@@ -100,6 +99,38 @@ def test_where_a_person_approves_there_is_a_plan(
         waits = opened.desk.waiting(opened.member("local"))
     assert (tmp_path / "a.txt").read_text() == (after if approval == "self" else before)
     assert len(waits) == (approval == "human")
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [("Edit", {"old_string": "", "new_string": "new"}), ("Write", {"content": "new"})],
+)
+def test_a_new_file_is_made_with_its_folders(
+    tmp_path: Path, tool: str, given: dict[str, object]
+) -> None:
+    path = tmp_path / "d/e/new.txt"
+    with open_workspace(str(tmp_path), shared=False) as opened:
+        ((name, arguments), _) = calls_for(str(tmp_path), tool, {"file_path": str(path), **given})
+        assert not opened.call("local", name, arguments).is_error
+    assert path.read_text() == "new"
+
+
+def test_the_client_itself_refuses_to_make_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("all of this\n")
+    given = {"file_path": str(tmp_path / "a.txt"), "old_string": "", "new_string": "gone"}
+    assert calls_for(str(tmp_path), "Edit", given) == []
+    (tmp_path / "a.txt").write_text("")
+    assert calls_for(str(tmp_path), "Edit", given)
+
+
+def test_a_file_is_below_the_root_however_that_is_named(tmp_path: Path) -> None:
+    root, link = tmp_path / "root", tmp_path / "link"
+    root.mkdir()
+    link.symlink_to(root)
+    for one, other in ((root, link), (link, root)):
+        given = {"file_path": str(one / "a.txt"), "content": "x"}
+        assert [args["path"] for _, args in calls_for(str(other), "Write", given)] == ["a.txt"] * 2
+    assert calls_for(str(root), "Write", {"file_path": str(tmp_path / "b"), "content": ""}) == []
 
 
 def test_the_agent_reads_what_came_of_it() -> None:

@@ -36,9 +36,10 @@ def calls_for(root: str, tool: str, arguments: object) -> list[Call]:
     if not isinstance(arguments, dict):
         return []
     asked = cast("dict[str, Any]", arguments)
-    path = os.path.relpath(os.path.join(root, str(asked.get("file_path"))), root)
-    if path.split(os.sep)[0] == os.pardir or "file_path" not in asked:
+    path = _below(root, str(asked.get("file_path")))
+    if path is None or "file_path" not in asked:
         return []
+    target = os.path.join(root, path)
     if tool == "Edit" and asked.get("old_string"):
         old, new = str(asked["old_string"]), str(asked.get("new_string", ""))
         if asked.get("replace_all"):
@@ -47,14 +48,27 @@ def calls_for(root: str, tool: str, arguments: object) -> list[Call]:
             return [("Edit", every), ("replace_text", plan)]
         one = {"path": path, "edits": [{"old_string": old, "new_string": new}], "apply": "auto"}
         return [("prepare_batch_edit", one)]
+    if tool == "Edit" and os.path.lexists(target) and os.path.getsize(target):
+        return []  # without an old text it makes new files alone, and says so
     if tool in ("Edit", "Write"):
         content = str(asked.get("content" if tool == "Write" else "new_string", ""))
         whole = {"path": path, "content": content}
-        if os.path.lexists(os.path.join(root, path)):
-            plan = {**whole, "range": "~", "apply": "never"}
-            return [("write_file", whole), ("prepare_file_range_edit", plan)]
-        return [("write_file", whole), ("prepare_file_append", {**whole, "apply": "never"})]
+        if os.path.lexists(target):
+            return [("write_file", whole)]  # it makes a plan by itself
+        return [("Write", whole), ("prepare_file_append", {**whole, "apply": "never"})]
     return []
+
+
+def _below(root: str, given: str) -> str | None:
+    """The path from the root, as it is spelled or by where its directory is; None outside."""
+    path = os.path.join(root, given)
+    folder, name = os.path.split(path)
+    real = os.path.join(os.path.realpath(folder), name)
+    for base, one in ((root, path), (os.path.realpath(root), real)):
+        found = os.path.relpath(one, base)
+        if found.split(os.sep)[0] != os.pardir:
+            return found
+    return None
 
 
 def denied(text: str) -> dict[str, object]:

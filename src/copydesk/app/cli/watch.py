@@ -26,6 +26,7 @@ _SAID = {
     "replanned": "cli.event_replanned",
     "approved": "cli.event_approved",
     "rejected": "cli.event_rejected",
+    "changes_requested": "cli.event_changes_requested",
     "written": "cli.event_written",
     "undone": "cli.event_undone",
     "withdrawn": "cli.event_withdrawn",

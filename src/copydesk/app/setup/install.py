@@ -81,6 +81,10 @@ class Step:
         return unified(base, change, shown, **made).decode("utf-8", "replace")
 
 
+_OURS = re.compile(r"copydesk([@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
+"""The last part of a word that starts copydesk: its command, its package or its module."""
+
+
 class Setup:
     """The setting up of one workspace."""
 
@@ -189,7 +193,7 @@ class Setup:
             entry = self._merged(client, servers.get(name), wanted, portable=portable)
             return engine.put(text, (*client.keys, name), entry)
 
-        step = _planned(client.name, client.title, path, edit)
+        step = _planned(self.root, client.name, client.title, path, edit)
         if step.status == "refused":
             return step
         servers = _servers(client, _value(client, step.after or step.before or b""))
@@ -211,6 +215,9 @@ class Setup:
         """Whether the entry starts copydesk for this workspace."""
         args = arguments_of(entry)
         if "mcp" not in args[:4]:
+            return False
+        words = (str(entry.get("command")), *args[: args.index("mcp")])
+        if not any(_OURS.fullmatch(os.path.basename(word)) for word in words):
             return False
         root = _after(args, "--root")
         if client.shared and root in (None, client.root_text):
@@ -250,7 +257,7 @@ class Setup:
                 return toml_text.put(text, (*keys, "approval_paths"), chosen)
             return toml_text.put(text, keys, {"approval": approval})
 
-        return _planned("policy", "", self.root / FILES[1 if project else 0], edit)
+        return _planned(self.root, "policy", "", self.root / FILES[1 if project else 0], edit)
 
     def _gitignore(self) -> Step:
         state = self._config.state
@@ -263,7 +270,7 @@ class Setup:
             lead = newline if text and not text.endswith("\n") else ""
             return f"{text}{lead}{state}/{newline}"
 
-        return _planned("gitignore", "", self.root / ".gitignore", edit)
+        return _planned(self.root, "gitignore", "", self.root / ".gitignore", edit)
 
     def _without(self, client: Client) -> Step:
         path = self.file(client)
@@ -280,7 +287,7 @@ class Setup:
 
         if back.before is None:
             return back
-        step = _planned(client.name, client.title, path, edit)
+        step = _planned(self.root, client.name, client.title, path, edit)
         status: Status = {"update": "remove", "same": "absent"}.get(step.status, step.status)  # type: ignore[assignment]  # of two literals
         return replace(step, status=status)
 
@@ -393,9 +400,11 @@ class _Record:
         os.replace(beside, self._path)
 
 
-def _planned(what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
-    """The step that makes this edit of a file's text."""
+def _planned(root: Path, what: str, title: str, path: Path, edit: Callable[[str], str]) -> Step:
+    """The step that makes this edit of a file's text; a file of the workspace has to be in it."""
     try:
+        if path.is_relative_to(root) and not path.resolve().is_relative_to(root):
+            raise Unreadable(f"it is a link out of the workspace, to {path.resolve()}")
         before = _read(path)
         bom = before is not None and before.startswith(_BOM)
         text = "" if before is None else before[len(_BOM) * bom :].decode("utf-8")
