@@ -528,6 +528,36 @@ def test_an_approved_move_goes_where_the_person_saw_it_go(tmp_path: Path) -> Non
     assert (tmp_path / "b/f.txt").read_text() == "one\n"
 
 
+def test_a_move_tells_nothing_of_a_place_that_may_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/there.txt").write_text("x\n")
+    (tmp_path / "a.txt").write_text("a\n")
+    members = {"local": MemberConfig(lists={"no_read_dirs": ("private",)})}
+    config = Config(durability="fast", members=members)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        for name in ("there.txt", "not.txt"):
+            to = {"path": "a.txt", "to": f"private/{name}"}
+            assert outcome(opened, "prepare_file_move", **to)["error"] == "ACCESS_DENIED"
+
+
+def test_what_was_shown_of_a_file_is_known_after_an_edit_and_a_move_of_it(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("1\n2\n3\n")
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        assert outcome(opened, "read_file", path="x.txt")["version"]
+        ids = [
+            outcome(opened, tool, path="x.txt", **arguments)["hunk_id"]
+            for tool, arguments in (
+                ("prepare_file_range_edit", {"range": "2", "content": "two"}),
+                ("prepare_file_move", {"to": "d/y.txt"}),
+            )
+        ]
+        done = outcome(opened, "apply_file_modifications", hunk_ids=ids)
+        assert [row["lines"]["delta"] for row in done["hunks"]] == [0, 0]
+        edit = {"path": "d/y.txt", "range": "1", "content": "one", "apply": "auto"}
+        edit["version"] = done["hunks"][-1]["version"]
+        assert outcome(opened, "prepare_file_range_edit", **edit).get("changed")
+
+
 def test_undo_brings_nothing_back_that_the_member_might_not_read_there(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "private/x.txt").write_text("user\npassword\nend\n")

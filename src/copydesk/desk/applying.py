@@ -196,10 +196,10 @@ class Applying:
             return plan
         with self.turn(plan):
             self.check_waits(plan)
-            until_ms = max(until_ms, plan.expires_ms)
-            longer = replace(plan, expires_ms=until_ms, transaction=transaction)
-            self._set.registry.put(longer)
-        return longer
+            until_ms = max(until_ms, self._set.registry.get(plan.id, self._set.clock()).expires_ms)
+            plan = replace(plan, expires_ms=until_ms, transaction=transaction)
+            self._set.registry.put(plan)
+        return plan
 
     def blocks(self, plan: Plan, member: Member | None = None) -> BlockDraft:
         """What a plan of a block diff comes to on the notes as they are.
@@ -348,8 +348,7 @@ class _File:
     """One file of a transaction: the plans for it, the oldest first, and their drafts by id.
 
     `opened` is None where there is no file, `to` where it is moved. A context is that of
-    the plan in the file as it was read, whatever the plans before it do there.
-    `allow_appends` is as in `Rewriting`.
+    the plan in the file as read, whatever the others do. `allow_appends`: as in `Rewriting`.
     """
 
     real: RelPath
@@ -543,7 +542,7 @@ class Transactions:
             if plan is None or not isinstance(plan.request, MoveFile):
                 continue
             try:
-                to = authorized(self._set.files, owner(plan), plan.request.to, "write")
+                to = authorized(self._set.files, owner(plan), plan.request.to, "write", "read")
                 if to in found or to in files:
                     raise FileExists(to=str(to))
             except Refusal as refusal:
@@ -655,10 +654,9 @@ class Transactions:
             try:
                 is_alone = ahead is None or member.policy.asks_nobody
                 shown = draft if is_alone else self._alone(file, plan)
-                created = file.opened is None
                 why = self._approving.check(
                     *(member, version_of(plan), file.real, shown),
-                    created=created,
+                    created=file.opened is None,
                     files=files,
                     to=file.to if isinstance(plan.request, MoveFile) else None,
                 )
@@ -716,13 +714,15 @@ class Transactions:
         """Remember what the owners of plans know of the file now; `digests` are those written."""
         moved = file.operation
         plans = [plan for plan in file.plans if plan.id in digests and plan is not moved]
-        if not plans:
-            if moved is not None and moved.id in digests:
-                base = file.drafts[moved.id].base
-                self._drafting.note_moved(moved.owner, file.real, moved.request, base)
-            return
+        if plans:
+            self._note_edits(file, plans, digests[plans[-1].id])
+        if moved is not None and moved.id in digests:
+            base = file.drafts[moved.id].base
+            self._drafting.note_moved(moved.owner, file.real, moved.request, base)
+
+    def _note_edits(self, file: _File, plans: Sequence[Plan], digest: str) -> None:
         drafts = [file.drafts[plan.id] for plan in plans]
-        base, after, digest = drafts[0].base, drafts[-1].after, digests[plans[-1].id]
+        base, after = drafts[0].base, drafts[-1].after
         for name in {plan.owner for plan in plans}:
             changes = [
                 change_of(draft, own=plan.owner == name and not plan.edited_by)

@@ -157,6 +157,7 @@ class Approving:
             now.permission.check("read", real, *others)  # every answer shows content
         if to is not None:
             now.permission.check("write", to)
+            now.permission.check("read", to)  # a refusal tells what stands there
             others = *others, to
         policies = [one.policy for one in (member, now) if not one.policy.asks_nobody]
         try:

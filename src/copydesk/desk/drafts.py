@@ -119,7 +119,7 @@ class Drafting:
         if isinstance(request, DeleteFile):
             request = replace(request, mode=stamp.mode)
         else:
-            target = authorized(files, member, request.to, "write")
+            target = authorized(files, member, request.to, "write", "read")
             check_free(files, request.to, target, real, stamp)
 
         def draft(now: Source) -> Drafted:

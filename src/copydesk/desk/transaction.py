@@ -184,7 +184,11 @@ class Writer:
         for attempt in range(ATTEMPTS):
             # Every answer shows content, or tells that there is some.
             real = authorized(self._files, job.member, job.path, "write", "read")
-            to = None if job.to is None else authorized(self._files, job.member, job.to, "write")
+            to = (
+                None
+                if job.to is None
+                else authorized(self._files, job.member, job.to, "write", "read")
+            )
             tickets = dict.fromkeys((real, to or real), job.ticket)
             with self._turns.of_all(tickets, job.caller):
                 job.precondition()

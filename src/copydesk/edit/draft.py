@@ -183,7 +183,9 @@ class Draft:
 
     @property
     def old_count(self) -> int:
-        """How many lines are replaced; of a batch those that differ afterwards."""
+        """How many lines are replaced; of a batch those that differ afterwards, of a move none."""
+        if isinstance(self.request, MoveFile):
+            return 0
         if isinstance(self.request, BatchEdit):
             return sum(region.stop - region.start for region in self.regions)
         return sum(stop - start for start, stop in self._parts)

@@ -81,8 +81,8 @@ class Step:
         return unified(base, change, shown, **made).decode("utf-8", "replace")
 
 
-_OURS = re.compile(r"copydesk([@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
-"""The last part of a word that starts copydesk: its command, its package or its module."""
+_OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
+"""The last part of a word that means copydesk: our name, its command, its package or module."""
 
 
 class Setup:
@@ -216,7 +216,7 @@ class Setup:
         args = arguments_of(entry)
         if "mcp" not in args[:4]:
             return False
-        words = (str(entry.get("command")), *args[: args.index("mcp")])
+        words = (name, str(entry.get("command")), *args[: args.index("mcp")])
         if not any(_OURS.fullmatch(os.path.basename(word)) for word in words):
             return False
         root = _after(args, "--root")
