@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.outcome import Planned
+from copydesk.edit.request import ChangeMode
+from copydesk.text.relpath import RelPath
 from support.processes import code, outcome
 from test_group_recovery import ALL, FAST, dies_at_call, forked, plan
 
@@ -56,7 +60,17 @@ def plans(root: Path) -> list[str]:
             plan(opened, "prepare_file_move", path="e", to="d/e"),
             plan(opened, path="c", range="1", content="ONE\n"),
             plan(opened, "prepare_file_append", path="n/o/w", content="new\n"),
+            runnable(opened, "c"),
+            runnable(opened, "a"),
         ]
+
+
+def runnable(opened: OpenWorkspace, path: str) -> str:
+    planned = opened.desk.prepare(
+        opened.member("local"), "apply_diff", ChangeMode(RelPath.parse(path), executable=True)
+    )
+    assert isinstance(planned, Planned)
+    return planned.id
 
 
 def check(root: Path, opened: OpenWorkspace, before: Tree) -> bool:
@@ -74,7 +88,8 @@ def check(root: Path, opened: OpenWorkspace, before: Tree) -> bool:
         "d/e": BINARY,
         "n/o/w": b"new\n",
     }
-    assert found["m/o/a"][1] == before["a"][1]
+    assert stat.S_IMODE(found["m/o/a"][1]) == 0o750
+    assert stat.S_IMODE(found["c"][1]) == 0o700
     return True
 
 

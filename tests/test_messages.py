@@ -342,13 +342,15 @@ def operations(call: Callable[..., dict[str, Any]], root: Path) -> Iterator[str]
     """Files that are deleted and moved, and come back."""
     (root / "gone.txt").write_text("one\n")
     (root / "gone.bin").write_bytes(b"\0\1")
+    (root / "run").write_bytes(b"\0\1")
     made = [
         call("prepare_file_delete", path="gone.txt"),
         call("prepare_file_delete", path="gone.bin"),
         call("prepare_file_move", path="gone.bin", to="d/moved.bin"),
     ]
     yield from (str(one["summary"]) for one in made)
-    for one in (made[0], made[2]):
+    mode = call("apply_diff", diff="diff --git a/run b/run\nold mode 100644\nnew mode 100755\n")
+    for one in (made[0], made[2], mode["hunks"][0]):
         done = call("apply_file_modification", hunk_id=one["hunk_id"])
         yield str(done["summary"])
         yield str(call("undo_file_modification", edit_id=done["edit_id"])["summary"])

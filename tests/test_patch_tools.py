@@ -226,11 +226,89 @@ def test_the_patch_may_have_the_name_that_it_has_elsewhere(desk: OpenWorkspace) 
     assert call(desk, "apply_patch", patch="", input=text, apply="auto")["changed"] is True
 
 
-def test_a_mode_is_not_changed(desk: OpenWorkspace) -> None:
-    text = "diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n"
-    found = call(desk, "apply_diff", diff=text)
-    assert (found["error"], found["reason"]) == ("INVALID_PATCH", "mode_change")
-    assert "chmod" in found["summary"]
+def mode_of(desk: OpenWorkspace, name: str) -> int:
+    return stat.S_IMODE(Path(desk.root, name).stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "after"),
+    [
+        ("diff --git a/run.sh b/run.sh\nold mode 100755\nnew mode 100644\n", "run.sh", 0o640),
+        ("diff --git a/gone.bin b/gone.bin\nold mode 100644\nnew mode 100755\n", "gone.bin", 0o755),
+        (
+            "diff --git a/open.txt b/open.txt\nold mode 100644\nnew mode 100755\n"
+            "--- a/open.txt\n+++ b/open.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"
+            "\\ No newline at end of file\n",
+            "open.txt",
+            0o755,
+        ),
+        (
+            "diff --git a/run.sh b/bin/r\nold mode 100755\nnew mode 100644\nsimilarity index 60%\n"
+            "rename from run.sh\nrename to bin/r\n--- a/run.sh\n+++ b/bin/r\n"
+            "@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo 1\n+echo 2\n",
+            "bin/r",
+            0o640,
+        ),
+        (
+            "diff --git a/run.sh b/bin/r\nold mode 100755\nnew mode 100644\n"
+            "similarity index 100%\nrename from run.sh\nrename to bin/r\n",
+            "bin/r",
+            0o640,
+        ),
+    ],
+    ids=["taken away", "of any file", "with an edit", "with an edit and a move", "with a move"],
+)
+@pytest.mark.parametrize("links", [1, 2])
+def test_a_mode_is_changed_and_taken_back(
+    desk: OpenWorkspace, text: str, name: str, after: int, links: int
+) -> None:
+    root, old_name = Path(desk.root), name if name != "bin/r" else "run.sh"
+    for one in ("gone.bin", "open.txt"):
+        (root / one).chmod(0o644)
+    for one in ("run.sh", "gone.bin", "open.txt") if links > 1 else ():
+        os.link(root / one, root / f"{one}.other")
+    was, before = files(desk.root), mode_of(desk, old_name)
+    planned = call(desk, "apply_diff", diff=text)
+    assert mode_of(desk, old_name) == before
+    ids = [hunk["hunk_id"] for hunk in planned["hunks"]]
+    done = call(desk, "apply_file_modifications", hunk_ids=ids)
+    assert done["status"] == "ok", done
+    assert done["diff"].startswith("\n".join(text.split("\n")[:3]))
+    assert mode_of(desk, name) == after
+    assert (root / name).stat().st_nlink == links
+    for edit_id in reversed([hunk["edit_id"] for hunk in done["hunks"]]):
+        undone = call(desk, "undo_file_modification", edit_id=edit_id)
+        assert undone["status"] == "ok", undone
+    assert (files(desk.root), mode_of(desk, old_name)) == (was, before)
+    assert not desk.journal.in_doubt()
+
+
+def test_a_mode_alone_is_a_plan_like_any_other(desk: OpenWorkspace) -> None:
+    text = "diff --git a/run.sh b/run.sh\nold mode 100755\nnew mode 100644\n"
+    planned = call(desk, "apply_diff", diff=text)["hunks"][0]
+    shown = call(desk, "show_hunk", hunk_id=planned["hunk_id"])
+    assert "old mode 100755\nnew mode 100644\n" in shown["content"], shown
+    Path(desk.root, "run.sh").write_bytes(b"other\n")
+    stale = call(desk, "apply_file_modification", hunk_id=planned["hunk_id"])
+    assert (stale["status"], stale["error"]) == ("error", "CONTENT_CHANGED")
+    again = call(desk, "apply_diff", diff=text, apply="auto", report="full")
+    assert (again["hunks"][0]["action"], mode_of(desk, "run.sh")) == ("file_mode", 0o640)
+    same = call(desk, "apply_diff", diff=text, apply="auto")
+    assert same["changed"] is False
+    edit_id = again["hunks"][0]["edit_id"]
+    call(desk, "apply_diff", diff=RUN_2.replace("echo 1", "other"), apply="auto")
+    Path(desk.root, "run.sh").chmod(0o600)
+    refused = call(desk, "undo_file_modification", edit_id=edit_id)
+    assert (refused["error"], mode_of(desk, "run.sh")) == ("CONTENT_CHANGED", 0o600)
+    Path(desk.root, "run.sh").chmod(0o640)
+    assert call(desk, "undo_file_modification", edit_id=edit_id)["action"] == "file_mode"
+    assert mode_of(desk, "run.sh") == 0o750
+    back = call(desk, "list_edits")["edits"][0]
+    assert call(desk, "undo_file_modification", edit_id=back["edit_id"])["status"] == "ok"
+    assert mode_of(desk, "run.sh") == 0o640
+
+
+RUN_2 = "--- a/run.sh\n+++ b/run.sh\n@@ -1,1 +1,2 @@\n echo 1\n+more\n"
 
 
 def test_a_plain_diff_means_the_name_that_is_there(desk: OpenWorkspace) -> None:

@@ -31,6 +31,7 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    ChangeMode,
     DeleteFile,
     Insert,
     MoveFile,
@@ -344,5 +345,7 @@ def _tool(request: Request) -> str:
             return "prepareBlockDiff"
         case DeleteFile():
             return "prepare_file_delete"
+        case ChangeMode():
+            return "apply_diff"
         case MoveFile():
             return "prepare_file_move"

@@ -26,6 +26,8 @@ from copydesk.desk.backends.api import (
 from copydesk.desk.checks import Edited
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import (
+    NOTHING_AHEAD,
+    Ahead,
     DraftCache,
     Drafting,
     diff_of,
@@ -36,7 +38,7 @@ from copydesk.desk.drafts import (
 from copydesk.desk.locks import Ticket
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
-from copydesk.desk.outcome import Applied, Rejected, Transacted, Verdict, Withheld
+from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.transaction import (
     ATTEMPTS,
     PATIENT,
@@ -55,7 +57,14 @@ from copydesk.desk.visibility import (
     note_of_change,
 )
 from copydesk.edit.draft import ContextMatch, Draft, Plan, checked_id
-from copydesk.edit.request import BlockDiff, DeleteFile, FileOperation, MoveFile, PatchEdit
+from copydesk.edit.request import (
+    BlockDiff,
+    ChangeMode,
+    DeleteFile,
+    FileOperation,
+    MoveFile,
+    PatchEdit,
+)
 from copydesk.errors import (
     ApprovalRequired,
     ContentChanged,
@@ -78,20 +87,6 @@ from copydesk.text.source import Source, Whole
 if TYPE_CHECKING:
     from copydesk.edit.notes.draft import BlockDraft
 
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """What is written together with a plan, ahead of it in the same file.
-
-    `digest` is that of the file as it was read, `inverses` those of the edits made
-    to it since, the first one first.
-    """
-
-    digest: str = ""
-    inverses: tuple[ChangeSet, ...] = ()
-
-
-NOTHING_AHEAD = Ahead()
 
 _WAITING = ("expires_ms", "transaction")
 """The fields of a plan that may change while it waits."""
@@ -304,6 +299,14 @@ class _ApplyJob(Job[Draft]):
         return self.of.request.to if isinstance(self.of.request, MoveFile) else None
 
     @property
+    def keeps_text(self) -> bool:
+        return isinstance(self.of.request, MoveFile | ChangeMode)
+
+    def mode_after(self, now: int) -> int | None:
+        of = self.of.request
+        return of.bits_after(now) if isinstance(of, ChangeMode) else None
+
+    @property
     def is_whole_file(self) -> bool:
         return isinstance(self.of.request, FileOperation)
 
@@ -368,7 +371,8 @@ class _File:
     @property
     def operation(self) -> Plan | None:
         """The plan that removes or moves it."""
-        return next((one for one in self.plans if isinstance(one.request, FileOperation)), None)
+        own = (one for one in self.plans if isinstance(one.request, DeleteFile | MoveFile))
+        return next(own, None)
 
     @property
     def edits(self) -> list[Plan]:
@@ -391,13 +395,14 @@ class _File:
                 raise InvalidArgs(
                     "hunk_ids", f"{plan.id} deletes a file that {others[0].id} is for"
                 )
-            if isinstance(plan.request, MoveFile) and any(
-                isinstance(one.request, FileOperation) for one in others
+            if isinstance(plan.request, MoveFile | ChangeMode) and any(
+                isinstance(one.request, type(plan.request)) for one in others
             ):
-                raise InvalidArgs("hunk_ids", f"{plan.id} moves a file that another one moves too")
+                raise InvalidArgs("hunk_ids", f"{plan.id} does to a file what another one does too")
 
     def rewritings(self, owner: Owner) -> list[Rewriting]:
         """What is written to it; nothing when all drafts together change nothing."""
+        mode = None if self.opened is None else self.mode_after(self.opened.stamp.mode)
         steps = [
             (
                 WriteRequest(
@@ -409,15 +414,23 @@ class _File:
             )
             for plan in self.plans
             if not self.drafts[plan.id].replaces_nothing
+            and (mode is not None or not isinstance(plan.request, ChangeMode))
         ]
-        if self.operation is None:
-            beside = _beside_bytes(self.plans[0])
-            whole = Rewriting(self.real, self.opened, tuple(steps), restores=beside)
-            return [replace(whole, allow_appends=self.allow_appends)] if steps else []
-        last = steps.pop()
-        found = [Rewriting(self.real, self.opened, tuple(steps))] if steps else []
-        removes = self.to is None
-        return [*found, Rewriting(self.real, self.opened, (last,), removes, self.to)]
+        last = tuple(steps.pop() for _ in range(self.operation is not None))
+        changed = tuple(steps.pop() for _ in range(mode is not None))
+        beside = None if self.opened else _beside_bytes(self.plans[0])
+        whole = Rewriting(self.real, self.opened, tuple(steps), restores=beside)
+        found = [
+            replace(whole, allow_appends=self.allow_appends and not (last or changed)),
+            Rewriting(self.real, self.opened, changed, mode=mode),
+            Rewriting(self.real, self.opened, last, self.to is None, self.to),
+        ]
+        return [each for each in found if each.steps]
+
+    def mode_after(self, now: int) -> int | None:
+        """The permission bits that one of the plans gives to a file of this mode."""
+        changes = (one.request for one in self.plans if isinstance(one.request, ChangeMode))
+        return next((change.bits_after(now) for change in changes), None)
 
 
 class Transactions:
@@ -505,7 +518,7 @@ class Transactions:
                 )
         for file in files.values():
             file.check_plans()
-            file.plans.sort(key=lambda one: isinstance(one.request, FileOperation))
+            file.plans.sort(key=_rank)
         tickets = {real: _age(file.plans[0]) for real, file in files.items()}
         targets = self._targets(owner, files, refused)
         tickets = {**dict.fromkeys(targets, _age(plans[0])), **tickets}
@@ -518,13 +531,13 @@ class Transactions:
             if not refused:
                 self._check(opened, owner, refused)
             if refused:
-                return _withheld(plans, opened, refused)
+                return Withheld.of(plans, _contexts(opened), refused)
             try:
                 group, entries = self._written(owner, opened)
             except Stopped as stopped:
                 at = [file for file in opened if file.real == stopped.real]
                 refused = {plan.id: stopped.refusal for file in at for plan in file.plans}
-                return _withheld(plans, opened, refused, stopped.refusal)
+                return Withheld.of(plans, _contexts(opened), refused, stopped.refusal)
             for plan in plans:
                 with suppress(Refusal):  # it is written, and the journal settles the rest
                     self._set.registry.end(plan.id, "applied", self._set.clock())
@@ -742,6 +755,11 @@ class Transactions:
         return group, self._writer.write_all(group, rewritings)
 
 
+def _rank(plan: Plan) -> int:
+    """What is done to a file first: its text, then its mode, then its name."""
+    return isinstance(plan.request, FileOperation) + isinstance(plan.request, MoveFile)
+
+
 def _age(plan: Plan) -> Ticket:
     """What decides which of two plans comes to its turn first."""
     return plan.created_ms, plan.id
@@ -752,26 +770,9 @@ def _created(plan: Plan) -> int:
     return plan.created_ms
 
 
-def _withheld(
-    plans: Sequence[Plan],
-    files: Sequence[_File],
-    refused: dict[str, Refusal],
-    why: Refusal | None = None,
-) -> Withheld:
-    """What each plan would come to, in the order given.
-
-    `why` says why nothing was written, where it is not the first plan refused.
-    """
-    contexts: dict[str, ContextMatch] = {}
-    for file in files:
-        contexts |= file.contexts
-    contexts |= dict.fromkeys(refused, "rejected")
-    verdicts = tuple(
-        Verdict(plan, contexts.get(plan.id, "rejected"), refused.get(plan.id)) for plan in plans
-    )
-    first = next((each.plan for each in verdicts if each.refusal is not None), None)
-    reason = why or (refused[first.id] if first else Failed("write", ""))
-    return Withheld(reason, first, verdicts)
+def _contexts(files: Sequence[_File]) -> dict[str, ContextMatch]:
+    """How each plan stands in its file."""
+    return {hunk_id: context for file in files for hunk_id, context in file.contexts.items()}
 
 
 def _transacted(

@@ -19,7 +19,7 @@ from copydesk.desk.backends.codec import encode
 from copydesk.desk.member import Member, Why
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval, Draft
-from copydesk.edit.request import MoveFile
+from copydesk.edit.request import ChangeMode, MoveFile
 from copydesk.errors import ApprovalRequired, HunkRejected, StateFailed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -36,11 +36,14 @@ def after_of(made: Revision, to: RelPath | None) -> str:
 
     The SHA-256 of the bytes after; of a large file, which is not held whole, that
     of the digest before and the change, which together make them. Of a move, of the digest
-    and `to`, the real path that it leads to.
+    and `to`, the real path that it leads to; of another mode, of the digest and both modes.
     """
     after = made.after
     if to is not None:
         return hashlib.sha256(f"{made.base.digest} {to}".encode()).hexdigest()
+    if isinstance(made, Draft) and isinstance(made.request, ChangeMode):
+        modes = f"{made.request.mode:o} {made.request.wanted:o}"
+        return hashlib.sha256(f"{made.base.digest} {modes}".encode()).hexdigest()
     if isinstance(after, Snapshot):
         return after.digest
     return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()

@@ -49,6 +49,7 @@ from copydesk.edit.locate import foot_span
 from copydesk.edit.request import (
     BlockDiff,
     BlockReplace,
+    ChangeMode,
     DeleteFile,
     Insert,
     MoveFile,
@@ -151,7 +152,7 @@ class FileDesk:
                     return outcome
                 refusal = outcome.refusal
                 declined = refusal.code
-        if not isinstance(plan.request, MoveFile):
+        if not isinstance(plan.request, MoveFile | ChangeMode):
             self._drafting.remember_planned(draft.base, plan.request.path)
         return Planned(plan, draft, declined, refusal, drafted.real, checks)
 

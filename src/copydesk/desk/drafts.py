@@ -26,6 +26,7 @@ from copydesk.edit.relocate import check_not_there, comparable, place_of, reloca
 from copydesk.edit.request import (
     Append,
     BatchEdit,
+    ChangeMode,
     DeleteFile,
     FileOperation,
     Insert,
@@ -64,6 +65,21 @@ class Drafted:
     draft: Draft
     real: RelPath
     named: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is written together with a plan, ahead of it in the same file.
+
+    `digest` is that of the file as it was read, `inverses` those of the edits made
+    to it since, the first one first.
+    """
+
+    digest: str = ""
+    inverses: tuple[ChangeSet, ...] = ()
+
+
+NOTHING_AHEAD = Ahead()
 
 
 class Drafting:
@@ -109,14 +125,14 @@ class Drafting:
     def _of_operation(
         self, member: Member, request: FileOperation, terms: Terms, real: RelPath
     ) -> Drafted:
-        """The removal or the move of a file as it is; one that was named by its version is it."""
+        """An operation on a file as it is; one that was named by its version is it."""
         files = self._set.files
         try:
             check_no_link(files, request.path, real)
             _, stamp = files.stat(request.path)
         except FileNotFound:
             raise self.missing(member, request.path) from None
-        if isinstance(request, DeleteFile):
+        if isinstance(request, DeleteFile | ChangeMode):
             request = replace(request, mode=stamp.mode)
         else:
             target = authorized(files, member, request.to, "write", "read")
@@ -157,7 +173,7 @@ class Drafting:
     def opened(self, path: RelPath, request: Request) -> AbstractContextManager[OpenText]:
         """The file open, as far as the request needs it to be read."""
         files, named = self._set.files, self._set.named
-        if isinstance(request, MoveFile):
+        if isinstance(request, MoveFile | ChangeMode):
             return files.unread(path)
         if isinstance(request, DeleteFile):
             return files.any_content(path, named)
@@ -286,10 +302,18 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
         return first.diff
     path, last = str(first.request.path), steps[-1].request
     edits = [step.change for step in steps if not isinstance(step.request, FileOperation)]
-    change = reduce(ChangeSet.then, edits)
+    change = reduce(ChangeSet.then, edits) if edits else None
+    diff = b""
     if isinstance(last, MoveFile):
-        return renamed(path, str(last.to), first.base, change)
-    return unified(first.base, change, path, created=first.created)
+        diff = renamed(path, str(last.to), first.base, change)
+    elif change is not None:
+        diff = unified(first.base, change, path, created=first.created)
+    for step in steps:
+        if isinstance(step.request, ChangeMode):
+            head, _, rest = diff.partition(b"\n")
+            modes = step.diff.partition(b"\n")[2]
+            diff = head + b"\n" + modes + rest
+    return diff
 
 
 MOST = 32

@@ -31,14 +31,14 @@ from copydesk.errors import (
     FileNotFound,
     Refusal,
 )
-from copydesk.store.protocol import FileChange, Moved, Removed
+from copydesk.store.protocol import FileChange, ModeChanged, Moved, Removed
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.text.source import Excerpt, Source
-from copydesk.text.unified import deleted, renamed, unified
+from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50
 """So many entries are fetched at a time."""
@@ -321,7 +321,7 @@ class Undoing:
         after = made.after
         if isinstance(after, Excerpt):
             after = after.known_as(written.digest)
-        if entry.kind == "edit":
+        if entry.kind == "edit" and not entry.mode_changed:
             change = line_change(made.base, made.change, own=False)
             note = note_of_change(member.name, now_at, made.base, after, written.digest, change)
             self._drafting.remember(after, now_at, [note])
@@ -466,6 +466,15 @@ class Undoing:
         diff = renamed(str(entry.path), str(entry.moved.other))
         return _Back(base, change, base, diff, "exact")
 
+    def mode_back(self, change: ModeChanged, at: RelPath, now: Source) -> _Back:
+        """The file with the mode that it had, if it has still the one that it got."""
+        _, stamp = self._set.files.stat(at)
+        if stamp.mode & 0o7777 != change.after:
+            raise ContentChanged("the mode of the file was changed since")
+        base = now.around(0, 0)
+        diff = mode_changed(str(at), change.after, change.before)
+        return _Back(base, ChangeSet.of(base.size, []), base, diff, "exact")
+
 
 def _as_text(data: bytes, named: str | None) -> Snapshot:
     """The bytes of any file, as they are shown."""
@@ -500,6 +509,14 @@ class _UndoJob(Job["_Back"]):
         return self.entry.moved.other if self.entry.moved else None
 
     @property
+    def keeps_text(self) -> bool:
+        return bool(self.entry.moved or self.entry.mode_changed)
+
+    def mode_after(self, now: int) -> int | None:
+        change = self.entry.mode_changed
+        return None if change is None else change.before
+
+    @property
     def is_whole_file(self) -> bool:
         return self.entry.kind in _BACK
 
@@ -514,6 +531,8 @@ class _UndoJob(Job["_Back"]):
         self.undoing.check_there(self.entry)
         if self.entry.moved:
             return self.undoing.moved_back(self.entry, now)
+        if self.entry.mode_changed:
+            return self.undoing.mode_back(self.entry.mode_changed, self.path, now)
         if self.entry.kind == "create":
             return self.undoing.removed(self.entry, self.path, now)
         try:

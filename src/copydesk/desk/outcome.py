@@ -7,7 +7,7 @@ saved in the journal; the library fills them in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from copydesk.desk.backends.api import Entry
 from copydesk.desk.backends.shown import ShownLines
 from copydesk.desk.foreign import Saved
 from copydesk.edit.draft import ContextMatch, Draft, Plan
-from copydesk.errors import CheckFinding, Refusal
+from copydesk.errors import CheckFinding, Failed, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -108,6 +108,29 @@ class Withheld:
     refusal: Refusal
     plan: Plan | None
     verdicts: tuple[Verdict, ...]
+
+    @staticmethod
+    def of(
+        plans: Sequence[Plan],
+        contexts: Mapping[str, ContextMatch],
+        refused: Mapping[str, Refusal],
+        why: Refusal | None = None,
+    ) -> Withheld:
+        """What each plan would come to, in the order given.
+
+        `why` says why nothing was written, where it is not the first plan refused.
+        """
+
+        def judged(plan: Plan) -> Verdict:
+            refusal = refused.get(plan.id)
+            context = "rejected" if refusal else contexts.get(plan.id, "rejected")
+            return Verdict(plan, context, refusal)
+
+        verdicts = tuple(map(judged, plans))
+        first = next((each.plan for each in verdicts if each.refusal is not None), None)
+        return Withheld(
+            why or (refused[first.id] if first else Failed("write", "")), first, verdicts
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from copydesk.store.protocol import (
     Deadline,
     Document,
     Kept,
+    ModeChanged,
     Named,
     NotPutBack,
     Piece,
@@ -93,6 +94,8 @@ class Rollback:
         if first.moved is not None:
             return self._look_at_move(entries)
         path = moved_to or first.path
+        if first.mode_changed is not None:
+            return self._look_at_mode(first, first.mode_changed, path)
         try:
             real, stamp, digest = self._at(path)
         except Refusal:
@@ -146,6 +149,17 @@ class Rollback:
             return Found(entries, "written", new, digest)
         return Found(entries, "unknown", new, digest)
 
+    def _look_at_mode(self, entry: Entry, change: ModeChanged, path: RelPath) -> Found:
+        """Which mode the file has."""
+        try:
+            real, stamp, digest = self._at(path)
+        except Refusal:
+            return Found((entry,), "unknown")
+        if stamp is None or real != path:
+            return Found((entry,), "unknown")
+        hows: dict[int, How] = {change.before: "not written", change.after: "written"}
+        return Found((entry,), hows.get(stamp.mode & 0o7777, "unknown"), stamp, digest)
+
     def _move_back(self, found: Found) -> None:
         """The file at its old name again, and the directories gone that were made for it."""
         source, target = found.entries
@@ -174,6 +188,12 @@ class Rollback:
                 self._files.remove(target.path, stamp, found.digest)
             if found.how == "not written":
                 self._files.remove_parents(target.path, target.made_directories)
+            return
+        if first.mode_changed is not None:
+            if found.how == "written" and stamp is not None:
+                known = first.mode_changed.before, stamp, found.digest
+                with self._files.stage_chmod(first.path, *known) as staged:
+                    staged.commit()
             return
         if found.how == "written" and first.kind == "remove":
             self._files.restore(
@@ -437,8 +457,8 @@ class Recovery:
             first = each.entries[0]
             if first.kind == "create" and each.how != "unknown":
                 self._files.remove_parents(first.path, first.made_directories)
-            if each.how == "written" and each in moves:
-                raise TargetMoved()  # what was written to it before stands at its old path again
+            if each.how == "written" and (each in moves or first.mode_changed):
+                raise TargetMoved()  # what was written to it before is to be looked at again
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
         self._close(unsure, "unsure", now_ms)
         self._close([entry for entry in entries if entry not in unsure], "failed", now_ms)
@@ -523,13 +543,14 @@ def _moved_to(away: Mapping[RelPath, Found], path: RelPath) -> RelPath | None:
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
     """The entries of each file, files and entries in the order of their ids.
 
-    The two of a move are by themselves: the source, then the target.
+    The two of a move are by themselves: the source, then the target. So is another mode.
     """
     chains: dict[str, list[Entry]] = {}
     for entry in entries:
         moved = entry.moved
         target = entry.path if moved is None or not moved.is_source else moved.other
-        chains.setdefault(f"move {target}" if moved else str(target), []).append(entry)
+        kind = "move " if moved else "mode " if entry.mode_changed else ""
+        chains.setdefault(f"{kind}{target}", []).append(entry)
     return [tuple(chain) for chain in chains.values()]
 
 

@@ -36,6 +36,7 @@ from copydesk.store.protocol import (
     Caller,
     FileChange,
     MadeDirectories,
+    ModeChanged,
     Moved,
     Named,
     NotPutBack,
@@ -113,6 +114,15 @@ class Job(WriteRequest, ABC, Generic[R]):
     @property
     def to(self) -> RelPath | None:
         """Where the file is moved to, if that is what is done."""
+        return None
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether it is for the name or the mode of a file alone."""
+        return self.to is not None
+
+    def mode_after(self, now: int) -> int | None:
+        """The permission bits that a file of this mode gets; None: it keeps its own."""
         return None
 
     @property
@@ -245,7 +255,9 @@ class Writer:
                 if job.kind == "remove":
                     raise
         made = job.create() if opened is None else job.revise(opened.source)
-        if to is None and opened and job.kind == "edit" and made.base.unchanged_by(made.change):
+        mode = None if opened is None else job.mode_after(opened.stamp.mode)
+        is_text = to is None and mode is None
+        if is_text and opened and job.kind == "edit" and made.base.unchanged_by(made.change):
             return Written(made, 0, made.base.digest)
         if to is not None and opened is not None:
             check_free(self._files, job.to or to, to, real, opened.stamp)
@@ -254,7 +266,7 @@ class Writer:
         if not removes and to is None and not job.undoes:
             self._check(job, real, made, created=opened is None)
         steps = ((job, made),)
-        file = Rewriting(real, opened, steps, removes, to, job.restores, same)
+        file = Rewriting(real, opened, steps, removes, to, job.restores, same, mode)
         entry = self._write_one(file)
         return Written(made, entry.edit_id, entry.after)
 
@@ -277,7 +289,7 @@ class Writer:
         return opened
 
     def _read(self, job: Job[R]) -> AbstractContextManager[OpenText]:
-        if job.to is not None:
+        if job.keeps_text:
             return self._files.unread(job.path)
         if job.is_whole_file:
             return self._files.any_content(job.path, self._named)
@@ -297,7 +309,7 @@ class Writer:
 
     def _write_one(self, file: Rewriting) -> Entry:
         """Write one file; its entry, of a move the one at its new path."""
-        if file.to is not None:
+        if file.to is not None or file.mode is not None:
             try:
                 return self.write_all(f"{self._clock()} {file.real}", (file,))[-1]
             except Stopped as stopped:
@@ -408,6 +420,7 @@ class Rewriting:
     there, as it is when everything else is written. `restores`: a creation gives it this.
     `allow_appends`: lines that another program appends meanwhile are put after the new text;
     the file has been open since before it was read.
+    `mode`: its only step gives it these permission bits, when its text is written.
     """
 
     real: RelPath
@@ -417,11 +430,17 @@ class Rewriting:
     to: RelPath | None = None
     restores: Removed | None = None
     allow_appends: bool = False
+    mode: int | None = None
 
     @property
-    def key(self) -> RelPath:
-        """A path that no other one of a transaction has."""
-        return self.to or self.real
+    def key(self) -> tuple[RelPath, bool]:
+        """What no other one of a transaction has."""
+        return self.to or self.real, self.mode is not None
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether it is the name or the mode alone that it changes."""
+        return self.to is not None or self.mode is not None
 
     @property
     def kind(self) -> Kind:
@@ -455,7 +474,7 @@ class Rewriting:
     def in_place(self) -> bool:
         """Whether the file has several names, so that it is written in place."""
         is_linked = self.opened is not None and self.opened.stamp.nlink > 1
-        return is_linked and not self.removes and self.to is None
+        return is_linked and not self.removes and not self.keeps_text
 
 
 class Stopped(Exception):
@@ -484,11 +503,13 @@ class _Transaction:
         self._files, self._journal, self._group = files, journal, group
         self._approving = approving
         # In place first: only that may still lack room, and nothing is to be put back then.
-        # Moves last: what is moved is written by then.
-        self._order = sorted(rewritings, key=lambda each: (each.to is not None, not each.in_place))
+        # Modes and then moves last: what is moved is written by then.
+        self._order = sorted(
+            rewritings, key=lambda one: (one.to is not None, one.mode is not None, not one.in_place)
+        )
         self._wanted = rewritings
-        self._entries: dict[RelPath, list[Entry]] = {}
-        self._ready: dict[RelPath, StagedWrite] = {}
+        self._entries: dict[tuple[RelPath, bool], list[Entry]] = {}
+        self._ready: dict[tuple[RelPath, bool], StagedWrite] = {}
         self._stamps: dict[RelPath, Stamp] = {}
         self._committed: list[Rewriting] = []
         self._at: Rewriting | None = None
@@ -510,10 +531,10 @@ class _Transaction:
             self._open(now_ms)
             try:
                 for each in self._order:
-                    if each.key not in self._ready and each.to is None:
+                    if each.key not in self._ready and not each.keeps_text:
                         self._stage(each, held)
                 for each in self._order:
-                    if each.to is not None:
+                    if each.keeps_text:
                         self._stage(each, held)
                     self._at = each
                     self._stamps[each.real] = self._ready[each.key].commit()
@@ -551,7 +572,7 @@ class _Transaction:
 
     def _is_digested(self, each: Rewriting) -> bool:
         """Whether the digest after is made while the new file is, before there is an entry."""
-        if each.to is not None:
+        if each.keeps_text:
             return False
         if self._group or each.kind != "edit" or each.in_place:
             return each.in_parts
@@ -562,11 +583,16 @@ class _Transaction:
         (request, first), last = each.steps[0], each.steps[-1][1]
         path = each.real if self._group else request.path
         base, real = first.base, each.real
-        if each.to is not None and each.opened is not None:
+        if each.keeps_text and each.opened is not None:
             stamp = self._stamps.get(real, each.opened.stamp)
             sha256 = self._entries[each.key][-1].after
-            paths = {"expected_real": real, "expected_to": each.to}
-            staged = self._files.stage_move(real, each.to, stamp, sha256, **paths)
+            if each.to is not None:
+                paths = {"expected_real": real, "expected_to": each.to}
+                staged = self._files.stage_move(real, each.to, stamp, sha256, **paths)
+            else:
+                assert each.mode is not None, "it keeps its text and its name"
+                known = each.mode, stamp, sha256
+                staged = self._files.stage_chmod(real, *known, expected_real=real)
         elif each.opened is None:
             data, restores = whole(last.after).data, each.restores
             staged = self._files.stage_new(path, data, expected_real=real, removed=restores)
@@ -607,11 +633,15 @@ class _Transaction:
     def _entries_of(self, each: Rewriting, index: int, now_ms: int) -> tuple[Entry, ...]:
         """The entry of a step; those of the two ends of a move."""
         entry = self._entry(each, index, now_ms)
-        if each.to is None or each.opened is None:
+        if each.opened is None or not each.keeps_text:
             return (entry,)
-        nothing = ChangeSet.of(0, [])
         stamp = each.opened.stamp
         digest = self._moved_digest(each)
+        if each.mode is not None:
+            change = ModeChanged(stamp.mode & 0o7777, each.mode)
+            return (replace(entry, before=digest, after=digest, file=(change,)),)
+        assert each.to is not None, "it keeps its text and its mode"
+        nothing = ChangeSet.of(0, [])
         gone, come = (
             Moved(other, is_source, (stamp.dev, stamp.ino))
             for other, is_source in ((each.to, True), (each.real, False))
@@ -632,7 +662,7 @@ class _Transaction:
 
     def _moved_digest(self, each: Rewriting) -> str:
         """The digest of a file when it is moved; others of the transaction may write it first."""
-        own = (one for one in self._wanted if one.to is None and one.real == each.real)
+        own = (one for one in self._wanted if not one.keeps_text and one.real == each.real)
         first = next(own, None)
         made = (first or each).steps[-1][1]
         ready = None if first is None else self._ready.get(first.key)
@@ -649,7 +679,7 @@ class _Transaction:
         after, file = "", tuple[FileChange, ...]()
         if each.removes:
             file = (self._files.attributes(each.real),)
-        elif each.to is None:
+        elif not each.keeps_text:
             if kind == "create":
                 file = self._made_for(each.real)
             ready = self._ready.get(each.key)
@@ -683,6 +713,8 @@ class _Transaction:
         try:
             if at.to is not None:
                 return digest_at(self._files, at.real, error) != ""
+            if at.mode is not None:
+                return False
             return digest_at(self._files, at.real, error) != self._entries[at.key][-1].after
         except Unsettled:
             return False

@@ -20,6 +20,7 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    ChangeMode,
     DeleteFile,
     FileOperation,
     Insert,
@@ -46,7 +47,7 @@ from copydesk.text.folding import explain
 from copydesk.text.search import find_all
 from copydesk.text.snapshot import Snapshot, Text, whole
 from copydesk.text.source import Excerpt
-from copydesk.text.unified import Region, deleted, regions, renamed, unified
+from copydesk.text.unified import Region, deleted, mode_changed, regions, renamed, unified
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,8 @@ class Draft:
         request, path = self.request, str(self.request.path)
         if isinstance(request, MoveFile):
             return renamed(path, str(request.to))
+        if isinstance(request, ChangeMode):
+            return mode_changed(path, request.mode, request.wanted)
         if isinstance(request, DeleteFile):
             return deleted(self.base, self.change, path, request.mode)
         diff = unified(self.base, self.change, path, created=self.created)
@@ -239,6 +242,8 @@ class Draft:
     @property
     def replaces_nothing(self) -> bool:
         """Whether the file after the change is the file before it."""
+        if isinstance(self.request, ChangeMode):
+            return self.request.wanted == self.request.mode
         if self.created or isinstance(self.request, FileOperation):
             return False
         return self.base.unchanged_by(self.change)
@@ -268,13 +273,20 @@ def action_of(request: Request, place: Place) -> Action:
     if isinstance(request, BlockDiff):
         return "block_diff"
     if isinstance(request, FileOperation):
-        return "file_move" if isinstance(request, MoveFile) else "file_delete"
+        return _OPERATIONS[type(request)]
     if isinstance(request, Append) or place.foot is None:
         return "append"
     if isinstance(request, BatchEdit):
         return "replace"
     contents = request.edits if isinstance(request, RangeEdits) else (request,)
     return "replace" if any(each.content for each in contents) else "delete"
+
+
+_OPERATIONS: dict[type[FileOperation], Action] = {
+    ChangeMode: "file_mode",
+    DeleteFile: "file_delete",
+    MoveFile: "file_move",
+}
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
@@ -396,8 +408,8 @@ def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: boo
 
 
 def _compose_operation(request: FileOperation, base: Text, place: Place) -> Draft:
-    """A deletion takes all bytes, a move none."""
-    edits = [] if isinstance(request, MoveFile) else [Edit(0, base.size, b"")]
+    """A deletion takes all bytes, anything else none."""
+    edits = [Edit(0, base.size, b"")] if isinstance(request, DeleteFile) else []
     closed = base.line_count == 0 or base.ends_with_newline
     normalized = Normalized(closed, True, False, False, "lf", 0)
     return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)

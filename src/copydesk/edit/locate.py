@@ -16,6 +16,7 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    ChangeMode,
     DeleteFile,
     FileOperation,
     Insert,
@@ -185,7 +186,7 @@ def text_for(request: Request, base: Source, place: Place) -> Text:
     """The text with the lines at hand that `compose` needs for the request at its place."""
     if isinstance(request, SeveralEdits | DeleteFile):
         return base.whole()
-    if isinstance(request, MoveFile):
+    if isinstance(request, MoveFile | ChangeMode):
         return Unread(base.size, base.digest).around(0, 0)
     return base.around(place.start, place.stop)
 

@@ -56,6 +56,7 @@ Action = Literal[
     "block_diff",
     "file_delete",
     "file_move",
+    "file_mode",
 ]
 Match = Literal["contains", "equals"]
 Occurrence = int | Literal["last"]
@@ -275,7 +276,30 @@ class MoveFile:
     to: RelPath
 
 
-FileOperation = DeleteFile | MoveFile
+@dataclass(frozen=True, slots=True)
+class ChangeMode:
+    """Let whoever may read the file run it, or nobody; its bytes stay as they are.
+
+    `mode` is its mode with the type bits.
+    """
+
+    path: RelPath
+    executable: bool
+    mode: int = 0o100644
+
+    @property
+    def wanted(self) -> int:
+        """The mode that it gets."""
+        runs = self.mode | (self.mode & 0o444) >> 2
+        return runs if self.executable else self.mode & ~0o111
+
+    def bits_after(self, now: int) -> int | None:
+        """The permission bits that it gives to a file of this mode; None: it has them."""
+        wanted = replace(self, mode=now).wanted
+        return None if wanted == now else wanted & 0o7777
+
+
+FileOperation = DeleteFile | MoveFile | ChangeMode
 """Requests that are for a whole file, whatever it holds, and for no other state of it."""
 
 Request = (
@@ -288,6 +312,7 @@ Request = (
     | BlockDiff
     | DeleteFile
     | MoveFile
+    | ChangeMode
 )
 SeveralEdits = BatchEdit | RangeEdits
 """Requests whose place has parts."""

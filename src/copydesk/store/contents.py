@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 import zlib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -20,8 +21,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import ParamSpec, Protocol, Self, TypeVar
 
+from copydesk.errors import NotAFile
 from copydesk.store import _os
-from copydesk.store.protocol import Kept, Piece, TargetMoved
+from copydesk.store.protocol import Kept, Piece, Stamp, TargetMoved, failed, kind_of
 from copydesk.text import sizes
 from copydesk.text.encoding import Encoding
 
@@ -468,3 +470,28 @@ class OpenContent:
 
     def close(self) -> None:
         _os.close_quietly(self._fd)
+
+
+def close_of_size(fd: int, size: int) -> None:
+    """Close a file, in a thread where its last handle may free many blocks."""
+    if size < sizes.BESIDE:
+        _os.close_quietly(fd)
+    else:
+        close_soon(fd)
+
+
+def stamp_of_open(fd: int) -> Stamp:
+    """The stamp of a regular file that is open; raises NotAFile, Failed."""
+    now_ns = _os.now_ns()
+    try:
+        found = _os.fstat(fd)
+    except OSError as refused:
+        raise failed("stat", refused) from refused
+    return stamp_of_regular(found, now_ns)
+
+
+def stamp_of_regular(found: os.stat_result, now_ns: int) -> Stamp:
+    """The stamp of a `stat` made no earlier than `now_ns`; NotAFile for what is no regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAFile(kind_of(found.st_mode))
+    return Stamp.of(found, now_ns)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace as replace_fields
@@ -27,10 +26,12 @@ from copydesk.store.contents import (
     Closing,
     OpenContent,
     States,
-    close_soon,
+    close_of_size,
     digest_in_thread,
     read_at,
     sha256_of,
+    stamp_of_open,
+    stamp_of_regular,
     wait_all_closed,
 )
 from copydesk.store.foreign_writes import Keep, LateLooks, keep_nothing, opened
@@ -70,7 +71,7 @@ from copydesk.store.protocol import (
     kind_of,
     refusing,
 )
-from copydesk.store.replace import Hooks, staged_in_place, staged_replacement
+from copydesk.store.replace import Chmod, Hooks, staged_in_place, staged_replacement
 from copydesk.store.source_large import LargeFile, Surveyed, from_line, last_lines
 from copydesk.store.staging import (
     attributes_of,
@@ -170,7 +171,7 @@ class Files(Closing):
                 raise FileNotFound() from None
             except OSError as refused:
                 raise failed("stat", refused) from refused
-            return place.real, _stamp(found, now_ns)
+            return place.real, stamp_of_regular(found, now_ns)
 
     def kind(self, path: RelPath) -> str:
         """What stands at the path, in the words of NotAFile; a link at its end is a "symlink"."""
@@ -299,11 +300,11 @@ class Files(Closing):
         fd, real = self._root.open_file(path)
         size = 0
         try:
-            stamp = _stamp_of_open(fd)
+            stamp = stamp_of_open(fd)
             size = stamp.size
             yield OpenFile(real, stamp, fd)
         finally:
-            _close(fd, size)
+            close_of_size(fd, size)
 
     def content(self, path: RelPath) -> OpenContent:
         """The bytes of a file of any size, to be read later; whoever asks closes it."""
@@ -566,6 +567,23 @@ class Files(Closing):
             move = Move(place, old_fd, expected, expected_sha256, durability, hooks, target)
             yield StagedWrite("move", move, target.real, hooks, parents)
 
+    @contextmanager
+    def stage_chmod(
+        self,
+        path: RelPath,
+        mode: int,
+        expected: Stamp,
+        expected_sha256: str,
+        *,
+        expected_real: RelPath | None = None,
+    ) -> Generator[StagedWrite]:
+        """Other permission bits for a file, ready and not yet given."""
+        hooks, target = self._hooks, self._target(path, expected_real, expected.size)
+        with refusing("change the mode"), target as (place, fd):
+            known = expected, expected_sha256
+            chmod = Chmod(place, fd, *known, mode, durability=self._durability, hooks=hooks)
+            yield StagedWrite("change the mode", chmod, place.real, hooks)
+
     def remove(
         self,
         path: RelPath,
@@ -744,7 +762,7 @@ class Files(Closing):
             yield place, fd
         finally:
             if fd >= 0:
-                _close(fd, size)
+                close_of_size(fd, size)
             place.close()
 
     @contextmanager
@@ -769,26 +787,3 @@ class Files(Closing):
         most = _os.name_bytes(place.dir_fd)
         if any(len(name) > most for name in (*place.missing, place.name)):
             raise InvalidPath(f"a name has more than {most} bytes")
-
-
-def _close(fd: int, size: int) -> None:
-    """Close a file, in a thread where its last handle may free many blocks."""
-    if size < sizes.BESIDE:
-        _os.close_quietly(fd)
-    else:
-        close_soon(fd)
-
-
-def _stamp_of_open(fd: int) -> Stamp:
-    now_ns = _os.now_ns()
-    try:
-        found = _os.fstat(fd)
-    except OSError as refused:
-        raise failed("stat", refused) from refused
-    return _stamp(found, now_ns)
-
-
-def _stamp(found: os.stat_result, now_ns: int) -> Stamp:
-    if not stat.S_ISREG(found.st_mode):
-        raise NotAFile(kind_of(found.st_mode))
-    return Stamp.of(found, now_ns)

@@ -220,7 +220,15 @@ class MadeDirectories:
     count: int
 
 
-FileChange = Removed | Moved | MadeDirectories
+@dataclass(frozen=True, slots=True)
+class ModeChanged:
+    """The permission bits of a file, before and after."""
+
+    before: int
+    after: int
+
+
+FileChange = Removed | Moved | MadeDirectories | ModeChanged
 """What a write did to the tree of files, beside the bytes."""
 
 

@@ -535,6 +535,52 @@ class Overwriting:
         return Stamp.of(found, now_ns)
 
 
+class Chmod:
+    """Other permission bits for the file that is open as `fd`; it stays the same file."""
+
+    digest = ""
+
+    def __init__(
+        self,
+        place: ResolvedPath,
+        fd: int,
+        expected: Stamp,
+        expected_sha256: str,
+        mode: int,
+        *,
+        durability: Durability,
+        hooks: Hooks,
+    ) -> None:
+        self._place, self._fd, self._mode = place, fd, mode
+        self._expected, self._expected_sha256 = expected, expected_sha256
+        self._durability, self._hooks = durability, hooks
+
+    def commit(self) -> Stamp:
+        """Change them; the new stamp. Raises TargetMoved, OSError, NotPutBack."""
+        self._hooks.may_write()
+        check_target(self._place, self._fd, self._expected, self._expected_sha256)
+        now_ns = _os.now_ns()
+        try:
+            self._change(self._mode)
+        except OSError:
+            with putting_back(self._hooks.may_return):
+                self._change(self._expected.mode & 0o7777)
+            raise
+        return Stamp.of(_os.fstat(self._fd), now_ns)
+
+    def put_back(self, sha256: str) -> None:
+        """Give it those that it had, if nobody else has changed them; TargetMoved, OSError."""
+        if _os.fstat(self._fd).st_mode & 0o7777 != self._mode:
+            raise TargetMoved()
+        self._hooks.may_return()
+        self._change(self._expected.mode & 0o7777)
+
+    def _change(self, mode: int) -> None:
+        _os.chmod(self._fd, mode)
+        if self._durability == "full":
+            _os.sync(self._fd)
+
+
 @contextmanager
 def _alone(fd: int) -> Generator[None]:
     """Nobody else opens the file meanwhile, where the system has leases and nobody has it open.

@@ -159,6 +159,16 @@ def renamed(path: str, to: str, old: Text | None = None, change: ChangeSet | Non
     return head + b"".join(_hunks(old, _regions(old, change, old.line_at)))
 
 
+def mode_changed(path: str, old: int, new: int) -> bytes:
+    """The diff of a file that keeps its bytes, and changes who may run it."""
+    head = b"diff --git " + quoted(f"a/{path}") + b" " + quoted(f"b/{path}") + b"\n"
+    return head + b"old mode " + _git_mode(old) + b"\nnew mode " + _git_mode(new) + b"\n"
+
+
+def _git_mode(mode: int) -> bytes:
+    return b"100755" if mode & 0o111 else b"100644"
+
+
 def is_binary(text: Snapshot) -> bool:
     """Whether the bytes are no text."""
     return text.encoding.unit == 1 and b"\0" in text.data
@@ -180,8 +190,7 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
             name.encode(),
             b"0" * len(name),
         )
-    kind = b"100755" if mode & 0o111 else b"100644"
-    return head + b"\ndeleted file mode " + kind + b"\n" + rest
+    return head + b"\ndeleted file mode " + _git_mode(mode) + b"\n" + rest
 
 
 def _parts(

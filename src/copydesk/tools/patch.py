@@ -15,9 +15,17 @@ from typing import Literal
 
 from copydesk.desk.outcome import Planned, Transacted
 from copydesk.edit.patch import apply_patch, search_replace, unified_diff
-from copydesk.edit.patch.model import EXECUTABLE, FilePatch, invalid
+from copydesk.edit.patch.model import EXECUTABLE, FilePatch
 from copydesk.edit.patch.placing import check_whole
-from copydesk.edit.request import DeleteFile, MoveFile, PatchEdit, Request, Terms, check_text
+from copydesk.edit.request import (
+    ChangeMode,
+    DeleteFile,
+    MoveFile,
+    PatchEdit,
+    Request,
+    Terms,
+    check_text,
+)
 from copydesk.errors import (
     ApprovalRequired,
     Busy,
@@ -154,12 +162,12 @@ class _Patching:
             self._refused.append((path, refusal))
 
     def _update(self, patch: FilePatch) -> None:
-        if patch.mode:
-            raise invalid("mode_change", patch.line, patch.path)
         path = self._context.path_below(patch.path)
         if patch.hunks:
             hunks = patch.hunks, patch.base, patch.after
             path = self._first(patch, lambda name: PatchEdit(name, *hunks)).plan.request.path
+        if patch.mode:
+            self._prepare(ChangeMode(path, patch.mode == EXECUTABLE))
         if patch.to:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
 

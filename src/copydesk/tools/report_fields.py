@@ -15,6 +15,7 @@ from copydesk.edit.request import (
     Append,
     BlockDiff,
     BlockReplace,
+    ChangeMode,
     DeleteFile,
     FileOperation,
     Insert,
@@ -215,6 +216,9 @@ def _operation(draft: Draft) -> Fields:
     request, base = draft.request, draft.base
     if isinstance(request, MoveFile):
         return {"to": str(request.to), "size_bytes": base.size}
+    if isinstance(request, ChangeMode):
+        modes = [f"{mode & 0o777:o}" for mode in (request.mode, request.wanted)]
+        return {"old_mode": modes[0], "new_mode": modes[1]}
     if is_binary_deletion(draft):
         return {"size_bytes": base.size, "binary": True}
     return {"size_bytes": base.size, "binary": False, "lines": _lines(draft)}
@@ -485,6 +489,8 @@ def numbers(draft: Draft) -> dict[str, object]:
         return {**told, "old": draft.old_count, "new": draft.new_count}
     if isinstance(draft.request, MoveFile):
         return {"path": draft.request.path, "to": draft.request.to}
+    if isinstance(draft.request, ChangeMode):
+        return {"path": draft.request.path, "new_mode": f"{draft.request.wanted & 0o777:o}"}
     if isinstance(draft.request, DeleteFile):
         return {"path": draft.request.path, "lines": draft.old_count, "bytes": draft.base.size}
     place, new = draft.place, draft.new_count

@@ -27,6 +27,7 @@ from copydesk.edit.locate import cut
 from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
+    ChangeMode,
     DeleteFile,
     FileOperation,
     MoveFile,
@@ -180,6 +181,8 @@ def _where(draft: Draft, planned_line: str = "") -> str:
     """The file and the line of a draft, and how many lines come and go."""
     if isinstance(draft.request, MoveFile):
         return f"{draft.request.path} => {draft.request.to}"
+    if isinstance(draft.request, ChangeMode):
+        return f"{draft.request.path} (mode {draft.request.wanted & 0o777:o})"
     if isinstance(draft.request, DeleteFile):
         return f"{draft.request.path} (deleted) +0 -{draft.old_count}"
     places = len(draft.place.parts) if not isinstance(draft.request, RangeEdits) else 1
@@ -533,6 +536,8 @@ def _undo_action(outcome: Undone, old: int, new: int) -> str:
     """What taking the edit back does to the file."""
     if outcome.entry.moved:
         return "file_move"
+    if outcome.entry.mode_changed:
+        return "file_mode"
     if outcome.entry.kind in ("create", "remove"):
         return "remove" if outcome.entry.kind == "create" else "create"
     if old and new:
@@ -545,6 +550,8 @@ def _undo_saying(outcome: Undone) -> str:
         return "undo.nothing"
     if outcome.entry.moved:
         return "undo.move"
+    if outcome.entry.mode_changed:
+        return "undo.mode"
     if outcome.entry.kind in ("create", "remove"):
         return f"undo.{outcome.entry.kind}"
     return f"undo.{outcome.context}"

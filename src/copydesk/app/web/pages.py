@@ -27,7 +27,7 @@ from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
 from copydesk.desk.review import Rights, Shown, State, regions_apart, text_of
 from copydesk.edit.draft import Draft, Plan
-from copydesk.edit.request import BlockDiff, DeleteFile, MoveFile, PatchEdit
+from copydesk.edit.request import BlockDiff, ChangeMode, DeleteFile, MoveFile, PatchEdit
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
@@ -447,6 +447,8 @@ def described(plan: Plan) -> str:
         return f"moves the file to {plan.request.to}"
     if isinstance(plan.request, DeleteFile):
         return "deletes the file"
+    if isinstance(plan.request, ChangeMode):
+        return "makes it executable" if plan.request.executable else "makes it not executable"
     if action == "append":
         return "appends at the end"
     if action == "insert" or not old:
@@ -505,6 +507,9 @@ def _plan_view(
     if isinstance(draft.request, MoveFile):
         words = Markup('<p class="empty">The file is moved to {}, with all its bytes.</p>')
         diff = words.format(visible(str(draft.request.to)))
+    elif isinstance(draft.request, ChangeMode):
+        words = Markup('<p class="empty">The mode of the file becomes {}; its bytes stay.</p>')
+        diff = words.format(f"{draft.request.wanted & 0o777:o}")
     elif is_binary_deletion(draft):
         words = Markup('<p class="empty">A binary file of {} is deleted. An undo restores it.</p>')
         diff = words.format(named(draft.base.size, "byte"))

@@ -19,7 +19,7 @@ from copydesk.desk.backends.codec import compress
 from copydesk.desk.backends.retention import Outlook
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Cancelled, Failed, Refusal
-from copydesk.store.protocol import FileChange, MadeDirectories, Moved, Removed
+from copydesk.store.protocol import FileChange, MadeDirectories, ModeChanged, Moved, Removed
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 
@@ -80,6 +80,11 @@ class Entry:
     def moved(self) -> Moved | None:
         """The other end of a move, if it is one."""
         return next((one for one in self.file if isinstance(one, Moved)), None)
+
+    @property
+    def mode_changed(self) -> ModeChanged | None:
+        """The permission bits before and after, if it is they that were changed."""
+        return next((one for one in self.file if isinstance(one, ModeChanged)), None)
 
     @property
     def removed(self) -> Removed | None:

@@ -22,6 +22,7 @@ from copydesk.edit.request import (
     BatchEdit,
     BlockDiff,
     BlockReplace,
+    ChangeMode,
     DeleteFile,
     Insert,
     MoveFile,
@@ -32,7 +33,7 @@ from copydesk.edit.request import (
     ReplaceText,
     StringEdit,
 )
-from copydesk.store.protocol import MadeDirectories, Moved, Removed
+from copydesk.store.protocol import MadeDirectories, ModeChanged, Moved, Removed
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 
@@ -97,6 +98,7 @@ _know(
         ),
         *(Insert, PatchEdit, PatchHunk, Place, Plan, RangeEdit, RangeEdits, RelPath),
         *(DeleteFile, MadeDirectories, MoveFile, Moved, Removed, ReplaceText, StringEdit),
+        *(ChangeMode, ModeChanged),
     )
 )
 
