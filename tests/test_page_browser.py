@@ -12,9 +12,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.edit.draft import Plan
 from support.mcp_calls import settings
 from support.review_page import AGENT, Room, room_at
 
@@ -367,11 +369,178 @@ def test_a_thousand_plans_are_listed_and_filtered(scene: Scene) -> None:
         given = {"path": f"many/{index % 50}.txt", "content": f"line {index}\n"}
         scene.room.desk.call("fixer", "prepare_file_append", given)
     page = scene.person()
-    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(1_000, timeout=PATIENCE_MS)
+    rows = page.locator("#rows > li:not(.group)")
+    api.expect(rows).to_have_count(100, timeout=PATIENCE_MS)
+    first = rows.first.get_attribute("id")
+    page.get_by_role("link", name="Next →").click()
+    see(page, "1,000 plans in 50 files; 101–200 are listed")
+    assert rows.first.get_attribute("id") != first
+    page.get_by_role("link", name="← Previous").click()
+    see(page, "1–100 are listed")
     page.locator("#filter").fill("many/7.txt")
     api.expect(page.locator("#rows > li:not(.group)")).to_have_count(20, timeout=PATIENCE_MS)
     scene.prepare("many/7.txt", "the last one\n")
     api.expect(page.locator("#rows > li:not(.group)")).to_have_count(21, timeout=PATIENCE_MS)
+
+
+def test_a_plan_in_conflict_is_planned_anew(scene: Scene) -> None:
+    given = {"path": "a.txt", "range": "2", "content": "TWO"}
+    hunk = scene.call("prepare_file_range_edit", **given)["hunk_id"]
+    scene.agent.desk.show(scene.agent.member(AGENT), hunk)
+    (scene.root / "a.txt").write_text("one\ntwo and a half\nthree\n")
+    page = scene.person()
+    scene.go(page, f"/hunk/{hunk}")
+    for words in ("As it was", "As planned", "As it is"):
+        see(page, words)
+    page.keyboard.press("e")
+    field_ = page.get_by_label("The new text of lines 2 to 2")
+    api.expect(field_).to_have_value("TWO\n")
+    field_.fill("TWO and a half\n")
+    page.get_by_role("button", name="Preview").click()
+    see(page, "not approved yet")
+    page.get_by_role("button", name="Approve and apply").click()
+    see(page, "is written")
+    assert (scene.root / "a.txt").read_text() == "one\nTWO and a half\nthree\n"
+
+
+def age(scene: Scene, hunk: str) -> Plan:
+    """The plan, as if it had been made six days ago."""
+    plan = scene.agent.registry.get(hunk, 0)
+    times = (ms - 6 * 24 * 3_600_000 for ms in (plan.created_ms, plan.expires_ms))
+    old = replace(plan, **dict(zip(("created_ms", "expires_ms"), times, strict=True)))
+    scene.agent.registry.put(replace(old, expires_ms=old.expires_ms - 4 * 3_600_000))
+    return old
+
+
+def test_what_expires_soon_is_extended(scene: Scene) -> None:
+    hunk = scene.prepare()
+    plan = age(scene, hunk)
+    page = scene.person()
+    see(page, "1 plan expires soon.")
+    page.get_by_role("link", name="Show").click()
+    page.wait_for_url("**/?state=expiring")
+    page.locator(f"#hunk-{hunk} .open").click()
+    page.get_by_role("button", name="Extend").click()
+    see(page, "waits longer now")
+    assert scene.agent.registry.get(hunk, 0).expires_ms > plan.expires_ms
+
+
+TEAM = ("ann", "ben", "cyd")
+
+
+def test_a_person_reviews_what_three_agents_planned(tmp_path: Path, browser: Any) -> None:
+    """Forty plans of three tasks in twelve files, from the first look to the log of approvals."""
+    root = tmp_path / "project"
+    root.mkdir()
+    text = "".join(f"line {n}\n" for n in range(1, 41))
+    for number in range(12):
+        (root / f"file{number}.txt").write_text(text)
+    names = "".join(f'[members.{name}]\napproval = "human"\n' for name in TEAM)
+    (root / "copydesk.toml").write_text(f'durability = "fast"\n{names}')
+    with (
+        open_workspace(str(root)) as desk,
+        open_workspace(str(root)) as agent,
+        room_at(root, desk) as room,
+    ):
+        scene = Scene(room, agent, browser)
+        plans: dict[str, list[str]] = {name: [] for name in TEAM}
+        for number in range(40):
+            by = TEAM[number % 3]
+            given = {
+                "path": f"file{number % 12}.txt",
+                "range": str(number // 12 * 9 + 3),
+                "content": f"{by} {number}\n",
+                "why": f"reason {number}",
+            }
+            said = agent.call(by, "prepare_file_range_edit", given, task=f"task of {by}")
+            plans[by].append(str(said.fields["hunk_id"]))
+        began = time.monotonic()
+        page = scene.person("Ada")
+        api.expect(page.locator("li.group")).to_have_count(3)
+        see(page, "40 plans in 12 files")
+        told: dict[str, dict[str, str]] = {name: {} for name in TEAM}
+
+        def decide(hunk: str, key: str, words: str, button: str) -> None:
+            scene.go(page, f"/hunk/{hunk}")
+            page.wait_for_selector("body[data-ready]")
+            page.keyboard.press(key)
+            page.keyboard.type(words)
+            page.get_by_role("button", name=button, exact=True).click()
+            page.wait_for_selector("#notices .notice")
+
+        for name in TEAM:
+            decide(plans[name][0], "m", f"Why so, {name}?", "Comment")
+            told[name][plans[name][0]] = "commented"
+        for name in TEAM[:2]:
+            decide(plans[name][1], "r", f"Say it shorter, {name}.", "Request changes")
+            told[name][plans[name][1]] = "changes_requested"
+        for name in TEAM[1:]:
+            decide(plans[name][2], "r", f"Not needed, {name}.", "Reject")
+            told[name][plans[name][2]] = "rejected"
+        scene.go(page, f"/hunk/{plans['cyd'][3]}")
+        page.wait_for_selector("body[data-ready]")
+        page.keyboard.press("e")
+        page.get_by_label("The new text").fill("cyd, as Ada has it\n")
+        page.get_by_role("button", name="Preview").click()
+        see(page, "not approved yet")
+        approved = 0
+        for name in TEAM:
+            scene.go(page, "/")
+            group = page.locator("li.group", has_text=f"task of {name}")
+            group.get_by_role("link", name="Review together").click()
+            page.wait_for_selector("#live.on")
+            count = len(plans[name]) - sum(one != "commented" for one in told[name].values())
+            page.get_by_role("button", name=f"Approve all {count} a", exact=True).click()
+            see(page, f"{count} plans approved.")
+            approved += count
+        see(page, "Nothing is pending.")
+        took = time.monotonic() - began
+        assert approved == 36
+        for name in TEAM:  # an answer tells the first five, the next ones the others
+            heard: list[dict[str, Any]] = []
+            for _ in range(6):
+                answer = agent.call(name, "read_file", {"path": "file0.txt"})
+                heard += answer.fields.get("decisions", [])
+            found = {(one["hunk_id"], one["verdict"]) for one in heard}
+            expected = set(told[name].items())
+            decided = {each for each, what in told[name].items() if what != "commented"}
+            expected |= {(each, "approved") for each in plans[name] if each not in decided}
+            if name == "cyd":
+                expected |= {(plans["cyd"][3], "amended")}
+            assert found == expected
+            assert all(one["by"] == "Ada" for one in heard)
+            assert sum(name in one.get("reason", "") for one in heard) == len(told[name])
+            ready = [each for each in plans[name] if each not in decided]
+            done = agent.call(name, "apply_file_modifications", {"hunk_ids": ready})
+            assert done.fields["status"] == "ok", done.text
+        for name in TEAM[:2]:
+            given = {"path": f"file{3 + TEAM.index(name)}.txt", "range": "3", "content": name}
+            given |= {"existing_hunk_id": plans[name][1], "why": f"shorter now, {name}"}
+            assert not agent.call(name, "prepare_file_range_edit", given).is_error
+            scene.go(page, f"/hunk/{plans[name][1]}")
+            see(page, f"shorter now, {name}")
+            page.get_by_role("button", name="Approve and apply").click()
+            see(page, "is written")
+        edits = agent.history("local", most=100)
+        assert len(edits) == 38
+        assert all(edit.approval is not None and edit.approval.by == "Ada" for edit in edits)
+        amended = [edit.hunk_id for edit in edits if edit.approval and edit.approval.amended_by]
+        assert amended == [plans["cyd"][3]]
+        scene.go(page, "/history")
+        api.expect(page.get_by_text("approved by Ada")).to_have_count(38)
+        see(page, re.compile("shorter now, ben"))
+        command = [sys.executable, "-m", "copydesk.app.cli", "approvals", "--root", str(root)]
+        log = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        (tmp_path / "log").write_text(log)
+        rows = [json.loads(line) for line in log.splitlines()]
+        assert {row["hunk_id"] for row in rows} == {
+            *(each for name in TEAM for each in plans[name])
+        } - {plans["ben"][2], plans["cyd"][2]}
+        subprocess.run([*command, "--check", str(tmp_path / "log")], check=True)
+        assert scene.wrong == []
+        print(f"the review of 40 plans took {took:.1f} s in the browser")
+        for context in scene.contexts:
+            context.close()
 
 
 CODE = '''"""How long a line is."""
@@ -424,6 +593,15 @@ def furnished(scene: Scene) -> dict[str, str]:
     (scene.root / "docs/guide.md").write_text(
         "# Guide\n\nFirst, study this.\n\n- zero\n- one\n- two\n"
     )
+    conflict = next(
+        one.plan.id
+        for one in scene.agent.desk.review.pending(scene.agent.member("local"))
+        if one.state == "conflict"
+    )
+    age(scene, moved["hunk_id"])
+    scene.agent.desk.review.comment(
+        scene.agent.member("local"), moved["hunk_id"], "Where does three come from?", 7
+    )
     refused = scene.prepare("notes/0.md", by="local")
     (scene.root / "notes/0.md").unlink()
     scene.call("apply_file_modification", by="local", hunk_id=refused)
@@ -438,6 +616,8 @@ def furnished(scene: Scene) -> dict[str, str]:
         "pending": "/",
         "review": one,
         "column": f"{one}?view=unified",
+        "conflict": f"/hunk/{conflict}",
+        "expiring": f"/hunk/{moved['hunk_id']}",
         "together": together,
         "history": "/history",
         "edit": "/edit/2",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +16,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Decision
+from copydesk.desk.backends.api import Decision, Entry
 from copydesk.desk.drafts import MOST
 from copydesk.desk.drafts import DraftCache as Drafts
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
@@ -26,9 +29,11 @@ from copydesk.errors import (
     HunkNotFound,
     HunkRejected,
     InvalidArgs,
+    Refusal,
 )
 from copydesk.text.snapshot import whole
 from copydesk.text.source import Whole
+from support.redis_servers import RedisServer
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 MEMBERS = {
@@ -537,3 +542,91 @@ def test_an_extended_plan_outlives_its_first_week_with_its_comments(tmp_path: Pa
         assert len(desk.desk.review.comments(show(desk, hunk))) == 1
         approve(desk, hunk)
         assert apply(desk, hunk)["status"] == "ok"
+
+
+TRIES = {"sqlite": 1_500, "redis": 500}
+"""Rounds, of four to seven tries each."""
+
+WAYS = ("prepared anew", "drifted", "both", "neither")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_nobody_approves_what_they_did_not_see(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    """Two people and an agent at one plan at once, thousands of times, as processes would."""
+    file = tmp_path / "a.txt"
+    file.write_text(TEXT)
+    config = Config(members=MEMBERS, durability="fast")
+    if kind == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        name = server.fresh_name()
+        config = replace(config, registry="redis", redis_url=server.url, registry_name=name)
+    saw: dict[str, set[tuple[str, str]]] = {"eve": set(), "max": set()}
+    outcomes: Counter[str] = Counter()
+    chance = random.Random(23)
+
+    def person(desk: OpenWorkspace, name: str, hunk: str, act: str) -> None:
+        try:
+            one = show(desk, hunk, by=name)
+            if one.refusal is not None:
+                return
+            before, after = (whole(text).data for text in (one.draft.base, one.draft.after))
+            saw[name].add((sha256(before).hexdigest(), sha256(after).hexdigest()))
+            if act == "apply":
+                done = desk.desk.review.apply(
+                    desk.member(name), [Seen(hunk, one.before, one.after)]
+                )
+                outcomes[f"page {type(done).__name__}"] += 1
+            elif act == "reject":
+                desk.desk.review.reject(desk.member(name), hunk, "no")
+                outcomes["rejected"] += 1
+            else:
+                desk.desk.review.approve(desk.member(name), hunk, one.before, one.after)
+                outcomes["approved"] += 1
+        except Refusal as refusal:
+            outcomes[refusal.code] += 1
+
+    def agent(desk: OpenWorkspace, hunk: str, number: int, way: str) -> None:
+        if way in ("prepared anew", "both"):
+            arguments = {"path": "a.txt", "range": "3", "content": f"other {number}"}
+            arguments["existing_hunk_id"] = hunk
+            said = desk.call("ann", "prepare_file_range_edit", arguments)
+            outcomes[f"anew {said.fields.get('error', 'ok')}"] += 1
+        for _ in range(3):
+            outcomes[f"agent {apply(desk, hunk).get('error', 'ok')}"] += 1
+
+    def drift(number: int) -> None:
+        text = file.read_bytes()
+        made = file.with_suffix(".new")
+        made.write_bytes(text + b"drift %d\n" % number)
+        made.rename(file)
+
+    with ExitStack() as open_, ThreadPoolExecutor(4) as pool:
+        desks = [open_.enter_context(open_workspace(str(tmp_path), config)) for _ in range(3)]
+        for number in range(TRIES[kind]):
+            if number % 50 == 0:
+                file.write_text(TEXT)
+            hunk = plan(desks[0], 3, f"new {number}")
+            way, act = chance.choice(WAYS), chance.choice(("approve", "approve", "apply", "reject"))
+            jobs = [
+                pool.submit(person, desks[1], "eve", hunk, "approve"),
+                pool.submit(person, desks[2], "max", hunk, act),
+                pool.submit(agent, desks[0], hunk, number, way),
+            ]
+            if way in ("drifted", "both"):
+                jobs.append(pool.submit(drift, number))
+            chance.shuffle(jobs)
+            for job in jobs:
+                job.result()
+        entries: list[Entry] = []
+        while page := desks[0].journal.entries(before=entries[-1].edit_id if entries else None):
+            entries += page
+    written = [one for one in entries if one.member == "ann" and one.state != "failed"]
+    for one in written:
+        assert one.approval is not None, one.edit_id
+        assert (one.before, one.after) in saw[one.approval.by], (one.edit_id, one.approval)
+        assert (one.approval.before, one.approval.after) == (one.before, one.after), one.edit_id
+    assert written, outcomes
+    assert outcomes["approved"], outcomes
