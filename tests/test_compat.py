@@ -719,6 +719,78 @@ def test_of_a_directory_all_is_moved_or_nothing(desk: OpenWorkspace) -> None:
     assert desk.pending("local") == ()
 
 
+def tree(desk: OpenWorkspace) -> set[str]:
+    found = Path(desk.root).rglob("*")
+    return {str(one.relative_to(desk.root)) for one in found if ".copydesk" not in one.parts}
+
+
+def moved(desk: OpenWorkspace, member: str, source: str, to: str) -> Envelope:
+    answer = desk.call(member, "move_file", {"source": source, "destination": to})
+    assert isinstance(answer, Envelope)
+    return answer
+
+
+@pytest.mark.parametrize("hidden", ["d/dark/x.txt", "d/e/dark/x.txt"])
+def test_a_directory_with_something_hidden_is_not_moved_in_part(
+    tmp_path: Path, hidden: str
+) -> None:
+    members = {"guest": MemberConfig({"no_read_dirs": ("d/dark", "d/e/dark")})}
+    with open_workspace(str(tmp_path), Config(members=members), shared=False) as desk:
+        put(desk, "d/a.txt", "a")
+        put(desk, hidden, "x")
+        before = tree(desk)
+        answer = moved(desk, "guest", "d", "to")
+        assert answer.data["error"]["code"] == "ACCESS_DENIED", answer.text
+        assert "dark" not in answer.text
+        assert tree(desk) == before
+
+
+def test_a_directory_is_moved_where_its_files_could_be(desk: OpenWorkspace) -> None:
+    put(desk, "d/a.txt", "a")
+    put(desk, "d/e/b.txt", "b")
+    put(desk, "secret/d/a.txt", "a")
+    put(desk, "no/a.txt", "a")
+    before = tree(desk)
+    for source, to in (("no", "secret/no"), ("secret/d", "free"), ("d", "dark")):
+        answer = moved(desk, "guest", source, to)
+        assert answer.data["error"]["code"] == "ACCESS_DENIED", answer.text
+        assert tree(desk) == before
+    answer = moved(desk, "guest", "d", "to")
+    assert (answer.is_error, answer.text) == (False, "Successfully moved d to to")
+    after = {"secret", "secret/d", "secret/d/a.txt", "no", "no/a.txt"}
+    assert tree(desk) == after | {"to", "to/a.txt", "to/e", "to/e/b.txt"}
+    assert "Destination already exists" in moved(desk, "guest", "no", "to").text
+
+
+def test_an_empty_directory_is_not_moved_unseen(desk: OpenWorkspace) -> None:
+    Path(desk.root, "d/e").mkdir(parents=True)
+    answer = moved(desk, "asking", "d", "to")
+    assert answer.data["error"]["code"] == "APPROVAL_REQUIRED", answer.text
+    assert tree(desk) == {"d", "d/e"}
+    assert not moved(desk, "local", "d", "to").is_error
+    assert tree(desk) == {"to", "to/e"}
+
+
+def test_a_directory_that_stays_is_told(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program puts a file into it while the others are moved."""
+    put(desk, "d/a.txt", "a")
+    apply_all = desk.desk.apply_all
+
+    def applied(*arguments: Any, **more: Any) -> Any:
+        done = apply_all(*arguments, **more)
+        put(desk, "d/new.txt", "new")
+        return done
+
+    monkeypatch.setattr(desk.desk, "apply_all", applied)
+    answer = moved(desk, "local", "d", "to")
+    assert not answer.is_error
+    assert answer.data["data"]["left"] == ["d"]
+    assert answer.text.endswith("something is in them: d")
+    assert tree(desk) == {"d", "d/new.txt", "to", "to/a.txt"}
+
+
 def test_what_is_known_of_a_file(desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()

@@ -477,6 +477,10 @@ def elsewhere(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     edit = {"oldText": "b", "newText": "c"}
     yield call("edit_file", "cut.txt", edits=[edit], dryRun=True)
     yield call("read_text_file", "cutt.txt")
+    (root / "left").mkdir()
+    (root / "left/.copydesk-0123456789ab.tmp").write_text("of another process\n")
+    move = {"source": "left", "destination": "moved"}
+    yield desk.call("local", "move_file", move, lang=lang).text
 
 
 def decided(desk: OpenWorkspace, lang: Lang) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,7 +11,7 @@ from copydesk.desk.backends.shown import Note, ShownLines
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.member import Member
 from copydesk.desk.visibility import authorized, check_look, is_dir
-from copydesk.errors import ApprovalRequired, InvalidPath, Refusal
+from copydesk.errors import AccessDenied, ApprovalRequired, FileExists, InvalidPath, Refusal
 from copydesk.store import ripgrep
 from copydesk.store.files import Files
 from copydesk.store.protocol import DirEntry, FileInfo, Named
@@ -100,15 +101,59 @@ class FileSearch:
             raise ApprovalRequired(why)
         self.files.make_dir(real)
 
-    def move_directories(
-        self, member: Member, directories: Sequence[RelPath], source: RelPath, to: RelPath
+    def tree(self, member: Member, top: RelPath, most: int) -> tuple[list[RelPath], list[RelPath]]:
+        """The directories from `top` on, and the files in them, up to one more than `most`.
+
+        AccessDenied where the member may not see one of them.
+        """
+        directories, files = [top], list[RelPath]()
+        for directory in directories:
+            seen = {entry.name: entry for entry in self.list_dir(member, directory)}
+            for entry in self.files.list_dir(directory)[1]:
+                if entry.name not in seen:
+                    raise AccessDenied("read", "something below it may not be read")
+                kept = directories if entry.kind == "dir" else files
+                kept.append(directory / entry.name)
+                if len(files) + len(directories) > most:
+                    return directories, files
+        return directories, files
+
+    def check_directories(
+        self, member: Member, moved: Mapping[RelPath, RelPath], *, alone: bool
     ) -> None:
-        """Make the directories of a moved tree below `to`, and remove the empty ones it leaves."""
-        for one in directories:
-            path = RelPath((*to.parts, *one.parts[len(source.parts) :]))
-            self.files.make_dir(authorized(self.files, member, path, "write", "read"))
-        for one in reversed(directories):
-            self.files.remove_dir(authorized(self.files, member, one, "write"))
+        """Raise unless the directories may be made and removed: AccessDenied, FileExists.
+
+        `alone`: no file is moved with them, which a person could see as a plan; then
+        ApprovalRequired where one has to.
+        """
+        for source, target in moved.items():
+            real = authorized(self.files, member, target, "write", "read")
+            if is_dir(self.files, real):
+                raise FileExists(0)
+            authorized(self.files, member, source, "write")
+            why = member.now().policy.why_human(real, 0) if alone else None
+            if why is not None:
+                raise ApprovalRequired(why)
+
+    def move_directories(
+        self, member: Member, moved: Mapping[RelPath, RelPath]
+    ) -> tuple[RelPath, ...]:
+        """Make the directories of a moved tree, and remove the empty ones that it leaves.
+
+        Those that could not be made, or still stand, are given.
+        """
+        left: list[RelPath] = []
+        for target in moved.values():
+            try:
+                self.files.make_dir(authorized(self.files, member, target, "write", "read"))
+            except Refusal:
+                left.append(target)
+        for source in reversed(tuple(moved)):
+            with suppress(Refusal):
+                self.files.remove_dir(authorized(self.files, member, source, "write"))
+            if is_dir(self.files, source):
+                left.append(source)
+        return tuple(left)
 
     def search(self, member: Member, progress: Progress, cancelled: Callable[[], bool]) -> Searches:
         """The searches of a member; `cancelled` is asked whether to stop."""

@@ -194,13 +194,16 @@ class FilesCall(ToolCall):
     def do(self, context: Context, name: str) -> Answer:
         """Do it."""
 
-    def text(self, content: str, path: RelPath | None = None, **data: Value) -> Envelope:
-        """The answer of a text."""
+    def text(
+        self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
+    ) -> Envelope:
+        """The answer of a text, and remarks on it."""
         blocks: Fields = {"type": "text", "text": content}
         where = envelope.context_of(self.raw, None if path is None else str(path))
-        original = Original((blocks,), {"content": content})
+        original = Original((blocks,), {"content": content}, remarks)
         fields: Fields = {"content": content, **data}
-        return Envelope("success", fields, content, {}, where, original=original)
+        said = " ".join((content, *remarks))
+        return Envelope("success", fields, said, {}, where, original=original)
 
 
 def refused(
@@ -638,8 +641,9 @@ class MoveFileCall(FilesCall):
                 raise FileExists(context.looking.info(context.member, to.path).size)
             info = context.looking.info(context.member, source.path)
             _check_stands(context, to.path.parent)
+            left: tuple[RelPath, ...] = ()
             if info.kind == "directory":
-                self._move_all(context, name, info.real, to)
+                left = self._move_all(context, name, info.real, to)
             else:
                 self._apply(context, name, {info.real: to.path})
         except FileNotFound as refusal:
@@ -647,25 +651,35 @@ class MoveFileCall(FilesCall):
             raise Told(f"ENOENT: no such file or directory, {both}", refusal) from None
         except FileExists as refusal:
             raise Told(f"Destination already exists: {to.full}", refusal) from None
-        return self.text(f"Successfully moved {self.source} to {self.destination}", to.path)
+        said = f"Successfully moved {self.source} to {self.destination}"
+        if not left:
+            return self.text(said, to.path)
+        names = [str(one) for one in left]
+        words = say("compat.left", context.lang, {"names": ", ".join(names[:_MOST_TOLD])})
+        return self.text(said, to.path, words, left=[*names])
 
-    def _move_all(self, context: Context, name: str, source: RelPath, to: Place) -> None:
+    def _move_all(
+        self, context: Context, name: str, source: RelPath, to: Place
+    ) -> tuple[RelPath, ...]:
+        """Move a directory; the directories that could not be made or removed after its files."""
         member = context.member
         if source.covers(to.path):
             both = f"rename '{real_path(context, source)}' -> '{to.full}'"
             wrong = InvalidArgs("destination", "is inside of source")
             raise Told(f"EINVAL: invalid argument, {both}", wrong)
-        files, directories = list[RelPath](), [source]
-        for directory in directories:
-            for entry in context.looking.list_dir(member, directory):
-                kept = directories if entry.kind == "dir" else files
-                kept.append(directory / entry.name)
-            if len(files) + len(directories) > MOST_MOVED:
-                raise InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
-        targets = {one: RelPath((*to.path.parts, *one.parts[len(source.parts) :])) for one in files}
-        if targets:
-            self._apply(context, name, targets)
-        context.looking.move_directories(member, directories, source, to.path)
+        directories, files = context.looking.tree(member, source, MOST_MOVED)
+        if len(files) + len(directories) > MOST_MOVED:
+            raise InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
+
+        def moved(paths: list[RelPath]) -> dict[RelPath, RelPath]:
+            return {
+                one: RelPath((*to.path.parts, *one.parts[len(source.parts) :])) for one in paths
+            }
+
+        context.looking.check_directories(member, moved(directories), alone=not files)
+        if files:
+            self._apply(context, name, moved(files))
+        return context.looking.move_directories(member, moved(directories))
 
     def _apply(self, context: Context, name: str, targets: Mapping[RelPath, RelPath]) -> None:
         """Move the files, all or none; of what is refused no plan is kept."""
@@ -696,6 +710,7 @@ class MoveFileCall(FilesCall):
             raise
 
 
+_MOST_TOLD = 10
 MOST_MOVED = 1_000
 """So many files and directories are moved with a directory."""
 
