@@ -425,6 +425,47 @@ def test_what_expires_soon_is_extended(scene: Scene) -> None:
     assert scene.agent.registry.get(hunk, 0).expires_ms > plan.expires_ms
 
 
+def test_the_other_forms(scene: Scene) -> None:
+    """A comment on a line, parts, a decision taken back, several rejected, the tree of files."""
+    (scene.root / "many.txt").write_text("".join(f"{n}\n" for n in range(1, 31)))
+    edits = [{"old_string": f"{n}\n", "new_string": f"new {n}\n"} for n in (12, 25)]
+    hunk = scene.call("prepare_batch_edit", path="many.txt", edits=edits)["hunk_id"]
+    others = [scene.prepare(f"docs/{name}.md") for name in "ab"]
+    page = scene.person()
+    page.locator("#tree").get_by_role("link", name="many.txt").click()
+    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(1)
+    page.locator(f"#hunk-{hunk} .open").click()
+    page.wait_for_selector("body[data-ready]")
+    page.locator("td.number.come").first.click()
+    api.expect(page.get_by_label("Line")).to_have_value("12")
+    page.locator("#comment textarea").fill("Why twelve?")
+    page.get_by_role("button", name="Comment").click()
+    see(page, "on line 12 after the change")
+    (told,) = scene.call("read_file", path="a.txt")["decisions"]
+    assert (told["line"], told["side"], told["reason"]) == (12, "new", "Why twelve?")
+    page.get_by_role("button", name="Approve a", exact=True).click()
+    see(page, "is approved")
+    scene.go(page, f"/hunk/{hunk}")
+    page.get_by_role("button", name="Withdraw approval").click()
+    see(page, "Your decision is withdrawn.")
+    page.get_by_role("button", name="Split into parts").click()
+    see(page, "It is 2 plans now")
+    api.expect(page.locator("#rows > li:not(.group)")).to_have_count(2)
+    scene.go(page, f"/hunk/{others[0]}")
+    scene.go(page, "/?path=docs")
+    api.expect(page.locator(f"#hunk-{others[0]} .badge", has_text="viewed")).to_be_visible()
+    page.get_by_role("button", name="Select").click()
+    page.keyboard.press("Shift+A")
+    page.wait_for_url("**/together*")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("r")
+    page.keyboard.type("No documents now.")
+    page.get_by_role("button", name="Reject all").click()
+    see(page, "2 plans rejected.")
+    for one in others:
+        assert scene.call("apply_file_modification", hunk_id=one)["reason"] == "No documents now."
+
+
 TEAM = ("ann", "ben", "cyd")
 
 
