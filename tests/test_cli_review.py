@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -141,10 +144,11 @@ def test_an_apply_that_waits_for_a_person_is_not_done(agent: OpenWorkspace, run:
 
 
 class Terminal:
-    """`copydesk review` on a terminal of its own."""
+    """`copydesk review` on a terminal of its own; its keys need no Enter."""
 
-    def __init__(self, root: Path, **environment: str) -> None:
+    def __init__(self, root: Path, size: tuple[int, int] = (100, 40), **environment: str) -> None:
         self._leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self._seen = ""
         kept = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
         self._process = subprocess.Popen(
@@ -154,6 +158,8 @@ class Terminal:
             stdout=follower,
             stderr=follower,
             env={**kept, "TERM": "xterm", **environment},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(follower)
 
@@ -168,12 +174,12 @@ class Terminal:
         return self._read(until)
 
     def type(self, text: str) -> None:
-        os.write(self._leader, f"{text}\n".encode())
+        os.write(self._leader, text.encode())
 
-    def end(self) -> str:
+    def end(self, status: int = 0) -> str:
         """All that is still shown; the program has ended well."""
         shown = self._read(None)
-        assert self._process.wait(PATIENCE_SECONDS) == 0, shown
+        assert self._process.wait(PATIENCE_SECONDS) == status, shown
         os.close(self._leader)
         return shown
 
@@ -217,9 +223,9 @@ def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
     assert "+four" in step.answer("u")  # back to the first
     assert "+two" in step.answer("y")
     step.answer("n")
-    step.answer("", until=": ")  # no reason: asked again
+    step.answer("\n", until="): ")  # no reason: asked again
     step.answer("n")
-    step.answer("say it in words", until=": ")
+    step.answer("say it in words\n", until="): ")
     assert "+six" in step.answer("e")
     assert "+and a half" in step.answer("y")
     assert "+20" in step.answer("s")
@@ -228,7 +234,7 @@ def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
     assert "+20" not in first
     assert "+20" in step.answer("j")
     assert "+last" in step.answer("q")
-    # Approved, rejected, written, left: what is written makes the approvals of that file stale.
+    # The count of what was approved, rejected, written, and is left: what is written makes the approvals of that file stale.
     assert re.findall(r"\d+", _plain(step.end())) == ["2", "1", "1", "4"]
     text = TEXT.replace("line 10\n", "10\n")
     assert (tmp_path / "a.txt").read_text() == text
@@ -252,8 +258,8 @@ def test_what_moves_on_meanwhile_is_shown_anew(agent: OpenWorkspace, tmp_path: P
     assert "+five" in step.wait()
     shown = agent.desk.review.show(agent.member("eve"), other)
     agent.desk.review.approve(agent.member("eve"), other, shown.before, shown.after)
-    step.type("y")
-    assert "ALREADY_DECIDED" in _plain(step.end())
+    assert "approved by eve" in _plain(step.answer("q"))  # at once, without a key
+    step.end()
     assert apply(agent, hunk)["status"] == "ok"
     decision = agent.decisions.of((other, shown.plan.created_ms))
     assert decision is not None
@@ -453,6 +459,86 @@ def test_a_person_alone_reviews_at_a_terminal(tmp_path: Path) -> None:
         answer = opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "two\n"})
         assert answer.fields["hunk_id"]
         step = Terminal(tmp_path)
-        step.type("w")
+        step.answer("w")
+        step.answer("q")
         step.end()
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
+
+
+MANY = "".join(f"new {number}\n" for number in range(200))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("coloured", [True, False], ids=["coloured", "plain"])
+@pytest.mark.parametrize("columns", [60, 100, 180])
+def test_a_review_on_a_screen_of_any_width(
+    agent: OpenWorkspace, tmp_path: Path, columns: int, coloured: bool
+) -> None:
+    """Words marked, side by side where it is wide, by the page; nothing unseen is approved."""
+    (tmp_path / "a.txt").write_text(TEXT + f"alpha {'word ' * 40}omega\n")
+    one = plan(agent, 31, f"alpha {'word ' * 20}CHANGED {'word ' * 20}omega\n")
+    long = plan(agent, 5, MANY)
+    step = Terminal(tmp_path, (columns, 24), **({} if coloured else {"NO_COLOR": "1"}))
+    first = step.answer("y")
+    pages = [step.wait()]
+    step.type("y")
+    assert "Not all of it was shown" in step.wait()
+    while "More of it follows" in pages[-1] and len(pages) < 30:
+        step.type(" ")
+        pages.append(step.wait())
+    step.type("b")
+    assert "new 180" in step.wait()
+    step.type("y")
+    step.answer("q")
+    shown = first + "".join(pages) + step.end()
+    assert ("\x1b[" in shown) is coloured
+    assert ("\x1b[7mCHANGED" in first) if coloured else ("^^^^^^^" in first)
+    assert ("│" in first) is (columns == 180)
+    added = re.findall(r"\+new (\d+)$", _plain("".join(pages)).replace("\r", ""), re.MULTILINE)
+    assert added == [str(number) for number in range(200)]
+    for row in _plain(shown).replace("\r", "").split("\n"):
+        assert len(row) <= columns
+    for page in pages:
+        assert page.rpartition("[2/2] ")[2].count("\n") < 24
+    assert "2 approved" in shown
+    assert apply(agent, one)["status"] == "ok"
+    assert apply(agent, long)["why"] == "drifted"
+
+
+@pytest.mark.slow
+def test_the_queue_is_live_and_leads_back(agent: OpenWorkspace, tmp_path: Path) -> None:
+    first = plan(agent, 5, "five")
+    step = Terminal(tmp_path, (100, 60))
+    assert "(1/1)" in step.answer("j")
+    step.wait()
+    second = plan(agent, 9, "nine")
+    assert "+nine" in _plain(step.wait())  # without a key
+    plan(agent, 12, "twelve")
+    assert "(2/3)" in step.answer("k")
+    assert "+five" in _plain(step.answer("f"))
+    together = step.answer("w")
+    for text in ("+five", "+nine", "+twelve", "these 3 edits"):
+        assert text in _plain(together)
+    assert step.wait().count("Approved and wrote") == 3
+    step.type("u")
+    back = _plain(step.answer("n"))
+    assert back.count("Undid edit") == 3
+    assert "+five" in back
+    step.answer("not so\n", until="): ")
+    step.answer("\x03")
+    assert "0 approved, 1 rejected, 0 written; 2 left" in step.end(130)
+    assert (tmp_path / "a.txt").read_text() == TEXT
+    assert apply(agent, first)["reason"] == "not so"
+    assert apply(agent, second)["status"] == "pending"
+
+
+@pytest.mark.slow
+def test_a_key_typed_before_a_plan_was_shown_decides_nothing(
+    agent: OpenWorkspace, tmp_path: Path
+) -> None:
+    plan(agent, 5, "five")
+    plan(agent, 9, "nine")
+    step = Terminal(tmp_path)
+    step.answer("yy\n")
+    assert "not taken: y" in step.answer("q")
+    assert "1 approved" in step.end()

@@ -124,6 +124,19 @@ def test_a_plan_that_ended_is_gone_and_it_is_known_how(registry: Registry, how: 
     assert registry.waiting(NOW + 5) == ()
 
 
+@pytest.mark.parametrize("how", ENDS)
+def test_only_what_was_applied_can_wait_again(registry: Registry, how: Ended) -> None:
+    assert not registry.reopen(A)
+    registry.add(A)
+    assert not registry.reopen(A)
+    registry.end(A.id, how, NOW + 3)
+    anew = replace(A, created_ms=NOW + 4, expires_ms=NOW + 2_000)
+    assert registry.reopen(anew) is (how == "applied")
+    check(registry, A.id, anew if how == "applied" else how)
+    assert registry.waiting(NOW + 5) == ((anew,) if how == "applied" else ())
+    assert not registry.reopen(anew)
+
+
 def test_what_was_never_added_can_have_ended(registry: Registry) -> None:
     registry.end(A.id, "applied", NOW)
     check(registry, A.id, "applied")

@@ -79,6 +79,30 @@ def show(desk: OpenWorkspace, hunk: str, by: str = "eve") -> Shown:
     return desk.desk.review.show(desk.member(by), hunk)
 
 
+def test_what_was_written_and_undone_waits_again(opener: Open, tmp_path: Path) -> None:
+    desk = opener()
+    hunk = plan(desk, 5, "five\n")
+    eve, review = desk.member("eve"), desk.desk.review
+    made = show(desk, hunk).plan
+    with pytest.raises(HunkNotFound):
+        review.reopen(eve, made)  # it waits already
+    done = review.apply(eve, seen(desk, hunk))
+    assert isinstance(done, Applied)
+    with pytest.raises(HunkNotFound):
+        review.reopen(eve, made)  # it is not undone
+    desk.desk.undo(eve, "undo_file_modification", done.edit_id)
+    for other in ("guest", "ann"):
+        with pytest.raises(AccessDenied):
+            review.reopen(desk.member(other), made)
+    review.reopen(eve, made)
+    again = opener()
+    anew = show(again, hunk)
+    assert (anew.state, anew.decision, anew.plan.request) == ("exact", None, made.request)
+    assert again.call("ann", "apply_file_modification", {"hunk_id": hunk}).fields["why"] == "member"
+    assert isinstance(again.desk.review.apply(again.member("eve"), seen(again, hunk)), Applied)
+    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "five\n")
+
+
 def seen(desk: OpenWorkspace, *hunks: str) -> list[Seen]:
     """The plans as a person sees them now."""
     found = [show(desk, hunk) for hunk in hunks]

@@ -12,6 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app import terminal
+from copydesk.app.cli.diff_rows import Look, diff_rows
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.snapshot import Snapshot
+from copydesk.tools.diff_model import of_change
 
 HOSTILE = "\x1b[31m\x00\x07\r\x7f\x9b\u061c\u200e\u202e\u2028\u2066\ufeff\udc80\U000e0041"
 ANY = st.text(st.characters(codec=None), max_size=40) | st.text(st.sampled_from(HOSTILE + "ab\n\t"))
@@ -158,3 +162,28 @@ def test_a_count_is_drawn_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> Non
         "\x1b[K",
     ]
     assert file.getvalue() == ""
+
+
+LINES = st.lists(st.text(st.sampled_from("ab +-\t中\u0301é\x1b\u202e\r"), max_size=50), max_size=6)
+
+
+@given(LINES, LINES, st.integers(40, 120), st.booleans(), st.booleans())
+def test_rows_of_a_change_fit_the_screen_and_tell_all_of_it(
+    old: list[str], new: list[str], columns: int, split: bool, coloured: bool
+) -> None:
+    texts = ["".join(f"{line}\n" for line in ["first", *lines, "last"]) for lines in (old, new)]
+    base = Snapshot.of(texts[0].encode())
+    change = ChangeSet.of(base.size, [Edit(0, base.size, texts[1].encode())])
+    rows = list(diff_rows(of_change(base, change), Look(columns, coloured, split), str))
+    styles = re.compile(r"\x1b\[\d*m")
+    assert ("\x1b" in "".join(rows)) <= coloured
+    for row in rows:
+        bare = styles.sub("", row)
+        assert harmless(bare)
+        assert "\t" not in bare
+        assert terminal.columns(bare) <= columns
+    if not split and coloured:
+        signs = [styles.sub("", row).lstrip("0123456789 ")[:1] for row in rows]
+        hunks = of_change(base, change).hunks
+        changed = [row for h in hunks for b in h.blocks if not b.kept for row in b.rows]
+        assert signs.count("-") >= sum(row.old is not None for row in changed)

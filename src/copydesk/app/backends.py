@@ -330,6 +330,12 @@ class NotifyingRegistry:
         self._inner.put(plan)
         self._notify()
 
+    def reopen(self, plan: Plan) -> bool:
+        """Let a plan wait again, and give notice."""
+        opened = self._inner.reopen(plan)
+        self._notify()
+        return opened
+
     def end(self, hunk_id: str, how: str, now_ms: int) -> None:
         self._inner.end(hunk_id, how, now_ms)  # type: ignore[arg-type]
         self._notify()

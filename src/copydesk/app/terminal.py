@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import sys
+import termios
 import time
+import tty
 import unicodedata
-from collections.abc import Sequence
-from typing import Final, TextIO, cast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TextIO, cast
 
 from copydesk.desk.foreign import Saved
 from copydesk.text.unified import read_diff
@@ -88,10 +92,10 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return ""
     shown = [[line(cell) for cell in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*shown, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
     padded = (
         "  ".join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+            cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
         )
         for row in shown
     )
@@ -123,6 +127,70 @@ def print_answer(answer: Answer) -> None:
 def complain(text: str) -> None:
     """Print a message on standard error."""
     print(f"copydesk: {safe(text)}", file=sys.stderr)
+
+
+class Keys:
+    """Keys of the terminal, one at a time and without Enter, while it is entered."""
+
+    def __init__(self) -> None:
+        self._input = sys.stdin.fileno()
+        self._typed: list[str] = []
+        self._mode: list[Any] = []
+
+    @staticmethod
+    def work() -> bool:
+        """Whether the terminal can give single keys."""
+        return has_person() and os.environ.get("TERM", "dumb") != "dumb"
+
+    def __enter__(self) -> Keys:
+        self._mode = termios.tcgetattr(self._input)
+        tty.setcbreak(self._input, termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        termios.tcsetattr(self._input, termios.TCSADRAIN, self._mode)
+
+    @contextmanager
+    def lines(self) -> Iterator[None]:
+        """Within it the terminal gives lines, and shows what is typed."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    def next(self, seconds: float = 0.0) -> str:
+        """The next key, "" where none comes in that time; raises EOFError at the end of input."""
+        if not self._typed and select.select([self._input], [], [], seconds)[0]:
+            typed = os.read(self._input, 4_096).decode("utf-8", "replace")
+            if not typed:
+                raise EOFError
+            self._typed += [_NAMED_KEYS.get(key, key) for key in _KEY.findall(typed)]
+        if not self._typed:
+            return ""
+        if self._typed[0] == "\x04":
+            raise EOFError
+        return self._typed.pop(0)
+
+    def typed_ahead(self, unwanted: str) -> str:
+        """Drop the unwanted ones of the keys that were typed already; which they were."""
+        if not self._typed:
+            key = self.next()
+            self._typed[:0] = [key] if key else []
+        dropped = "".join(key for key in self._typed if key in unwanted)
+        self._typed = [key for key in self._typed if key not in unwanted]
+        return dropped
+
+
+_KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
+_NAMED_KEYS = {
+    **dict.fromkeys(("\x1b[A", "\x1bOA", "\x1b[5~"), "b"),
+    **dict.fromkeys(("\x1b[B", "\x1bOB", "\x1b[6~"), " "),
+    **dict.fromkeys(("\x1b[C", "\x1bOC"), "j"),
+    **dict.fromkeys(("\x1b[D", "\x1bOD"), "k"),
+    "\r": "\n",
+}
+"""Arrows and the page keys stand for keys that move."""
 
 
 class Counter:
@@ -163,7 +231,7 @@ def _json_escape(found: re.Match[str]) -> str:
     return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
 
 
-def _width(text: str) -> int:
+def columns(text: str) -> int:
     """How many columns of a terminal the text takes."""
     if text.isascii():
         return len(text)

@@ -590,6 +590,26 @@ class Review:
             raise AlreadyDecided(hunk_id, decision.by, decision.verdict)
         self._set.decisions.withdraw(decision)
 
+    def reopen(self, reviewer: Member, plan: Plan) -> Plan:
+        """Let a plan wait anew that was written, once its edit was undone; as before if it was not.
+
+        It is to be decided on again; of the approval the journal alone knows. Raises HunkNotFound
+        where it was not written or is not undone, and AccessDenied.
+        """
+        self._check_may_decide(reviewer, plan)
+        entry = self._set.journal.of_hunk(plan.id)
+        if entry is None or not self._set.journal.undone_by(entry.edit_id):
+            raise HunkNotFound(plan.id, "applied")
+        now_ms = max(self._set.clock(), entry.time_ms + 1)
+        until_ms = max(plan.expires_ms, now_ms + self._set.life_ms(needs_person=True))
+        anew = replace(plan, created_ms=now_ms, expires_ms=until_ms)
+        decision = self._set.decisions.of(version_of(plan))
+        if not self._set.registry.reopen(anew):
+            raise HunkNotFound(plan.id, "applied")
+        if decision is not None:
+            self._set.decisions.withdraw(decision)
+        return anew
+
     def extend(self, reviewer: Member, hunk_id: str) -> Plan:
         """Let the plan wait as long from now as one does that a person has to approve.
 
@@ -701,15 +721,21 @@ class Review:
     def _plan(self, reviewer: Member, hunk_id: str, operation: Literal["read", "write"]) -> Plan:
         """The plan, which the reviewer may read, or decide on."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
+        if operation == "write":
+            self._check_may_decide(reviewer, plan)
+        else:
+            authorized(self._set.files, reviewer, plan.request.path, "read")
+        return plan
+
+    def _check_may_decide(self, reviewer: Member, plan: Plan) -> None:
+        """Raise AccessDenied unless the reviewer may write there, and needs nobody for it."""
         path = plan.request.path
         real = authorized(self._set.files, reviewer, path, "read")
-        if operation == "write":
-            reviewer.permission.check("write", path, real)
-            if isinstance(plan.request, MoveFile):
-                authorized(self._set.files, reviewer, plan.request.to, "write")
-            if reviewer.policy.why_human(real, 0) is not None:
-                raise AccessDenied("approve", _NEEDS_PERSON)
-        return plan
+        reviewer.permission.check("write", path, real)
+        if isinstance(plan.request, MoveFile):
+            authorized(self._set.files, reviewer, plan.request.to, "write")
+        if reviewer.policy.why_human(real, 0) is not None:
+            raise AccessDenied("approve", _NEEDS_PERSON)
 
     def _check_may_approve(self, reviewer: Member, shown: Shown, files: int) -> None:
         """Raise AccessDenied when the reviewer would itself need a person for such an edit."""

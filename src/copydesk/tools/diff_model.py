@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8, Encoding
@@ -17,6 +17,8 @@ from copydesk.text.unified import CONTEXT, DiffText, Region, hunks_of, read_diff
 from copydesk.tools.intraline import LONG, Marks, intraline, is_cut, pair_lines
 
 Ending = Literal["lf", "crlf", "none"]
+ENDINGS: Final[dict[Ending, str]] = {"crlf": "␍␊", "lf": "␊", "none": "no newline"}
+"""How an ending is shown where it matters."""
 
 
 @dataclass(frozen=True, slots=True)

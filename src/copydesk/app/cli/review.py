@@ -10,30 +10,39 @@ import hashlib
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
+from copydesk.app.cli.diff_rows import SPLIT_COLUMNS, Look, diff_rows, text_rows
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.terminal import out
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import Member
-from copydesk.desk.outcome import Applied, NotUndone, Rejected
+from copydesk.desk.outcome import NotUndone, Rejected, Transacted, Withheld
 from copydesk.desk.review import Seen, Shown, regions_apart, text_of
+from copydesk.edit.draft import Plan
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
+from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools.diff_model import diff_text
+from copydesk.text.unified import CONTEXT, read_diff
+from copydesk.tools.diff_model import DiffModel, diff_text, of_change
 from copydesk.tools.history import UNDO
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import check_words
 from copydesk.tools.report import Lang
+from copydesk.tools.report_fields import is_binary_deletion
 from copydesk.tools.reports import short_diff
 
 _SEEN = 8
@@ -156,11 +165,38 @@ def _approved(opened: OpenWorkspace) -> list[dict[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What can be taken back: a decision, or the edit that was written."""
+    """What can be taken back: the decision on some plans, and the edits that were written."""
 
-    hunk_id: str
     kind: str
-    edit_id: int = 0
+    plans: tuple[Plan, ...]
+    edit_ids: tuple[int, ...] = ()
+
+
+class _Pager:
+    """Rows of which a screen at a time is shown; `is_seen` once all of them were."""
+
+    def __init__(self, rows: Iterator[str]) -> None:
+        self._rows = rows
+        self._drawn: list[str] = []
+        self._stop = 0
+        self.is_seen = False
+
+    def on(self, count: int = sys.maxsize) -> list[str]:
+        """So many rows more."""
+        start = self._stop
+        self._drawn += islice(self._rows, max(start + count + 1 - len(self._drawn), 0))
+        self._stop = min(start + count, len(self._drawn))
+        self.is_seen = self.is_seen or self._stop == len(self._drawn)
+        return self._drawn[start : self._stop]
+
+    def back(self, count: int) -> list[str]:
+        """The rows of the screen before; the first ones at the start."""
+        self._stop = max(self._stop - count, min(count, len(self._drawn)))
+        return self._drawn[max(self._stop - count, 0) : self._stop]
+
+
+class _Moved(Exception):
+    """The plan that is shown was decided on meanwhile, or is gone."""
 
 
 def review(opened: OpenWorkspace) -> int:
@@ -169,18 +205,24 @@ def review(opened: OpenWorkspace) -> int:
 
 
 class _Review:
-    """One run through the plans."""
+    """One run through the plans.
+
+    On a terminal that gives single keys a plan is shown by the screen, and new plans come into
+    the queue as they are made; else its diff is printed, and an answer is a line.
+    """
 
     def __init__(self, opened: OpenWorkspace) -> None:
         self._opened = opened
         self._lang: Lang = opened.config.lang
         self._review = opened.desk.review
         self._coloured = terminal.colours(sys.stdout)
+        self._keys = terminal.Keys() if terminal.Keys.work() else None
         self._done: list[_Done] = []
-        waiting = self._review.pending(self._reviewer)
-        self._queue = [one.plan.id for one in waiting if one.decision is None]
+        self._queue: list[str] = []
         self._at = 0
-        self._whole = ""  # the plan of which all is to be shown, or was
+        self._changes: object = None
+        self._view = _View()
+        self._pager = _Pager(iter(()))
 
     @property
     def _reviewer(self) -> Member:
@@ -189,177 +231,416 @@ class _Review:
 
     def run(self) -> int:
         """Show each plan and act on the answers; the exit status."""
-        if not self._queue:
-            self._say("cli.none_undecided")
-            return 0
-        while self._at < len(self._queue):
-            hunk_id = self._queue[self._at]
-            try:
-                shown = self._review.show(self._reviewer, hunk_id)
-            except Refusal as refusal:  # it went meanwhile
-                self._complain(hunk_id, refusal)
-                self._at += 1
-                continue
-            if shown.decision is not None:
-                out(terminal.line(self._decided(shown.decision)) + "\n")
-                self._at += 1
-                continue
-            self._show(shown)
-            try:
-                goes_on = self._ask(shown)
-            except EOFError:
-                out("\n")
-                goes_on = False
-            if not goes_on:
-                break
+        status = 0
+        try:
+            self._refresh()
+            if not self._queue:
+                self._say("cli.none_undecided" if self._keys is None else "cli.none_yet")
+                if self._keys is None:
+                    return 0
+            with self._keys or nullcontext():
+                self._steps()
+        except EOFError:
+            out("\n")
+        except KeyboardInterrupt:
+            out("\n")
+            status = 130
         self._sum_up()
-        return 0
+        return status
 
-    def _ask(self, shown: Shown) -> bool:
-        """Ask until an answer is acted on; False to stop."""
-        keys = self._keys(shown)
+    def _steps(self) -> None:
         while True:
-            answer = input(self._prompt(keys)).strip()
-            key = answer[:1].lower()
+            if self._at >= len(self._queue):
+                if self._keys is None or not self._ask_at_end():
+                    return
+                continue
+            all_ = self._look()
+            if not all_:
+                self._at += 1
+                continue
+            self._show(all_)
+            with suppress(_Moved):  # it is looked at anew
+                if not self._ask(all_):
+                    return
+
+    def _look(self) -> list[Shown]:
+        """The plans that are to be shown now, as they are now; none where the next one went."""
+        hunk_id = self._queue[self._at]
+        if hunk_id not in self._view.ids:
+            self._view = _View((hunk_id,), split=self._view.split)
+        all_: list[Shown] = []
+        for one in self._view.ids:
+            try:
+                shown = self._review.show(self._reviewer, one)
+            except Refusal as refusal:  # it went meanwhile
+                if one not in self._mine:
+                    self._complain(one, refusal)
+                continue
+            if shown.decision is None:
+                all_.append(shown)
+            elif one not in self._mine:
+                out(terminal.line(self._decided(shown.decision)) + "\n")
+        if len(self._view.ids) > 1 and any(one.refusal for one in all_):
+            self._view = _View(
+                (hunk_id,), split=self._view.split
+            )  # together only what can be written
+            return self._look()
+        return all_
+
+    @property
+    def _mine(self) -> set[str]:
+        """The plans that were decided on in this run."""
+        return {plan.id for done in self._done for plan in done.plans}
+
+    def _refresh(self) -> bool:
+        """Take new plans into the queue; whether anything has changed."""
+        changes = self._opened.changes()
+        if changes == self._changes:
+            return False
+        self._changes = changes
+        waiting = self._review.pending(self._reviewer)
+        new = (one.plan.id for one in waiting if one.decision is None)
+        self._queue += [one for one in new if one not in self._queue]
+        return True
+
+    def _ask(self, all_: list[Shown]) -> bool:
+        """Ask until an answer is acted on; False to stop."""
+        while True:
+            key = self._answer(self._offered(all_), all_)
+            keys = self._offered(all_)
             if key == "q":
                 return False
             if key == "j":
                 self._at += 1
                 return True
-            if len(answer) != 1 or key not in keys or key == "?":
-                self._help(keys)
+            if key == "k" and key in keys:
+                self._at = self._before()
+                return True
+            turns = key in " \nb" or (key == "a" and not self._pager.is_seen)
+            if turns and self._keys is not None:
+                self._turn(key)
+                continue
+            if key not in keys or key == "?":
+                self._help(keys, unseen=key in "yw" and not self._pager.is_seen)
                 continue
             try:
-                if self._act(key, shown):
+                if self._act(key, all_):
                     return True
             except (ContentChanged, AlreadyDecided, HunkNotFound) as refusal:
-                self._complain(shown.plan.id, refusal)
+                self._complain(all_[0].plan.id, refusal)
                 return True  # shown anew as it is now
             except Refusal as refusal:
-                self._complain(shown.plan.id, refusal)
+                self._complain(all_[0].plan.id, refusal)
 
-    def _act(self, key: str, shown: Shown) -> bool:
+    def _ask_at_end(self) -> bool:
+        """Wait for a new plan, or for a key that goes back; False to stop."""
+        if self._queue:
+            self._say("cli.all_seen")
+        while self._at >= len(self._queue):
+            keys = ("u" if self._done else "") + ("k" if self._before() >= 0 else "") + "q?"
+            try:
+                key = self._answer(keys, [])
+            except _Moved:
+                continue
+            if key == "q":
+                return False
+            if key == "u" and key in keys:
+                self._take_back()
+            elif key == "k" and key in keys:
+                self._at = self._before()
+            elif key not in (" ", "\n"):
+                self._help(keys)
+        return True
+
+    def _before(self) -> int:
+        """The place of the plan before that is not decided on; -1 for none."""
+        mine = self._mine
+        return next((i for i in range(self._at - 1, -1, -1) if self._queue[i] not in mine), -1)
+
+    def _answer(self, keys: str, all_: list[Shown]) -> str:
+        """The next key; raises _Moved where what is shown is not as it was."""
+        if self._keys is None:
+            sys.stdout.flush()
+            answer = input(self._prompt(keys, all_)).strip()
+            return answer.lower() if len(answer) == 1 else "?"
+        prompt = self._prompt(keys, all_)
+        early = self._keys.typed_ahead("ywn") if not self._view.is_asked else ""
+        self._view.is_asked = True
+        if early:
+            self._say("cli.typed_early", keys=",".join(early))
+        out(prompt)
+        while True:
+            sys.stdout.flush()
+            key = self._keys.next(_LOOK_SECONDS)
+            if key:
+                out((key if key.isprintable() else "") + "\n")
+                return key.lower()
+            if not self._refresh():
+                continue
+            if not all_ and self._at < len(self._queue):
+                out("\n")
+                raise _Moved
+            if all_ and not self._still(all_):
+                out("\n")
+                raise _Moved
+            keys = self._offered(all_) if all_ else keys
+            was, prompt = prompt, self._prompt(keys, all_)
+            if prompt != was:
+                out("\r" + " " * min(terminal.columns(was), self._size.columns - 1) + "\r" + prompt)
+
+    def _still(self, all_: list[Shown]) -> bool:
+        """Whether the plans are to be decided on as they were shown."""
+        waiting = {one.plan.id: one for one in self._review.pending(self._reviewer)}
+        return all(
+            (now := waiting.get(one.plan.id)) is not None
+            and now.decision is None
+            and now.plan.created_ms == one.plan.created_ms
+            for one in all_
+        )
+
+    def _act(self, key: str, all_: list[Shown]) -> bool:
         """Do what a key asks for; True to go on to the next plan to show."""
-        hunk_id = shown.plan.id
+        first = all_[0]
         if key == "a":
-            self._whole = hunk_id
+            self._view.whole = True
+        elif key == "c":
+            wider = (count for count in _CONTEXTS if count > self._view.context)
+            self._view.context = next(wider, CONTEXT)
+        elif key == "v":
+            self._view.split = not self._is_split
+        elif key == "f":
+            self._view = _View(tuple(self._of_file(first)), split=self._view.split)
+            self._at = self._queue.index(self._view.ids[0])
         elif key == "y":
-            decision = self._review.approve(self._reviewer, hunk_id, shown.before, shown.after)
-            self._record(_Done(hunk_id, "approved"), decision_words(decision, self._lang))
+            person = self._reviewer
+            for one in all_:
+                decision = self._review.approve(person, one.plan.id, one.before, one.after)
+                self._record(_Done("approved", (one.plan,)), decision_words(decision, self._lang))
         elif key == "w":
-            self._write(shown)
+            self._write(all_)
         elif key == "n":
-            reason = input(say("cli.reason", self._lang) + " ").strip()
+            with self._keys.lines() if self._keys else nullcontext():
+                sys.stdout.flush()
+                reason = input(say("cli.reason", self._lang) + " ").strip()
             if not reason:
                 return False
-            decision = self._review.reject(self._reviewer, hunk_id, reason)
-            self._record(_Done(hunk_id, "rejected"), decision_words(decision, self._lang))
+            for one in all_:
+                decision = self._review.reject(self._reviewer, one.plan.id, reason)
+                self._record(_Done("rejected", (one.plan,)), decision_words(decision, self._lang))
         elif key == "e":
-            return self._edit(shown)
+            return self._edit(first)
         elif key == "s":
-            made = self._review.split(self._reviewer, hunk_id)
+            made = self._review.split(self._reviewer, first.plan.id)
             self._queue[self._at : self._at + 1] = [plan.id for plan in made]
         elif key == "u":
-            self._undo_last()
+            self._take_back()
+        if key in "ywn":
+            self._at += 1
         terminal.saved(self._opened.desk.foreign.told(self._reviewer), self._lang)
         return True
 
-    def _write(self, shown: Shown) -> None:
-        """Approve and write at once."""
-        seen = Seen(shown.plan.id, shown.before, shown.after)
-        outcome = self._review.apply(self._reviewer, [seen])
-        if isinstance(outcome, Rejected):
+    def _turn(self, key: str) -> None:
+        """Show the next page, one row more, the page before, or all that is left."""
+        height = self._height
+        counts = {" ": height, "\n": 1, "a": sys.maxsize}
+        rows = self._pager.back(height) if key == "b" else self._pager.on(counts[key])
+        out("".join(f"{row}\n" for row in rows))
+
+    def _write(self, all_: list[Shown]) -> None:
+        """Approve and write at once; several all or none."""
+        seen = [Seen(one.plan.id, one.before, one.after) for one in all_]
+        outcome = self._review.apply(self._reviewer, seen)
+        if isinstance(outcome, Rejected | Withheld):
             raise outcome.refusal
-        edit_id = outcome.edit_id if isinstance(outcome, Applied) else 0
-        facts = {"id": shown.plan.id, "path": shown.plan.request.path, "edit": edit_id}
-        done = _Done(shown.plan.id, "written", edit_id)
-        self._record(done, say("cli.written", self._lang, facts))
+        applied = outcome.applied if isinstance(outcome, Transacted) else (outcome,)
+        words = [
+            say(
+                "cli.written",
+                self._lang,
+                {"id": one.plan.id, "path": one.plan.request.path, "edit": one.edit_id},
+            )
+            for one in applied
+        ]
+        plans, ids = tuple(one.plan for one in all_), tuple(one.edit_id for one in applied)
+        self._record(_Done("written", plans, tuple(dict.fromkeys(filter(None, ids)))), *words)
 
     def _edit(self, shown: Shown) -> bool:
         """Replace the new text in the editor; whether it was changed."""
         old = text_of(shown.plan.request)
         assert old is not None, "the key is not offered"
-        new = edited(old, Path(str(shown.plan.request.path)).suffix)
+        with self._keys.lines() if self._keys else nullcontext():
+            new = edited(old, Path(str(shown.plan.request.path)).suffix)
         if new is None or new == old:
             self._say("cli.not_edited")
             return False
         self._review.amend(self._reviewer, shown.plan.id, new)
         return True
 
-    def _undo_last(self) -> None:
-        """Undo the last decision of this run."""
-        last = self._done.pop()
-        if last.kind != "written":
-            self._review.withdraw(self._reviewer, last.hunk_id)
-            self._at = self._queue.index(last.hunk_id)
-            self._say("cli.taken_back", id=last.hunk_id)
-        elif last.edit_id:
-            outcome = self._opened.desk.undo(self._reviewer, UNDO, last.edit_id)
-            if isinstance(outcome, NotUndone):
-                raise outcome.refusal
-            self._say("cli.edit_taken_back", id=last.edit_id, path=outcome.entry.path)
+    def _take_back(self) -> None:
+        """Undo the last decision of this run; what was written waits to be decided on again."""
+        last, person = self._done[-1], self._reviewer
+        try:
+            for edit_id in reversed(last.edit_ids):
+                outcome = self._opened.desk.undo(person, UNDO, edit_id)
+                if isinstance(outcome, NotUndone):
+                    raise outcome.refusal
+                self._say("cli.edit_taken_back", id=edit_id, path=outcome.entry.path)
+            for plan in last.plans:
+                if last.kind != "written":
+                    self._review.withdraw(person, plan.id)
+                    self._say("cli.taken_back", id=plan.id)
+                elif last.edit_ids:
+                    self._review.reopen(person, plan)
+                    self._say("cli.waits_again", id=plan.id)
+        except Refusal as refusal:
+            self._complain(last.plans[0].id, refusal)
+        else:
+            self._at = self._queue.index(last.plans[0].id)
+            self._view.ids = ()
+        self._done.pop()
 
-    def _record(self, done: _Done, words: str) -> None:
+    def _record(self, done: _Done, *words: str) -> None:
         self._done.append(done)
-        self._at += 1
-        out(terminal.line(words) + "\n\n")
+        out("".join(terminal.line(each) + "\n" for each in words) + "\n")
 
-    def _keys(self, shown: Shown) -> str:
+    def _offered(self, all_: list[Shown]) -> str:
         """The keys that can be answered with."""
-        whole = isinstance(shown.draft.base, Snapshot) and not shown.draft.created
-        can = shown.refusal is None
-        was_cut = short_diff(shown, self._lang)[1] and self._whole != shown.plan.id
-        keys = "yw" if can and not was_cut else ""
-        keys += "a" if was_cut else ""
+        one = all_[0]
+        is_one = len(all_) == 1
+        whole = isinstance(one.draft.base, Snapshot) and not one.draft.created
+        can = one.refusal is None
+        keys = "yw" if can and self._pager.is_seen and not self._view.is_cut else ""
+        keys += "" if keys or (not can and self._pager.is_seen) else "a"
         keys += "n"
-        keys += "e" if can and text_of(shown.plan.request) is not None else ""
-        keys += "s" if can and whole and len(regions_apart(shown.draft)) > 1 else ""
+        keys += "e" if is_one and can and text_of(one.plan.request) is not None else ""
+        keys += "s" if is_one and can and whole and len(regions_apart(one.draft)) > 1 else ""
         keys += "u" if self._done else ""
+        if self._keys is not None:
+            keys += "f" if is_one and can and len(self._of_file(one)) > 1 else ""
+            keys += "cv" + ("k" if self._before() >= 0 else "")
         return f"{keys}jq?"
 
-    def _prompt(self, keys: str) -> str:
-        question = say("cli.approve_this", self._lang)
-        return terminal.strong(f"{question} [{','.join(keys)}]", self._coloured) + " "
+    def _of_file(self, shown: Shown) -> list[str]:
+        """The plans of the same file that are to be decided on, as far as they are known."""
+        waiting = self._review.pending(self._reviewer)
+        path = shown.plan.request.path
+        same = {w.plan.id for w in waiting if w.decision is None and w.plan.request.path == path}
+        return [one for one in self._queue if one in same]
 
-    def _help(self, keys: str) -> None:
+    def _prompt(self, keys: str, all_: list[Shown]) -> str:
+        saying = "cli.approve_this" if len(all_) == 1 else "cli.approve_these"
+        if all_ and self._keys is not None and not self._pager.is_seen:
+            saying = "cli.more_follows"
+            keys = f" {keys}"
+        elif not all_:
+            saying = "cli.go_on"
+        question = say(saying, self._lang, {"count": len(all_)})
+        place = f"({self._at + 1}/{len(self._queue)}) " if all_ and self._keys else ""
+        named = ",".join("space" if key == " " else key for key in keys)
+        return terminal.strong(f"{place}{question} [{named}]", self._coloured) + " "
+
+    def _help(self, keys: str, *, unseen: bool = False) -> None:
+        if unseen:
+            self._say("cli.see_first")
+            return
         for key in keys:
             out(f"{key} - {say(_KEYS[key], self._lang)}\n")
+        if self._keys is not None:
+            self._say("cli.key.page")
 
-    def _show(self, shown: Shown) -> None:
-        plan = shown.plan
-        left = plan.expires_ms - time.time_ns() // 1_000_000
+    @property
+    def _size(self) -> os.terminal_size:
+        """That of the terminal as it is now; of the environment where it does not say."""
+        found = os.get_terminal_size(sys.stdout.fileno())
+        return found if found.columns and found.lines else shutil.get_terminal_size()
+
+    @property
+    def _height(self) -> int:
+        """How many rows are shown at a time: the screen but for the prompt and a row of before."""
+        return max(self._size.lines - 2, 3)
+
+    @property
+    def _is_split(self) -> bool:
+        wide = self._size.columns >= SPLIT_COLUMNS
+        return wide if self._view.split is None else self._view.split
+
+    def _show(self, all_: list[Shown]) -> None:
+        """Draw the plans: on a terminal the first page of them, else all."""
+        self._view.is_asked = False
+        if self._keys is None:
+            for one in all_:
+                self._print(one)
+            return
+        models = [of_change(one.draft.base, one.draft.change, self._view.context) for one in all_]
+        self._view.is_cut = not self._view.whole and any(model.is_cut for model in models)
+        rows = (self._rows(one, model) for one, model in zip(all_, models, strict=True))
+        self._pager = _Pager(chain.from_iterable(rows))
+        shown = self._pager.on(sys.maxsize if self._view.whole else self._height)
+        out("".join(f"{row}\n" for row in shown))
+        if self._pager.is_seen and self._view.is_cut:
+            self._say("cli.diff_cut")
+
+    def _rows(self, one: Shown, model: DiffModel) -> Iterator[str]:
+        """The rows of one plan: what is said of it, then its change."""
+        columns = self._size.columns
+        for number, words in enumerate(self._about(one)):
+            for row in text_rows(words, columns):
+                yield row if number else terminal.strong(row, self._coloured)
+        is_text = is_binary_deletion(one.draft) or not model.hunks
+        text = diff_text(one.diff if is_text else one.diff.partition(b"\n@@ ")[0], UTF8)
+        for line in read_diff(text.removesuffix("\n").split("\n")):
+            if is_text or not line.text.startswith(("diff ", "index ", "--- ", "+++ ")):
+                yield from text_rows(line.text, columns)
+        if not is_text:
+            look = Look(columns, self._coloured, self._is_split, self._view.whole)
+            yield from diff_rows(model, look, self._left_out)
+        yield ""
+
+    def _left_out(self, count: int) -> str:
+        return say("left_out.characters", self._lang, {"count": count})
+
+    def _about(self, one: Shown) -> Iterator[str]:
+        """What is said of a plan before its change."""
+        plan = one.plan
         facts = {
-            "at": self._at + 1,
+            "at": self._queue.index(plan.id) + 1,
             "count": len(self._queue),
             "id": plan.id,
             "path": plan.request.path,
             "action": plan.action,
             "owner": plan.owner,
-            "left": terminal.ago(left),
+            "left": terminal.ago(plan.expires_ms - time.time_ns() // 1_000_000),
         }
-        head = terminal.line(say("cli.step", self._lang, facts))
-        out(terminal.strong(head, self._coloured) + "\n")
+        yield terminal.line(say("cli.step", self._lang, facts))
         if plan.why:
-            self._say("ask.why", why=plan.why)
-        if shown.refusal is not None:
-            self._complain(plan.id, shown.refusal)
-        elif shown.state == "drifted":
-            self._say("cli.drifted")
-        for one in shown.checks or ():
-            out(terminal.line(check_words(one, self._lang)) + "\n")
-        text, was_cut = short_diff(shown, self._lang)
-        if self._whole == plan.id:
-            text, was_cut = diff_text(shown.diff, shown.draft.base.encoding), False
+            yield terminal.line(say("ask.why", self._lang, {"why": plan.why}))
+        if one.refusal is not None and self._keys is not None:
+            yield terminal.line(errors.refusal_words(one.refusal, self._lang))
+        elif one.refusal is None and one.state == "drifted":
+            yield terminal.line(say("cli.drifted", self._lang))
+        for check in one.checks or ():
+            yield terminal.line(check_words(check, self._lang))
+
+    def _print(self, one: Shown) -> None:
+        """Print a plan, the start of it where it is long."""
+        head, *rest = self._about(one)
+        out(terminal.strong(head, self._coloured) + "\n" + "".join(f"{each}\n" for each in rest))
+        if one.refusal is not None:
+            self._complain(one.plan.id, one.refusal)
+        text, self._view.is_cut = short_diff(one, self._lang)
+        if self._view.whole:
+            text, self._view.is_cut = diff_text(one.diff, one.draft.base.encoding), False
+        self._pager.is_seen = not self._view.is_cut
         out(terminal.diff(text, self._coloured))
-        if was_cut:
+        if self._view.is_cut:
             self._say("cli.diff_cut")
 
     def _sum_up(self) -> None:
-        kinds = Counter(done.kind for done in self._done)
+        kinds = Counter({"approved": 0, "rejected": 0, "written": 0})
+        for done in self._done:
+            kinds[done.kind] += len(done.plans)
         waiting = self._review.pending(self._reviewer)
-        facts = {name: kinds[name] for name in ("approved", "rejected", "written")}
-        left = sum(one.decision is None for one in waiting)
-        self._say("cli.reviewed", **facts, left=left)
+        self._say("cli.reviewed", **kinds, left=sum(one.decision is None for one in waiting))
 
     def _decided(self, decision: Decision) -> str:
         facts = {"id": decision.plan[0], "by": decision.by, "verdict": decision.verdict}
@@ -373,6 +654,26 @@ class _Review:
         out(terminal.line(say(saying, self._lang, facts)) + "\n")
 
 
+@dataclass(slots=True)
+class _View:
+    """What is shown, one plan or several of a file, and how.
+
+    `is_cut`: a part of it that changes is not in its rows. `is_asked`: there was a prompt since.
+    """
+
+    ids: tuple[str, ...] = ()
+    whole: bool = False
+    context: int = CONTEXT
+    split: bool | None = None
+    is_cut: bool = False
+    is_asked: bool = False
+
+
+_LOOK_SECONDS = 0.5
+"""So often it is looked whether plans have come or gone."""
+
+_CONTEXTS = (CONTEXT, 10, 40, 1_000_000)
+
 _KEYS = {
     "y": "cli.key.approve",
     "w": "cli.key.write",
@@ -381,6 +682,10 @@ _KEYS = {
     "e": "cli.key.edit",
     "s": "cli.key.split",
     "u": "cli.key.undo",
+    "f": "cli.key.file",
+    "c": "cli.key.context",
+    "v": "cli.key.view",
+    "k": "cli.key.back",
     "j": "cli.key.later",
     "q": "cli.key.quit",
     "?": "cli.key.help",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
 from copydesk.app.web.markup import render
 from copydesk.app.web.render_line import Highlight, highlight, render_line
-from copydesk.tools.diff_model import DiffBlock, DiffLine, DiffModel
+from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel
 
 View = Literal["split", "unified"]
 
 Colours = Mapping[int, Sequence[Highlight]]
 """The colours of the lines of one side, by number from 1."""
-
-_ENDINGS: Final = {"crlf": "␍␊", "lf": "␊", "none": "no newline"}
 
 
 class _Cell(NamedTuple):
@@ -70,7 +68,7 @@ def _cells(
                 else _Cell(
                     line.number,
                     render_line(line.text, by_line.get(line.number, ()), marked, whole=whole),
-                    _ENDINGS[line.ending] if endings else "",
+                    ENDINGS[line.ending] if endings else "",
                 )
                 for line, by_line, marked in sides
             )

@@ -288,6 +288,10 @@ class Registry(Protocol):
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how; who ends it holds its file's lane."""
 
+    def reopen(self, plan: Plan) -> bool:
+        """Let a plan wait that was applied, and taken back since; False if it does not fit."""
+        ...
+
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         """All plans that have not ended or expired, the oldest first."""
         ...

@@ -113,6 +113,15 @@ class SqliteRegistry:
             (hunk_id, how, now_ms),
         )
 
+    def reopen(self, plan: Plan) -> bool:
+        """Let a plan wait that was applied, and taken back since; False if it does not fit."""
+        opened = self._db.change(
+            "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4, ended = NULL,"
+            " ended_ms = NULL WHERE id = ?1 AND ended = 'applied'",
+            (plan.id, plan.created_ms, plan.expires_ms, encode(plan)),
+        )
+        return opened == 1
+
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         """All plans that have not ended or expired, the oldest first.
 

@@ -413,6 +413,18 @@ redis.call('ZADD', p .. 'fading', expires, id)
 return ''
 """
 )
+_REOPEN = Script(
+    f"""
+local id, created, expires, plan = unpack(ARGV)
+if redis.call('HGET', p .. 'plan:' .. id, 'ended') ~= 'applied' then return 0 end
+redis.call('HDEL', p .. 'plan:' .. id, 'ended')
+redis.call('HSET', p .. 'plan:' .. id, 'plan', plan, 'expires', expires)
+redis.call('ZADD', p .. 'waiting', created, id)
+redis.call('ZADD', p .. 'fading', expires, id)
+{_CHANGED}
+return 1
+"""
+)
 _GET = Script("return redis.call('HMGET', p .. 'plan:' .. ARGV[1], 'plan', 'ended', 'expires')")
 _END = Script(
     f"""
@@ -467,6 +479,11 @@ class RedisRegistry:
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """The plan is gone from now on, and it is known how; raises TurnLost."""
         self._leases.fenced(_END, hunk_id, how, now_ms)
+
+    def reopen(self, plan: Plan) -> bool:
+        """Let a plan wait that was applied, and taken back since; False if it does not fit."""
+        ages = (plan.created_ms, plan.expires_ms)
+        return bool(self._server.call(_REOPEN, plan.id, *ages, encode(plan)))
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         found: list[Plan] = []
