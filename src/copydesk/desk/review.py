@@ -24,7 +24,7 @@ from copydesk.desk.drafts import Drafting, digest_of
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.visibility import authorized, may_read
-from copydesk.edit.draft import Draft, Plan, checked_id, compose
+from copydesk.edit.draft import Draft, Plan, checked_id, compose, range_edit_of
 from copydesk.edit.locate import foot_span, locate, text_for
 from copydesk.edit.request import (
     BatchEdit,
@@ -33,7 +33,6 @@ from copydesk.edit.request import (
     MoveFile,
     PatchEdit,
     RangeEdit,
-    RangeEdits,
     Request,
     SeveralEdits,
     check_text,
@@ -53,9 +52,9 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Text
+from copydesk.text.snapshot import Snapshot
 from copydesk.text.source import Whole
-from copydesk.text.unified import Region, line_counts, runs_of
+from copydesk.text.unified import line_counts
 
 State = Literal["exact", "drifted", "conflict"]
 """How a plan stands in the file as it is: as it was shown to its owner, carried to another
@@ -193,27 +192,6 @@ RANGE_EDIT = "prepare_file_range_edit"
 """The tool that would have made the parts of a plan."""
 
 
-def text_of(request: Request) -> str | None:
-    """The new text of a request, which a person may change; None when it has several."""
-    if isinstance(request, BatchEdit):
-        return request.edits[0].new if len(request.edits) == 1 else None
-    return None if isinstance(request, RangeEdits | FileOperation) else request.content
-
-
-def regions_apart(draft: Draft) -> tuple[Region, ...]:
-    """The regions that a draft alters, with at least one line between them that stays."""
-    return tuple(
-        Region(
-            run[0].start,
-            run[-1].stop,
-            run[0].begin,
-            run[-1].end,
-            tuple(line for region in run for line in region.new),
-        )
-        for run in runs_of(draft.regions)
-    )
-
-
 class Amending:
     """Changes the plans of one workspace."""
 
@@ -279,13 +257,13 @@ class Amending:
                 raise InvalidArgs("hunk_id", "is a block diff, which is changed by its text")
             draft = self._draft(plan)
             base = draft.base
-            apart = regions_apart(draft)
+            apart = draft.regions_apart
             if draft.created or len(apart) < 2 or not isinstance(base, Snapshot):
                 raise InvalidArgs("hunk_id", "is of one region, which cannot be split")
             made: list[Plan] = []
             edits: list[Edit] = []
             for region in apart:
-                request = _of_region(plan, base, region)
+                request = range_edit_of(plan.request.path, base, region)
                 place = locate(request, Whole(base))
                 part = compose(request, text_for(request, Whole(base), place), place)
                 one = self._planned(plan, self._set.ids(), request, part, by)
@@ -346,21 +324,6 @@ def _with_text(request: Request, text: str) -> Request:
     if isinstance(request, BatchEdit) and len(request.edits) == 1:
         return replace(request, edits=tuple(replace(one, new=text) for one in request.edits))
     raise InvalidArgs("new_content", "is of one edit, and the hunk has several: split it first")
-
-
-def _of_region(plan: Plan, base: Text, region: Region) -> RangeEdit:
-    """The request that makes the change of one region.
-
-    Lines that are inserted take a line beside them along, which stays as it is.
-    """
-    new = [base.encoding.decode(line) for line in region.new]
-    start, stop = region.start, region.stop
-    if start == stop and start == base.line_count:
-        return RangeEdit(plan.request.path, f"{start + 1}~", "".join(new))
-    if start == stop:
-        stop += 1
-        new.append(base.encoding.decode(base.raw(start, stop)))
-    return RangeEdit(plan.request.path, f"{start + 1}~{stop}", "".join(new))
 
 
 def _name(tool: str) -> str:

@@ -44,10 +44,11 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import same_after
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.folding import explain
+from copydesk.text.relpath import RelPath
 from copydesk.text.search import find_all
 from copydesk.text.snapshot import Snapshot, Text, whole
 from copydesk.text.source import Excerpt
-from copydesk.text.unified import Region, deleted, mode_changed, regions, renamed, unified
+from copydesk.text.unified import Region, deleted, mode_changed, regions, renamed, runs_of, unified
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,20 @@ class Draft:
     def regions(self) -> tuple[Region, ...]:
         """The whole lines that the change alters, in their order."""
         return regions(self.base, self.change)
+
+    @property
+    def regions_apart(self) -> tuple[Region, ...]:
+        """The regions, with at least one line between them that stays."""
+        return tuple(
+            Region(
+                run[0].start,
+                run[-1].stop,
+                run[0].begin,
+                run[-1].end,
+                tuple(line for region in run for line in region.new),
+            )
+            for run in runs_of(self.regions)
+        )
 
     @property
     def after(self) -> Text:
@@ -413,6 +428,21 @@ def _compose_operation(request: FileOperation, base: Text, place: Place) -> Draf
     closed = base.line_count == 0 or base.ends_with_newline
     normalized = Normalized(closed, True, False, False, "lf", 0)
     return Draft(request, base, place, ChangeSet.of(base.size, edits), (), normalized)
+
+
+def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
+    """The request that makes the change of one region.
+
+    Lines that are inserted take a line beside them along, which stays as it is.
+    """
+    new = [base.encoding.decode(line) for line in region.new]
+    start, stop = region.start, region.stop
+    if start == stop and start == base.line_count:
+        return RangeEdit(path, f"{start + 1}~", "".join(new))
+    if start == stop:
+        stop += 1
+        new.append(base.encoding.decode(base.raw(start, stop)))
+    return RangeEdit(path, f"{start + 1}~{stop}", "".join(new))
 
 
 def whole_text(base: Text, content: str) -> str:

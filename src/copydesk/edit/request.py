@@ -428,3 +428,10 @@ def check_no_patch(content: str) -> None:
                 raise SuspiciousDiff(sign, number)
         if _OLD.match(line) and number < len(lines) and _NEW.match(lines[number]):
             raise SuspiciousDiff("---/+++ header pair", number)
+
+
+def text_of(request: Request) -> str | None:
+    """The new text of a request, which a person may change; None when it has several."""
+    if isinstance(request, BatchEdit):
+        return request.edits[0].new if len(request.edits) == 1 else None
+    return None if isinstance(request, RangeEdits | FileOperation) else request.content

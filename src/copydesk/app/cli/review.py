@@ -31,8 +31,9 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone, Rejected, Transacted, Withheld
-from copydesk.desk.review import Seen, Shown, regions_apart, text_of
+from copydesk.desk.review import Seen, Shown
 from copydesk.edit.draft import Plan
+from copydesk.edit.request import text_of
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
@@ -513,7 +514,7 @@ class _Review:
         keys += "" if keys or (not can and self._pager.is_seen) else "a"
         keys += "n"
         keys += "e" if is_one and can and text_of(one.plan.request) is not None else ""
-        keys += "s" if is_one and can and whole and len(regions_apart(one.draft)) > 1 else ""
+        keys += "s" if is_one and can and whole and len(one.draft.regions_apart) > 1 else ""
         keys += "u" if self._done else ""
         if self._keys is not None:
             keys += "f" if is_one and can and len(self._of_file(one)) > 1 else ""

@@ -25,9 +25,9 @@ from copydesk.app.web.reviewer import Item, Task, expires_soon, words_of
 from copydesk.app.web.sessions import Notice
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.history import Past
-from copydesk.desk.review import Rights, Shown, State, regions_apart, text_of
+from copydesk.desk.review import Rights, Shown, State
 from copydesk.edit.draft import Draft, Plan
-from copydesk.edit.request import BlockDiff, ChangeMode, DeleteFile, MoveFile, PatchEdit
+from copydesk.edit.request import BlockDiff, ChangeMode, DeleteFile, MoveFile, PatchEdit, text_of
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import counts, line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
@@ -564,7 +564,7 @@ def _splits(one: Shown) -> bool:
     """Whether there are several parts that can be decided on alone."""
     draft = one.draft
     is_whole = isinstance(draft.base, Snapshot) and not isinstance(one.plan.request, BlockDiff)
-    return not draft.created and is_whole and len(regions_apart(draft)) > 1
+    return not draft.created and is_whole and len(draft.regions_apart) > 1
 
 
 def _editable(one: Shown) -> str | None:
