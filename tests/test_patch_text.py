@@ -8,13 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from copydesk.desk.backends.codec import decode, encode
 from copydesk.edit.draft import compose
 from copydesk.edit.locate import locate
 from copydesk.edit.patch import apply_patch, search_replace, unified_diff
 from copydesk.edit.patch.model import FilePatch
-from copydesk.edit.request import PatchEdit
+from copydesk.edit.patch.placing import occurrences, place_hunks
+from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, whole
@@ -357,6 +360,42 @@ def test_a_hunk_that_does_not_fit_tells_why(
     if cause:
         assert found.nearest_lines == "1~2"
         assert found.corrected_lines == old.decode()
+
+
+@given(st.lists(st.sampled_from([b"a", b"b"]), max_size=30), st.data())
+def test_a_run_of_lines_is_found_wherever_it_stands(
+    texts: list[bytes], data: st.DataObject
+) -> None:
+    wanted = data.draw(st.lists(st.sampled_from([b"a", b"b"]), min_size=1, max_size=5))
+    starts = range(len(texts) - len(wanted) + 1)
+    naive = [at for at in starts if texts[at : at + len(wanted)] == wanted]
+    assert occurrences(texts, wanted) == naive
+
+
+class Counted(bytes):
+    """A line that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return bytes(self) == other
+
+    __hash__ = bytes.__hash__
+
+
+def test_equal_lines_are_not_compared_with_each_other_all() -> None:
+    keys = [Counted(b"x")] * 2_000
+    base = Snapshot.of(b"x\n" * 2_000)
+    vars(base)["keys"] = tuple(keys)
+    hunk = PatchHunk("x\n" * 500, "x\n" * 499)
+    hunks = (hunk,) * 50
+    Counted.compared = 0
+    with pytest.raises(PatchRejected) as found:
+        place_hunks(base, PatchEdit(RelPath.parse("x"), hunks))
+    told = found.value.rejected
+    assert [(one.reason, one.lines) for one in told] == [("several_places", (*range(1, 11),))] * 50
+    assert Counted.compared < 20_000
 
 
 def test_all_hunks_that_do_not_fit_are_told_and_those_that_meet() -> None:

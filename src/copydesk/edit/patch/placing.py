@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -146,6 +147,7 @@ class _Sought:
 
     def __init__(self, base: Snapshot, *, is_base: bool) -> None:
         self._base, self._is_base = base, is_base
+        self._found: dict[tuple[str, ...], list[int]] = {}
 
     def place(self, hunk: PatchHunk) -> Part | _Misplaced:
         """The lines of the hunk, or why it has none."""
@@ -157,10 +159,10 @@ class _Sought:
         if not hunk.old.endswith("\n") and self._base.ends_with_newline:
             places = []
         if hunk.at_end or not hunk.old.endswith("\n") or _is_open(hunk.new):
-            places = [at for at in places if at + size == last]
+            places = [at for at in places[-1:] if at + size == last]
         if not places:
             return _Misplaced("not_at_end" if all_places else "not_found", _numbers(all_places))
-        if self._is_base and hunk.line - 1 in places:
+        if self._is_base and _holds(places, hunk.line - 1):
             return hunk.line - 1, hunk.line - 1 + size
         if hunk.headers:
             below = self._below(hunk.headers, places)
@@ -229,7 +231,13 @@ class _Sought:
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
     def _places(self, old: Sequence[str]) -> list[int]:
-        """Where the lines stand, whatever their ends; bytes are found as they were shown."""
+        """Where the lines stand, in order, whatever their ends; bytes are found as shown."""
+        key = tuple(old)
+        if key not in self._found:
+            self._found[key] = self._sought(old)
+        return self._found[key]
+
+    def _sought(self, old: Sequence[str]) -> list[int]:
         encoding = self._base.encoding
         try:
             keys = [encoding.bytes_of(line) for line in old]
@@ -237,8 +245,13 @@ class _Sought:
             return []
         rarest, offset = min((len(self._index.get(key, ())), at) for at, key in enumerate(keys))
         if rarest:
-            starts = (at - offset for at in self._index[keys[offset]])
-            found = [at for at in starts if self._stand(keys, at)]
+            if rarest * len(keys) <= self._base.line_count:
+                starts = (at - offset for at in self._index[keys[offset]])
+                found = [at for at in starts if self._stand(keys, at)]
+            else:
+                found = occurrences(self._base.keys, keys)
+                if found[:1] != [0] and self._stand(keys, 0):  # behind a byte order mark
+                    found.insert(0, 0)
             if found:
                 return found
         if not encoding.escapes:
@@ -281,12 +294,12 @@ class _Sought:
             ]
             if not heads:
                 return _Misplaced("no_header")
-            inner = [head for head in heads if any(head in body for body in bodies)]
+            inner = _within(heads, bodies)
             bodies = [range(head, outline.body(head).stop) for head in inner or heads]
         after = [at for at in places if at >= bodies[0].start]
         if not after:
             return _Misplaced("not_below_header", _numbers(places))
-        return [at for at in after if any(at in body for body in bodies)] or after
+        return _within(after, bodies) or after
 
 
 class _Replacement:
@@ -374,6 +387,44 @@ class _Replacement:
             raw + (end if closed else b"")
             for raw, end, (_, closed) in zip(encoded, ends, lines, strict=True)
         )
+
+
+def occurrences(texts: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
+    """Where the wanted run stands, also where it overlaps itself, in linear time (KMP)."""
+    border = [0]
+    for one in wanted[1:]:
+        length = border[-1]
+        while length and wanted[length] != one:
+            length = border[length - 1]
+        border.append(length + (wanted[length] == one))
+    found: list[int] = []
+    length = 0
+    for at, text in enumerate(texts, 1):
+        while length and wanted[length] != text:
+            length = border[length - 1]
+        length += wanted[length] == text
+        if length == len(wanted):
+            found.append(at - length)
+            length = border[-1]
+    return found
+
+
+def _holds(ordered: Sequence[int], one: int) -> bool:
+    at = bisect_left(ordered, one)
+    return ordered[at : at + 1] == [one]
+
+
+def _within(ordered: Sequence[int], bodies: Sequence[range]) -> list[int]:
+    """Those of the lines that one of the bodies holds; these begin in order too."""
+    found: list[int] = []
+    at = stop = 0
+    for line in ordered:
+        while at < len(bodies) and bodies[at].start <= line:
+            stop = max(stop, bodies[at].stop)
+            at += 1
+        if line < stop:
+            found.append(line)
+    return found
 
 
 def _clash(base: Snapshot, request: PatchEdit, parts: Sequence[Part]) -> RejectedHunk | None:
