@@ -9,6 +9,7 @@ import pytest
 
 from copydesk.store.notes.kernel_api import Address, AnswerLost, KernelHttp, KernelRefused
 from support.fake_kernel import FakeKernel
+from support.fake_kernel.kramdown import Node
 
 TEXT = "# H\n\na\n\n- x\n- y"
 
@@ -185,6 +186,34 @@ def test_an_empty_container_goes_but_a_callout_stays(talk: Talk) -> None:
 def test_what_it_eats(talk: Talk, written: str, read: str) -> None:
     talk.write("updateBlock", id=talk.ids[1], data=written)
     assert talk.texts()[1] == read
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "read"),
+    [
+        ('# a <img src="b" alt="c">', "h", "# a ![c](b)"),
+        ('# a <img src="b" width="5">', "h", '# a ![](b){: style="width: 5px;"}'),
+        ("<p>a</p>", "p", "<p>a</p>"),
+        ("<div>a</div>", "html", "<div>a</div>"),
+        ('<iframe src="a"></iframe>', "iframe", '<iframe src="a"></iframe>'),
+    ],
+)
+def test_what_it_takes_for_another_block(talk: Talk, written: str, kind: str, read: str) -> None:
+    talk.write("insertBlock", previousID=talk.ids[0], data=written)
+    row = talk.ask("block/getChildBlocks", id=talk.document)[1]
+    assert (row["type"], row["markdown"]) == (kind, read)
+
+
+def test_a_dom_is_exact_but_has_one_form(talk: Talk) -> None:
+    document = talk.kernel.node(talk.document)
+    old = [Node("html", "<p>a</p>"), Node("t", "|a|\n|-|\n|b|"), Node("p", "a\n  b")]
+    document.children = old[:]
+    for node in old:
+        told = talk.ask("block/getBlockDOM", id=node.id)["dom"]
+        body = {"dataType": "dom", "data": told, "id": node.id}
+        talk.ask("block/updateBlock", **body)
+    assert talk.texts() == ["<div>\n<p>a</p>\n</div>", "|a|\n|-|\n|b|", "a\n  b"]
+    assert "colgroup" in talk.ask("attr/getBlockAttrs", id=old[1].id)
 
 
 def test_a_memo_is_a_remark_in_markdown(talk: Talk) -> None:

@@ -298,6 +298,17 @@ def test_attributes_that_cannot_be_kept_are_no_success(desk: Desk) -> None:
     assert desk.kernel.all() == before
 
 
+def test_what_comes_back_is_what_an_editor_had(desk: Desk) -> None:
+    document = desk.document("a\n\nb\n\nc")
+    text = desk.store.children(document)[1].id
+    desk.kernel.node(text).text = "one\n  two"  # as Markdown it would lose the blanks
+    before = desk.kernel.all()
+    for change in (Update(text, "other"), Delete(text)):
+        prepared, done = desk.apply([change])
+        desk.take_back(prepared, done)
+        assert desk.kernel.all() == before
+
+
 def test_what_comes_back_has_the_ids_it_had_inside(desk: Desk) -> None:
     document = desk.document("> a\n>\n> - b\n>   - c\n\nd")
     quote, _ = desk.store.children(document)
@@ -334,6 +345,9 @@ def test_what_is_bound_to_a_database_is_not_touched(desk: Desk, name: str) -> No
         Node("", "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x"),
         Node("av", '<div data-type="NodeAttributeView" data-av-id="x"></div>'),
         Node("p", "two\n\nblocks"),
+        Node("p", '<iframe src="x"></iframe>'),
+        Node("html", "<p>x</p>"),
+        Node("t", "|a|\n|-|\n|b|"),
     ],
 )
 def test_what_its_own_text_would_not_make_is_not_touched(desk: Desk, node: Node) -> None:

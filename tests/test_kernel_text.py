@@ -12,6 +12,7 @@ from copydesk.store.notes.kernel_api import literal, search
 from copydesk.store.notes.kernel_blocks import (
     KernelNode,
     attributes_of,
+    changing,
     checked,
     differing,
     mark_of,
@@ -179,6 +180,49 @@ def test_of_another_kind_only_the_users_attributes_are_kept() -> None:
 def test_the_text_of_an_image() -> None:
     assert without_attributes(image("> a\n> b")) == "> a\n> b"
     assert without_attributes(image("- a\n- b")) == "- a\n- b"
+
+
+LINE = '{: id="20260101120000-abcdefg"}'
+MARK = '<span data-type="code">{}</span>'
+
+
+@pytest.mark.parametrize(
+    ("text", "signed", "dom", "why"),
+    [
+        (f"a {MARK.format('b')}\u200b c", "a `b` c", "a {}\u200b c", ""),
+        (f"a {MARK.format('b')} c", "a `b` c", "a {}\u200b c", "zero-width blanks"),
+        (f"a {MARK.format('b')}\u200b c", "a `b`\u200b c", "a {}\u200b c", "zero-width blanks"),
+        (f"a {MARK.format('b')}\u200b, c", "a `b`\u200b, `c`", "a {}\u200b, c", ""),
+        (f"{MARK.format('b & c')}", "`b & c`", "{}", "escaped signs"),
+        (f"{MARK.format('b &amp; c')}", "`b & c`", "{}", ""),
+        (f"- {LINE}a\n  {LINE}\n  - {LINE}b\n    {LINE}", "", "", "a list without blank lines"),
+        (f"- {LINE}a\n  {LINE}\n\n  - {LINE}b\n    {LINE}", "", "", ""),
+        (f"- {LINE}a\n  {LINE}\n- {LINE}b\n  {LINE}", "", "", ""),
+        ("|a|\n| -|\n|b|", "", "", "a table without widths"),
+        ('|a|\n| -|\n|b|\n{: colgroup=""}', "", "", ""),
+        ('<iframe src="x" style="width: 1px"></iframe>', "", "", "the style of a frame"),
+        ("<p>a</p>", "", '<protyle-html data-content="&lt;p&gt;a">', "HTML without <div>"),
+        ("<div>a</div>", "", '<protyle-html data-content="&lt;div&gt;a">', ""),
+        (
+            "{{a\n}}",
+            "",
+            '<div data-content="a\n">',
+            "blanks around a diagram, a formula or a query",
+        ),
+        ("```\n  a\n```", "", "", ""),
+        (
+            "```mermaid\n  a\n```",
+            "",
+            '<div data-type="NodeCodeBlock" class="render-node">',
+            "blanks around a diagram, a formula or a query",
+        ),
+    ],
+)
+def test_what_the_kernel_would_change(text: str, signed: str, dom: str, why: str) -> None:
+    mark = f"{MARK.split('{}')[0]}\u200bb</span>"
+    shown_by = f'<div contenteditable="true">{dom.format(mark)}</div>' if "{}" in dom else dom
+    ended = text if text.endswith("}") else f"{text}\n{LINE}"
+    assert changing(ended, signed, shown_by) == why
 
 
 # SQL.

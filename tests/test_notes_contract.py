@@ -7,6 +7,7 @@ notebook of its own, which is removed in the end.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
@@ -18,6 +19,7 @@ from copydesk.store.notes.errors import (
     BlockNotFound,
     InvalidBlockId,
     NotebookNotFound,
+    NotInvertible,
     WrongBlockKind,
 )
 from copydesk.store.notes.kernel_api import KernelHttp
@@ -25,14 +27,17 @@ from copydesk.store.notes.kernel_blocks import plain
 from copydesk.store.notes.protocol import Delete, InsertText, Update
 from support.cost import spread
 from support.note_stores import (
+    EVERY,
     Home,
     Op,
     Opening,
+    another_word,
     changes_of,
     drawn,
     fake_home,
     folder_home,
     live_home,
+    stored,
 )
 
 NOWHERE = "20200101000000-nowhere"
@@ -713,3 +718,41 @@ def test_many_new_texts_are_few_requests(home: Home, monkeypatch: pytest.MonkeyP
     assert [one.markdown for one in home.store.children(document)] == [
         one.markdown for one in children
     ]
+
+
+@pytest.mark.slow
+@KERNELS
+def test_every_block_comes_back_to_the_sign_or_is_refused_before(home: Home) -> None:
+    """An edit, an insertion and a deletion of each block, and the undo of each."""
+    tried: Counter[str] = Counter()
+    wrong: list[tuple[str, str, str]] = []
+    for number in range(1, 11 if home.live else 2):
+        document = home.document(EVERY.format(n=number), f"Every {number}")
+        for path, block in home.walk(document):
+            beside = {"u": "- n", "o": "1. n", "t": "- [ ] n"} if block.kind == "i" else {}
+            for change in (
+                Update(block.id, another_word(block.markdown)),
+                InsertText(beside.get(block.subtype, "new"), "after", block.id),
+                Delete(block.id),
+            ):
+                before = stored(home, document)
+                name = f"{type(change).__name__} {block.kind}"
+                try:
+                    prepared, done = home.apply([change])
+                except NotInvertible as refused:
+                    tried["refused"] += 1
+                    why = str(refused)
+                except Refusal as refused:
+                    tried["rolled back"] += 1
+                    why = str(refused)
+                else:
+                    tried["made"] += 1
+                    why = "differs"
+                    home.take_back(prepared, done)
+                if stored(home, document) != before:
+                    wrong.append((path, name, why))
+            tried["blocks"] += 1
+    print(dict(tried))
+    assert wrong == []
+    assert tried["made"] > 25 * tried["refused"]
+    assert tried["blocks"] >= (500 if home.live else 50)

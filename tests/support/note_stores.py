@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Home:
     """A store with an empty notebook.
 
     `write` puts what was prepared into files, where notes are files. `back`
-    takes a change back. `ask` asks the kernel, where there is one.
+    takes a change back. `ask` asks the kernel, where there is one; `live` if that is a real one.
     """
 
     store: NoteStore
@@ -52,6 +53,7 @@ class Home:
     write: Callable[[Prepared], None] = lambda prepared: None
     back: Callable[[Prepared, ChangesDone], object] | None = None
     ask: Callable[[str, Mapping[str, object]], object] = lambda path, body: None
+    live: bool = False
 
     def document(self, markdown: str, title: str = "One", parent: str = "") -> str:
         """A new document; its id."""
@@ -170,7 +172,7 @@ def live_home(url: str, token: str) -> Iterator[Home]:
     box = cast(dict[str, dict[str, str]], made)["notebook"]["id"]
     store = KernelStore(http, split_blocks)
     try:
-        yield Home(store, box, ask=http.ask)
+        yield Home(store, box, ask=http.ask, live=True)
     finally:
         with suppress(KernelRefused):  # "directory not empty", while it writes its index
             http.ask("/api/notebook/removeNotebook", {"notebook": box})
@@ -229,3 +231,119 @@ def _replace(files: Files, path: RelPath, data: bytes, *, created: bool) -> None
 
 
 Opening = Callable[[], AbstractContextManager[Home]]
+
+
+EVERY = """# head {n} `code` end
+
+## *em* head **strong** ![picture](assets/a.png){{: style="width: 40px;"}}
+
+words {n} with `code {n}` and <kbd>Key</kbd>, then #tag# and ==mark== <u>under</u>
+
+`first` in a line, at its end `last`
+
+![picture](assets/b.png "its title"){{: style="width: 120px;"}} beside [link {n}](http://e.x/?a=1&b=2)
+
+one **two *three* four** ~~five~~ H<sup>2</sup>O & "signs" <b>six</b> $a_{n}$ end
+
+line {n}
+line two
+line three
+
+- item {n}
+  - inner `code`
+    - deep ![c](c.png)
+
+  text in it
+- [ ] task {n}
+- [x] done `code`
+
+1. first {n}
+2. second
+
+   ```py
+   if {n}:
+       x = "a"
+   ```
+
+|a|b `c`|
+|:-|-:|
+|cell {n}|`code` and <kbd>k</kbd>|
+|![d](d.png)|x & y|
+
+```js
+    let a = {n}
+
+  b()
+```
+
+```mermaid
+graph TD
+  a{n} --> b
+```
+
+$$
+x_{n} = 1
+$$
+
+> quote {n} `code`
+>
+> - in it
+>
+> ```
+> code
+> ```
+
+> [!NOTE] Title {n}
+> callout `code`
+>
+> |e|
+> |-|
+> |f|
+
+{{{{{{row
+left {n}
+
+{{{{{{col
+in {n}
+
+right
+
+}}}}}}
+
+}}}}}}
+
+---
+
+<div>
+<p>html {n}</p>
+</div>
+
+<iframe src="http://e.x/{n}"></iframe>
+
+<video controls="controls" src="assets/v{n}.mp4"></video>
+
+{{{{SELECT * FROM blocks WHERE content = 'q{n}'}}}}
+
+last {n}"""
+"""Blocks of every kind of a kernel, with inline marks; as a format of `n`."""
+
+_SPELLED = re.compile(r"\{: ([^{}\n]*)\}")
+
+
+def stored(home: Home, document: str) -> list[str]:
+    """A document to the sign, in both spellings; attributes sorted, times of change left out."""
+
+    def in_order(found: re.Match[str]) -> str:
+        pairs = re.findall(r'[\w:.-]+="[^"\n]*"', found[1])
+        return " ".join(sorted(pair for pair in pairs if not pair.startswith("updated=")))
+
+    told = (
+        home.ask("/api/block/getBlockKramdown", {"id": document, "mode": mode})
+        for mode in ("md", "textmark")
+    )
+    return [_SPELLED.sub(in_order, str(cast(dict[str, object], one)["kramdown"])) for one in told]
+
+
+def another_word(markdown: str) -> str:
+    """The text with a letter more in its last word of some length."""
+    return re.sub(r"([a-z]{2})(?![a-z]*.*[a-z]{2})", r"\1x", markdown, count=1, flags=re.DOTALL)

@@ -15,9 +15,12 @@ from support.fake_kernel.kramdown import (
     Refused,
     attributes_of,
     content,
+    dom,
     fresh_id,
     kramdown,
     markdown,
+    of_dom,
+    parse,
     unmarked,
 )
 from support.fake_kernel.workspace import CONTAINERS, Document, Workspace
@@ -83,6 +86,8 @@ class Calls:
             "/api/query/sql": self._sql,
             "/api/block/getChildBlocks": self._children,
             "/api/block/getBlockKramdown": self._kramdown,
+            "/api/block/getBlockDOM": lambda body: {"id": body["id"], "dom": self._dom(body["id"])},
+            "/api/block/getBlockDOMs": self._doms,
             "/api/block/getBlockInfo": self._info,
             "/api/block/getBlockTreeInfos": self._infos,
             "/api/block/getBlockBreadcrumb": self._breadcrumb,
@@ -193,6 +198,15 @@ class Calls:
         text = kramdown(found[1], found[2], turned=self.reads) if found else ""
         marked = body.get("mode", "md") == "textmark"
         return {"id": body["id"], "kramdown": text if marked else unmarked(text)}
+
+    def _dom(self, block_id: str) -> str:
+        found = self.space.find(block_id)
+        return dom(found[1]) if found else ""
+
+    def _doms(self, body: Body) -> Any:
+        if self.habits.since < (3, 5, 3):
+            raise NoSuchPath("/api/block/getBlockDOMs")
+        return {one: told for one in body["ids"] if (told := self._dom(one))}
 
     def _info(self, body: Body) -> Any:
         document, _, _ = self._known(body["id"])
@@ -313,6 +327,15 @@ class Calls:
             return data[: len(data) // 2]
         return "" if self._fault == "cleared" else data
 
+    def _blocks(self, body: Body) -> list[Node]:
+        """The blocks that a request brings, as its type of data has them."""
+        if body["dataType"] == "markdown":
+            return parse(self._text(body["data"]))
+        nodes = of_dom(body["data"])
+        if self._fault in ("cut", "cleared"):
+            nodes = [Node(one.kind, self._text(one.text), one.subtype, one.id) for one in nodes]
+        return nodes
+
     def _told(self, action: str, nodes: list[Node]) -> Any:
         if self._fault == "renamed":
             for one in nodes:
@@ -328,30 +351,26 @@ class Calls:
         return [{"timestamp": 0, "doOperations": [operation], "undoOperations": None}]
 
     def _insert(self, body: Body) -> Any:
-        body["dataType"]
         anchors = [body.get(name) or "" for name in ("nextID", "previousID", "parentID")]
         if self._fault == "astray":
             document = next(one for one in self.space.documents if one.root.id != one.box)
             anchors = ["", "", document.root.id]
-        nodes = self.space.insert(self._text(body["data"]), *anchors, self.habits.since)
+        nodes = self.space.insert(self._blocks(body), *anchors, self.habits.since)
         if self._fault == "twice":
-            nodes += self.space.insert(body["data"], *anchors, self.habits.since)
+            nodes += self.space.insert(self._blocks(body), *anchors, self.habits.since)
         return self._told("insert", nodes)
 
     def _append(self, body: Body) -> Any:
-        body["dataType"]
-        return self._told(
-            "insert", self.space.append(body["data"], body["parentID"], self.habits.since)
-        )
+        nodes = self.space.append(self._blocks(body), body["parentID"], self.habits.since)
+        return self._told("insert", nodes)
 
     def _prepend(self, body: Body) -> Any:
-        body["dataType"]
-        nodes = self.space.append(body["data"], body["parentID"], self.habits.since, first=True)
+        anchor, since = body["parentID"], self.habits.since
+        nodes = self.space.append(self._blocks(body), anchor, since, first=True)
         return self._told("insert", nodes)
 
     def _update(self, body: Body) -> Any:
-        body["dataType"]
-        node = self.space.update(body["id"], self._text(body["data"]))
+        node = self.space.update(body["id"], self._blocks(body))
         if self._fault == "stripped" and node is not None:
             node.attributes.clear()
         if self._fault == "renamed" and node is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ _TASK = re.compile(r"\[([ xX])\] ")
 _CALLOUT = re.compile(r"\[!([A-Za-z]+)\]")
 _TABLE = re.compile(r"[ |:-]*-[ |:-]*$")
 _EMPHASIS = re.compile(r"(?<![\w*])_([^_\n]+)_(?![\w*])")
+_IMAGE = re.compile(r"<img [^<>\n]*>")
 _SOFT = re.compile(
     r"(\*\*|~~|==|[*_])(?=\S)((?:(?!\1).)+?)(?<=\S)\1|(?<!!)\[([^\[\]]*\n[^\[\]]*)(?=\]\()",
     re.DOTALL,
@@ -112,7 +114,7 @@ def _block(lines: list[str], at: int) -> tuple[int, list[Node]]:
             depth += lines[end].startswith("{{{") - (lines[end] == "}}}")
         return end + 1, [Node("s", line[3:], children=_blocks(lines[at + 1 : end]))]
     if found := _HEADING.match(line):
-        return at + 1, [Node("h", line.strip(), f"h{len(found[1])}")]
+        return at + 1, [Node("h", _IMAGE.sub(_image, line.strip()), f"h{len(found[1])}")]
     if _BREAK.match(line):
         return at + 1, [Node("tb", "---")]
     if line.startswith("<<<<<<<") and (conflict := _CONFLICT.match("\n".join(lines[at:]))):
@@ -125,6 +127,8 @@ def _block(lines: list[str], at: int) -> tuple[int, list[Node]]:
     if line.startswith("<") and line[1:2].isalpha():
         end = _until(lines, at, lambda one: not one.strip() or bool(_IAL.fullmatch(one)))
         body = "\n".join(lines[at:end])
+        if not line.startswith(("<div", "<iframe")):  # it takes other tags for words
+            return end, [Node("p", body)]
         kind = (
             "av"
             if "NodeAttributeView" in line
@@ -142,6 +146,12 @@ def _block(lines: list[str], at: int) -> tuple[int, list[Node]]:
     body = "\n".join(one.strip() for one in lines[at:end])
     body = _SOFT.sub(lambda found: found[0].replace("\n", ""), body)
     return end, [Node("p", _EMPHASIS.sub(r"*\1*", body))]
+
+
+def _image(found: re.Match[str]) -> str:
+    said = dict(_PAIR.findall(found[0]))
+    style = f'{{: style="width: {said["width"]}px;"}}' if "width" in said else ""
+    return f"![{said.get('alt', '')}]({said.get('src', '')}){style}"
 
 
 def _interrupts(line: str) -> bool:
@@ -228,6 +238,40 @@ def _name(node: Node, attributes: str) -> None:
             node.id = value
         else:
             node.attributes[name] = html.unescape(value.replace("_esc_newline_", "\n"))
+
+
+def dom(node: Node) -> str:
+    """A block as an editor gets it: exact, but for what `of_dom` makes of it."""
+    return ET.tostring(_element(node), "unicode")
+
+
+def _element(node: Node) -> ET.Element:
+    element = ET.Element("div", {"data-type": node.kind, "data-subtype": node.subtype})
+    element.attrib |= {"data-node-id": node.id} | node.attributes
+    text = ET.SubElement(element, "div", {"contenteditable": "true"})
+    text.text = node.text
+    element.extend(_element(child) for child in node.children)
+    return element
+
+
+def of_dom(data: str) -> list[Node]:
+    """The blocks of a DOM. Tables get widths, and HTML gets a <div>: each has one form."""
+    return [_node(element) for element in ET.fromstring(f"<div>{data}</div>")]
+
+
+def _node(element: ET.Element) -> Node:
+    said = dict(element.attrib)
+    text, *children = element
+    kind, subtype, block_id = (
+        said.pop(name) for name in ("data-type", "data-subtype", "data-node-id")
+    )
+    node = Node(kind, text.text or "", subtype, block_id, said, [_node(one) for one in children])
+    if kind == "t":
+        columns = node.text.split("\n", 1)[0].strip().strip("|").count("|")
+        node.attributes.setdefault("colgroup", "|" * max(columns, 1))
+    if kind == "html" and not node.text.startswith("<div"):
+        node.text = f"<div>\n{node.text}\n</div>"
+    return node
 
 
 def markdown(node: Node, parent: Node | None = None) -> str:

@@ -75,10 +75,15 @@ class Workspace:
     # What the kernel does with blocks.
 
     def insert(
-        self, data: str, next_id: str, previous_id: str, parent_id: str, since: tuple[int, ...]
+        self,
+        made: list[Node],
+        next_id: str,
+        previous_id: str,
+        parent_id: str,
+        since: tuple[int, ...],
     ) -> list[Node]:
         """Blocks of a text; those that came to be: not always all, none beside what is not there."""
-        nodes = self._made(data)
+        nodes = self._made(made)
         anchor = self.find(next_id or previous_id or parent_id)
         if anchor is None:
             return []
@@ -107,7 +112,7 @@ class Workspace:
         return nodes
 
     def append(
-        self, data: str, parent_id: str, since: tuple[int, ...], *, first: bool = False
+        self, made: list[Node], parent_id: str, since: tuple[int, ...], *, first: bool = False
     ) -> list[Node]:
         """Blocks of a text in a container; in a leaf or a heading, as the version has it."""
         found = self.find(parent_id)
@@ -116,7 +121,7 @@ class Workspace:
                 raise Refused("parent block not found")
             return []
         _, node, parent = found
-        nodes = self._made(data)
+        nodes = self._made(made)
         if node.kind not in CONTAINERS:
             if since >= (3, 7):
                 raise Refused(f"block [{parent_id}] is a leaf block and cannot have children")
@@ -140,16 +145,17 @@ class Workspace:
         node.children += [] if first else nodes
         return nodes
 
-    def update(self, block_id: str, data: str) -> Node | None:
+    def update(self, block_id: str, made: list[Node]) -> Node | None:
         """The first block of a text in the place of a block, with its id and none of its attributes."""
         found = self.find(block_id)
         if found is None:
             raise Refused(f"get block failed: {block_id}")
         _, node, parent = found
-        new = self._made(data)[0]
+        nodes = self._made(made)
         if parent is None:
-            node.children = self._made(data)
+            node.children = nodes
             return node
+        new = nodes[0]
         if new.kind == "l" and (node.kind == "i" or parent.kind == "l"):
             new = new.children[0]
         new.id = block_id
@@ -172,8 +178,8 @@ class Workspace:
         elif not parent.children and parent.kind in ("b", "s", "l"):
             self.delete(parent.id)
 
-    def _made(self, data: str) -> list[Node]:
-        nodes = parse(data) or [Node("p")]
+    def _made(self, nodes: list[Node]) -> list[Node]:
+        nodes = nodes or [Node("p")]
         for top in nodes:
             for node in top.walk():
                 self.touch(node)
@@ -204,7 +210,7 @@ class Workspace:
         root = Node(
             "d", id=document_id, attributes={"title": title.removesuffix(".sy"), "type": "doc"}
         )
-        root.children = self._made(data)
+        root.children = self._made(parse(data))
         document = Document(box, above, root)
         self.documents.append(document)
         return document

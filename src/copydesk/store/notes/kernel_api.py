@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import IPPROTO_TCP, TCP_NODELAY, socket
-from typing import TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
@@ -364,6 +364,7 @@ OLDEST: Version = (3, 1, 4)
 
 _KRAMDOWN_MODE: Version = (3, 1, 14)
 _BATCH_UPDATE: Version = (3, 1, 25)
+_MANY_DOMS: Version = (3, 5, 3)
 _READONLY_SQL: Version = (3, 7, 0)
 _HISTORY: Version = (3, 7, 0)
 
@@ -377,6 +378,18 @@ _MAY_BE_MEMO = re.compile(r"[)）]</sup>")
 _ID = re.compile(r"^[0-9]{14}-[0-9a-z]{7}$")
 _NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
+
+
+class Source(NamedTuple):
+    """What a block is written from: Markdown, or the DOM that the kernel gave of it."""
+
+    data: str
+    kind: Literal["markdown", "dom"] = "markdown"
+
+    @property
+    def body(self) -> dict[str, object]:
+        """The fields of a request."""
+        return {"dataType": self.kind, "data": self.data}
 
 
 class Kernel:
@@ -506,6 +519,21 @@ class Kernel:
             body["mode"] = "md"
         return text(call, row(call, self._read(call, body)), "kramdown").strip("\n")
 
+    def doms(self, ids: Sequence[str]) -> dict[str, str]:
+        """The blocks as an editor gets them, with all they hold; without those that are gone."""
+        if self.version() < _MANY_DOMS:
+            call = "/api/block/getBlockDOM"
+            each = (row(call, self._read(call, {"id": valid(one)})) for one in ids)
+            found = {one: text(call, of, "dom") for one, of in zip(ids, each, strict=True)}
+        else:
+            call = "/api/block/getBlockDOMs"
+            told: dict[str, object] = {}
+            for start in range(0, len(ids), _AT_ONCE):
+                wanted = [valid(one) for one in ids[start : start + _AT_ONCE]]
+                told |= row(call, self._read(call, {"ids": wanted}))
+            found = {one: text(call, told, one) for one in ids}
+        return {one: dom for one, dom in found.items() if dom}
+
     def images(
         self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None
     ) -> dict[str, str]:
@@ -585,9 +613,9 @@ class Kernel:
 
     # Writes. KernelRefused if the kernel refuses.
 
-    def insert(self, kramdown: str, gap: Around) -> frozenset[str]:
+    def insert(self, source: Source, gap: Around) -> frozenset[str]:
         """Insert blocks between two neighbours, or in an empty container."""
-        body = {"dataType": "markdown", "data": kramdown}
+        body = source.body
         if gap.next_id:
             body["nextID"] = valid(gap.next_id)
         elif gap.previous_id:
@@ -596,21 +624,13 @@ class Kernel:
             body["parentID"] = valid(gap.parent_id)
         return self._write("/api/block/insertBlock", body)
 
-    def update(self, block_id: str, kramdown: str) -> frozenset[str]:
-        """Replace the text of a block; its attributes are lost."""
-        body = {"dataType": "markdown", "data": kramdown, "id": valid(block_id)}
-        return self._write("/api/block/updateBlock", body)
-
-    def update_all(self, kramdowns: Mapping[str, str]) -> frozenset[str]:
-        """Replace the texts of blocks; where the kernel can, all or none."""
-        if len(kramdowns) > 1 and self.version() >= _BATCH_UPDATE:
-            blocks = [
-                {"dataType": "markdown", "data": kramdown, "id": valid(block_id)}
-                for block_id, kramdown in kramdowns.items()
-            ]
+    def update(self, sources: Mapping[str, Source]) -> frozenset[str]:
+        """Replace blocks; where the kernel can, all or none. Attributes not named are lost."""
+        blocks = [source.body | {"id": valid(one)} for one, source in sources.items()]
+        if len(blocks) > 1 and self.version() >= _BATCH_UPDATE:
             with suppress(NoSuchCall):
                 return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
-        named = (self.update(block_id, kramdown) for block_id, kramdown in kramdowns.items())
+        named = (self._write("/api/block/updateBlock", body) for body in blocks)
         return frozenset[str]().union(*named)
 
     def delete(self, block_id: str) -> frozenset[str]:

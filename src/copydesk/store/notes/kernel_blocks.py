@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from typing import NamedTuple, cast
 from urllib.parse import unquote
 
@@ -302,6 +303,88 @@ def bound(image: str) -> str:
     if _VIEW in image:
         return "NodeAttributeView"
     return "merge conflict" if has_conflict(image) else ""
+
+
+_TEXT_OF_MARK = re.compile(r'<span data-type="[^"\n]*"[^>\n]*>([^<\n]*)</span>')
+_LAST_BLANK = re.compile(
+    r"(?:`|</[a-z]+>|#)\u200b(?:[^\u200b`<*~=#$!(|\n]|\\\|)*(?:\||$)|\u200b{2}", re.MULTILINE
+)
+_TIGHT = re.compile(r"^([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: ", re.MULTILINE)
+_BARE_TABLE = re.compile(
+    r"^[ >]*\| ?-[^\n]*\n(?:[ >]*\|[^\n]*\n)*[ >]*\{: (?![^\n]*colgroup=)", re.MULTILINE
+)
+_STYLED_FRAME = re.compile(r"<iframe\b[^>\n]*\bstyle=")
+_BLANK_CODE = re.compile(r"^([ >]*)`{3,}[^`\n]*\n\1(?:[ \t]|\n)|\n[ >]*\n[ >]*`{3,}$", re.MULTILINE)
+_DIAGRAM = 'data-type="NodeCodeBlock" class="render-node"'
+_BLANK_END = re.compile(r'data-content="(?:\s|[^"]*\s")')
+_BARE_HTML = re.compile(r'<protyle-html[^>]*\bdata-content="(?!&lt;div)')
+
+
+def changing(image: str, signed: str, dom: str) -> str:
+    """What the kernel would change in a block that is written as it is; empty for nothing.
+
+    It has one form of each block for what it is sent, and others for what was imported or was
+    written by former versions. `signed` is the image with the marks of Markdown, `dom` what an
+    editor gets: of it the kernel would make the one form.
+    """
+    if _Editable.of(dom).count("\u200b") != image.count("\u200b") or _LAST_BLANK.search(signed):
+        return "zero-width blanks"
+    if any(
+        html.escape(html.unescape(text), quote=False) != text
+        for text in _TEXT_OF_MARK.findall(image)
+    ):
+        return "escaped signs"
+    blanks = "blanks around a diagram, a formula or a query"
+    if _DIAGRAM in dom and _BLANK_CODE.search(image):
+        return blanks
+    for pattern, text, name in (
+        (_TIGHT, image, "a list without blank lines"),
+        (_BARE_TABLE, image, "a table without widths"),
+        (_STYLED_FRAME, image, "the style of a frame"),
+        (_BLANK_END, dom, blanks),
+        (_BARE_HTML, dom, "HTML without <div>"),
+    ):
+        if pattern.search(text):
+            return name
+    return ""
+
+
+class _Editable(HTMLParser):
+    """The text in the editable parts of a DOM, without the blank at the start of a mark."""
+
+    _EMPTY = ("br", "col", "hr", "img", "input", "path", "source", "use", "wbr")
+    _STARTED = frozenset(("code", "kbd", "tag"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: list[bool] = []
+        self._starts = False
+        self._found: list[str] = []
+
+    @staticmethod
+    def of(dom: str) -> str:
+        """The text."""
+        reader = _Editable()
+        reader.feed(dom)
+        return "".join(reader._found)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self._EMPTY:
+            return
+        named = dict(attrs)
+        inherited = bool(self._open) and self._open[-1]
+        self._open.append(named.get("contenteditable", str(inherited).lower()) == "true")
+        self._starts = bool(self._STARTED & set((named.get("data-type") or "").split()))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self._EMPTY and self._open:
+            self._open.pop()
+        self._starts = False
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1]:
+            self._found.append(data.removeprefix("\u200b") if self._starts else data)
+        self._starts = False
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:

@@ -24,6 +24,7 @@ from copydesk.store.notes.kernel_blocks import (
     addressed,
     attributes_of,
     bound,
+    changing,
     checked,
     expected,
     mark_of,
@@ -96,6 +97,7 @@ class _KernelDryRun:
         self._images = kernel.images(
             touched, {one: standings[one] for one in touched if one in standings}
         )
+        self._doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
         self._paths: dict[str, str] = {}
         for standing in standings.values():
             if standing.kind == "d":
@@ -195,7 +197,7 @@ class _KernelDryRun:
         known = self._restores(change)
         node = self._block(change.id, change.over)
         if node is not None:
-            self._hold(node)
+            self._hold(node, back=True)
         self._restored |= known
         if node is None:
             return
@@ -261,25 +263,33 @@ class _KernelDryRun:
             raise BlockNotFound(block_id, lost=block_id in self._lost)
         return node
 
-    def _hold(self, node: KernelNode) -> None:
-        """Check that the block can be restored, and remember its mark."""
+    def _hold(self, node: KernelNode, *, back: bool = False) -> None:
+        """Check that the block can be restored, and remember its mark.
+
+        One that goes `back` to what it was is not held for what the kernel made of it.
+        """
         if node.parent is not None:
             self._containers[node.parent.id] = None
         if node.id in self._marks or node.id in self._restored or node.id in self._lost:
             return
         image = self._image(node.id)
         why = "kind" if node.kind in ("", "av") else bound(image)
-        if not why and not self._comes_back(node, image):
-            why = "reads as other blocks"  # the kernel keeps blocks that its own text cannot make
+        if not why and not back:
+            why = self._changing(node, image)
         if why:
             raise NotInvertible(node.id, why)
         self._marks[node.id] = mark_of(image)
 
-    def _comes_back(self, node: KernelNode, image: str) -> bool:
-        """Whether the kernel would make the block again of its own text."""
+    def _changing(self, node: KernelNode, image: str) -> str:
+        """What the kernel would not make again of the block; empty for nothing."""
         pieces = self._split(image)
         kinds = ("l", "i") if node.kind == "i" else (node.kind,)
-        return len(pieces) == 1 and (pieces[0].kind in kinds or not node.kind)
+        if len(pieces) != 1 or (node.kind and pieces[0].kind not in kinds):
+            return "reads as other blocks"  # the kernel keeps what its own text cannot make
+        if node.id not in self._doms:
+            self._doms |= self._kernel.doms([node.id])
+        signed = self._kernel.signed(node.id) if "\u200b" in image else ""
+        return changing(image, signed, self._doms.get(node.id, ""))
 
     def _image(self, block_id: str) -> str:
         if block_id not in self._images:

@@ -24,6 +24,7 @@ from copydesk.store.notes.kernel_api import (
     KernelRefused,
     Pause,
     Seen,
+    Source,
     TreeInfo,
     settled,
 )
@@ -76,18 +77,18 @@ class StepFailed(Exception):
 class _Wanted:
     """What a block has to become.
 
-    `kramdown` is sent, empty if it is that already; `text` has the words; `kept` are the ids that
-    stay in it; `keep` its attributes. `exact` is the image that it has to have again.
+    `source` is sent, None if it is that already; `text` has the words; `kept` are the ids that
+    stay in it; `keep` its attributes. `exact` is the block that it has to be again.
     """
 
-    kramdown: str
+    source: Source | None
     stood: TreeInfo
     kind: str
     text: str
     before: str
     kept: frozenset[str]
     keep: dict[str, str]
-    exact: str
+    exact: Restore | None
 
     def fault(self, standing: TreeInfo | None, image: str) -> str:
         """What is wrong with what is there; empty if nothing is."""
@@ -96,7 +97,7 @@ class _Wanted:
         if standing.around != self.stood.around:
             return "the block stands elsewhere"
         if self.exact:
-            return "" if same_blocks(image, self.exact) else "became another block"
+            return "" if _is_again(image, self.exact, same_blocks) else "became another block"
         if plain(image) == plain(self.before):
             return "the block is as it was"
         if fault := differing(self.text, image):
@@ -176,24 +177,24 @@ class KernelWriter:
             block_id = new_id()
             text = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
             sent = Delete(block_id, SENT + piece.markdown)
-            made.append(self._put(text.kramdown, gap, _wants(piece), sent))
+            made.append(self._put(Source(text.kramdown), gap, _wants(piece), sent))
             gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
     def _bring_back(self, change: Restore, side: Side) -> tuple[str, ...]:
         def wrong(standing: TreeInfo, image: str) -> str:
-            return "" if same(image, change.image) else "came back as another block"
+            return "" if _is_again(image, change, same) else "came back as another block"
 
         if self._kernel.standings([change.id]):
             raise StepFailed(f"{change.id} is there already")
         gap = self._gap(side, change.anchor_id)
-        return (self._put(change.image, gap, wrong, Delete(change.id)),)
+        return (self._put(_source_of(change), gap, wrong, Delete(change.id)),)
 
     def _put(
-        self, text: str, gap: Around, wrong: Callable[[TreeInfo, str], str], inverse: Delete
+        self, source: Source, gap: Around, wrong: Callable[[TreeInfo, str], str], inverse: Delete
     ) -> str:
         """Insert one block and return its id. `wrong` says what is wrong with a block."""
-        named, problem = self._write(lambda: self._kernel.insert(text, gap), inverse)
+        named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
         try:
             return self._found(gap, named, problem, wrong)
         except StepFailed:
@@ -271,6 +272,7 @@ class KernelWriter:
         ids = [change.id for change in changes]
         stood = self._kernel.standings(ids)
         before = self._kernel.images(ids, stood)
+        doms = self._kernel.doms(ids)
         if gone := [one for one in ids if one not in stood or not before.get(one)]:
             raise StepFailed(f"{gone[0]} is not there", ids.index(gone[0]))
         parents = self._kernel.standings(sorted({one.parent_id for one in stood.values()}))
@@ -284,11 +286,12 @@ class KernelWriter:
             )
             for change in changes
         }
-        texts = {one: each.kramdown for one, each in wanted.items() if each.kramdown}
+        sources = {one: each.source for one, each in wanted.items() if each.source}
+        backs = {one: Restore(one, before[one], dom=doms.get(one, "")) for one in ids}
         problem = ""
-        if texts:
-            inverses = [Restore(one, before[one], over=SENT + wanted[one].text) for one in texts]
-            _, problem = self._write(lambda: self._kernel.update_all(texts), *inverses)
+        if sources:
+            inverses = [replace(backs[one], over=SENT + wanted[one].text) for one in sources]
+            _, problem = self._write(lambda: self._kernel.update(sources), *inverses)
 
         def good(seen: tuple[dict[str, TreeInfo], dict[str, str]]) -> bool:
             return not any(each.fault(*_seen(seen, one)) for one, each in wanted.items())
@@ -302,9 +305,9 @@ class KernelWriter:
         for at, (block_id, each) in enumerate(wanted.items()):
             standing, image = _seen(seen, block_id)
             if not image:
-                self.undo.append(_beside(block_id, before[block_id], stood[block_id]))
+                self.undo.append(_beside(backs[block_id], stood[block_id]))
             elif plain(image) != plain(before[block_id]):
-                self.undo.append(Restore(block_id, before[block_id]))
+                self.undo.append(backs[block_id])
             self.marks[block_id] = mark_of(image)
             fault = each.fault(standing, image)
             if not fault or plain(image) != plain(before[block_id]):
@@ -327,9 +330,9 @@ class KernelWriter:
         had = attributes_of(before).get(change.id, {})
         if isinstance(change, Restore):
             then = attributes_of(change.image)[change.id]
-            text = "" if same(before, change.image) else change.image
+            source = None if plain(before) == plain(change.image) else _source_of(change)
             keep = to_keep(then, same_kind=True)
-            return _Wanted(text, stood, "", change.image, before, frozenset(), keep, change.image)
+            return _Wanted(source, stood, "", change.image, before, frozenset(), keep, change)
         (piece,) = self._pieces(change.markdown, in_list=in_list)
         kind = "i" if stood.kind == "i" else piece.kind
         signed = self._kernel.signed(change.id) if stood.kind in CONTAINERS else before
@@ -337,7 +340,9 @@ class KernelWriter:
         keep = to_keep(had, same_kind=kind == stood.kind)
         if new.kept:
             keep = to_keep(attributes_of(new.kramdown)[change.id], same_kind=True)
-        return _Wanted(new.kramdown, stood, kind, change.markdown, before, new.kept, keep, "")
+        return _Wanted(
+            Source(new.kramdown), stood, kind, change.markdown, before, new.kept, keep, None
+        )
 
     def _keep_attributes(self, block_id: str, wanted: _Wanted, image: str) -> None:
         """Set the attributes that the text did not bring; an exact block has no others."""
@@ -359,7 +364,7 @@ class KernelWriter:
             self.marks[block_id] = mark_of(image)
             if lost:
                 raise StepFailed(problem or f"attributes are lost: {', '.join(lost)}")
-        if wanted.exact and not same(image, wanted.exact):
+        if wanted.exact and not _is_again(image, wanted.exact, same):
             raise StepFailed("the block is not what it was")
 
     def _delete(self, block_id: str) -> tuple[str, ...]:
@@ -368,8 +373,10 @@ class KernelWriter:
         while parent.kind in VANISHING and not stood.previous_id and not stood.next_id:
             stood, parent = parent, self._standing(parent.parent_id)
         block_id = stood.id
-        before = self._image(block_id)
-        inverse = _beside(block_id, before, stood)
+        before = Restore(
+            block_id, self._image(block_id), dom=self._kernel.doms([block_id]).get(block_id, "")
+        )
+        inverse = _beside(before, stood)
         _, problem = self._write(lambda: self._kernel.delete(block_id), inverse)
         if settled(
             self._kernel,
@@ -386,7 +393,7 @@ class KernelWriter:
         if len(filler) == 1 and not filler[0].markdown.strip():
             # the kernel leaves no document and no item empty
             self.undo.append(Delete(filler[0].id))
-            self.undo.append(Restore(block_id, before, "before", filler[0].id))
+            self.undo.append(replace(before, side="before", anchor_id=filler[0].id))
         else:
             self.undo.append(inverse)
         gap = Around(parent.id, stood.previous_id, stood.next_id)
@@ -529,13 +536,23 @@ def _wants(piece: BlockText) -> Callable[[TreeInfo, str], str]:
     return wrong
 
 
-def _beside(block_id: str, image: str, stood: TreeInfo) -> Restore:
-    """The change that restores a deleted block in its place."""
+def _is_again(image: str, change: Restore, alike: Callable[[str, str], bool]) -> bool:
+    """Whether a block is what it was: to the sign if it was written as DOM, else much alike."""
+    return plain(image) == plain(change.image) or (not change.dom and alike(image, change.image))
+
+
+def _source_of(change: Restore) -> Source:
+    """The DOM of a block that comes back: as Markdown it would lose styles, and more."""
+    return Source(change.dom, "dom") if change.dom else Source(change.image)
+
+
+def _beside(change: Restore, stood: TreeInfo) -> Restore:
+    """The same change for a block that is gone from its place."""
     if stood.previous_id:
-        return Restore(block_id, image, "after", stood.previous_id)
+        return replace(change, side="after", anchor_id=stood.previous_id)
     if stood.next_id:
-        return Restore(block_id, image, "before", stood.next_id)
-    return Restore(block_id, image, "first_in", stood.parent_id)
+        return replace(change, side="before", anchor_id=stood.next_id)
+    return replace(change, side="first_in", anchor_id=stood.parent_id)
 
 
 def execute(

@@ -150,7 +150,8 @@ class Delete:
 class Restore:
     """A block as it was, with its ids and attributes; only a store makes one, in `Done.undo`.
 
-    `image` is the store's own text of it, for no one else to write. Without
+    `image` is the store's own text of it, for no one else to write, `dom` the form in which it
+    is written where that is another one. Without
     `side` the block is there and becomes again what it was; else it is gone,
     and comes back beside the anchor or in it. `over` is the mark of the block
     that the change is made for, or the text that was sent to it; ContentChanged
@@ -162,6 +163,7 @@ class Restore:
     side: Side | None = None
     anchor_id: str = ""
     over: str = ""
+    dom: str = ""
 
 
 Change = InsertText | Update | Delete | Restore
