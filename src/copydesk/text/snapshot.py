@@ -432,12 +432,8 @@ class _Counted:
         self._block = _BLOCK if len(data) > _SMALL else max(_BLOCK >> 2, 1)
         self._used = (-1, list[int]())
 
-    @property
-    def count(self) -> int:
-        return self._count
-
     @cached_property
-    def _count(self) -> int:
+    def count(self) -> int:
         return self._data.count(b"\n", self._first) + (not self._data.endswith(b"\n"))
 
     def start(self, line: int) -> int:
