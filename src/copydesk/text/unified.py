@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Run, align, same_after, same_before
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text, whole
 
 CONTEXT = 3
@@ -368,3 +370,26 @@ def _marked_wide(old: Text, sign: bytes, raw: bytes) -> bytes:
     """The same of lines in UTF-16 or UTF-32, shown in UTF-8."""
     lines = (old.encoding.decode(line).encode() for line in _raw_lines(old, raw))
     return _marked(sign, b"".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """What some changes come to in one file: a change of the very bytes of `base`.
+
+    `created`: there is no such file yet, nor a folder for it perhaps; `base` is empty.
+    """
+
+    path: RelPath
+    base: Snapshot
+    change: ChangeSet
+    created: bool = False
+
+    @property
+    def after(self) -> Snapshot:
+        """The text after the change."""
+        return self.base.edited(self.change)
+
+    @property
+    def diff(self) -> bytes:
+        """The unified diff of it."""
+        return unified(self.base, self.change, str(self.path), created=self.created)

@@ -15,7 +15,6 @@ from copydesk.desk.outcome import WholeRevision
 from copydesk.desk.transaction import ATTEMPTS, Rewriting, Stopped, Writer, WriteRequest
 from copydesk.edit.notes.draft import (
     BlockDraft,
-    DocumentText,
     block_draft,
     digest_of_texts,
     joined,
@@ -49,6 +48,7 @@ from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import FileEdit
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Ready:
 
     prepared: Prepared
     path: RelPath
-    documents: tuple[DocumentText, ...]
+    documents: tuple[FileEdit, ...]
     draft: BlockDraft | None = None
 
     @property
@@ -100,13 +100,11 @@ class Planning:
         documents = self.documents(found, self._paths(member, blocks.values()))
         return Ready(found, documents[0].path if documents else path, documents)
 
-    def documents(
-        self, prepared: Prepared, paths: Mapping[str, RelPath]
-    ) -> tuple[DocumentText, ...]:
+    def documents(self, prepared: Prepared, paths: Mapping[str, RelPath]) -> tuple[FileEdit, ...]:
         """The change of each document's text; `paths` maps the paths of the store."""
         if prepared.files:
             return tuple(
-                DocumentText(edit.path, edit.base, edit.change, edit.created)
+                edit
                 for edit in prepared.files
                 if edit.created or not edit.base.unchanged_by(edit.change)
             )
@@ -338,7 +336,7 @@ class NotesWriting:
         return BlocksWritten(ready, done, edit_ids)
 
     def _opened(
-        self, job: WriteRequest, documents: dict[RelPath, DocumentText], held: ExitStack
+        self, job: WriteRequest, documents: dict[RelPath, FileEdit], held: ExitStack
     ) -> dict[RelPath, OpenText]:
         """The existing files, opened; raises TargetMoved if one is not what was prepared on."""
         there = [real for real, document in documents.items() if not document.created]
@@ -426,9 +424,9 @@ def _joined(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
 
-def _job(job: WriteRequest, document: DocumentText) -> WriteRequest:
+def _job(job: WriteRequest, document: FileEdit) -> WriteRequest:
     return replace(job, path=document.path)
 
 
-def _revision(document: DocumentText) -> WholeRevision:
+def _revision(document: FileEdit) -> WholeRevision:
     return WholeRevision(document.base, document.change, document.after, document.diff)

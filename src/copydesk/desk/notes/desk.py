@@ -21,7 +21,7 @@ from copydesk.desk.outcome import NotUndone, Undone
 from copydesk.desk.recovery import Settled
 from copydesk.desk.transaction import Writer, WriteRequest
 from copydesk.edit.draft import Plan
-from copydesk.edit.notes.draft import BlockDraft, DocumentText, digest_of_texts, joined, rewritten
+from copydesk.edit.notes.draft import BlockDraft, digest_of_texts, joined, rewritten
 from copydesk.edit.notes.grammar import is_address, select
 from copydesk.edit.notes.plan import as_item
 from copydesk.edit.request import BlockDiff
@@ -39,6 +39,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import FileEdit
 
 _LOOKED_AT = 1_000
 """The edits that are looked at for writes to recover."""
@@ -231,7 +232,7 @@ class NotesDesk:
                 raise
             return NotUndone(entry, refusal)
         documents = made.ready.documents
-        nothing = DocumentText(entry.path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+        nothing = FileEdit(entry.path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
         first = joined(documents) if documents else nothing
         found = texts_digest(made.ready.prepared.before)
         return Undone(

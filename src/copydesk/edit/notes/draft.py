@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from copydesk.edit.draft import BlockReads, Draft, Normalized
 from copydesk.edit.locate import Place
@@ -19,7 +19,7 @@ from copydesk.text.markdown import Block, Profile, is_phantom, parse
 from copydesk.text.markdown.block import BLANK, LIST, cut, decode, encode
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import counts, unified
+from copydesk.text.unified import FileEdit, counts
 
 Kind = Literal["UPDATE", "REPLACE", "DELETE", "INSERT_BEFORE", "INSERT_AFTER", "PREPEND", "APPEND"]
 """The kind of a hunk in reports."""
@@ -32,23 +32,6 @@ _KINDS: Mapping[Action, Kind] = {
     "PREPEND": "PREPEND",
     "APPEND": "APPEND",
 }
-
-
-class DocumentText(NamedTuple):
-    """The change of one document's text; `created`: the document is new."""
-
-    path: RelPath
-    base: Snapshot
-    change: ChangeSet
-    created: bool = False
-
-    @property
-    def after(self) -> Snapshot:
-        return self.base.edited(self.change)
-
-    @property
-    def diff(self) -> bytes:
-        return unified(self.base, self.change, str(self.path), created=self.created)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +59,7 @@ class BlockDraft(Draft):
     """
 
     plan: BlockPlan = _NO_PLAN
-    documents: tuple[DocumentText, ...] = ()
+    documents: tuple[FileEdit, ...] = ()
     ids: tuple[tuple[str, ...], ...] = ()
     edit_ids: tuple[int, ...] = ()
     notices: tuple[tuple[str, str, str], ...] = ()
@@ -145,11 +128,11 @@ class BlockDraft(Draft):
 
 
 def block_draft(
-    request: BlockDiff, plan: BlockPlan, documents: Sequence[DocumentText], path: RelPath
+    request: BlockDiff, plan: BlockPlan, documents: Sequence[FileEdit], path: RelPath
 ) -> BlockDraft:
     """The draft of a plan and its documents; `path` is that of the first one named."""
     order = tuple(sorted(documents, key=lambda each: each.path != path))
-    whole = joined(order) if order else DocumentText(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
+    whole = joined(order) if order else FileEdit(path, Snapshot(b"", UTF8), ChangeSet.of(0, []))
     closed = whole.base.line_count == 0 or whole.base.ends_with_newline
     style = whole.base.newline_name(whole.base.dominant_newline)
     return BlockDraft(
@@ -165,7 +148,7 @@ def block_draft(
     )
 
 
-def joined(documents: Sequence[DocumentText]) -> DocumentText:
+def joined(documents: Sequence[FileEdit]) -> FileEdit:
     """Documents, one at least, as one text: each but the first below a line with its path."""
     first, *others = documents
     if not others:
@@ -176,15 +159,15 @@ def joined(documents: Sequence[DocumentText]) -> DocumentText:
         edits += [Edit(len(data) + e.start, len(data) + e.stop, e.new) for e in one.change.edits]
         data += one.base.data
     base = Snapshot(data, UTF8)
-    return DocumentText(first.path, base, ChangeSet.of(base.size, edits))
+    return FileEdit(first.path, base, ChangeSet.of(base.size, edits))
 
 
-def rewritten(path: RelPath, before: str | None, after: str) -> DocumentText:
+def rewritten(path: RelPath, before: str | None, after: str) -> FileEdit:
     """A document of which only the texts are known, each ended by a line feed; None: it is new."""
     base = Snapshot(_closed(before or ""), UTF8)
     new = _closed(after)
     edits = [] if new == base.data else [Edit(0, base.size, new)]
-    return DocumentText(path, base, ChangeSet.of(base.size, edits), before is None)
+    return FileEdit(path, base, ChangeSet.of(base.size, edits), before is None)
 
 
 def digest_of_texts(text: str) -> str:

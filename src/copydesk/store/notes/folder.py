@@ -39,7 +39,6 @@ from copydesk.store.notes.protocol import (
     ChangesDone,
     Coverage,
     Crumb,
-    FileEdit,
     Heading,
     InsertText,
     KeepUndo,
@@ -55,6 +54,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.markdown import Profile
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import FileEdit
 
 DAILY = "daily note/%Y/%m/%Y-%m-%d"
 """The path of a daily note, in the format of strftime."""

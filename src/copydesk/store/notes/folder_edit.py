@@ -31,7 +31,6 @@ from copydesk.store.notes.pieces import for_place, for_update, raw_markdown
 from copydesk.store.notes.protocol import (
     Change,
     Delete,
-    FileEdit,
     InsertText,
     Prepared,
     Restore,
@@ -46,6 +45,7 @@ from copydesk.text.markdown.edit import marker_holder
 from copydesk.text.markdown.tree import line_after, line_start, line_stop
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import FileEdit
 
 _GOES_WHEN_EMPTY = ("l", "b", "footnote")
 _STAYS_WHEN_EMPTY = ("d", "i")

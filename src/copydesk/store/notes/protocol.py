@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
-from copydesk.text.change import ChangeSet
-from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import FileEdit
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})
 """Kinds that hold blocks."""
@@ -176,19 +174,6 @@ def named(change: Change) -> tuple[str, ...]:
     if isinstance(change, Restore) and change.side is not None:
         return (change.id, change.anchor_id)
     return (change.id,)
-
-
-@dataclass(frozen=True, slots=True)
-class FileEdit:
-    """What the changes come to in one file: a change of the very bytes of `base`.
-
-    `created`: there is no such file yet, nor a folder for it perhaps; `base` is empty.
-    """
-
-    path: RelPath
-    base: Snapshot
-    change: ChangeSet
-    created: bool = False
 
 
 class NoteNotice(NamedTuple):
