@@ -197,6 +197,42 @@ def test_of_a_long_line_it_is_said_when_a_change_is_not_shown(
 
 
 @pytest.mark.slow
+def test_all_of_a_large_plan_comes_in_parts(room: Room) -> None:
+    """Each part has its rows alone; who has opened every one of them can decide, in any order."""
+    content = "".join(f"new {number}\n" for number in range(5_000))
+    hunk = prepared(room.desk, path="large.txt", content=content)
+    shown = room.desk.desk.review.show(room.desk.member("ann"), hunk).seen
+    reader = room.reader()
+    apply = f"/hunk/{hunk}/apply"
+
+    def rows(address: str) -> list[int]:
+        page = reader.page(address)
+        assert (f'action="{apply}"' in page) is (address == last), address
+        assert len(page) < 1_000_000
+        return [int(n) for n in re.findall(r"</span>new (\d+)<", page)]
+
+    last = f"/hunk/{hunk}?view=unified&all=1"
+    assert rows(f"/hunk/{hunk}") == [*range(2_000)]
+    page = reader.page(f"/hunk/{hunk}?all=3")
+    assert "Show rows 1–2,000 of 5,000" in page
+    assert "Show rows 2,001–4,000 of 5,000" in page
+    assert rows(f"/hunk/{hunk}?all=3") == [*range(4_000, 5_000)]
+    assert rows(f"/hunk/{hunk}?all=2") == [*range(2_000, 4_000)]
+    fields = {"csrf": fields_of(page, "/sign-out")["csrf"], "before": shown[1], "after": shown[2]}
+    reader.post(apply, fields)
+    assert not (room.root / "large.txt").exists(), "one part was not shown"
+    assert 'action="/apply' not in reader.page(f"/together?hunk={hunk}")
+    assert rows(last) == [*range(2_000)]
+    assert 'action="/apply' in reader.page(f"/together?hunk={hunk}")
+    reader.send(last, apply)
+    assert (room.root / "large.txt").read_text() == content
+    edit = "/edit/1"
+    last = ""
+    assert rows(edit) == [*range(2_000)]
+    assert rows(f"{edit}?all=9") == [*range(4_000, 5_000)]
+
+
+@pytest.mark.slow
 def test_without_a_name_a_plan_or_an_edit_there_is_a_page_that_says_so(room: Room) -> None:
     reader = room.reader()
     for path in ("/hunk/01234567", "/hunk/nonsense", "/edit/99"):

@@ -377,6 +377,11 @@ class Shown:
         """The unified diff, git-style."""
         return self.draft.diff
 
+    @property
+    def seen(self) -> Seen:
+        """What is given back by who saw it."""
+        return Seen(self.plan.id, self.before, self.after)
+
 
 class Seen(NamedTuple):
     """A plan as a person saw it: the two digests that `Shown` had."""

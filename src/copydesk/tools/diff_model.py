@@ -110,15 +110,16 @@ class DiffModel:
             for row in block.rows
         )
 
-    def first(self, most: int) -> DiffModel:
-        """The first `most` rows."""
+    def first(self, most: int, start: int = 0) -> DiffModel:
+        """The first `most` rows from one on; a block is parted where it must be."""
         hunks: list[DiffHunk] = []
+        at = 0
         for hunk in self.hunks:
             blocks: list[DiffBlock] = []
             for block in hunk.blocks:
-                if most > 0:
-                    blocks.append(DiffBlock(block.rows[:most], block.kept))
-                most -= len(block.rows)
+                rows = block.rows[max(start - at, 0) : max(start + most - at, 0)]
+                blocks += [DiffBlock(rows, block.kept)] if rows else []
+                at += len(block.rows)
             if blocks:
                 hunks.append(DiffHunk(tuple(blocks), hunk.skipped))
         return DiffModel(tuple(hunks))

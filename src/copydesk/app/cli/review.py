@@ -31,7 +31,7 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone, Rejected, Transacted, Withheld
-from copydesk.desk.review import Seen, Shown
+from copydesk.desk.review import Shown
 from copydesk.edit.draft import Plan
 from copydesk.edit.request import text_of
 from copydesk.errors import AlreadyDecided, ContentChanged, HunkNotFound, Refusal
@@ -449,8 +449,7 @@ class _Review:
 
     def _write(self, all_: list[Shown]) -> None:
         """Approve and write at once; several all or none."""
-        seen = [Seen(one.plan.id, one.before, one.after) for one in all_]
-        outcome = self._review.apply(self._reviewer, seen)
+        outcome = self._review.apply(self._reviewer, [one.seen for one in all_])
         if isinstance(outcome, Rejected | Withheld):
             raise outcome.refusal
         applied = outcome.applied if isinstance(outcome, Transacted) else (outcome,)

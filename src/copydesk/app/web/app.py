@@ -41,7 +41,7 @@ from copydesk.app.web.sessions import Session, SessionStore
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import version_of
 from copydesk.desk.history import taken_back_by
-from copydesk.desk.review import Seen, Shown, Waiting
+from copydesk.desk.review import Shown, Waiting
 from copydesk.errors import HunkNotFound, Refusal
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
@@ -129,13 +129,15 @@ class ReviewApp:
         except Refusal as refusal:
             return self._no_hunk(ctx, hunk_id, refusal, _undecided(items))
         frame = self._frame(ctx, _undecided(items))
-        _remember_shown(ctx, shown)
+        unseen = _remember_shown(ctx, shown)
         wanted = pages.PlanFilter.of(ctx.query)
         listed = [item for item in items if item.plan.id == hunk_id or wanted.takes(item)]
         neighbours = _neighbours(listed, hunk_id)
         rights = ctx.reviewer.rights(shown)
         comments = ctx.reviewer.comments(shown)
-        page = pages.review(frame, shown, rights, _options(ctx), neighbours, wanted, comments)
+        page = pages.review(
+            frame, shown, rights, _options(ctx), neighbours, wanted, comments, unseen
+        )
         return _page(page)
 
     def _no_hunk(
@@ -164,6 +166,7 @@ class ReviewApp:
         chosen = list(dict.fromkeys(ctx.hunk_ids))[: pages.MOST_TOGETHER]
         found: list[Shown] = []
         refused: list[tuple[str, str]] = []
+        can = True
         for hunk_id in chosen:
             try:
                 shown = ctx.reviewer.show(hunk_id)
@@ -178,7 +181,8 @@ class ReviewApp:
                 refused.append((path, f"{verdict} by {shown.decision.by}"))
             elif (barred := ctx.reviewer.rights(shown, len(chosen)).apply) is not None:
                 refused.append((path, words_of(barred)))
-            _remember_shown(ctx, shown)
+            was_shown = _remember_shown(ctx, shown) == 0 or ctx.session.was_shown(shown)
+            can = can and was_shown
             found.append(shown)
         refused += [
             (hunk_id, f"at most {pages.MOST_TOGETHER} plans are applied together")
@@ -187,17 +191,21 @@ class ReviewApp:
         if not chosen:
             return RedirectResponse("/", 303)
         wanted = pages.PlanFilter.of(ctx.query)
-        options = _options(ctx)
-        can_approve = all(
+        can_approve = can and all(
             one.refusal is None
             and one.decision is None
-            and pages.shows_all(one, options)
             and ctx.reviewer.rights(one).approve is None
             for one in found
         )
         return _page(
             pages.together(
-                self._frame(ctx), found, refused, options, wanted, can_approve=can_approve
+                self._frame(ctx),
+                found,
+                refused,
+                _options(ctx),
+                wanted,
+                can=can,
+                can_approve=can_approve,
             )
         )
 
@@ -369,12 +377,21 @@ class ReviewApp:
         return pages.Frame(session.name, session.csrf, name, waiting, self._opened.clock(), notices)
 
 
-def _remember_shown(ctx: RequestContext, shown: Shown) -> None:
-    """Remember in the session that this plan was shown in full: it may be approved."""
+def _remember_shown(ctx: RequestContext, shown: Shown) -> int:
+    """Remember in the session what is shown of this plan: it may be approved once that is all.
+
+    The part of "Show all" that was not shown yet; 0 where the person has seen all.
+    """
     if not ctx.is_partial:
         ctx.session.view(version_of(shown.plan), shown.state)
-    if pages.shows_all(shown, _options(ctx)):
-        ctx.session.remember(Seen(shown.plan.id, shown.before, shown.after))
+    options = _options(ctx)
+    if pages.shows_all(shown, options):
+        ctx.session.remember(shown.seen)
+        return 0
+    if not options.part:
+        return 1
+    count = pages.parts_of(pages.rows_of(shown, options))
+    return ctx.session.show_part(shown.seen, options.context, options.part, count)
 
 
 def _options(ctx: RequestContext) -> pages.DiffOptions:
@@ -383,7 +400,7 @@ def _options(ctx: RequestContext) -> pages.DiffOptions:
     return pages.DiffOptions(
         "unified" if view == "unified" else "split",
         min(max(context, pages.CONTEXTS[0]), pages.CONTEXTS[-1]),
-        ctx.query.get("all") == "1",
+        _number(ctx.query.get("all", ""), 0),
     )
 
 

@@ -1,7 +1,7 @@
 """The pages of plans and edits: what each of them shows, by its template.
 
 Invariant: a form that approves holds the digests of what the page shows, and is there only
-when all changed lines are shown.
+when all changed lines are shown, at once or part by part in this session.
 """
 
 from __future__ import annotations
@@ -143,11 +143,14 @@ class EditFilter:
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """How a diff is shown; `everything`: also one of very many rows."""
+    """How a diff is shown.
+
+    `part`: of "Show all", from 1, so many rows with their lines whole; 0 for the first rows alone.
+    """
 
     view: View = "split"
     context: int = CONTEXTS[0]
-    everything: bool = False
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,14 @@ class Neighbours:
     position: str = ""
 
 
+class _Parts(NamedTuple):
+    """Where "Show all" leads: the address and name of the part to open, and of each neighbour."""
+
+    href: str
+    words: str
+    neighbours: list[tuple[str, str]]
+
+
 class _PlanView(NamedTuple):
     """What the templates show of one plan, its diff rendered."""
 
@@ -175,21 +186,24 @@ class _PlanView(NamedTuple):
     has_gaps: bool
     rows_left_out: bool
     lines_cut: bool
-    every: str
+    every: _Parts
     checks: Sequence[str]
-
-    @property
-    def complete(self) -> bool:
-        """Whether all that changes is shown."""
-        return not self.rows_left_out and not self.lines_cut
 
 
 def shows_all(one: Shown, options: DiffOptions) -> bool:
     """Whether all that changes is shown with these options."""
-    if options.everything:
-        return True
     model = of_change(one.draft.base, one.draft.change, options.context)
-    return model.rows <= MOST_ROWS and not model.is_cut
+    return model.rows <= MOST_ROWS and (options.part > 0 or not model.is_cut)
+
+
+def parts_of(rows: int) -> int:
+    """In how many parts so many rows are shown."""
+    return max(-(-rows // MOST_ROWS), 1)
+
+
+def rows_of(one: Shown, options: DiffOptions) -> int:
+    """How many rows a plan has with so much context."""
+    return of_change(one.draft.base, one.draft.change, options.context).rows
 
 
 class _Group(NamedTuple):
@@ -322,15 +336,19 @@ def review(
     neighbours: Neighbours,
     wanted: PlanFilter,
     comments: Sequence[Decision] = (),
+    unseen: int = 0,
 ) -> Markup:
-    """The page of one plan, as it was opened from a list with that filter."""
-    view = _plan_view(one, options, wanted)
+    """The page of one plan, as it was opened from a list with that filter.
+
+    `unseen`: the part of "Show all" that the person has to open to decide; 0 where all was shown.
+    """
+    view = _plan_view(one, options, wanted, unseen=unseen)
     content = _editable(one)
     return render(
         "review.html",
         **around(frame, view.path.rpartition("/")[2], "pending", wide=True),
         **view._asdict(),
-        complete=view.complete,
+        complete=not unseen,
         why=words_of(one.refusal) if one.refusal else "",
         rights=rights,
         barred=words_of(rights.apply) if rights.apply else "",
@@ -353,15 +371,17 @@ def together(
     options: DiffOptions,
     wanted: PlanFilter,
     *,
+    can: bool,
     can_approve: bool,
 ) -> Markup:
     """Several plans on one page, to be applied all or none, or decided on each.
 
-    `refused` are those that cannot be applied: what they are, and why.
+    `can`: all that changes was shown. `refused` are those that cannot be applied: what they
+    are, and why.
     """
     size = sum(one.draft.base.size + one.draft.after.size for one in all_)
     plans = [_plan_view(one, options, wanted, size=size) for one in all_]
-    can = bool(plans) and not refused and all(shows_all(one, options) for one in all_)
+    can = can and bool(plans) and not refused
     named_page = around(frame, "Together", "pending", wide=True)
     return render(
         "together.html",
@@ -417,7 +437,7 @@ def edit(
     may_undo: bool,
 ) -> Markup:
     """The page of one edit."""
-    part = model if options.everything else model.first(MOST_ROWS)
+    part = _part(model, options)
     edit_id = str(entry.edit_id)
     return render(
         "edit.html",
@@ -427,9 +447,8 @@ def edit(
         may_undo=may_undo,
         counts=counts(entry.diff),
         diff=table(str(entry.path), part, options.view) if model.hunks else "",
-        rows=model.rows,
         rows_left_out=part.rows < model.rows,
-        every=address("edit", edit_id, view=options.view, all="1"),
+        every=_of_parts(model.rows, options, 1, ("edit", edit_id), {}),
         options=options,
         wider=_wider(options, model.has_gaps),
     )
@@ -496,12 +515,16 @@ def around(frame: Frame, title: str, here: str, *, wide: bool = False) -> dict[s
 
 
 def _plan_view(
-    one: Shown, options: DiffOptions, wanted: PlanFilter, *, size: int | None = None
+    one: Shown,
+    options: DiffOptions,
+    wanted: PlanFilter,
+    *,
+    size: int | None = None,
+    unseen: int = 1,
 ) -> _PlanView:
-    """One plan; of several, all rows are shown, and `size` is that of all their texts."""
+    """One plan; of several `size` is that of all their texts."""
     draft, plan_id = one.draft, one.plan.id
     model = of_change(draft.base, draft.change, options.context)
-    cut_rows = size is None and not options.everything and model.rows > MOST_ROWS
     path = str(draft.request.path)
     diff = Markup('<p class="empty">No line changes.</p>')
     if isinstance(draft.request, MoveFile):
@@ -514,14 +537,14 @@ def _plan_view(
         words = Markup('<p class="empty">A binary file of {} is deleted. An undo restores it.</p>')
         diff = words.format(named(draft.base.size, "byte"))
     elif model.hunks:
-        part = model.first(MOST_ROWS) if cut_rows else model
+        part = _part(model, options)
         diff = table(
             path,
             part,
             options.view,
             address("hunk", plan_id, view=options.view, context=CONTEXTS[-1], **wanted.query),
             _colours(draft, path, part, size),
-            whole=options.everything,
+            whole=options.part > 0,
         )
     return _PlanView(
         one,
@@ -531,10 +554,39 @@ def _plan_view(
         diff,
         model.rows,
         model.has_gaps,
-        cut_rows,
-        not options.everything and model.is_cut,
-        address("hunk", plan_id, view=options.view, all="1", **wanted.query),
+        model.rows > MOST_ROWS,
+        not options.part and model.is_cut,
+        _of_parts(model.rows, options, unseen, ("hunk", plan_id), wanted.query),
         [check_words(finding, "en") for finding in one.checks or ()],
+    )
+
+
+def _part(model: DiffModel, options: DiffOptions) -> DiffModel:
+    """The rows that are shown at a time."""
+    part = min(max(options.part, 1), parts_of(model.rows))
+    return model.first(MOST_ROWS, (part - 1) * MOST_ROWS)
+
+
+def _of_parts(
+    rows: int, options: DiffOptions, unseen: int, here: tuple[str, str], query: Mapping[str, str]
+) -> _Parts:
+    def href(part: int) -> str:
+        shown = {"view": options.view, "context": str(options.context), "all": str(part)}
+        return address(*here, **shown, **query)
+
+    def words(part: int) -> str:
+        last = min(part * MOST_ROWS, rows)
+        return f"Show rows {(part - 1) * MOST_ROWS + 1:,}–{last:,} of {rows:,}"
+
+    count, unseen = parts_of(rows), unseen or 1
+    if not options.part:
+        every = f"Show all {named(rows, 'row')}" if count > 1 else "Show all"
+        return _Parts(href(unseen), every, [])
+    around_ = (options.part - 1, options.part + 1)
+    return _Parts(
+        href(unseen),
+        words(unseen),
+        [(href(part), words(part)) for part in around_ if 1 <= part <= count],
     )
 
 

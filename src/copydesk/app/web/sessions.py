@@ -20,7 +20,7 @@ from typing import Final
 from copydesk.app.mcp.limits import Guesses
 from copydesk.app.web.names import Fault, fault_of
 from copydesk.desk.backends.api import Version
-from copydesk.desk.review import Seen, State
+from copydesk.desk.review import Seen, Shown, State
 
 SESSION_MS: Final = 12 * 3_600_000
 """A session expires when it was not used for so long."""
@@ -56,6 +56,27 @@ class Session:
         default_factory=OrderedDict[tuple[Version, State], None]
     )
     seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
+
+    parts: OrderedDict[tuple[Seen, int], frozenset[int]] = field(
+        default_factory=OrderedDict[tuple[Seen, int], frozenset[int]]
+    )
+
+    def was_shown(self, shown: Shown) -> bool:
+        """Whether the plan, as it is, was shown in full in this session."""
+        return shown.seen in self.seen
+
+    def show_part(self, one: Seen, context: int, part: int, count: int) -> int:
+        """Remember that one of so many parts was shown; the first that was not, 0 for none."""
+        key = one, context
+        shown = self.parts.get(key, frozenset()) | {min(part, count)}
+        self.parts[key] = shown
+        while len(self.parts) > _MOST_SEEN:
+            with suppress(KeyError):  # another thread did it
+                self.parts.popitem(last=False)
+        unseen = next((each for each in range(1, count + 1) if each not in shown), 0)
+        if not unseen:
+            self.remember(one)
+        return unseen
 
     def remember(self, one: Seen) -> None:
         """Remember that a plan was shown in full in this session."""
