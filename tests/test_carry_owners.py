@@ -155,6 +155,140 @@ def outcome(base: Lines, now: list[Origin], start: int, stop: int) -> str:
     return "carried" if right else "wrong"
 
 
+@pytest.mark.parametrize(
+    ("base", "now", "lines", "expected"),
+    [
+        (
+            "## T52||- two|## T68|- two|text 80",
+            "## T52||- two|- two|text 80",
+            "4:5",
+            "3",
+        ),
+        (
+            "[s98]|t = 1|q = 4|[s30]|t = 1|k60 = 3",
+            "[s98]|  t = 1|  q = 4",
+            "0:1",
+            "0",
+        ),
+        (
+            "[s93]|k77 = 3|p = 2|[s84]|p = 2|t = 1",
+            "[s93]|k77 = 3|p = 2|[s275]|k77 = 3|p = 2|[s84]|  p = 2|  t = 1",
+            "4:5",
+            "indented",
+        ),
+        (
+            "## T32|text 51||## T68|same line|- one",
+            "## T124|text 51",
+            "1:2",
+            "1",
+        ),
+        (
+            "## T74|- two|- two|## T34|- two|text 61",
+            "## T74|text 61",
+            "5:6",
+            "owner",
+        ),
+        (
+            "[s69]|k2 = 3|q = 4|[s48]|p = 2|q = 4|p = 2",
+            "  [s69]|k2 = 3|  q = 4|q = 4|[s48]|p = 2|q = 4|p = 2",
+            "2:3",
+            "indented",
+        ),
+        (
+            "## T59|- two|- one|## T38|text 43|same line",
+            "## T59|- two",
+            "1:2",
+            "1",
+        ),
+        (
+            "[s15]|k38 = 3|q = 4|q = 4|[s13]|t = 1|p = 2",
+            "[s15]|k38 = 3|q = 4|q = 4|  k38 = 3|  q = 4|  p = 2",
+            "2:3",
+            "uncertain",
+        ),
+        (
+            "def f85():||  y = 2||def f41():|  y = 2|  u847()|",
+            "def f85():| e|  y = 2||def f41():|  y = 2|  u847()",
+            "2:3",
+            "2",
+        ),
+        (
+            "## T92|- two|- one|## T20|- two|same line|- one|- two",
+            "## T92|  - two|- one|## T141|- two|- one|## T20|- two|same line|- one|- two",
+            "2:4",
+            "owner",
+        ),
+        (
+            "void f95() {|  run()|#ifdef X|}|void f64() {||  log(x)|}",
+            "void f95() {|  run()|#ifdef X|}||  log(x)|}",
+            "5:7",
+            "4",
+        ),
+        (
+            "## T64|- two|text 37|same line|- one|## T64|text 29|- one|",
+            "## T64|- two|text 29|- one|",
+            "8:9",
+            "4",
+        ),
+        (
+            "def f94():||  a.b = c||def f16():|  return x|  u427()|  u284()|",
+            "def f94():||  a.b = c||def f124():|    return x|    u427()|  u284()|",
+            "8:9",
+            "8",
+        ),
+        (
+            "void f52() {|  u782()|  u838()|}|void f35() {|  y = 2|  u536()|}",
+            "void f172() {|  u782()|  u838()|}|}",
+            "3:4",
+            "3",
+        ),
+        (
+            "void f81() {|  pass|  return x|}|void f1() {|  u467()|#ifdef X|}",
+            "void f81() {|  pass|  return x|}|void f1() { e|  u467()",
+            "5:6",
+            "5",
+        ),
+        (
+            "void f30() {|  a.b = c|#ifdef X|}|void f79() {|#ifdef X|  go(x)|}",
+            "void f178() {|  a.b = c|#ifdef X|  go(x)|} e",
+            "6:7",
+            "owner",
+        ),
+        (
+            "void f38() {|  a.b = c|  go(x)|  run()|}|void f99() {|  u756()|#ifdef X|}",
+            "void f38() {|  a.b = c|  go(x)|  run()|}|void f149() {|  u756()|#ifdef X|}",
+            "6:7",
+            "6",
+        ),
+        (
+            "def f56():|  x = 1|  run()||def f27():|  a.b = c|  u743()|  u695()|  if a1:|    a.b = c||",
+            "def f56():|  x = 1|  run()||def f165():|  a.b = c|v145()|  u743()|  u695()|  if a1:|    a.b = c||",
+            "6:7",
+            "7",
+        ),
+        (
+            "def f1():|  u816()|  u172()|  return x|  u565()||def f86():|  u104()|  log(x)|  x = 1|  go(x)|",
+            "def f1(): # more|  u816()|    u172()|    return x|    u565()||  def f86():|    u104()|    log(x)|    x = 1|  go(x)|",
+            "11:12",
+            "owner",
+        ),
+        (
+            "void f12() {|  x = 1|  u15()|#ifdef X|}|void f18() {|  x = 1|  run()|#ifdef X|}|void f4() {|  go(x)|  u79()|}",
+            "void f123() {|  x = 1|  u15()|void f18() {|  x = 1|  run()|  go(x)|  u79()|}",
+            "1:2",
+            "1",
+        ),
+    ],
+)
+def test_whose_lines_they_are(base: str, now: str, lines: str, expected: str) -> None:
+    """Small texts, found by search, each of which a small change of the rule would answer otherwise."""
+    start, stop = map(int, lines.split(":"))
+    verdict = carry(base.encode().split(b"|"), now.encode().split(b"|"), start, stop)
+    assert (
+        str(verdict.at) if isinstance(verdict, Carried) else getattr(verdict, "reason", "")
+    ) == (expected)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["renamed", "gutted", "copied"])
 def test_lines_of_a_function_are_not_those_of_another(kind: str) -> None:
