@@ -150,7 +150,7 @@ _MOST_FOLDERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _ConfigFile:
     """One `.editorconfig`: whether it is the topmost one, and its (glob, charset) in order."""
 
     is_root: bool = False
@@ -162,7 +162,7 @@ class EditorConfig:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._read: dict[RelPath, tuple[float, _File]] = {}
+        self._read: dict[RelPath, tuple[float, _ConfigFile]] = {}
 
     def charset(self, path: RelPath) -> str | None:
         """The codec named for the file, or None.
@@ -181,7 +181,7 @@ class EditorConfig:
                 return None
             folder = folder.parent
 
-    def _file(self, folder: RelPath) -> _File:
+    def _file(self, folder: RelPath) -> _ConfigFile:
         now = time.monotonic()
         known = self._read.get(folder)
         if known is not None and now - known[0] < _FRESH_SECONDS:
@@ -197,7 +197,7 @@ class EditorConfig:
         return found
 
 
-def _parsed(text: str) -> _File:
+def _parsed(text: str) -> _ConfigFile:
     """What a file says, as far as it is used; of very many charsets the first ones."""
     is_root, glob = False, ""
     charsets: list[tuple[str, str]] = []
@@ -211,7 +211,7 @@ def _parsed(text: str) -> _File:
             is_root = value == "true"
         elif key == "charset" and glob and len(charsets) < _MOST_SECTIONS:
             charsets.append((glob, value))
-    return _File(is_root, tuple(charsets))
+    return _ConfigFile(is_root, tuple(charsets))
 
 
 def _codec(charset: str) -> str | None:

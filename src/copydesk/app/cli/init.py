@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, root: str, config: Config) -> int:
             raise UsageError("no MCP client was found on this machine", hint)
         globs = options.path or ()
         steps = setup.adding(clients, options.approval or "", globs, portable=options.portable)
-    return _Run(options, setup, steps, config).run()
+    return _InitRun(options, setup, steps, config).run()
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -64,7 +64,7 @@ def _named(names: Sequence[str]) -> list[Client]:
     return [known[name] for name in wanted]
 
 
-class _Run:
+class _InitRun:
     """One run: what is done with each step, and what is said of it."""
 
     def __init__(

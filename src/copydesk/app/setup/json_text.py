@@ -47,7 +47,7 @@ class _Member:
     comma: int = -1
 
 
-class _Reader:
+class _JsonReader:
     """Reads a text into nodes; raises Unreadable."""
 
     def __init__(self, text: str) -> None:
@@ -164,7 +164,7 @@ class _Reader:
 
 def read(text: str) -> Value:
     """The value of the text, an empty object for an empty text; raises Unreadable."""
-    found = _Reader(text).whole()
+    found = _JsonReader(text).whole()
     return {} if found is None else found.value
 
 
@@ -181,7 +181,7 @@ def put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str:
 
 def remove(text: str, keys: Sequence[str]) -> str:
     """The text without the member under the keys; raises Unreadable."""
-    node = _Reader(text).whole() or _Node(0, 0, {})
+    node = _JsonReader(text).whole() or _Node(0, 0, {})
     for key in keys[:-1]:
         found = [member.node for member in node.members if member.key == key]
         if not found:
@@ -207,7 +207,7 @@ def _checked(text: str, wanted: Value) -> str:
 
 def _put(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> list[TextEdit]:
     layout = _Layout(text)
-    node = _Reader(text).whole()
+    node = _JsonReader(text).whole()
     if node is None:
         lead = layout.newline if text.strip() and not text.endswith("\n") else ""
         made = layout.written(_nested(keys, fields), "")
