@@ -431,7 +431,7 @@ def test_somebody_else_writes_meanwhile(person: Person, monkeypatch: pytest.Monk
             path.write_text("# theirs\n")
             return True
 
-        monkeypatch.setattr("copydesk.app.cli.init._Run._ask", answer)
+        monkeypatch.setattr("copydesk.app.cli.init._InitRun._ask", answer)
         status, _, said = person.run("init", "--client", client)
         assert (status, path.read_text()) == (1, "# theirs\n")
         assert "was not written" in said
