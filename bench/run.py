@@ -38,6 +38,7 @@ from bench.workloads import (
     w8_start,
     w9_notes,
     w11_page,
+    w12_checks,
 )
 
 WORKLOADS: dict[str, Callable[[Setting], Section]] = {
@@ -52,6 +53,7 @@ WORKLOADS: dict[str, Callable[[Setting], Section]] = {
     "W9": w9_notes.run,
     "W10": economy.run,
     "W11": w11_page.run,
+    "W12": w12_checks.run,
 }
 PLOTS = (
     ("size-time", "One edit by line number: time", "bytes", "seconds"),

@@ -140,6 +140,7 @@ def test_what_is_not_installed_is_told_by_doctor_alone(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "_extra", lambda name: None)
+    monkeypatch.setattr(checking, "_grammar", lambda name, language: None)
     desk = make()
     (tmp_path / "a.yaml").write_text("a: 1\n")
     assert "checks" not in desk.apply(desk.plan("a.yaml", "1", "a: [\n"))

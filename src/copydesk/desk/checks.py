@@ -119,13 +119,13 @@ class Checks:
         for edit in filter(None, edits):
             for rule in self._rules_of(edit):
                 groups.setdefault(rule, []).append(edit)
-        checked: set[RelPath] = set()
+        checked: dict[RelPath, None] = {}
         for rule, group in groups.items():
             for batch in [group] if rule.is_together else [[one] for one in group]:
                 new = self._of(rule, batch)
                 if new is not None:
                     found += new
-                    checked.update(one.path for one in batch)
+                    checked |= dict.fromkeys(one.path for one in batch)
         told = _told.get()
         if told is not None:
             for path in checked:
