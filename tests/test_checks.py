@@ -123,10 +123,14 @@ def test_other_languages_are_parsed_where_their_grammar_is_there() -> None:
         (".json", "[" * 100_000),
         (".toml", "a = " + "[" * 10_000),
         (".toml", "a = '\udcff'"),
+        (".toml", "a" + ".a" * 50_000 + " = 1"),
+        (".yaml", "[" * 50_000),
         (".xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'),
     ],
 )
 def test_a_text_that_asks_too_much_of_a_parser_is_no_finding(suffix: str, text: str) -> None:
+    if suffix == ".yaml":
+        pytest.importorskip("yaml")
     with pytest.raises(NotRun):
         syntax(suffix, text.encode("utf-8", "surrogateescape"))
 
@@ -472,12 +476,34 @@ def test_a_path_is_an_argument_and_never_an_option_or_a_shell_word() -> None:
         assert said.text == repr([f"./{path}" if path.startswith("-") else path])
 
 
-def test_a_program_is_not_sought_where_the_copies_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_run_that_lies_where_the_copies_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lint").write_text("#!/bin/sh\n")
+    (tmp_path / "lint").chmod(0o755)
     monkeypatch.setenv("PATH", f".:{os.defpath}")
-    rule = Rule("*", "own", command=("lint", "{files}"))
     with pytest.raises(NotRun) as refused:
-        run(rule, "#!/bin/sh\n", "lint")
+        run(Rule("*", "own", command=("lint", "{files}")))
     assert refused.value.reason == "missing"
+
+
+@pytest.mark.slow
+def test_no_module_is_imported_from_the_copies() -> None:
+    program = "import importlib.util as i\nif i.find_spec('evil'): print('evil.py:1: found')"
+    assert run(python(program, "{files}"), path="evil.py") == []
+
+
+@pytest.mark.slow
+def test_a_linter_of_others_is_understood(make: Any) -> None:
+    ruff = Path(sys.executable).with_name("ruff")
+    command = (str(ruff), "check", "--isolated", "--no-cache", "--stdin-filename", "{path}", "-")
+    desk = make(Rule("*.py", "ruff", "refuse", command))
+    (desk.root / "a.py").write_text(f"import sys\n{GOOD}")  # an unused import is there before
+    plan = desk.plan("a.py", "3", "    return one\n")
+    assert [(row["line"], row["message"][:4]) for row in plan["checks"]] == [(3, "F821")]
+    assert desk.apply(plan)["error"] == "CHECK_FAILED"
+    assert desk.plan("a.py", "3", "    return 2\n")["checks"] == []
 
 
 CONFIGURED = """\

@@ -663,3 +663,16 @@ def test_a_conflict_is_shown_three_ways_and_planned_anew(room: Room) -> None:
     said = room.desk.call(AGENT, "list_pending", {}).fields["decisions"]
     assert "changes_requested" in str(said)
     assert "Plan it anew" in str(said)
+
+
+def test_what_checks_found_is_shown_with_the_plan(room: Room) -> None:
+    (room.root / "<i>.py").write_text("a = 1\n")
+    broken = prepared(room.desk, path="<i>.py", content="def f()\n")
+    sound = prepared(room.desk, path="<i>.py", content="b = 2\n")
+    reader = room.reader()
+    words = 'class="notice bad">syntax: &lt;i&gt;.py:2: expected'
+    assert words in reader.page(f"/hunk/{broken}")
+    assert words in reader.page(f"/together?hunk={broken}&hunk={sound}")
+    page = reader.page(f"/hunk/{sound}")
+    assert "syntax:" not in page
+    assert "Checks found nothing new." in page

@@ -38,7 +38,7 @@ SYNTAX = "syntax"
 Mode = Literal["tell", "ask", "refuse", "off"]
 """What new findings lead to: they are told, somebody has to accept them, the edit is refused."""
 
-MOST_BYTES = 1 << 20
+MOST_BYTES = 512 << 10
 """A larger text is not checked."""
 
 MOST_OUTPUT = 1 << 20
@@ -101,6 +101,10 @@ _Parser = Callable[[bytes], tuple[int, str] | None]
 _UNREADABLE = (ValueError, RecursionError, MemoryError, LookupError)
 """What a parser raises of a text on which it has nothing to say."""
 
+_MOST_STEPS = 2_000_000
+"""What takes a parser more of them would hold up everybody for seconds."""
+
+_BRACKETS = re.compile(rb"[\[\]{}]")
 _NAME = "<copydesk-check>"
 warnings.filterwarnings("ignore", module=re.escape(_NAME))  # of a text, not of ours
 
@@ -122,6 +126,8 @@ def _json(data: bytes) -> tuple[int, str] | None:
 
 
 def _toml(data: bytes) -> tuple[int, str] | None:
+    if sum(line.count(b".") ** 2 for line in data.split(b"\n")) > _MOST_STEPS:
+        raise ValueError("keys of so many parts take the square of them")
     try:
         tomllib.loads(data.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
@@ -150,6 +156,12 @@ def _yaml(data: bytes) -> tuple[int, str] | None:
     yaml = _extra("yaml")
     if yaml is None:
         raise NotRun("missing")
+    depth = steps = 0
+    for bracket in _BRACKETS.findall(data):
+        depth += 1 if bracket in b"[{" else -1
+        steps += max(depth, 0)
+    if steps > _MOST_STEPS:
+        raise ValueError("lists that are so deep take the square of that")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         for _ in yaml.parse(data, Loader=loader):
@@ -271,7 +283,7 @@ _PASSED_ON = (
 """Of the environment a command gets only these: others may be secrets."""
 
 _PLACEHOLDER = re.compile(r"\{(path|root)\}")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _POSITION = re.compile(
     r"\s*(?P<arrow>-->\s*)?(?P<path>.*?)"
     r"(?::(?P<line>\d+)(?::\d+)?|\((?P<at>\d+)(?:,\d+)?\))(?::\s*|\s+|$)(?P<text>.*)"
@@ -408,7 +420,7 @@ def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Proble
 
     With status 1 and none of these each line is one; with a higher one it has failed.
     """
-    lines = [_ANSI.sub("", line).rstrip()[:2_000] for line in output.split("\n")]
+    lines = [_CONTROL.sub("", line).rstrip()[:2_000] for line in output.split("\n")]
     found: list[Problem] = []
     for index, line in enumerate(lines):
         at = _POSITION.fullmatch(line)

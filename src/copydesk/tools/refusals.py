@@ -38,7 +38,7 @@ from copydesk.errors import (
 )
 from copydesk.tools import report_fields
 from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
-from copydesk.tools.report import Fields, Lang, Value
+from copydesk.tools.report import Fields, Lang, Value, named
 
 LONGEST = 2_000
 """Characters of one text that a caller is told back, or of one fact."""
@@ -238,7 +238,7 @@ def check_words(one: CheckFinding, lang: Lang) -> str:
         return say(f"check.not_run.{one.not_run}", lang, facts)
     at = f":{one.line}" if one.line else ""
     more = f" {say('check.more', lang, {'count': one.more})}" if one.more else ""
-    return f"{one.check}: {one.path}{at}: {one.message}{more}"
+    return f"{one.check}: {named(one.path)}{at}: {one.message}{more}"
 
 
 def check_row(one: CheckFinding, lang: Lang) -> Fields:
