@@ -393,6 +393,27 @@ def test_text_that_sets_ids_or_holds_conflicts_is_not_sent(desk: Desk, markdown:
         desk.store.prepare_document(desk.box, "", "T", markdown)
 
 
+@pytest.mark.parametrize(
+    ("markdown", "line"),
+    [
+        ("a\n\n```py more words\nx\n```", 3),
+        ("~~~js {1,2}\nx\n~~~", 1),
+        ("- a\n\n  ```py title=x y\n  x\n  ```", 3),
+    ],
+)
+def test_words_that_a_fence_would_lose_are_told_with_their_line(
+    desk: Desk, markdown: str, line: int
+) -> None:
+    document = desk.document("a")
+    (a,) = desk.store.children(document)
+    for change in (Update(a.id, markdown), InsertText(markdown, "after", a.id)):
+        with pytest.raises(InvalidArgs, match=f"behind the fence of line {line}"):
+            desk.store.prepare([change])
+    with pytest.raises(InvalidArgs, match=f"line {line}"):
+        desk.store.prepare_document(desk.box, "", "T", markdown)
+    assert desk.store.prepare([Update(a.id, "```py\nx ```py more words\n```")])
+
+
 @pytest.mark.parametrize("markdown", ALLOWED)
 def test_text_that_only_speaks_of_them_is_sent(desk: Desk, markdown: str) -> None:
     document = desk.document("a")

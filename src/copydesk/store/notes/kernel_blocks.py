@@ -52,7 +52,7 @@ def checked(markdown: str) -> str:
     Code in fences may hold what it likes.
     """
     check_characters(markdown, "markdown")
-    for line in _outside_fences(markdown):
+    for line in _outside_fences(markdown, checked=True):
         if _ATTRIBUTES.match(line):
             raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")
         if _CONFLICT.match(line):
@@ -129,14 +129,21 @@ def _words(markdown: str) -> Counter[str]:
     return Counter(word.casefold() for word in _WORD.findall(_MARKERS.sub("", plain)))
 
 
-def _outside_fences(markdown: str) -> Iterator[str]:
-    """The lines that are not in a fence of code."""
+def _outside_fences(markdown: str, *, checked: bool = False) -> Iterator[str]:
+    """The lines that are not in a fence of code.
+
+    `checked`: InvalidArgs for a fence with words that the kernel would drop.
+    """
     fence = ""
-    for line in markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, line in enumerate(lines, 1):
         found = _FENCE.match(line)
         if not fence:
             if found:
                 fence = found[1]
+                if checked and len(line[found.end() :].split()) > 1:
+                    cause = f"SiYuan keeps only the first word behind the fence of line {number}"
+                    raise InvalidArgs("markdown", cause)
             else:
                 yield line
         elif found and found[1].startswith(fence) and not line[found.end() :].strip():
