@@ -21,6 +21,7 @@ from copydesk.app.mcp.messages import tool_result
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
 from copydesk.text.relpath import RelPath, matches
+from copydesk.tools import compat_files
 from copydesk.tools.compat import compat
 from copydesk.tools.compat_editor import EDITOR, MOST_SHOWN
 from copydesk.tools.envelope import Envelope, Original
@@ -828,6 +829,43 @@ def test_media_and_several_files(desk: OpenWorkspace) -> None:
         "none: Error - ENOENT: no such file or directory, open 'ROOT/none'\n---\n"
         ".: Error - EISDIR: illegal operation on a directory, read"
     )
+
+
+def test_several_files_have_a_bound_together(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compat_files, "MOST_TOGETHER", 320)
+    put(desk, "a.txt", "x" * 90)
+    put(desk, "b.txt", "y" * 1_000)
+    several = said(desk, "read_multiple_files", paths=["a.txt", "b.txt", "a.txt", "a.txt", "none"])
+    a, full = f"a.txt:\n{'x' * 90}\n", ": Error - was not read: the files before it fill"
+    one, two, three, four, five = several.split("\n---\n")
+    assert (one, three) == (a, a)
+    assert two.startswith(f"b.txt{full}")
+    assert four.startswith(f"a.txt{full}")
+    assert five.startswith("none: Error - ENOENT")
+    alone = said(desk, "read_multiple_files", paths=["b.txt"])
+    assert "y" * 1_000 in alone
+    found = call(desk, "write_file", path="b.txt", content="z")
+    assert found["status"] == "success", found
+
+
+@pytest.mark.slow
+def test_a_very_deep_tree(desk: OpenWorkspace) -> None:
+    """Deeper than the interpreter calls; its end is found, and a tree of it is refused."""
+    above = os.open(desk.root, os.O_RDONLY)
+    for _ in range(400):
+        os.mkdir("n", dir_fd=above)
+        inner = os.open("n", os.O_RDONLY, dir_fd=above)
+        os.close(above)
+        above = inner
+    os.close(above)
+    answer = desk.call("local", "directory_tree", {"path": "."})
+    assert answer.data["error"]["code"] == "INVALID_PARAM", answer.text
+    assert "more than 200 directories deep" in answer.text
+    bottom = "n/" * 399 + "n"
+    assert said(desk, "search_files", path=".", pattern="n" + "/n" * 399) == f"ROOT/{bottom}"
+    assert '"children": []' in said(desk, "directory_tree", path="n/" * 201 + "n")
 
 
 OUTSIDE = "Access denied - path outside allowed directories"

@@ -381,6 +381,9 @@ class Counted(bytes):
         Counted.compared += 1
         return bytes(self) == other
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = bytes.__hash__
 
 

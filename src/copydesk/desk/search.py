@@ -82,6 +82,42 @@ class FileSearch:
         shown = (self._shown(member, e, path / e.name, real / e.name) for e in entries)
         return tuple(entry for entry in shown if entry is not None)
 
+    def in_order(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
+        """The same in the order of the bytes of their names."""
+        found = self.list_dir(member, path)
+        return tuple(sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogatepass")))
+
+    def walk(
+        self,
+        member: Member,
+        top: RelPath,
+        is_left_out: Callable[[RelPath, str, DirEntry], bool],
+        *,
+        skip_refused: bool = False,
+    ) -> Iterator[tuple[int, str, DirEntry]]:
+        """What is below a directory, each one before what is in it: how deep, and its path there.
+
+        However deep it is. `skip_refused`: of directories that cannot be listed nothing more
+        is told.
+        """
+        waiting = [(top, "", iter(self.in_order(member, top)))]
+        while waiting:
+            place, prefix, entries = waiting[-1]
+            entry = next(entries, None)
+            if entry is None:
+                waiting.pop()
+                continue
+            name, inner = prefix + entry.name, place / entry.name
+            if is_left_out(inner, name, entry):
+                continue
+            yield len(waiting), name, entry
+            if entry.kind == "dir":
+                try:
+                    waiting.append((inner, f"{name}/", iter(self.in_order(member, inner))))
+                except Refusal:
+                    if not skip_refused:
+                        raise
+
     def is_directory(self, member: Member, path: RelPath) -> bool:
         """Whether a directory stands at the path; AccessDenied."""
         return is_dir(self.files, check_look(self.files, member, path))

@@ -34,7 +34,6 @@ from copydesk.tools.compat_files import (
     Place,
     Told,
     answered,
-    listed,
     near_miss,
     place_of,
     refused,
@@ -221,7 +220,8 @@ def _listing(context: Context, place: Place) -> str:
 
 
 def _visible(context: Context, place: Place) -> list[DirEntry]:
-    return [one for one in listed(context, place) if not one.name.startswith(".")]
+    entries = context.looking.in_order(context.member, place.path)
+    return [one for one in entries if not one.name.startswith(".")]
 
 
 def _create(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:

@@ -383,9 +383,14 @@ class ReadMultipleFilesCall(FilesCall):
     def do(self, context: Context, name: str) -> Answer:
         if not self.paths:
             raise InvalidArgs("paths", "must not be empty")
-        return self.text("\n---\n".join(self._one(context, path) for path in self.paths))
+        found: list[str] = []
+        room: int | None = None  # the first file may have any size, as when it is read alone
+        for path in self.paths:
+            found.append(self._one(context, path, room))
+            room = (MOST_TOGETHER if room is None else room) - len(found[-1].encode())
+        return self.text("\n---\n".join(found))
 
-    def _one(self, context: Context, path: str) -> str:
+    def _one(self, context: Context, path: str, room: int | None) -> str:
         try:
             place = place_of(context, path)
         except Told as told:
@@ -393,6 +398,8 @@ class ReadMultipleFilesCall(FilesCall):
         except Refusal as refusal:
             return f"{path}: Error - {refusal_words(refusal, context.lang, VOICES)}"
         try:
+            if room is not None and context.looking.info(context.member, place.path).size > room:
+                return f"{path}: Error - {say('compat.full', context.lang, {})}"
             return f"{path}:\n{read_text(context, place)}\n"
         except Refusal as refusal:
             words = _system_words(context, refusal, "open", place)
@@ -400,6 +407,10 @@ class ReadMultipleFilesCall(FilesCall):
                 own = refusal_words(refusal, context.lang, VOICES)
                 words = f"{envelope.code_of(refusal)}: {own}"
             return f"{path}: Error - {words}"
+
+
+MOST_TOGETHER = 16 << 20
+"""So many bytes of text one answer has of several files."""
 
 
 class WriteFileCall(FilesCall):
@@ -517,12 +528,6 @@ class CreateDirectoryCall(FilesCall):
         return self.text(f"Successfully created directory {self.path}", place.path)
 
 
-def listed(context: Context, place: Place) -> tuple[DirEntry, ...]:
-    """The entries of a directory in the order of their bytes."""
-    found = context.looking.list_dir(context.member, place.path)
-    return tuple(sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogatepass")))
-
-
 def _kind(entry: DirEntry) -> str:
     return "[DIR]" if entry.kind == "dir" else "[FILE]"
 
@@ -542,7 +547,8 @@ class ListDirectoryCall(_DirectoryCall):
 
     def do(self, context: Context, name: str) -> Answer:
         place = place_of(context, self.path)
-        rows = [f"{_kind(entry)} {entry.name}" for entry in listed(context, place)]
+        entries = context.looking.in_order(context.member, place.path)
+        rows = [f"{_kind(entry)} {entry.name}" for entry in entries]
         return self.text("\n".join(rows), place.path)
 
 
@@ -554,7 +560,8 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
 
     def do(self, context: Context, name: str) -> Answer:
         place = place_of(context, self.path)
-        entries = [(entry, self._size(context, place, entry)) for entry in listed(context, place)]
+        shown = context.looking.in_order(context.member, place.path)
+        entries = [(entry, self._size(context, place, entry)) for entry in shown]
         files = [size for entry, size in entries if entry.kind != "dir"]
         if self.sortBy == "size":
             entries.sort(key=lambda one: -one[1])
@@ -606,21 +613,28 @@ class DirectoryTreeCall(_DirectoryCall):
 
     def do(self, context: Context, name: str) -> Answer:
         place = place_of(context, self.path)
-        tree = self._below(context, place, "")
-        return self.text(json.dumps(tree, indent=2, ensure_ascii=False), place.path)
+        tree: list[Value] = []
+        open_lists = [tree]  # those of the directories on the way to the entry
 
-    def _below(self, context: Context, place: Place, prefix: str) -> list[Fields]:
-        found: list[Fields] = []
-        for entry in listed(context, place):
-            name = prefix + entry.name
-            if any(_excludes(pattern, name) for pattern in self.excludePatterns):
-                continue
+        def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
+            return any(_excludes(pattern, name) for pattern in self.excludePatterns)
+
+        for depth, _, entry in context.looking.walk(context.member, place.path, is_left_out):
+            if depth > MOST_DEEP:
+                raise InvalidArgs("path", f"is of a tree more than {MOST_DEEP} directories deep")
             is_dir = entry.kind == "dir"
             one: Fields = {"name": entry.name, "type": "directory" if is_dir else "file"}
+            del open_lists[depth:]
+            open_lists[-1].append(one)
             if is_dir:
-                one["children"] = [*self._below(context, place / entry.name, f"{name}/")]
-            found.append(one)
-        return found
+                children: list[Value] = []
+                one["children"] = children
+                open_lists.append(children)
+        return self.text(json.dumps(tree, indent=2, ensure_ascii=False), place.path)
+
+
+MOST_DEEP = 200
+"""A tree of so many directories, one in the other, is told."""
 
 
 def _excludes(pattern: str, name: str) -> bool:
@@ -726,27 +740,16 @@ class SearchFilesCall(_DirectoryCall):
         place = place_of(context, self.path)
         real = context.looking.info(context.member, place.path).real
         base = real_path(context, real)
-        found = [f"{base}/{one}" for one in self._found(context, place, "")]
+
+        def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
+            if entry.kind == "symlink" and not _kind_of(context, path):
+                return True  # it leads to nothing below the root
+            return any(matches(name, pattern) for pattern in self.excludePatterns)
+
+        looking, member = context.looking, context.member
+        walk = looking.walk(member, place.path, is_left_out, skip_refused=True)
+        found = [f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern)]
         return self.text("\n".join(found) or "No matches found", place.path)
-
-    def _found(self, context: Context, place: Place, prefix: str) -> Iterator[str]:
-        for entry in listed(context, place):
-            name = prefix + entry.name
-            if entry.kind == "symlink" and not self._leads_in(context, place.path / entry.name):
-                continue
-            if any(matches(name, pattern) for pattern in self.excludePatterns):
-                continue
-            if matches(name, self.pattern):
-                yield name
-            if entry.kind == "dir":
-                try:
-                    yield from self._found(context, place / entry.name, f"{name}/")
-                except Refusal:  # what is in it cannot be seen
-                    continue
-
-    def _leads_in(self, context: Context, path: RelPath) -> bool:
-        """Whether a link leads to something below the root."""
-        return bool(_kind_of(context, path))
 
 
 class GetFileInfoCall(FilesCall):
