@@ -14,7 +14,7 @@ import termios
 import time
 import tty
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TextIO, cast
 
@@ -151,7 +151,7 @@ class Keys:
         termios.tcsetattr(self._input, termios.TCSADRAIN, self._mode)
 
     @contextmanager
-    def lines(self) -> Iterator[None]:
+    def lines(self) -> Generator[None]:
         """Within it the terminal gives lines, and shows what is typed."""
         self.__exit__()
         try:
@@ -161,11 +161,8 @@ class Keys:
 
     def next(self, seconds: float = 0.0) -> str:
         """The next key, "" where none comes in that time; raises EOFError at the end of input."""
-        if not self._typed and select.select([self._input], [], [], seconds)[0]:
-            typed = os.read(self._input, 4_096).decode("utf-8", "replace")
-            if not typed:
-                raise EOFError
-            self._typed += [_NAMED_KEYS.get(key, key) for key in _KEY.findall(typed)]
+        if not self._typed:
+            self._read(seconds)
         if not self._typed:
             return ""
         if self._typed[0] == "\x04":
@@ -174,12 +171,22 @@ class Keys:
 
     def typed_ahead(self, unwanted: str) -> str:
         """Drop the unwanted ones of the keys that were typed already; which they were."""
-        if not self._typed:
-            key = self.next()
-            self._typed[:0] = [key] if key else []
+        while self._read(0.0):
+            pass
         dropped = "".join(key for key in self._typed if key in unwanted)
         self._typed = [key for key in self._typed if key not in unwanted]
         return dropped
+
+    def _read(self, seconds: float) -> bool:
+        """Take what is typed in that time; whether anything was."""
+        if not select.select([self._input], [], [], seconds)[0]:
+            return False
+        typed = os.read(self._input, 4_096).decode("utf-8", "replace")
+        if not typed:
+            raise EOFError
+        for found in _KEY.finditer(typed):
+            self._typed.append(_NAMED_KEYS.get(found[0], found[0]))
+        return True
 
 
 _KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)

@@ -116,20 +116,27 @@ class _Drawn:
         """The rows of one line with its sign, and how many columns each takes."""
         line = (row.old, row.new)[side]
         assert line is not None, "only lines that are there are drawn"
-        marks = row.marks[side]
-        pieces = self._shown(line.text, marks)
+        marks, text = row.marks[side], line.text
+        is_plain = len(text) < room and text.isascii() and text.isprintable()
+        if is_plain and not marks and not row.shows_endings:  # most are: no character is looked at
+            yield _painted(sign, [_Piece(text, 0, False)], self._style(sign)), 1 + len(text)
+            return
+        pieces = self._shown(text, marks)
         if row.shows_endings:
             pieces = chain(pieces, _pieces(ENDINGS[line.ending], ()))
         for at, found in enumerate(_wrapped(pieces, max(room - 1, _FEWEST))):
             lead = " " if at else sign
             columns = 1 + sum(piece.columns for piece in found)
             if self._look.coloured:
-                yield _painted(lead, found, _STYLES[sign]), columns
+                yield _painted(lead, found, self._style(sign)), columns
                 continue
             yield lead + "".join(piece.text for piece in found), columns
             if any(piece.is_marked for piece in found):
                 under = "".join(" ^"[piece.is_marked] * piece.columns for piece in found).rstrip()
                 yield f" {under}", 1 + len(under)
+
+    def _style(self, sign: str) -> str:
+        return _STYLES[sign] if self._look.coloured else ""
 
     def _shown(self, text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
         """The pieces of a line; of a long one the parts around its marks."""
