@@ -293,6 +293,14 @@ def test_what_is_in_conflict_can_only_be_rejected(
     assert apply(agent, hunk)["decisions"][0]["reason"] == "stale"
 
 
+def test_what_would_be_refused_is_not_offered(agent: OpenWorkspace, run: Run) -> None:
+    plan(agent, 5, "five")
+    _, out, _ = run("review", "--member", "ann", stdin="y\nn\nq\n")
+    assert "[j,q,?]" in out
+    assert "approved by a person" in out
+    assert agent.desk.review.pending(agent.member("eve"))[0].decision is None
+
+
 @pytest.mark.parametrize("editor", ["false", "true", "/no/such/editor", "'"])
 def test_an_editor_that_gives_no_other_text(
     agent: OpenWorkspace, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str

@@ -509,11 +509,15 @@ class _Review:
         is_one = len(all_) == 1
         whole = isinstance(one.draft.base, Snapshot) and not one.draft.created
         can = one.refusal is None
-        keys = "yw" if can and self._pager.is_seen and not self._view.is_cut else ""
-        keys += "" if keys or (not can and self._pager.is_seen) else "a"
-        keys += "n"
-        keys += "e" if is_one and can and text_of(one.plan.request) is not None else ""
-        keys += "s" if is_one and can and whole and len(one.draft.regions_apart) > 1 else ""
+        rights = [self._review.rights(self._reviewer, each, len(all_)) for each in all_]
+        is_seen = self._pager.is_seen and not self._view.is_cut
+        keys = "y" if can and is_seen and not any(each.approve for each in rights) else ""
+        keys += "w" if can and is_seen and not any(each.apply for each in rights) else ""
+        keys += "" if is_seen or (not can and self._pager.is_seen) else "a"
+        if not any(each.decide for each in rights):
+            keys += "n"
+            keys += "e" if is_one and can and text_of(one.plan.request) is not None else ""
+            keys += "s" if is_one and can and whole and len(one.draft.regions_apart) > 1 else ""
         keys += "u" if self._done else ""
         if self._keys is not None:
             keys += "f" if is_one and can and len(self._of_file(one)) > 1 else ""
@@ -618,6 +622,9 @@ class _Review:
             yield terminal.line(errors.refusal_words(one.refusal, self._lang))
         elif one.refusal is None and one.state == "drifted":
             yield terminal.line(say("cli.drifted", self._lang))
+        barred = self._review.rights(self._reviewer, one).apply if one.refusal is None else None
+        if barred is not None:
+            yield terminal.line(errors.refusal_words(barred, self._lang))
         for check in one.checks or ():
             yield terminal.line(check_words(check, self._lang))
 
