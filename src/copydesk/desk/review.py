@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -84,10 +84,9 @@ class Standing:
 
     def decisions(self, plans: Sequence[Plan]) -> list[Decision | None]:
         """The same for each of several plans."""
-        try:
+        found: Mapping[Version, Decision] = {}
+        with suppress(StateFailed):
             found = self._set.decisions.of_all([version_of(plan) for plan in plans])
-        except StateFailed:
-            found = {}
         return [self._standing(plan, found.get(version_of(plan))) for plan in plans]
 
     def _standing(self, plan: Plan, decision: Decision | None) -> Decision | None:

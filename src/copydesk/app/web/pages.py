@@ -656,5 +656,5 @@ def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[D
 
 
 ENVIRONMENT.filters["described"] = described
-ENVIRONMENT.tests["expiring"] = expires_soon
+ENVIRONMENT.filters["expires_soon"] = expires_soon
 ENVIRONMENT.filters["tool_words"] = tool_words
