@@ -257,6 +257,13 @@ def test_a_file_that_could_not_be_parsed_before_is_not_held_against_an_edit(make
     assert desk.apply(plan)["status"] == "ok"
 
 
+def test_equal_texts_of_several_files_are_each_told_by_their_own_name(make: Any) -> None:
+    desk = make()
+    for name in ("b.py", "c.py"):
+        rows = desk.fields("create_new_file", path=name, content="def f()\n")["checks"]
+        assert [(row["path"], row["line"]) for row in rows] == [(name, 1)]
+
+
 def test_an_undo_is_never_refused(make: Any) -> None:
     desk = make(REFUSING)
     (desk.root / "a.py").write_text("def f(:\n")

@@ -175,9 +175,7 @@ class Checks:
             return [CheckFinding(rule.name, mode, first, none.detail, not_run=none.reason)]
         asked = {str(one.real): str(one.path) for one in batch}
         told = [
-            CheckFinding(
-                rule.name, rule.mode, asked.get(one.path, first), one.text, one.line or None
-            )
+            CheckFinding(rule.name, rule.mode, asked[one.path], one.text, one.line or None)
             for one in new[:MOST_TOLD]
         ]
         if len(new) > MOST_TOLD:
@@ -195,9 +193,10 @@ class Checks:
     def _parsed(self, edit: Edited, suffix: str, text: Snapshot) -> list[Problem]:
         def parse() -> list[Problem]:
             found = syntax(suffix, text.data)
-            return [] if found is None else [Problem(str(edit.real), *found)]
+            return [] if found is None else [Problem("", *found)]
 
-        return self._once((suffix, text.digest), parse)
+        real = str(edit.real)  # equal bytes may stand in several files
+        return [replace(one, path=real) for one in self._once((suffix, text.digest), parse)]
 
     def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Problem]:
         """What a command finds in the texts after, less what it finds in those before."""
