@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -655,6 +655,6 @@ def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[D
     return found
 
 
-ENVIRONMENT.filters["described"] = described
-ENVIRONMENT.filters["expires_soon"] = expires_soon
-ENVIRONMENT.filters["tool_words"] = tool_words
+cast("dict[str, object]", ENVIRONMENT.filters).update(
+    {"described": described, "expires_soon": expires_soon, "tool_words": tool_words}
+)
