@@ -20,6 +20,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.mcp.messages import tool_result
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import FileNotFound
+from copydesk.text import relpath
 from copydesk.text.relpath import RelPath, matches
 from copydesk.tools import compat_files
 from copydesk.tools.compat import compat
@@ -643,6 +644,48 @@ GLOBS = [
 @pytest.mark.parametrize(("glob", "path", "is_named"), GLOBS)
 def test_globs(glob: str, path: str, is_named: bool) -> None:
     assert matches(path, glob) == is_named
+
+
+HOSTILE = [
+    ("*a" * 6 + "b", "a" * 80), ("+(+(+(a)))b", "a" * 60), ("*(*(a|aa)|a*)b", "a" * 60),
+    ("a" + "!(b)" * 8 + "c", "a" * 60), ("**/" * 60 + "b", "a/" * 100 + "c"), ("+(a|a)" * 9 + "b", "a" * 60),
+    ("**/*a*a*a*/" * 20 + "b", "aaaa/" * 60 + "c"), ("{1..1000}*a*a*a*b", "a" * 40),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("glob", "path"), HOSTILE)
+def test_a_glob_asks_for_no_more_than_its_length(
+    glob: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 0
+    ends = relpath._Name.ends  # pyright: ignore[reportPrivateUsage] # where all steps are made
+
+    def counted(self: Any, part: Any, at: int) -> int:
+        nonlocal steps
+        steps += 1
+        assert steps < 20_000
+        return ends(self, part, at)
+
+    monkeypatch.setattr(relpath._Name, "ends", counted)  # pyright: ignore[reportPrivateUsage] # likewise
+    assert not matches(path, glob)
+
+
+@pytest.mark.parametrize(
+    "glob",
+    [
+        *("a" * 1_001, "{1..10001}", "{1..9999}" + "z" * 900),
+        "@(" * 30 + "a" + ")" * 30,
+    ],
+)
+def test_a_glob_that_asks_for_too_much_is_refused(desk: OpenWorkspace, glob: str) -> None:
+    for tool, argument in (
+        ("search_files", {"pattern": glob}),
+        ("directory_tree", {"excludePatterns": [glob]}),
+    ):
+        put(desk, "a", "")
+        answer = desk.call("local", tool, {"path": ".", **argument})
+        assert answer.data["error"]["code"] == "INVALID_PARAM", answer.text
+    assert not matches("1", "{1..<" + "9" * 900 + "}")
 
 
 def test_directories(desk: OpenWorkspace) -> None:

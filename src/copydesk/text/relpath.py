@@ -8,11 +8,12 @@ whole name matches any number of names, and names that begin with a dot are like
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from copydesk.errors import InvalidPath, PathRequired
+from copydesk.errors import InvalidArgs, InvalidPath, PathRequired
 
 NAME_BYTES = 255
 """The longest name that the usual file systems take."""
@@ -79,7 +80,11 @@ class RelPath:
 
 
 _MOST = 10_000
-"""So many alternatives one glob may have."""
+"""So many alternatives one glob may have; of so many characters they may be, tenfold."""
+
+_LONGEST = 1_000
+_DEEPEST = 20
+_ANY = re.compile("[^/]", re.DOTALL)
 
 _POSIX = {
     "alnum": r"^\W_",
@@ -93,37 +98,133 @@ _POSIX = {
     "word": r"\w",
     "xdigit": "A-Fa-f0-9",
 }
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
+_RANGE = re.compile(
+    r"(-?\d{1,15})\.\.(-?\d{1,15})(?:\.\.(-?\d{1,15}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """`@(a|b)` and its like: the sign, the alternatives, and for `!` what comes after it."""
+
+    sign: str
+    either: tuple[_Part, ...]
+    rest: _Part = ()
+
+
+_Part = tuple["str | re.Pattern[str] | _Group", ...]
+"""What a name is made of: a literal character, `*` as the empty text, a class, a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Glob:
+    """A glob without braces, name by name; None stands for any names. `never`: it names nothing."""
+
+    names: tuple[_Part | None, ...]
+    never: bool = False
+
+    def matches(self, path: Sequence[str]) -> bool:
+        """Whether it names the path, in time that grows with both lengths and no faster."""
+        at, every = 1, (1 << len(path) + 1) - 1  # a bit for each place between two names
+        for index, part in enumerate(self.names):
+            if part is None:
+                least = at & -at
+                at = every & ~(least - 1)
+                if index == len(self.names) - 1:
+                    at &= ~least
+                continue
+            at = sum(2 << i for i, name in enumerate(path) if at >> i & 1 and _is_name(part, name))
+            if not at:
+                return False
+        return not self.never and bool(at >> len(path) & 1)
+
+
+def _is_name(part: _Part, name: str) -> bool:
+    return bool(_Name(name).ends(part, 1) >> len(name) & 1)
+
+
+class _Name:
+    """A name that is matched. Places in it are bits; of each group and place it is asked once."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._end = name, 1 << len(name)
+        self._known: dict[tuple[int, int], int] = {}
+
+    def ends(self, part: _Part, at: int) -> int:
+        """Where the part may end that begins at one of the places."""
+        for one in part:
+            if not at:
+                return 0
+            if isinstance(one, _Group):
+                at = self._of_group(one, at)
+                if one.sign == "!":
+                    return at
+            elif one == "":
+                at = (2 * self._end - 1) & ~((at & -at) - 1)
+            else:
+                is_one = one.__eq__ if isinstance(one, str) else one.fullmatch
+                at = sum(2 << i for i, c in enumerate(self._name) if at >> i & 1 and is_one(c))
+        return at
+
+    def _of_group(self, group: _Group, at: int) -> int:
+        """Where a group may end, which stands once or as often as it may, with what follows `!`."""
+        found = at if group.sign in "?*" else 0
+        done = 0
+        while at:
+            begin = at & -at
+            at, done = at ^ begin, done | begin
+            key = id(group), begin
+            if key not in self._known:
+                self._known[key] = self._once(group, begin)
+            found |= self._known[key]
+            if group.sign in "+*":
+                at |= found & ~done
+        return found
+
+    def _once(self, group: _Group, begin: int) -> int:
+        found = 0
+        for part in group.either:
+            found |= self.ends(part, begin)
+        if group.sign != "!":
+            return found
+        is_named = self.ends(group.rest, found) & self._end
+        return 0 if is_named else self.ends(("", *group.rest), begin)
 
 
 @lru_cache(maxsize=256)
-def compiled(glob: str) -> re.Pattern[str]:
-    """What matches a whole path, relative and with "/", that the glob names."""
+def _compiled(glob: str) -> tuple[bool, tuple[_Glob, ...]]:
+    """Whether the glob is negated, and what it stands for; raises InvalidArgs for too much."""
+    if len(glob) > _LONGEST:
+        raise InvalidArgs("pattern", f"has more than {_LONGEST} characters")
     if glob.startswith("#"):
-        return re.compile(r"(?!)")
+        return False, ()
     bare = glob.lstrip("!")
     is_negated = (len(glob) - len(bare)) % 2 == 1
-    either = "|".join(_of_path(one) for one in _alternatives(bare))
-    whole = rf"(?:{either})\Z"
-    return re.compile(rf"(?!{whole})" if is_negated else whole, re.DOTALL)
+    return is_negated, tuple(_of_path(one) for one in _alternatives(bare))
 
 
 def matches(path: str, glob: str) -> bool:
-    """Whether the glob names the path."""
-    return compiled(glob).match(path) is not None
+    """Whether the glob names the path; raises InvalidArgs for a glob that asks too much."""
+    is_negated, either = _compiled(glob)
+    names = path.split("/")
+    return any(one.matches(names) for one in either) != is_negated
 
 
 def _alternatives(glob: str) -> list[str]:
     """The globs without braces that one with braces stands for."""
     done: list[str] = []
     waiting = [glob]
+    size = len(glob)
     while waiting:
         one = waiting.pop()
         found = _first_braces(one)
-        if found is None or len(waiting) + len(done) > _MOST:
+        if found is None:
             done.append(one)
             continue
         start, stop, texts = found
+        size += sum(len(one) + start - stop + len(text) for text in texts) - len(one)
+        if len(texts) > _MOST or size > 10 * _MOST:
+            raise InvalidArgs("pattern", "has too many alternatives")
         waiting += [one[:start] + text + one[stop:] for text in texts]
     return done
 
@@ -160,60 +261,56 @@ def _counted(found: re.Match[str]) -> list[str]:
     by = max(abs(int(step or letter_step or 1)), 1)
     numbers = range(low, high + 1, by) if low <= high else range(low, high - 1, -by)
     if letter:
-        return [chr(number) for number in numbers[:_MOST]]
+        return [chr(number) for number in numbers[: _MOST + 1]]
     padded = any(len(one.lstrip("-")) > 1 and one.lstrip("-")[0] == "0" for one in (first, last))
     width = max(len(first), len(last)) if padded else 0
-    return [f"{number:0{width}d}" for number in numbers[:_MOST]]
+    return [f"{number:0{width}d}" for number in numbers[: _MOST + 1]]
 
 
-def _of_path(glob: str) -> str:
+def _of_path(glob: str) -> _Glob:
     *names, last = glob.split("/")
     if not last and names:
-        return r"(?!)"  # it names what ends with a "/"
+        return _Glob((), never=True)  # it names what ends with a "/"
     names = [name for i, name in enumerate(names) if name or not i]
-    found, joint = "", ""
-    for name in names:
-        is_any = name == "**"
-        found += joint + ("(?:[^/]+/)*" if is_any else _of_name(name))
-        joint = "" if is_any else "/"
-    return found + joint + (".+" if last == "**" else _of_name(last))
+    return _Glob(tuple(None if name == "**" else _of_name(name) for name in (*names, last)))
 
 
-def _of_name(glob: str) -> str:
-    if glob.strip("*") == "" and glob:
-        return "[^/]+"
-    return _of_part(glob)
+def _of_name(glob: str) -> _Part:
+    if glob and not glob.strip("*"):
+        return ("",)
+    return _of_part(glob, 0)
 
 
-def _of_part(glob: str) -> str:
-    found: list[str] = []
+def _of_part(glob: str, depth: int) -> _Part:
+    if depth > _DEEPEST:
+        raise InvalidArgs("pattern", f"has more than {_DEEPEST} groups, one in the other")
+    found: list[str | re.Pattern[str] | _Group] = []
     at = 0
     while at < len(glob):
         char = glob[at]
         inner = _group(glob, at) if char in "?*+@!" else None
         if inner is not None:
             stop, texts = inner
-            either = "|".join(_of_part(text) for text in texts)
+            either = tuple(_of_part(text, depth + 1) for text in texts)
             if char == "!":
-                rest = _of_part(glob[stop:])
-                return "".join(found) + rf"(?!(?:{either}){rest}(?:/|\Z))[^/]*?" + rest
-            found.append(f"(?:{either})" + {"@": ""}.get(char, char))
+                return (*found, _Group(char, either, _of_part(glob[stop:], depth)))
+            found.append(_Group(char, either))
             at = stop
             continue
         end = _class_end(glob, at) if char == "[" else 0
         if end:
-            found.append(_of_class(glob[at + 1 : end]))
+            found.append(re.compile(_of_class(glob[at + 1 : end]), re.DOTALL))
             at = end
         elif char == "\\" and at + 1 < len(glob):
             at += 1
-            found.append(re.escape(glob[at]))
+            found.append(glob[at])
         elif char == "*":
-            if found[-1:] != ["[^/]*?"]:
-                found.append("[^/]*?")
+            if found[-1:] != [""]:
+                found.append("")
         else:
-            found.append("[^/]" if char == "?" else re.escape(char))
+            found.append(_ANY if char == "?" else char)
         at += 1
-    return "".join(found)
+    return tuple(found)
 
 
 def _group(glob: str, at: int) -> tuple[int, list[str]] | None:
