@@ -39,6 +39,7 @@ from bench.workloads import (
     w9_notes,
     w11_page,
     w12_checks,
+    w13_kernel,
 )
 
 WORKLOADS: dict[str, Callable[[Setting], Section]] = {
@@ -54,6 +55,7 @@ WORKLOADS: dict[str, Callable[[Setting], Section]] = {
     "W10": economy.run,
     "W11": w11_page.run,
     "W12": w12_checks.run,
+    "W13": w13_kernel.run,
 }
 PLOTS = (
     ("size-time", "One edit by line number: time", "bytes", "seconds"),

@@ -50,7 +50,8 @@ from copydesk.store.notes.protocol import (
 class HeldBlocks:
     """What `execute` needs to know from the dry run.
 
-    `marks` are those of the blocks that are written or deleted; `containers`
+    `marks` are those of the blocks that are written or deleted, `doms` what an
+    editor gets of these; `containers`
     those in which something changes; `idle` the indices of updates to a text
     that the block has already.
     """
@@ -59,6 +60,7 @@ class HeldBlocks:
     containers: tuple[str, ...]
     documents: tuple[str, ...]
     idle: frozenset[int]
+    doms: Mapping[str, str]
 
 
 def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Prepared:
@@ -130,7 +132,8 @@ class _KernelDryRun:
         """The facts for `execute`."""
         documents = tuple(root.id for root in self._roots)
         marks = MappingProxyType(self._marks)
-        return HeldBlocks(marks, tuple(self._containers), documents, frozenset(self._idle))
+        doms = MappingProxyType(self._doms)
+        return HeldBlocks(marks, tuple(self._containers), documents, frozenset(self._idle), doms)
 
     def take(self, index: int, change: Change) -> None:
         """Apply one change to the tree."""

@@ -138,9 +138,11 @@ class KernelWriter:
         split: SplitBlocks,
         pause: Pause = time.sleep,
         keep: KeepUndo = kept_nowhere,
+        held: HeldBlocks | None = None,
     ) -> None:
         self._kernel = kernel
         self._keep = keep
+        self._held = held
         self.late: tuple[str, ...] = ()
         self._split = split
         self._pause = pause
@@ -272,7 +274,7 @@ class KernelWriter:
         ids = [change.id for change in changes]
         stood = self._kernel.standings(ids)
         before = self._kernel.images(ids, stood)
-        doms = self._kernel.doms(ids)
+        doms = self._doms(before)
         if gone := [one for one in ids if one not in stood or not before.get(one)]:
             raise StepFailed(f"{gone[0]} is not there", ids.index(gone[0]))
         parents = self._kernel.standings(sorted({one.parent_id for one in stood.values()}))
@@ -373,9 +375,8 @@ class KernelWriter:
         while parent.kind in VANISHING and not stood.previous_id and not stood.next_id:
             stood, parent = parent, self._standing(parent.parent_id)
         block_id = stood.id
-        before = Restore(
-            block_id, self._image(block_id), dom=self._kernel.doms([block_id]).get(block_id, "")
-        )
+        image = self._image(block_id)
+        before = Restore(block_id, image, dom=self._doms({block_id: image}).get(block_id, ""))
         inverse = _beside(before, stood)
         _, problem = self._write(lambda: self._kernel.delete(block_id), inverse)
         if settled(
@@ -402,6 +403,17 @@ class KernelWriter:
         return ()
 
     # What they share.
+
+    def _doms(self, images: Mapping[str, str]) -> dict[str, str]:
+        """The DOM of blocks; the dry run has read that of those that are as they were then."""
+        held = self._held
+        known = {
+            one: held.doms[one]
+            for one, image in images.items()
+            if held and one in held.doms and held.marks.get(one) == mark_of(image)
+        }
+        missing = [one for one in images if one not in known]
+        return known | (self._kernel.doms(missing) if missing else {})
 
     def _write(
         self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete
@@ -571,7 +583,7 @@ def execute(
     for document_id in held.documents:
         with suppress(KernelRefused, NotesUnavailable):  # a second net, not the first
             kernel.keep_history(document_id)
-    writing = KernelWriter(kernel, split, pause, keep)
+    writing = KernelWriter(kernel, split, pause, keep, held)
     made: list[tuple[str, ...]] = []
     for index, group in _together(prepared.changes, held.idle):
         blind = False
