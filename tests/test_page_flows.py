@@ -199,7 +199,7 @@ def test_of_a_long_line_it_is_said_when_a_change_is_not_shown(
 @pytest.mark.slow
 def test_all_of_a_large_plan_comes_in_parts(room: Room) -> None:
     """Each part has its rows alone; who has opened every one of them can decide, in any order."""
-    content = "".join(f"new {number}\n" for number in range(5_000))
+    content = "".join(f"new {number}\n" for number in range(11_000))
     hunk = prepared(room.desk, path="large.txt", content=content)
     shown = room.desk.desk.review.show(room.desk.member("ann"), hunk).seen
     reader = room.reader()
@@ -208,28 +208,28 @@ def test_all_of_a_large_plan_comes_in_parts(room: Room) -> None:
     def rows(address: str) -> list[int]:
         page = reader.page(address)
         assert (f'action="{apply}"' in page) is (address == last), address
-        assert len(page) < 1_000_000
+        assert len(page) < 3_000_000
         return [int(n) for n in re.findall(r"</span>new (\d+)<", page)]
 
     last = f"/hunk/{hunk}?view=unified&all=1"
     assert rows(f"/hunk/{hunk}") == [*range(2_000)]
     page = reader.page(f"/hunk/{hunk}?all=3")
-    assert "Show rows 1–2,000 of 5,000" in page
-    assert "Show rows 2,001–4,000 of 5,000" in page
-    assert rows(f"/hunk/{hunk}?all=3") == [*range(4_000, 5_000)]
-    assert rows(f"/hunk/{hunk}?all=2") == [*range(2_000, 4_000)]
+    assert "Show rows 1–5,000 of 11,000" in page
+    assert "Show rows 5,001–10,000 of 11,000" in page
+    assert rows(f"/hunk/{hunk}?all=3") == [*range(10_000, 11_000)]
+    assert rows(f"/hunk/{hunk}?all=2") == [*range(5_000, 10_000)]
     fields = {"csrf": fields_of(page, "/sign-out")["csrf"], "before": shown[1], "after": shown[2]}
     reader.post(apply, fields)
     assert not (room.root / "large.txt").exists(), "one part was not shown"
     assert 'action="/apply' not in reader.page(f"/together?hunk={hunk}")
-    assert rows(last) == [*range(2_000)]
+    assert rows(last) == [*range(5_000)]
     assert 'action="/apply' in reader.page(f"/together?hunk={hunk}")
     reader.send(last, apply)
     assert (room.root / "large.txt").read_text() == content
     edit = "/edit/1"
     last = ""
     assert rows(edit) == [*range(2_000)]
-    assert rows(f"{edit}?all=9") == [*range(4_000, 5_000)]
+    assert rows(f"{edit}?all=9") == [*range(10_000, 11_000)]
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_nothing_is_approved_that_was_not_shown(
     hunk = prepared(room.desk, **given)
     reader = room.reader()
     page = reader.page(f"/hunk/{hunk}")
-    (sign,) = re.findall(r'data-sign="\d+\.([0-9a-f]*\.[0-9a-f]{64})"', page)
+    (sign,) = re.findall(r'data-sign="\d+\.([0-9a-f]*\.[0-9a-f]{64})[."]', page)
     before, after = sign.split(".")
     csrf = fields_of(page, "/sign-out")["csrf"]
     bound = {"csrf": csrf, "before": before, "after": after, "seen": f"{hunk}.{sign}"}

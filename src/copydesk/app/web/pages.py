@@ -40,6 +40,9 @@ MOST_ROWS: Final = 2_000
 MOST_LISTED: Final = 100
 """A page of the list has so many plans."""
 
+_PART_ROWS: Final = 5_000
+"""All of a diff is shown by so many rows at a time."""
+
 MOST_EDITS: Final = 100
 """A page of the history has so many."""
 
@@ -193,12 +196,14 @@ class _PlanView(NamedTuple):
 def shows_all(one: Shown, options: DiffOptions) -> bool:
     """Whether all that changes is shown with these options."""
     model = of_change(one.draft.base, one.draft.change, options.context)
-    return model.rows <= MOST_ROWS and (options.part > 0 or not model.is_cut)
+    if options.part:
+        return model.rows <= _PART_ROWS
+    return model.rows <= MOST_ROWS and not model.is_cut
 
 
 def parts_of(rows: int) -> int:
-    """In how many parts so many rows are shown."""
-    return max(-(-rows // MOST_ROWS), 1)
+    """In how many parts "Show all" has so many rows."""
+    return max(-(-rows // _PART_ROWS), 1)
 
 
 def rows_of(one: Shown, options: DiffOptions) -> int:
@@ -563,8 +568,10 @@ def _plan_view(
 
 def _part(model: DiffModel, options: DiffOptions) -> DiffModel:
     """The rows that are shown at a time."""
-    part = min(max(options.part, 1), parts_of(model.rows))
-    return model.first(MOST_ROWS, (part - 1) * MOST_ROWS)
+    if not options.part:
+        return model.first(MOST_ROWS)
+    part = min(options.part, parts_of(model.rows))
+    return model.first(_PART_ROWS, (part - 1) * _PART_ROWS)
 
 
 def _of_parts(
@@ -575,12 +582,12 @@ def _of_parts(
         return address(*here, **shown, **query)
 
     def words(part: int) -> str:
-        last = min(part * MOST_ROWS, rows)
-        return f"Show rows {(part - 1) * MOST_ROWS + 1:,}–{last:,} of {rows:,}"
+        last = min(part * _PART_ROWS, rows)
+        return f"Show rows {(part - 1) * _PART_ROWS + 1:,}–{last:,} of {rows:,}"
 
     count, unseen = parts_of(rows), unseen or 1
     if not options.part:
-        every = f"Show all {named(rows, 'row')}" if count > 1 else "Show all"
+        every = f"Show all {named(rows, 'row')}" if rows > MOST_ROWS else "Show all"
         return _Parts(href(unseen), every, [])
     around_ = (options.part - 1, options.part + 1)
     return _Parts(
