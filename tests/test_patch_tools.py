@@ -451,13 +451,13 @@ def test_the_diff_of_a_plan_is_one_that_git_takes(tmp_path: Path, shell: Shell) 
     assert shell("diff", "00000000")[0] == 1
 
 
-def _patches_without_end(root: Path, number: int, told: int) -> None:
+def _patches_without_end(root: Path, number: int, told: int, kind: str) -> None:
     try:
         with opened_shared(root) as desk:
             while True:
                 number += 1
                 os.write(told, b"b")
-                found = call(desk, "apply_patch", patch=_generation(number), apply="never")
+                found = call(desk, "apply_patch", patch=_generation(number, kind), apply="never")
                 ids = [row["hunk_id"] for row in found["hunks"]]
                 os.write(told, b"p")
                 done = call(desk, "apply_file_modifications", hunk_ids=ids)
@@ -473,9 +473,19 @@ def opened_shared(root: Path) -> OpenWorkspace:
     return open_workspace(str(root), replace(Config(), durability="fast"))
 
 
-def _generation(number: int) -> str:
-    """The patch that makes a generation of the one before: two edits, a move, a new file, a removal."""
+def _generation(number: int, kind: str) -> str:
+    """The patch that makes a generation of the one before.
+
+    Two edits, a move, a new file and a removal; or three moves, a new file and a removal.
+    """
     old = number - 1
+    if kind == "moves":
+        moves = (
+            f"*** Update File: {old % 3}/m{i}-{old}\n*** Move to: {number % 3}/m{i}-{number}\n"
+            for i in range(3)
+        )
+        ends = f"*** Add File: {number % 3}/new-{number}\n+text\n*** Delete File: {old % 3}/new-{old}\n"
+        return f"*** Begin Patch\n{''.join(moves)}{ends}*** End Patch\n"
     return (
         "*** Begin Patch\n"
         f"*** Update File: one.txt\n@@\n-generation {old}\n+generation {number}\n"
@@ -488,7 +498,10 @@ def _generation(number: int) -> str:
     )
 
 
-def _tree_of(number: int) -> dict[str, bytes]:
+def _tree_of(number: int, kind: str) -> dict[str, bytes]:
+    if kind == "moves":
+        moved = {f"{number % 3}/m{i}-{number}": bytes([i, 0]) * 9 for i in range(3)}
+        return {**moved, f"{number % 3}/new-{number}": b"text\n"}
     text = f"generation {number}\n".encode()
     long = b"".join(b"line %d\n" % i for i in range(2_000))
     return {
@@ -500,17 +513,18 @@ def _tree_of(number: int) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_all_files_are_of_one_generation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["edits", "moves"])
+def test_killed_in_the_middle_all_files_are_of_one_generation(tmp_path: Path, kind: str) -> None:
     """So many rounds as `COPYDESK_KILL_ROUNDS` says."""
-    (tmp_path / "d").mkdir()
-    for name, data in _tree_of(0).items():
+    for name, data in _tree_of(0, kind).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
     chance, number, between = random.Random(15), 0, 0
     for _ in range(int(os.environ.get("COPYDESK_KILL_ROUNDS", "25"))):
         told, telling = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _patches_without_end(tmp_path, number, telling)
+            _patches_without_end(tmp_path, number, telling, kind)
         os.close(telling)
         words = b""
         while b"p" not in words:
@@ -525,7 +539,7 @@ def test_killed_in_the_middle_all_files_are_of_one_generation(tmp_path: Path) ->
         with opened_shared(tmp_path):  # recovers what was under way
             found = files(tmp_path)
         reported = number + words.count(b"d")
-        assert found in (_tree_of(reported), _tree_of(reported + 1)), words
+        assert found in (_tree_of(reported, kind), _tree_of(reported + 1, kind)), words
         between += words.endswith(b"p")
-        number = reported + (found != _tree_of(reported))
+        number = reported + (found != _tree_of(reported, kind))
     assert between
