@@ -354,6 +354,10 @@ def operations(call: Callable[..., dict[str, Any]], root: Path) -> Iterator[str]
         done = call("apply_file_modification", hunk_id=one["hunk_id"])
         yield str(done["summary"])
         yield str(call("undo_file_modification", edit_id=done["edit_id"])["summary"])
+    ids = [call("prepare_file_append", path=one, content="x")["hunk_id"] for one in ("n", "o")]
+    done = call("apply_file_modifications", hunk_ids=ids)["hunks"][0]
+    back = call("undo_file_modification", edit_id=done["edit_id"], transaction=True)
+    yield str(back["summary"])
 
 
 def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:

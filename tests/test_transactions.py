@@ -570,3 +570,102 @@ def test_the_outcome_is_typed(room: Room) -> None:
     assert isinstance(done, Transacted)
     assert [one.plan.id for one in done.applied] == ids
     assert set(done.versions) == set(ids)
+
+
+# What is taken back together
+
+UNDO = "undo_file_modification"
+
+
+def tree(room: Room) -> dict[str, tuple[bytes, int]]:
+    found = (path for path in room.root.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(room.root)): (path.read_bytes(), path.stat().st_mode)
+        for path in found
+        if ".copydesk" not in path.parts
+    }
+
+
+def everything(room: Room) -> list[int]:
+    """One transaction of every kind of edit; the ids of its edits."""
+    for name in ("moved", "gone", "run"):
+        room.write(name, BASE)
+    (room.root / "gone").chmod(0o640)
+    mode = "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
+    ids = [
+        room.line("a", 2, "TWO\n"),
+        room.line("a", 9, "x\ny\n"),
+        room.line("b", "3~4", ""),
+        room.line("moved", 1, "ONE\n"),
+        room.plan("prepare_file_move", path="moved", to="d/e/moved"),
+        room.plan("prepare_file_delete", path="gone"),
+        room.plan("prepare_file_append", path="n/new", content="1\n"),
+        room.plan("prepare_file_append", path="n/new", content="2\n"),
+        room.call("apply_diff", diff=mode)["hunks"][0]["hunk_id"],
+    ]
+    return [row["edit_id"] for row in room.together(*ids)["hunks"]]
+
+
+def test_a_transaction_is_taken_back_whole_and_made_again(room: Room) -> None:
+    for name in ("moved", "gone", "run"):
+        room.write(name, BASE)
+    (room.root / "gone").chmod(0o640)
+    before = tree(room)
+    edits = everything(room)
+    after = tree(room)
+    assert set(after) == {"a", "b", "d/e/moved", "n/new", "run"}
+    back = room.call(UNDO, edit_id=edits[3], transaction=True)
+    assert back["status"] == "ok", back
+    assert tree(room) == before
+    assert not (room.root / "d").exists()
+    assert {row["undone_edit_id"] for row in back["edits"]} | {edits[7]} == set(edits)
+    assert not room.opened.journal.in_doubt()
+    again = room.call(UNDO, edit_id=back["edits"][0]["edit_id"], transaction=True)
+    assert again["status"] == "ok", again
+    assert tree(room) == after
+
+
+def test_edits_since_stay_and_edits_that_were_undone_are_left_alone(room: Room) -> None:
+    edits = everything(room)
+    room.call(UNDO, edit_id=edits[2])
+    room.together(room.line("a", 5, "FIVE\n"), room.line("b", 8, "EIGHT\n"))
+    back = room.call(UNDO, edit_id=edits[0], transaction=True)
+    assert back["status"] == "ok", back
+    assert edits[2] not in {row["undone_edit_id"] for row in back["edits"]}
+    assert room.read("a") == BASE.replace("line 5\n", "FIVE\n")
+    assert room.read("b") == BASE.replace("line 8\n", "EIGHT\n")
+    assert room.read("moved") == BASE
+    twice = room.call(UNDO, edit_id=edits[0], transaction=True)
+    assert (twice["error"], twice["undone_by"]) == ("CONTENT_CHANGED", back["edits"][-1]["edit_id"])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda root: (root / "b").write_text("other\n"),
+        lambda root: (root / "d/e/moved").unlink(),
+        lambda root: (root / "gone").write_text("new\n"),
+        lambda root: (root / "moved").write_text("new\n"),
+        lambda root: (root / "n/new").write_text("1\n"),
+        lambda root: (root / "run").chmod(0o600),
+    ],
+    ids=["edited", "removed", "there again", "in the way", "changed", "another mode"],
+)
+def test_nothing_is_taken_back_where_one_file_refuses(
+    room: Room, spoil: Callable[[Path], object]
+) -> None:
+    edits = everything(room)
+    spoil(room.root)
+    before, entries = tree(room), room.opened.journal.entries()
+    refused = room.call(UNDO, edit_id=edits[0], transaction=True)
+    assert refused["status"] == "error", refused
+    assert tree(room) == before
+    assert room.opened.journal.entries() == entries
+
+
+def test_a_transaction_of_one_edit_is_that_edit(room: Room) -> None:
+    done = room.call("apply_file_modification", hunk_id=room.line("a", 2, "TWO\n"))
+    back = room.call(UNDO, edit_id=done["edit_id"], transaction=True)
+    assert [row["undone_edit_id"] for row in back["edits"]] == [done["edit_id"]]
+    assert room.read("a") == BASE
+    assert room.call(UNDO, edit_id=99, transaction=True)["error"] == "EDIT_NOT_FOUND"

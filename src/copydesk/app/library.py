@@ -323,6 +323,16 @@ class Desk(Closing):
             raise outcome.refusal
         return self._reporting(outcome)
 
+    def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
+        """Undo all edits of an edit's transaction, or none; the newest first.
+
+        Raises as `undo` does.
+        """
+        outcome = self._opened.desk.undo_together(self._member, UNDO, edit_id)
+        if isinstance(outcome, NotUndone):
+            raise outcome.refusal
+        return tuple(map(self._reporting, outcome))
+
 
 def _tool(request: Request) -> str:
     """The tool that makes such a request."""

@@ -101,7 +101,7 @@ class FileDesk:
         )
         self.history = History(setting)
         self.foreign = setting.foreign
-        self._undoing = Undoing(setting, self._drafting, self.history, writer, notes)
+        self._undoing = Undoing(setting, self._drafting, self.history, writer, notes, approving)
         self.review = Review(setting, self._drafting, self._applying, self._transactions)
 
     @property
@@ -266,6 +266,12 @@ class FileDesk:
         Raises EditNotFound and AccessDenied; what the file refuses comes back as NotUndone.
         """
         return self._undoing.undo(member, tool, edit_id)
+
+    def undo_together(
+        self, member: Member, tool: str, edit_id: int
+    ) -> tuple[Undone, ...] | NotUndone:
+        """Take back the whole transaction of an edit, as far as it stands, or nothing."""
+        return self._undoing.undo_together(member, tool, edit_id)
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
         """Let the plan go; raises InvalidHunkId, HunkNotFound, WrongOwner.

@@ -6,19 +6,20 @@ what the journal says that the edit did, and only where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 
+from copydesk.desk.approval import Approving
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Journal, Kind, State, linked
 from copydesk.desk.context import Setting
 from copydesk.desk.drafts import Drafting
 from copydesk.desk.member import Member
 from copydesk.desk.notes.lazy_notes import LazyNotes
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.transaction import Job, Writer
-from copydesk.desk.visibility import authorized, check_look, line_change, note_of_change
+from copydesk.desk.transaction import ATTEMPTS, Job, Rewriting, Stopped, Writer, WriteRequest
+from copydesk.desk.visibility import authorized, check_free, check_look, line_change, note_of_change
 from copydesk.edit.draft import ContextMatch
 from copydesk.edit.relocate import carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -31,13 +32,13 @@ from copydesk.errors import (
     FileNotFound,
     Refusal,
 )
-from copydesk.store.protocol import FileChange, ModeChanged, Moved, Removed
+from copydesk.store.protocol import FileChange, ModeChanged, Moved, OpenText, Removed, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.source import Excerpt, Source
+from copydesk.text.source import Excerpt, Source, Whole
 from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50
@@ -274,10 +275,11 @@ class Undoing:
         history: History,
         writer: Writer,
         notes: LazyNotes,
+        approving: Approving,
     ) -> None:
         self._set, self._drafting = setting, drafting
         self._history, self._writer = history, writer
-        self._notes = notes
+        self._notes, self._approving = notes, approving
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Take the edit back, also when later ones changed other lines.
@@ -334,6 +336,167 @@ class Undoing:
             *(entry, made.base, made.change, after, made.diff, made.context, written.edit_id),
             at=now_at,
         )
+
+    def undo_together(
+        self, member: Member, tool: str, edit_id: int
+    ) -> tuple[Undone, ...] | NotUndone:
+        """Take back all edits of an edit's transaction that still stand, or none of them.
+
+        The newest first. Raises as `undo` does.
+        """
+        entry = self._history.entry(member, edit_id)
+        group = self._set.journal.of_group(entry.group) if entry.group else ()
+        edits = [one for one in group if not (one.moved and one.moved.is_source)]
+        if len(edits) < 2 or entry.kind == "notes":
+            outcome = self.undo(member, tool, edit_id)
+            return outcome if isinstance(outcome, NotUndone) else (outcome,)
+        for _ in range(ATTEMPTS):
+            with suppress(TargetMoved):
+                return self._together(member, tool, entry, edits)
+        raise Failed("write", "the files are changed by another program again and again")
+
+    def _together(
+        self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
+    ) -> tuple[Undone, ...] | NotUndone:
+        """Once through; raises TargetMoved when another program wrote meanwhile."""
+        journal, ticket = self._set.journal, (self._set.clock(), tool)
+        files: dict[RelPath, list[Entry]] = {}
+        by = {one.edit_id: taken_back_by(journal, one.edit_id) for one in edits}
+        gone = {one.path for one in edits if one.kind == "create" and by[one.edit_id]}
+        for one in reversed(edits):
+            if not by[one.edit_id] and one.path not in gone:
+                at = located(journal, one).path
+                member.permission.check("read", one.path)
+                authorized(self._set.files, member, at, "write", "read")
+                files.setdefault(at, []).append(one)
+        if not files:
+            undo = by.get(entry.edit_id) or max(by.values())
+            return NotUndone(entry, ContentChanged(f"it was undone by edit {undo}", undone_by=undo))
+        paths = [*files, *(one.moved.other for one in edits if one.moved)]
+        caller = member.name, tool
+        made: list[tuple[Entry, _Back, Rewriting]] = []
+        with self._set.turns.of_all(dict.fromkeys(paths, ticket), caller), ExitStack() as held:
+            at_work = entry
+            try:
+                for at, own in files.items():
+                    for at_work in own:
+                        self.check_stands(member, at_work, at)
+                        self.check_there(at_work)
+                    job = WriteRequest(member, tool, at, ticket)
+                    made += self._file_back(job, own, held)
+                for _, back, file in made:
+                    self._approving.check(
+                        *(member, None, file.real, back),
+                        created=file.opened is None,
+                        files=len(files),
+                        to=file.to,
+                    )
+                if not made:
+                    return ()
+                wanted = {file.key: file for *_, file in made}
+                group = self._set.ids() + self._set.ids()
+                entries = self._writer.write_all(group, tuple(wanted.values()))
+            except FileNotFound:
+                path = located(journal, at_work).path
+                return NotUndone(at_work, self._drafting.missing(member, path))
+            except Stopped as stopped:
+                return NotUndone(entry, stopped.refusal)
+            except Refusal as refusal:
+                if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
+                    raise
+                return NotUndone(at_work, refusal)
+        written = {one.undoes: one for one in entries if not (one.moved and one.moved.is_source)}
+        for one, _, file in made:
+            if file.to is not None:
+                written[one.edit_id] = written[file.steps[0][0].undoes_source]
+        return tuple(self._noted(member, one, back, file.real, written) for one, back, file in made)
+
+    def _file_back(
+        self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack
+    ) -> list[tuple[Entry, _Back, Rewriting]]:
+        """The way back of the edits of one file, the newest first, each with what is written."""
+        at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
+        first = texts[-1] if texts else None
+        if first is not None and first.kind == "remove":
+            self._set.files.check_new(at)
+            back = self.created_again(first)
+            step = replace(job, undoes=first.edit_id), back
+            return [(first, back, Rewriting(at, None, (step,), restores=first.removed))]
+        opened = self._opened(job, texts, held)
+        now = opened.source
+        if first is not None and first.kind == "create":
+            back = self.removed(replace(first, after=texts[0].after), at, now)
+            step = replace(job, undoes=first.edit_id), back
+            return [(first, back, Rewriting(at, opened, (step,), removes=True))]
+        found: list[tuple[Entry, _Back, Rewriting]] = []
+        steps: list[tuple[WriteRequest, _Back]] = []
+        text = now if len(texts) < 2 else Whole(now.whole())
+        for one in texts:
+            back = self.back(one, at, text, [])
+            if back.change:
+                steps.append((replace(job, undoes=one.edit_id), back))
+            if isinstance(back.after, Snapshot):
+                text = Whole(back.after)
+        if steps:
+            whole = Rewriting(at, opened, tuple(steps))
+            backs = {step.undoes: back for step, back in steps}
+            found += [(one, backs[one.edit_id], whole) for one in texts if one.edit_id in backs]
+        for one in edits:
+            if one.mode_changed is not None:
+                back = self.mode_back(one.mode_changed, at, now)
+                step = replace(job, undoes=one.edit_id), back
+                file = Rewriting(at, opened, (step,), mode=one.mode_changed.before)
+                found.append((one, back, file))
+        for one in edits:
+            if one.moved is not None:
+                back, to = self.moved_back(one, now), one.moved.other
+                check_free(self._set.files, to, to, at, opened.stamp)
+                source = next(
+                    each.edit_id
+                    for each in self._set.journal.of_group(one.group)
+                    if each.path == to and each.moved and each.moved.is_source
+                )
+                step = replace(job, undoes=one.edit_id, undoes_source=source), back
+                found.append((one, back, Rewriting(at, opened, (step,), to=to)))
+        return found
+
+    def _opened(self, job: WriteRequest, texts: Sequence[Entry], held: ExitStack) -> OpenText:
+        """The file, open as far as its edits need it; one with several names in its own turn."""
+        files, named = self._set.files, self._set.named
+
+        def opening() -> AbstractContextManager[OpenText]:
+            if not texts:
+                return files.unread(job.path)
+            if texts[-1].kind == "create":
+                return files.any_content(job.path, named)
+            return files.text(job.path, named)
+
+        opened = held.enter_context(opening())
+        inode = opened.stamp.dev, opened.stamp.ino
+        if opened.stamp.nlink > 1:
+            held.enter_context(self._set.turns.of_inode(inode, job.ticket, job.caller))
+            opened = held.enter_context(opening())
+        if opened.real != job.path or (opened.stamp.dev, opened.stamp.ino) != inode:
+            raise TargetMoved()
+        return opened
+
+    def _noted(
+        self, member: Member, entry: Entry, back: _Back, at: RelPath, by: Mapping[int, Entry]
+    ) -> Undone:
+        """What was taken back; remembered as what the member knows of the file."""
+        written, after = by[entry.edit_id], back.after
+        if isinstance(after, Excerpt):
+            after = after.known_as(written.after)
+        if entry.moved is not None:
+            with suppress(Refusal):  # what was made for it goes, as far as nothing else is in it
+                self._set.files.remove_parents(at, entry.made_directories)
+            self._drafting.note_moved(member.name, at, MoveFile(at, entry.moved.other), back.base)
+        elif entry.kind == "edit" and not entry.mode_changed:
+            change = line_change(back.base, back.change, own=False)
+            note = note_of_change(member.name, at, back.base, after, written.after, change)
+            self._drafting.remember(after, at, [note])
+        told = entry, back.base, back.change, after, back.diff, back.context
+        return Undone(*told, written.edit_id, at=at)
 
     def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:
         """Raise unless the edit was made and was not taken back; call it in the file's turn.

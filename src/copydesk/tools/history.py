@@ -35,9 +35,15 @@ class UndoCall(EditingCall):
     """Undo an edit."""
 
     edit_id: Count
+    transaction: bool | None = None
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
+        if self.transaction:
+            together = context.desk.undo_together(context.member, name, self.edit_id)
+            if isinstance(together, NotUndone):
+                return reports.not_undone(name, together, context.lang)
+            return reports.undone_together(name, together, context.lang, self.report)
         outcome = context.desk.undo(context.member, name, self.edit_id)
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)

@@ -496,6 +496,28 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     )
 
 
+def undone_together(
+    mode: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
+) -> Report:
+    """The report of a transaction that was taken back, the newest of its edits first."""
+    each = [undone(mode, one, lang, length) for one in outcomes]
+    rows: list[Value] = [
+        {key: one.fields[key] for key in _UNDONE_ROW if key in one.fields} for one in each
+    ]
+    summary = say("undo.together", lang, {"edits": len(rows)})
+    fields: Fields = {"status": "ok", "mode": mode, "changed": bool(rows), "edits": rows}
+    diff = "".join(one.diff for one in each)
+    report = Report({**fields, "summary": summary}, diff=diff)
+    if length == "full":
+        return report
+    lines = [one.line for one in each] or [summary]
+    shows = length is None and any(one.context == "fuzz" for one in outcomes)
+    return replace(report, line=lines[0], remarks=tuple(lines[1:]), shows_diff=shows)
+
+
+_UNDONE_ROW = ("path", "to", "edit_id", "undone_edit_id", "action", "context_match", "lines")
+
+
 def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Report:
     """The report of an edit that could not be taken back."""
     entry, refusal, now = outcome.entry, outcome.refusal, outcome.current

@@ -483,7 +483,7 @@ def _edit_diff(edit: Past) -> str:
 
 def _undo(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        arguments = {"edit_id": options.edit_id}
+        arguments = {"edit_id": options.edit_id, "transaction": options.transaction}
         report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
     return _print_report(options, report)
 

@@ -227,6 +227,9 @@ def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     undo.add_argument(
         "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
     )
+    undo.add_argument(
+        "--transaction", action="store_true", help="undo all edits of its transaction, or none"
+    )
     schema = add("schema", "print the tool definitions for other agent frameworks", server)
     schema.add_argument("--dialect", choices=DIALECTS, default="mcp", help="default: mcp")
     manual = add("manual", "print a manual; without a toolset, list them")
