@@ -42,6 +42,8 @@ RULES: dict[str, Mapping[str, str]] = {
     "a file deeper down is for its own": {"a": "/a.md\nb/\n", "foo": "bar*\n"},
     "letters": {"": "é/\n"},
     "case counts": {"": "A.MD\n"},
+    "named classes": {"": "x[[:digit:]].md\na/x-[![:alpha:]].md\n[[:punct:]]*.md\n"},
+    "an odd class": {"": "[]ab].md\na/[^]b].md\nx[[]1].md\n[z-a].md\n"},
     "an open class": {"": "x[.md\n[\n"},
 }
 
@@ -67,6 +69,21 @@ def test_what_git_ignores_is_left_out(tmp_path: Path, name: str) -> None:
         ignored = GitIgnore(files)
         ours = {path for path in PATHS if ignored.leaves_out(RelPath.parse(path), RelPath(()))}
     assert ours == git
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("*a" * 30 + "b", "a" * 90),
+        ("**/" * 30 + "b", "a/" * 90 + "c"),
+        ("**/a*a*/" * 30 + "b", "aa/" * 90 + "c"),
+    ],
+)
+def test_a_line_asks_for_no_more_than_its_length(tmp_path: Path, line: str, path: str) -> None:
+    """It is answered at all: each of them is some years of going back, if one goes back."""
+    with Files(str(tmp_path), durability="fast") as files:
+        ignored = GitIgnore(files, (line,), in_files=False)
+        assert not ignored.names(RelPath.parse(path), directory=False)
 
 
 def test_own_lines_decide_first_and_the_top_is_never_left_out(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from copydesk.errors import Refusal
 from copydesk.store.files import Files
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import Glob, RelPath, class_end, class_pattern
 
 NAME = ".gitignore"
 _MOST_BYTES = 1 << 20
@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 class _Line:
     """One line of a file. `whole`: it is for the path from the file on, not for a name alone."""
 
-    matches: re.Pattern[str]
+    glob: Glob
     whole: bool
     directories: bool
     again: bool
@@ -101,11 +101,10 @@ def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> 
     """Whether lines leave a path out; None if no line is for it."""
     if not lines:
         return None
-    below = "/".join(parts)
     for line in lines:
         if line.directories and not directory:
             continue
-        if line.matches.fullmatch(below if line.whole else parts[-1]):
+        if line.glob.matches(parts if line.whole else parts[-1:]):
             return not line.again
     return None
 
@@ -122,42 +121,37 @@ def _line(text: str) -> _Line | None:
     text = text.removesuffix("/")
     whole = "/" in text
     try:
-        return _Line(re.compile(_expression(text.removeprefix("/"))), whole, directories, again)
+        return _Line(_glob(text.removeprefix("/")), whole, directories, again)
     except re.error:
         return None
 
 
-def _expression(glob: str) -> str:
-    """The regular expression of a glob: `*` and `?` within a name, `**` over names."""
-    names = glob.split("/")
-    found, last = "", len(names) - 1
-    for at, name in enumerate(names):
-        if name == "**":
-            found += "[^/].*" if at == last else "(?:.+/)?"
-        else:
-            found += _of_name(name) + ("" if at == last else "/")
-    return f"(?s:{found})"
+def _glob(text: str) -> Glob:
+    """A glob: `*` and `?` within a name, `**` over names."""
+    return Glob(tuple(None if name == "**" else _name(name) for name in text.split("/")))
 
 
-def _of_name(glob: str) -> str:
-    found, at = "", 0
+def _name(glob: str) -> re.Pattern[str]:
+    """What a whole name must match; a text between two `*` is sought once, at its first place."""
+    found = [""]
+    at = 0
     while at < len(glob):
         char = glob[at]
+        end = class_end(glob, at) if char == "[" else 0
         if char == "\\" and at + 1 < len(glob):
             at += 1
-            found += re.escape(glob[at])
+            found[-1] += re.escape(glob[at])
         elif char == "*":
-            if not found.endswith("[^/]*"):
-                found += "[^/]*"
+            found.append("")
         elif char == "?":
-            found += "[^/]"
-        elif char == "[" and (stop := glob.find("]", at + 2 + (glob[at + 1 : at + 2] in "!^"))) > 0:
-            inside = glob[at + 1 : stop]
-            negated = inside[0] in "!^"
-            members = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[negated:])
-            found += f"(?!/)[{'^' if negated else ''}{members}]"
-            at = stop
+            found[-1] += "."
+        elif end:
+            found[-1] += class_pattern(glob[at + 1 : end])
+            at = end
         else:
-            found += re.escape(char)
+            found[-1] += re.escape(char)
         at += 1
-    return found
+    first, *within = found
+    last = f".*{within.pop()}" if within else ""
+    sought = "".join(f"(?>.*?{text})" for text in within if text)
+    return re.compile(first + sought + last, re.DOTALL | re.ASCII)

@@ -91,8 +91,12 @@ _POSIX = {
     "alpha": r"^\W\d_",
     "ascii": r"\x00-\x7f",
     "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
     "digit": r"\d",
+    "graph": "!-~",
     "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
     "space": r"\s",
     "upper": "A-Z",
     "word": r"\w",
@@ -117,10 +121,10 @@ _Part = tuple["str | re.Pattern[str] | _Group", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Glob:
+class Glob:
     """A glob without braces, name by name; None stands for any names. `never`: it names nothing."""
 
-    names: tuple[_Part | None, ...]
+    names: tuple[_Part | re.Pattern[str] | None, ...]
     never: bool = False
 
     def matches(self, path: Sequence[str]) -> bool:
@@ -139,7 +143,9 @@ class _Glob:
         return not self.never and bool(at >> len(path) & 1)
 
 
-def _is_name(part: _Part, name: str) -> bool:
+def _is_name(part: _Part | re.Pattern[str], name: str) -> bool:
+    if isinstance(part, re.Pattern):
+        return part.fullmatch(name) is not None
     return bool(_Name(name).ends(part, 1) >> len(name) & 1)
 
 
@@ -192,7 +198,7 @@ class _Name:
 
 
 @lru_cache(maxsize=256)
-def _compiled(glob: str) -> tuple[bool, tuple[_Glob, ...]]:
+def _compiled(glob: str) -> tuple[bool, tuple[Glob, ...]]:
     """Whether the glob is negated, and what it stands for; raises InvalidArgs for too much."""
     if len(glob) > _LONGEST:
         raise InvalidArgs("pattern", f"has more than {_LONGEST} characters")
@@ -267,12 +273,12 @@ def _counted(found: re.Match[str]) -> list[str]:
     return [f"{number:0{width}d}" for number in numbers[: _MOST + 1]]
 
 
-def _of_path(glob: str) -> _Glob:
+def _of_path(glob: str) -> Glob:
     *names, last = glob.split("/")
     if not last and names:
-        return _Glob((), never=True)  # it names what ends with a "/"
+        return Glob((), never=True)  # it names what ends with a "/"
     names = [name for i, name in enumerate(names) if name or not i]
-    return _Glob(tuple(None if name == "**" else _of_name(name) for name in (*names, last)))
+    return Glob(tuple(None if name == "**" else _of_name(name) for name in (*names, last)))
 
 
 def _of_name(glob: str) -> _Part:
@@ -297,9 +303,9 @@ def _of_part(glob: str, depth: int) -> _Part:
             found.append(_Group(char, either))
             at = stop
             continue
-        end = _class_end(glob, at) if char == "[" else 0
+        end = class_end(glob, at) if char == "[" else 0
         if end:
-            found.append(re.compile(_of_class(glob[at + 1 : end]), re.DOTALL))
+            found.append(re.compile(class_pattern(glob[at + 1 : end]), re.DOTALL))
             at = end
         elif char == "\\" and at + 1 < len(glob):
             at += 1
@@ -331,7 +337,7 @@ def _group(glob: str, at: int) -> tuple[int, list[str]] | None:
     return None
 
 
-def _class_end(glob: str, at: int) -> int:
+def class_end(glob: str, at: int) -> int:
     """Where the `]` of a class stands; 0 where there is none."""
     first = at + 1 + (glob[at + 1 : at + 2] in ("!", "^"))
     first += glob[first : first + 1] == "]"
@@ -343,7 +349,8 @@ def _class_end(glob: str, at: int) -> int:
     return 0
 
 
-def _of_class(inside: str) -> str:
+def class_pattern(inside: str) -> str:
+    """The regular expression of what stands between the `[` and the `]` of a class."""
     negated = inside[0] in "!^"
     inside = inside[1:] if negated else inside
     found = ""
