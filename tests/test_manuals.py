@@ -32,7 +32,7 @@ from copydesk.store.notes.errors import BlockChanged
 from copydesk.tools import manuals
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Catalog
-from copydesk.tools.compat import compat
+from copydesk.tools.compat_editor import compat
 from copydesk.tools.notes import notes
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang

@@ -14,7 +14,7 @@ import pytest
 from copydesk.tools import reference
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool, ToolCall
-from copydesk.tools.compat import compat
+from copydesk.tools.compat_editor import compat
 from copydesk.tools.messages import texts
 from copydesk.tools.notes import notes
 from copydesk.tools.patch import patch

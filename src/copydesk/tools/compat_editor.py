@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Literal, cast
 
 from copydesk.desk.backends.shown import Run
@@ -26,10 +27,10 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools import envelope
+from copydesk.tools import compat_files, envelope
 from copydesk.tools.arguments import Count
 from copydesk.tools.batch import once_approved
-from copydesk.tools.catalog import Answer, Context, ToolCall
+from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
 from copydesk.tools.compat_files import (
     Place,
     Told,
@@ -365,3 +366,34 @@ _COMMANDS: Mapping[str, Callable[[Context, str, TextEditorCall, Place], Answer]]
     "insert": _insert,
     "undo_edit": _undo_edit,
 }
+
+
+def compat() -> tuple[Tool, ...]:
+    """The catalog's rows: the filesystem server's tools, then the text editor."""
+    tool = partial(Tool, toolset="compat", in_full=True, refuse=compat_files.refuse)
+    writes = partial(tool, output=compat_files.OUTPUT)
+    reads = partial(writes, reads=True)
+    return (
+        reads("read_text_file", call=compat_files.ReadTextFileCall, aliases=("read_file",)),
+        reads(
+            "read_media_file", call=compat_files.ReadMediaFileCall, output=compat_files.MEDIA_OUTPUT
+        ),
+        reads("read_multiple_files", call=compat_files.ReadMultipleFilesCall),
+        writes("write_file", call=compat_files.WriteFileCall, destroys=True, idempotent=True),
+        writes("edit_file", call=compat_files.EditFileCall, destroys=True),
+        writes("create_directory", call=compat_files.CreateDirectoryCall, idempotent=True),
+        reads("list_directory", call=compat_files.ListDirectoryCall),
+        reads("list_directory_with_sizes", call=compat_files.ListDirectoryWithSizesCall),
+        reads("directory_tree", call=compat_files.DirectoryTreeCall),
+        writes("move_file", call=compat_files.MoveFileCall, destroys=True),
+        reads("search_files", call=compat_files.SearchFilesCall),
+        reads("get_file_info", call=compat_files.GetFileInfoCall),
+        reads("list_allowed_directories", call=compat_files.ListAllowedDirectoriesCall),
+        tool(
+            EDITOR,
+            call=TextEditorCall,
+            destroys=True,
+            refuse=refuse,
+            aliases=(OLD_EDITOR,),
+        ),
+    )
