@@ -234,7 +234,7 @@ def test_what_goes_wrong_on_the_way_back_is_told(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", SLOW)
-@pytest.mark.parametrize("name", ["update", "insert"])
+@pytest.mark.parametrize("name", ["update", "insert", "create"])
 def test_an_answer_that_does_not_come(kernel: FakeKernel, name: str, fault: Fault) -> None:
     assert check(kernel, name, fault, 1, timeout_s=0.7) == ("torn" if fault == "silent" else "done")
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 
 from copydesk.errors import InvalidArgs
@@ -25,6 +25,8 @@ from copydesk.store.notes.errors import (
 )
 from copydesk.store.notes.kernel_api import (
     KINDS,
+    LATE_WAITS_S,
+    WAITS_S,
     Address,
     AnswerLost,
     DocumentPlace,
@@ -284,8 +286,9 @@ class KernelStore:
         self._kernel.close()
 
     def _make_document(self, new: NewDocument) -> ChangesDone:
-        """Create a prepared document."""
+        """Create a prepared document; one that was not answered in time is waited for."""
         problem = named = ""
+        late = False
         try:
             named = self._kernel.create_document(
                 new.box,
@@ -297,17 +300,24 @@ class KernelStore:
         except KernelRefused as refused:
             problem = str(refused)
         except AnswerLost as lost:
-            problem = lost.detail
+            problem, late = lost.detail, lost.reason == "timeout"
         try:
-            self._made(new, named, problem)
+            self._made(new, named, problem, late=late)
             return ChangesDone(((new.id, *(child.id for child in self._kernel.children(new.id))),))
         except NotesUnavailable as lost:
             raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
-    def _made(self, new: NewDocument, named: str, problem: str) -> None:
-        """Check the new document; remove it if it is not as asked for."""
-        there = settled(self._kernel, self._pause, lambda: self.blocks([new.id]), bool)
+    def _made(self, new: NewDocument, named: str, problem: str, *, late: bool) -> None:
+        """Check the new document; remove it if it is not as asked for.
+
+        Of one that is not there after a `late` answer nobody knows whether it will be.
+        """
+        waits_s = LATE_WAITS_S if late else WAITS_S
+        look = partial(self.blocks, [new.id])
+        there = settled(self._kernel, self._pause, look, bool, waits_s=waits_s)
         if new.id not in there:
+            if late:
+                raise NotesTorn(0, problem, (new.id,))
             if named and self.blocks([named]):
                 raise NotesTorn(0, f"it has the id {named}", (named,))
             raise NotesRolledBack(0, new.id, problem or "no document came to be")
