@@ -43,6 +43,7 @@ from copydesk.store.notes.protocol import (
     Prepared,
     Update,
     named,
+    one_look,
 )
 from copydesk.store.protocol import OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
@@ -121,16 +122,17 @@ class Planning:
         """One attempt; None if the notes changed concurrently."""
         home = self._notes.home(member)
         ids = list(dict.fromkeys(hunk.block_id for hunk in hunks))
-        there = home.store.blocks(ids)
-        self._notes.check_blocks(member, "read", there.values())
-        self._notes.check_blocks(member, operation, there.values())
-        tree = tree_of(home.store, there, hunks)
-        if tree is None:
-            return None
-        made = plan_blocks(hunks, tree, home.split, strict=request.strict)
-        prepared = _prepared(home.store, made)
-        if not request.drop_anchors:
-            home.check_links(prepared)
+        with one_look():  # and a second one below tells whether it was one moment
+            there = home.store.blocks(ids)
+            self._notes.check_blocks(member, "read", there.values())
+            self._notes.check_blocks(member, operation, there.values())
+            tree = tree_of(home.store, there, hunks)
+            if tree is None:
+                return None
+            made = plan_blocks(hunks, tree, home.split, strict=request.strict)
+            prepared = _prepared(home.store, made)
+            if not request.drop_anchors:
+                home.check_links(prepared)
         again = home.store.blocks(ids)
         if any(not _same(there[one], again.get(one)) for one in there):
             return None

@@ -18,7 +18,7 @@ from copydesk.errors import InvalidArgs
 from copydesk.store.notes.errors import NotesUnavailable, Unavailable, is_id, valid
 from copydesk.store.notes.kernel_blocks import MEMO, Child, slices_of, with_memos
 from copydesk.store.notes.pieces import check_characters
-from copydesk.store.notes.protocol import Around, Notebook
+from copydesk.store.notes.protocol import ANSWERS, Around, Notebook
 
 MOST_BYTES = 64 << 20
 """Larger answers are refused."""
@@ -439,7 +439,13 @@ class Kernel:
 
     def _read(self, call: str, body: Mapping[str, object]) -> object:
         self.version()
-        return self._asked(call, body)
+        known = ANSWERS.get()
+        if known is None:
+            return self._asked(call, body)
+        key = (id(self), call, json.dumps(body))
+        if key not in known:
+            known[key] = self._asked(call, body)
+        return known[key]
 
     def close(self) -> None:
         """Let go of connections."""

@@ -11,7 +11,9 @@ containers; a heading is none, but its section is read as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
@@ -229,6 +231,20 @@ KeepUndo = Callable[[tuple[Change, ...]], None]
 
 def kept_nowhere(undo: tuple[Change, ...]) -> None:
     """Does not keep it."""
+
+
+ANSWERS: ContextVar[dict[tuple[int, str, str], object] | None] = ContextVar("answers", default=None)
+"""What a kernel has answered within `one_look`, by kernel, call and arguments."""
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Within it a store may answer a read as it did before; nothing may be written."""
+    before = ANSWERS.set({})
+    try:
+        yield
+    finally:
+        ANSWERS.reset(before)
 
 
 class NoteStore(Protocol):
