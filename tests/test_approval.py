@@ -547,6 +547,7 @@ def test_unapproved_bytes_are_never_written_in_thousands_of_tries(
     pytest.fail(f"{written} were written and {refused} refused")
 
 
+@pytest.mark.slow
 def test_decisions_and_applies_at_once_write_only_what_was_approved(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:

@@ -324,6 +324,7 @@ def test_the_end_of_input_ends_it(agent: OpenWorkspace, run: Run) -> None:
     assert agent.desk.review.pending(agent.member("eve"))[0].decision is None
 
 
+@pytest.mark.slow
 def test_nothing_is_approved_on_the_terminal_that_was_not_shown(
     agent: OpenWorkspace, run: Run, tmp_path: Path
 ) -> None:

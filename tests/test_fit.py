@@ -119,6 +119,7 @@ LONG = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in ran
         ("prepare_file_append", {"content": "y" * 3_000_000}),
     ],
 )
+@pytest.mark.slow
 def test_an_answer_stays_within_its_budget(
     desk: OpenWorkspace, tmp_path: Path, tool: str, arguments: dict[str, str], length: str
 ) -> None:
@@ -160,6 +161,7 @@ def test_what_is_left_out_of_several_diffs_can_be_shown(
         assert "a/a.txt" in found.text
 
 
+@pytest.mark.slow
 def test_the_rest_of_a_diff_is_read_in_parts(desk: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"line {i}\n" for i in range(3_000)))
     given = {"path": "a.txt", "range": "10~2900", "content": LONG[:90_000]}

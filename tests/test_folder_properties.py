@@ -81,6 +81,7 @@ def tops_text(text: str) -> str:
 
 @pytest.mark.parametrize("profile", ["gfm", "siyuan"])
 @given(st.one_of(documents(), anything), st.data())
+@pytest.mark.slow
 def test_what_changes_leave_is_what_the_whole_text_is(
     profile: Profile, text: str, data: st.DataObject
 ) -> None:

@@ -253,6 +253,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorks
         yield opened
 
 
+@pytest.mark.slow
 def test_two_plans_are_carried_through_what_another_program_wrote(
     large: OpenWorkspace, tmp_path: Path
 ) -> None:

@@ -617,6 +617,7 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.slow
 def test_what_is_said_of_real_answers_has_no_gap(
     tmp_path: Path, said_keys: set[str], lang: Lang
 ) -> None:

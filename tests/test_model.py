@@ -336,6 +336,7 @@ def examples(count: int, steps: int) -> settings:
     )
 
 
+@pytest.mark.slow
 def test_all_together_is_what_the_model_says() -> None:
     run_state_machine_as_test(Machine, settings=examples(10, 40))
 

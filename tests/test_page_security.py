@@ -88,6 +88,7 @@ def test_a_member_comes_in_with_its_token_and_under_its_name(tmp_path: Path) -> 
         assert stranger.post("/sign-in", named).status_code == 403
 
 
+@pytest.mark.slow
 def test_a_form_without_the_token_of_the_session_does_nothing(room: Room) -> None:
     reader = room.reader()
     hunk = prepared(room.desk, path="a.txt", content="three\n")

@@ -356,6 +356,7 @@ def test_every_place_is_replaced_as_python_does(body: list[str], old: str, new: 
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_a_client_over_stdio(tmp_path: Path) -> None:
     """Named, edited in several places and replaced, each in one call of a real client."""
     (tmp_path / "a.txt").write_text(LINES)

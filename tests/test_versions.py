@@ -354,6 +354,7 @@ def inverses(texts: list[bytes], steps: list[ChangeSet]) -> tuple[ChangeSet, ...
 
 
 @given(histories(), st.data())
+@pytest.mark.slow
 def test_a_span_is_followed_exactly(
     case: tuple[list[bytes], list[ChangeSet]], data: st.DataObject
 ) -> None:
