@@ -35,7 +35,7 @@ class UndoCall(EditingCall):
     """Undo an edit."""
 
     edit_id: Count
-    transaction: bool | None = None
+    transaction: bool = False
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Report:
