@@ -199,6 +199,7 @@ MARK = '<span data-type="code">{}</span>'
         (f"- {LINE}a\n  {LINE}\n\n  - {LINE}b\n    {LINE}", "", "", ""),
         (f"- {LINE}a\n  {LINE}\n- {LINE}b\n  {LINE}", "", "", ""),
         ("|a|\n| -|\n|b|", "", "", "a table without widths"),
+        ("|a|\n| :-: |\n|b|", "", "", "a table without widths"),
         ('|a|\n| -|\n|b|\n{: colgroup=""}', "", "", ""),
         ('<iframe src="x" style="width: 1px"></iframe>', "", "", "the style of a frame"),
         ("<p>a</p>", "", '<protyle-html data-content="&lt;p&gt;a">', "HTML without <div>"),

@@ -318,7 +318,7 @@ _LAST_BLANK = re.compile(
 )
 _TIGHT = re.compile(r"^([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: ", re.MULTILINE)
 _BARE_TABLE = re.compile(
-    r"^[ >]*\| ?-[^\n]*\n(?:[ >]*\|[^\n]*\n)*[ >]*\{: (?![^\n]*colgroup=)", re.MULTILINE
+    r"^[ >]*\| ?:?-[^\n]*\n(?:[ >]*\|[^\n]*\n)*[ >]*\{: (?![^\n]*colgroup=)", re.MULTILINE
 )
 _STYLED_FRAME = re.compile(r"<iframe\b[^>\n]*\bstyle=")
 _BLANK_CODE = re.compile(r"^([ >]*)`{3,}[^`\n]*\n\1(?:[ \t]|\n)|\n[ >]*\n[ >]*`{3,}$", re.MULTILINE)
