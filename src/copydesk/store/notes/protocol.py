@@ -11,7 +11,7 @@ containers; a heading is none, but its section is read as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -238,7 +238,7 @@ ANSWERS: ContextVar[dict[tuple[int, str, str], object] | None] = ContextVar("ans
 
 
 @contextmanager
-def one_look() -> Iterator[None]:
+def one_look() -> Generator[None]:
     """Within it a store may answer a read as it did before; nothing may be written."""
     before = ANSWERS.set({})
     try:
