@@ -221,6 +221,15 @@ function filter() {
   return refresh();
 }
 
+// A row that is opened before the list is filtered leads on with the filter all the same.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("#rows a[href]"), form = one("#filters");
+  if (!link || !form) return;
+  const to = new URL(link.href), here = new URL(location.href).searchParams;
+  for (const name of new FormData(form).keys()) if (here.get(name)) to.searchParams.set(name, here.get(name));
+  link.href = to;
+}, true);
+
 document.addEventListener("input", (event) => {
   if (!event.target.closest("#filters")) return;
   clearTimeout(typing);
