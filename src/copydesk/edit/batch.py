@@ -159,10 +159,7 @@ def _inserted(base: Snapshot, at: int, new: str) -> Batch:
 
 
 def _loosely(base: Snapshot, edit: StringEdit) -> tuple[Matches, str, str] | None:
-    """Where the old text stands but for the white space around its lines.
-
-    Also the lines of the first such place as they are shown, and what replaces them.
-    """
+    """Where the old text stands but for white space around lines; the first place, its new text."""
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (edit.old, edit.new))
     lines = list(base.texts(0, base.line_count))
     lines += [""] * (base.ends_with_newline or not lines)
@@ -266,20 +263,14 @@ def compile_parts(base: Snapshot, request: BatchEdit, parts: Sequence[Span]) -> 
 
 
 def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
-    """Some lines as a text of their own, and the byte at which they start.
-
-    Only the file's start has the mark.
-    """
+    """Some lines as a text of their own, and the byte at which they start."""
     low = base.start(part[0]) if part[0] else 0
     encoding = replace(base.encoding, bom=b"") if low else base.encoding
     return Snapshot(base.data[low : base.start(part[1])], encoding), low
 
 
 def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str | None]]:
-    """All places of the old text from the start, none overlapping.
-
-    With each what really stands there, where it was found by what was shown of bytes.
-    """
+    """All places of the old text, none overlapping, with what stands there if it has escapes."""
     found: list[tuple[Span, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
     for span, old in [] if found else _shown_at(base, edit):
         if not found or span[0] >= found[-1][0][1]:
@@ -303,10 +294,7 @@ def _everywhere(
 def _found(
     base: Snapshot, edits: Sequence[StringEdit]
 ) -> tuple[tuple[Matches, ...], dict[int, str]]:
-    """The places of each old text; one that stands nowhere is sought by what was shown of bytes.
-
-    Also what those that were found so really are, by their index.
-    """
+    """The places of each old text; by index what stands there where it was found by its escapes."""
     found = list(find_all(base, [edit.old for edit in edits]))
     olds: dict[int, str] = {}
     for index, edit in enumerate(edits):
@@ -506,10 +494,7 @@ def _clash(base: Snapshot, spans: Sequence[Span], one: int, other: int) -> Clash
 def _failure(
     base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
-    """All edits without a single place, each with what helps to mend it.
-
-    `once`: a text may stand in one place only.
-    """
+    """All edits without a place (`once`: a single one), each with what helps to mend it."""
     failing = [index for index, matches in enumerate(found) if matches.count != 1]
     missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing], once=once)

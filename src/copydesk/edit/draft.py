@@ -55,9 +55,8 @@ from copydesk.text.unified import Region, deleted, mode_changed, regions, rename
 class BlockReads:
     """What a plan for blocks relies on and comes to.
 
-    `digests` are pairs of a block's id and the SHA-256 in hex of its text, of the
-    blocks that are written or deleted whatever they hold. Lines are those of the
-    diff that was shown.
+    `digests` are pairs of a block's id and the SHA-256 in hex of its text, of the blocks that are
+    written or deleted whatever they hold. Lines are those of the diff that was shown.
     """
 
     digests: tuple[tuple[str, str], ...]
@@ -76,15 +75,14 @@ _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 class Plan:
     """One prepared edit.
 
-    `tool` is the one that prepared it, `toolset` the set it was called from.
-    `base_digest` and `diff_digest` are SHA-256 in hex; `base_digest` is None
-    when the file is to be created. Times are milliseconds since 1970 (UTC).
-    `span` is where the lines that it relies on stand in the base, in bytes
-    (`span_of`); None for a batch, and for one that relies on an end of the file.
-    `edited_by`: the person who gave it another text than its owner did.
-    `blocks` is for a block diff, which has no lines of a file as its place. `why` is
-    what its owner said it is for, `task` the label of what it was working on. Plans of one
-    `transaction` were made by one call, or are to be written together.
+    `tool` is the one that prepared it, `toolset` the set it was called from. `base_digest` and
+    `diff_digest` are SHA-256 in hex; `base_digest` is None when the file is to be created. Times
+    are milliseconds since 1970 (UTC). `span` is where the lines that it relies on stand in the
+    base, in bytes (`span_of`); None for a batch, and for one that relies on an end of the file.
+    `edited_by`: the person who gave it another text than its owner did. `blocks` is for a block
+    diff, which has no lines of a file as its place. `why` is what its owner said it is for, `task`
+    the label of what it was working on. Plans of one `transaction` were made by one call, or are to
+    be written together.
     """
 
     id: str
@@ -149,8 +147,7 @@ class Normalized:
     """What was done to keep the rules of line ends.
 
     `newline_style`: `lf` or `crlf`, the terminator that the new lines took;
-    `content_newlines_converted`: how many terminators of the content were
-    another one.
+    `content_newlines_converted`: how many terminators of the content were another one.
     """
 
     file_eof_has_newline: bool
@@ -163,10 +160,7 @@ class Normalized:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a request comes to in `base`. Make one with `compose`.
-
-    `after_digest` is the SHA-256 of the text after, where the writing has told it.
-    """
+    """What a request comes to in `base`; `after_digest` is the text's SHA-256 if already known."""
 
     request: Request
     base: Text
@@ -305,11 +299,7 @@ _OPERATIONS: dict[type[FileOperation], Action] = {
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
-    """The request at `place` in `base`.
-
-    Raises ContentRequired for an empty text where there are no lines to be
-    deleted, EncodingRefused for text that the file cannot hold.
-    """
+    """The request at `place` in `base`; raises ContentRequired or EncodingRefused."""
     if isinstance(request, FileOperation):
         return _compose_operation(request, base, place)
     if isinstance(request, BatchEdit):
@@ -357,10 +347,7 @@ class _Piece:
 
 
 def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) -> _Piece:
-    """The content in the place of lines [start, stop), or put before `start`.
-
-    `deletes`: it may be empty, where there are lines to be deleted.
-    """
+    """The content for lines [start, stop), or before `start`; empty only if it `deletes` lines."""
     first, last = part
     if not first:  # a mark alone is a character that somebody asked for
         content = base.encoding.unmarked(content) or content
@@ -377,10 +364,7 @@ def _piece(content: str, base: Text, part: tuple[int, int], *, deletes: bool) ->
 
 
 def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
-    """The change of all pieces, and whether the last line got a newline that it did not have.
-
-    A line that nothing replaces gets it before what is appended, or at the end.
-    """
+    """The change of all pieces, and whether the last line got a newline that it did not have."""
     last = base.line_count
     unclosed = last > 0 and not base.ends_with_newline
     at_end = [piece for piece in pieces if piece.part[1] == last]
@@ -398,10 +382,7 @@ def _joined(pieces: list[_Piece], base: Text) -> tuple[ChangeSet, bool]:
 
 
 def _compose_batch(request: BatchEdit, base: Text, place: Place, *, created: bool = False) -> Draft:
-    """A batch has no rule for the end of the file, unless it replaces one text.
-
-    A patch creates a file only where there is none.
-    """
+    """A batch leaves the end of the file alone, unless it replaces one text."""
     parts = place.parts
     if isinstance(request, PatchEdit) and request.creates:
         if not created:
@@ -431,10 +412,7 @@ def _compose_operation(request: FileOperation, base: Text, place: Place) -> Draf
 
 
 def range_edit_of(path: RelPath, base: Text, region: Region) -> RangeEdit:
-    """The request that makes the change of one region.
-
-    Lines that are inserted take a line beside them along, which stays as it is.
-    """
+    """The request for the change of one region; insertions keep a line beside them as anchor."""
     new = [base.encoding.decode(line) for line in region.new]
     start, stop = region.start, region.stop
     if start == stop and start == base.line_count:

@@ -203,10 +203,7 @@ def end_of(base: Text | Source) -> Place:
 
 
 def span_of(base: Text, first: int, last: int) -> tuple[int, int]:
-    """The bytes of lines [first, last), at least one, without the last terminator.
-
-    That one may change without a change of the lines. A blank line is its terminator.
-    """
+    """The bytes of lines [first, last), at least one, without the last terminator."""
     end = base.start(last)
     terminator = len(base.terminator(last - 1))
     blank = end - base.start(last - 1) == terminator
@@ -244,10 +241,7 @@ def shown_blocks(base: Text | Source, blocks: Sequence[tuple[int, int]]) -> tupl
 def standing(
     base: Text | Source, start: int, stop: int, expected: Sequence[str] = ()
 ) -> tuple[LineShown, ...]:
-    """Lines [start, stop) and a few around them, as they stand; of many the first and the last.
-
-    Long ones are cut around where they first differ from the lines expected there.
-    """
+    """Lines [start, stop) with a few around; long ones cut where they differ from `expected`."""
     last = base.line_count
     low, high = max(min(start, last) - AROUND, 0), min(max(stop, start) + AROUND, last)
     text = base if isinstance(base, Text) else base.around(low, high)

@@ -163,10 +163,7 @@ def _check_not_put(plan: Plan, now: Source, place: Place, known: Sequence[Change
 
 
 def _ends_text(edit: Edit, text: Text, line: int) -> bool:
-    """Whether an inverse takes back all that follows a line, its line break included.
-
-    Then the line stood there before, as the last one and without a line break.
-    """
+    """Whether an inverse takes back all that follows a line, its line break included."""
     raw = text.slice(text.start(line), text.start(line + 1))
     lf, cr = text.encoding.encode("\n"), text.encoding.encode("\r")
     end = text.start(line) + len(raw.removesuffix(lf).removesuffix(cr))
@@ -198,10 +195,7 @@ def _standing(region: Region, text: Text) -> int | None:
 
 
 def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
-    """The plan's place after changes that are all known; raises ContentChanged.
-
-    None when they are not, or do not tell what became of each line.
-    """
+    """The plan's place after known changes, or None if they do not tell; raises ContentChanged."""
     foot, span, place = plan.place.foot, plan.span, plan.place
     if known is None or foot is None:
         return None
@@ -227,11 +221,7 @@ def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) 
 
 
 def _reason(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
-    """Why a footprint of `size` bytes is lost to the change that it met.
-
-    None where something larger was replaced as a whole (the file, a range around it):
-    that does not say what became of each line.
-    """
+    """Why a footprint of `size` bytes is lost; None where a larger range was replaced whole."""
     if met.old > size and met.new:
         return None
     return "parted" if not met.old and foot[1] - foot[0] > 1 else "gone"
@@ -270,10 +260,7 @@ class Drift:
         """Which of the known changes met the last footprint."""
 
     def shift(self, foot: tuple[int, int]) -> int:
-        """By how many lines a footprint has moved; raises ContentChanged, AmbiguousMatch.
-
-        Both show the lines that stand where it may be.
-        """
+        """The lines by which a footprint moved; raises ContentChanged, AmbiguousMatch."""
         try:
             return self._shift(foot)
         except ContentChanged as refusal:
@@ -323,10 +310,7 @@ class Drift:
         return None  # too large, or only some lines are at hand
 
     def _mapped(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
-        """The footprint's first line after the known changes; raises ContentChanged.
-
-        None when they do not say what became of each line.
-        """
+        """The footprint's first line now, or None if unknown; raises ContentChanged."""
         base, now = self.base, self.now
         low, high = max(foot[0], 0), min(foot[1], base.line_count)
         found = follow(*self._span(foot), known, self._taken_back)
@@ -378,10 +362,7 @@ def stale(
     reason: str,
     current: tuple[LineShown, ...] | None = None,
 ) -> StaleRead:
-    """The refusal of an edit made on a version that cannot be carried to `now`.
-
-    `current` are the lines that stand where the edit would go.
-    """
+    """The refusal of an edit whose version cannot be carried to `now`; `current` stands there."""
     small = base is not None and max(base.size, now.size) <= sizes.LARGE
     changed = _changed(base, now.whole()) if base and small else ()
     return StaleRead(version, now.version, now.line_count, reason, changed, current)
@@ -422,10 +403,7 @@ def drift_of(
 
 
 def needed(inverse: ChangeSet, known: Sequence[ChangeSet]) -> Iterator[tuple[int, int]]:
-    """The bytes of the text now from which the one after the edit is told where it matters.
-
-    Those of the edit and of all changes since, `known` being their inverses.
-    """
+    """The bytes now (of the edit and later changes) that tell the text after the edit."""
     for at, one in enumerate((inverse, *known)):
         for edit in one.edits:
             yield smallest_span(edit.start, edit.stop, known[at:])
@@ -473,10 +451,7 @@ _OTHER_ENCODING = "the file has another encoding now"
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Lines [start, stop) of the text after the edit, and the raw lines that come back for them.
-
-    `edits` are the bytes of it that are replaced, where all lines are those of the inverse.
-    """
+    """Lines [start, stop) after the edit, the raw lines to restore, and the bytes they replace."""
 
     start: int
     stop: int

@@ -119,9 +119,8 @@ class Insert:
 class BlockReplace:
     """Put `content` in the place of the lines between two anchors, or of those and the anchors.
 
-    `include_anchors` keeps both anchor lines. Without `strict` or without
-    `require_unique` the first of several candidates is taken. Each anchor goes by
-    the name of its field.
+    `include_anchors` keeps both anchor lines. Without `strict` or without `require_unique` the
+    first of several candidates is taken. Each anchor goes by the name of its field.
     """
 
     path: RelPath
@@ -161,10 +160,7 @@ class BatchEdit:
 
     @staticmethod
     def of(path: RelPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
-        """The batch of some edits, or pairs of an old text and a new one.
-
-        Raises InvalidArgs for no edits, and for one without an old text, by its index.
-        """
+        """The batch of edits or (old, new) pairs; InvalidArgs for none, or one without old text."""
         made: list[StringEdit] = []
         for index, edit in enumerate(edits):
             if isinstance(edit, StringEdit):
@@ -249,9 +245,8 @@ class PatchEdit(BatchEdit):
 class BlockDiff:
     """Edit blocks of notes, as `content` says in the grammar of block diffs.
 
-    `path` is that of the first document it names. `strict` compares what it says
-    of a block with white space as it is. `drop_anchors`: names of blocks that others
-    link to may go.
+    `path` is that of the first document it names. `strict` compares what it says of a block with
+    white space as it is. `drop_anchors`: names of blocks that others link to may go.
     """
 
     path: RelPath
@@ -278,10 +273,7 @@ class MoveFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMode:
-    """Let whoever may read the file run it, or nobody; its bytes stay as they are.
-
-    `mode` is its mode with the type bits.
-    """
+    """Let whoever may read the file run it, or nobody; `mode` is its mode with the type bits."""
 
     path: RelPath
     executable: bool
@@ -322,11 +314,10 @@ SeveralEdits = BatchEdit | RangeEdits
 class Terms:
     """On what terms an edit is prepared.
 
-    `version`: the one that the caller read (12 hex characters). `expected_old`:
-    the exact old text of the lines to be replaced. `existing_hunk_id`: the plan
-    to make anew. `auto`: write at once when the edit is certain. `expected`: how
-    the file is when the edit is planned. `expected_olds`: of several ranges the old
-    text of each.
+    `version`: the one that the caller read (12 hex characters). `expected_old`: the exact old text
+    of the lines to be replaced. `existing_hunk_id`: the plan to make anew. `auto`: write at once
+    when the edit is certain. `expected`: how the file is when the edit is planned. `expected_olds`:
+    of several ranges the old text of each.
     """
 
     version: str | None = None
@@ -390,10 +381,7 @@ LONGEST_WHY = 500
 
 
 def check_why(argument: str, text: str) -> str:
-    """The reason for an edit, without blanks around it.
-
-    Raises InvalidArgs for more than a line, a control character, or a long text.
-    """
+    """The reason without blanks around; InvalidArgs if long, of several lines, or with controls."""
     check_text(argument, text)
     text = text.strip(" \t\r\n")
     if len(text) > LONGEST_WHY:

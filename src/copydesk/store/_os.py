@@ -215,10 +215,7 @@ def open_append(dir_fd: int, name: bytes) -> int:
 
 
 def is_written_by_others(fd: int) -> bool | None:
-    """Whether anybody has the file of a handle that only reads open for writing.
-
-    None where the system does not tell: leases are Linux's, and the owner's.
-    """
+    """Whether others have a file (open here for reading) open for writing; None if not known."""
     return _lease_refused(fd, "F_RDLCK")
 
 

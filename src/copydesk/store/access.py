@@ -210,12 +210,11 @@ _DENY_FOLDS = sys.platform in ("darwin", "win32")
 class Rules:
     """What one member may do with one toolset.
 
-    The directory lists hold globs of paths from the root; each covers what is
-    below it too. The extension lists hold `py`, `.py` or `tar.gz`, compared
-    with their case; `""` stands for a name without extension, and `.env` has
-    both none and the extension `env`. `state_dir` is copydesk's own folder at
-    the root. `within` is "" for the whole workspace less what is reserved, or
-    the one reserved directory at the root that these rules are for.
+    The directory lists hold globs of paths from the root; each covers what is below it too. The
+    extension lists hold `py`, `.py` or `tar.gz`, compared with their case; `""` stands for a name
+    without extension, and `.env` has both none and the extension `env`. `state_dir` is copydesk's
+    own folder at the root. `within` is "" for the whole workspace less what is reserved, or the one
+    reserved directory at the root that these rules are for.
     """
 
     read_dirs: tuple[str, ...] = ()

@@ -52,10 +52,7 @@ _LOOK_AGAIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check of the files that a glob covers. Without a `command` it is the one built in.
-
-    `required`: that it cannot be run counts as a finding. It may take so many `seconds`.
-    """
+    """A check of a glob's files, built in without `command`; `required`: not run is a finding."""
 
     glob: str
     name: str = SYNTAX
@@ -248,10 +245,7 @@ def parses(suffix: str) -> bool:
 
 
 def syntax(suffix: str, data: bytes) -> tuple[int, str] | None:
-    """Where the text cannot be parsed, and why; None when it can be.
-
-    Raises NotRun where nothing can be said of it.
-    """
+    """Where the text cannot be parsed, and why; None when it can be; NotRun if not known."""
     try:
         return _PARSERS[suffix](data)
     except _UNREADABLE as error:
@@ -298,10 +292,7 @@ class Commands:
         self._root, self._trusted = os.path.realpath(root), trusted
 
     def run(self, rule: Rule, files: Mapping[str, bytes]) -> list[Problem]:
-        """What the command finds in the texts, by their paths; one text unless `is_together`.
-
-        Raises NotRun, and Cancelled.
-        """
+        """What the command finds in the texts, by path; raises NotRun, Cancelled."""
         if not self._trusted():
             raise NotRun("untrusted")
         try:
@@ -351,10 +342,7 @@ def _filled(word: str, known: Mapping[str, str]) -> str:
 
 
 def program_of(rule: Rule, root: str) -> str | None:
-    """The program of a command, or None.
-
-    It is not sought in the folder at hand, which holds what is checked.
-    """
+    """The program of a command, or None; not from this folder, which holds what is checked."""
     program = _filled(rule.command[0], {"root": os.path.realpath(root), "path": ""})
     if os.path.sep in program:
         is_there = os.path.isabs(program) and os.access(program, os.X_OK)
@@ -416,10 +404,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Problem]:
-    """What was printed of the files: places in them, or their names alone.
-
-    With status 1 and none of these each line is one; with a higher one it has failed.
-    """
+    """Places or names in the output; else each line if status is 1; a higher one is a failure."""
     lines = [_CONTROL.sub("", line).rstrip()[:2_000] for line in output.split("\n")]
     found: list[Problem] = []
     for index, line in enumerate(lines):
@@ -441,10 +426,7 @@ def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Proble
 
 
 class Trust:
-    """Which workspaces' commands the person on this machine has allowed, each as it was then.
-
-    They are kept outside of the workspace, and only a file that nobody else can write counts.
-    """
+    """Commands of workspaces that the person allowed; in a file that nobody else can write."""
 
     def __init__(self, root: str, rules: Iterable[Rule]) -> None:
         self._root = os.path.realpath(root)

@@ -240,10 +240,7 @@ _LEAST = 8
 
 
 def blocks(fd: int, size: int, encoding: Encoding) -> Iterator[tuple[int, bytes]]:
-    """The blocks with the byte where each starts; a line longer than a block comes in pieces.
-
-    Ends early when the file has become shorter. The byte order mark is in the first.
-    """
+    """The blocks, with byte order mark, and their first bytes; ends early if the file shrank."""
     at, unit = 0, encoding.unit
     most = max(sizes.BLOCK, _LEAST)
     newline = encoding.encode("\n")
@@ -408,10 +405,7 @@ def _state_before(pieces: Sequence[Piece], states: States) -> tuple[State, int]:
 
 
 def _bytes_from(pieces: Sequence[Piece], old_fd: int, done: int) -> Iterator[bytes | memoryview]:
-    """The bytes of the pieces, without the first `done`, which lie in the first piece.
-
-    What is given holds until the next is asked for.
-    """
+    """The bytes of the pieces but the first `done`; what is given holds until the next one."""
     given = sum(len(piece) for piece in pieces if not isinstance(piece, Kept))
     room = memoryview(bytearray(min(given, _JOINED)))
     size = 0

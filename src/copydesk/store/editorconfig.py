@@ -33,9 +33,8 @@ _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,8})", re.ASCII)
 def matches(glob: str, path: str) -> bool:
     """Whether the path, below the folder of the file, is one of the section `[glob]`.
 
-    A glob without a slash is for names in any folder. One that is longer than
-    1,000 characters, nested deeper than 20 braces or with more than four
-    ranges of numbers matches nothing.
+    A glob without a slash is for names in any folder. One that is longer than 1,000 characters,
+    nested deeper than 20 braces or with more than four ranges of numbers matches nothing.
     """
     if len(glob) > _LONGEST or len(_RANGE.findall(glob)) > _MOST_RANGES:
         return False
@@ -47,11 +46,7 @@ def matches(glob: str, path: str) -> bool:
 
 
 class _Matcher:
-    """Matches globs with a path.
-
-    Sets of places in the path are numbers: bit `i` is the place before character `i`, the
-    bit after the last one the end.
-    """
+    """Matches globs with a path. Bit `i` of a set is the place before character `i`."""
 
     def __init__(self, path: str) -> None:
         self._path = path

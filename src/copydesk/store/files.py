@@ -105,18 +105,17 @@ _CHANGING = "EBUSY: the file changes while it is read"
 class Files(Closing):
     """The files below the directory `root`.
 
-    Every method raises InvalidPath for a path that leads out of the root and Failed for
-    what the operating system refuses. Methods that need a file raise FileNotFound when
-    there is none and NotAFile(kind) when it is not a regular one. Each does the whole of
-    what it says or raises with nothing changed; `NotPutBack` is the one exception. Safe
-    to call from many threads until `close`; nothing here excludes two writers of one
-    file, that is the lock of the layer above.
+    Every method raises InvalidPath for a path that leads out of the root and Failed for what the
+    operating system refuses. Methods that need a file raise FileNotFound when there is none and
+    NotAFile(kind) when it is not a regular one. Each does the whole of what it says or raises with
+    nothing changed; `NotPutBack` is the one exception. Safe to call from many threads until
+    `close`; nothing here excludes two writers of one file, that is the lock of the layer above.
 
-    `limit_bytes` is the largest file that is edited, `whole_bytes` the largest that is
-    loaded whole. `may_write` raises a refusal when a writer has lost the right to write;
-    it is asked right before each step that changes what a name leads to, or what stands
-    in a file, and `may_return` right before that is taken back. `keep` records what
-    another program wrote to a file at the moment that it was replaced.
+    `limit_bytes` is the largest file that is edited, `whole_bytes` the largest that is loaded
+    whole. `may_write` raises a refusal when a writer has lost the right to write; it is asked right
+    before each step that changes what a name leads to, or what stands in a file, and `may_return`
+    right before that is taken back. `keep` records what another program wrote to a file at the
+    moment that it was replaced.
     """
 
     def __init__(
@@ -150,11 +149,7 @@ class Files(Closing):
         return self._root.path
 
     def resolve(self, path: RelPath, via: Callable[[RelPath], None] = lambda link: None) -> RelPath:
-        """The real path; what is missing at its end is taken as written.
-
-        `via` gets the real place of each link on the way, with what is still to go after
-        it, before it is followed, and may raise a refusal.
-        """
+        """The real path, a missing end as written; `via` gets each link first and may refuse."""
         with self._root.place(path, via=via) as place:
             return place.real
 
@@ -205,10 +200,7 @@ class Files(Closing):
             remove_if_empty(place.dir_fd, place.name)
 
     def open_names(self, names: Sequence[bytes]) -> int:
-        """A regular file by the names on its way, none a link, open for reading.
-
-        Names may be other than UTF-8. Raises FileNotFound, NotAFile, InvalidPath, Failed.
-        """
+        """A regular file by names without links, for reading; FileNotFound, NotAFile, Failed."""
         try:
             fd = self._root.open_names(names)
         except OSError as refused:
@@ -255,10 +247,7 @@ class Files(Closing):
     def text(
         self, path: RelPath, named: Named, sought: Sequence[Sought] = ()
     ) -> Generator[OpenText]:
-        """The file as a text; a large one is held in parts only. FileTooLarge above the limit.
-
-        `sought` is what will be sought in it, so that one pass may find it.
-        """
+        """The file as a text, a large one in parts; FileTooLarge. `sought` is found on the way."""
         for _ in range(_READS_TRIED):
             with self.open_for_reading(path) as file:
                 real, stamp = file.real, file.stamp
@@ -312,10 +301,7 @@ class Files(Closing):
         return OpenContent(fd)
 
     def list_dir(self, path: RelPath) -> tuple[RelPath, tuple[DirEntry, ...]]:
-        """The real path of a directory and its entries by name; InvalidPath when it is none.
-
-        Temporary files of copydesk are left out.
-        """
+        """A directory's real path and its entries by name, without our temporary files."""
         with self._root.open_dir(path) as place, refusing("list"):
             return place.real, entries(place.dir_fd)
 
@@ -352,17 +338,14 @@ class Files(Closing):
     ) -> Stamp:
         """Put `pieces` in the place of the file's bytes; give the new stamp.
 
-        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole
-        old content) are what was read; TargetMoved when that is not what stands
-        there any more, or when the path does not lead to `expected_real`.
-        `pieces` is iterated at most once; `digest` is the SHA-256 of them, where it is
-        known. `before_rename` is called before anything
-        changes, with what gives the SHA-256 of the new content when it is ready
-        (a TargetMoved may still follow the call; it is not called for a write in
-        place). A file with several links is written in place, and
-        `before_in_place` gets its old bytes first (a TargetMoved may still
-        follow the call). NotPutBack when such a write
-        broke off and the old bytes could not be put back.
+        `expected` and `expected_sha256` (64 lower-case hex digits, of the whole old content) are
+        what was read; TargetMoved when that is not what stands there any more, or when the path
+        does not lead to `expected_real`. `pieces` is iterated at most once; `digest` is the SHA-256
+        of them, where it is known. `before_rename` is called before anything changes, with what
+        gives the SHA-256 of the new content when it is ready (a TargetMoved may still follow the
+        call; it is not called for a write in place). A file with several links is written in place,
+        and `before_in_place` gets its old bytes first (a TargetMoved may still follow the call).
+        NotPutBack when such a write broke off and the old bytes could not be put back.
         """
         ready = self.stage(
             path,
@@ -455,10 +438,7 @@ class Files(Closing):
             return staged.real, staged.commit()
 
     def check_new(self, path: RelPath, own: Stamp | None = None) -> None:
-        """Raise what `create` would for what stands there now; nothing is made.
-
-        The file `own` is moved there: it may have the name in another case.
-        """
+        """Raise what `create` would now; the file `own` may have the name in another case."""
         with refusing("create"), self._new(path, None, own) as place:
             place.require_way()
 
@@ -553,10 +533,7 @@ class Files(Closing):
         expected_real: RelPath | None = None,
         expected_to: RelPath | None = None,
     ) -> Generator[StagedWrite]:
-        """A move that is ready and not yet done, to a name that nothing has.
-
-        FileExists, NotAFile as `create`. The missing parents are there meanwhile.
-        """
+        """A move to a free name, ready and not yet done; parents are made. FileExists, NotAFile."""
         durability, hooks = self._durability, self._hooks
         with (
             refusing("move"),
@@ -621,10 +598,7 @@ class Files(Closing):
     def restore(
         self, path: RelPath, sha256: str, data: Callable[[], bytes], removed: Removed | None
     ) -> None:
-        """Bring back a file that was removed: the one that still stands beside, or anew.
-
-        `sha256` is the digest of `data`. FileExists, NotAFile when the name is taken.
-        """
+        """Bring back a removed file with digest `sha256`; FileExists, NotAFile for a taken name."""
         with refusing("put back"), self._new(path, path) as place:
             if not place.missing and not place.blocked:
                 for name in temps_of(place.dir_fd, place.name):
@@ -720,11 +694,7 @@ class Files(Closing):
         return data if len(data) == size and file.stamp.stands_in(found) else None
 
     def _removed(self, place: ResolvedPath, name: bytes, known: Collection[str]) -> bool:
-        """Remove a temporary file of the file at the place; False for what is no file.
-
-        Its content is recorded first, unless copydesk wrote it or its digest is known.
-        Raises OSError, and Refusal where it cannot be recorded.
-        """
+        """Remove a temporary file, its content recorded if unknown; False for no file; OSError."""
         if not is_unfinished(name):
             with ExitStack() as held:
                 fd = opened(place, name, held)
@@ -749,10 +719,7 @@ class Files(Closing):
     def _target(
         self, path: RelPath, expected_real: RelPath | None, size: int, *, held: bool = True
     ) -> Generator[tuple[ResolvedPath, int]]:
-        """The place of a file of this size and the file, open for reading.
-
-        -1 unless it is to be `held` open.
-        """
+        """The place of a file of this size, and the file open for reading (-1 unless `held`)."""
         place, fd = self._root.open_target(path)
         try:
             if not held:  # a lease is given to who alone has the file open

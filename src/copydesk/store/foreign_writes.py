@@ -1,8 +1,7 @@
 """Files that lost their name to ours: what another program wrote to them is kept.
 
-Invariant: bytes of another program are in the file that has the name, or `keep` was given
-them, before the last name or handle goes; when neither could be done the file keeps its
-temporary name.
+Invariant: bytes of another program are in the file that has the name, or `keep` was given them,
+before the last name or handle goes; when neither could be done the file keeps its temporary name.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ def keep_nothing(real: RelPath, theirs: bytes, ours: bytes | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A state of a file whose bytes are ours or recorded; `sha256` gives their digest in hex.
-
-    The digest is empty where nobody has made it.
-    """
+    """A state of a file with known bytes; `sha256` is their digest in hex, or empty."""
 
     ino: int
     size: int
@@ -91,9 +87,8 @@ def awaited(fd: int) -> bool:
 def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
     """Keep what another program wrote to the open file, which has lost its name to another.
 
-    What was only appended to a `known` state is appended to the file that has the name.
-    Gives the state that is known then; what is written after it is not kept yet. Raises
-    OSError, Refusal.
+    What was only appended to a `known` state is appended to the file that has the name. Gives the
+    state that is known then; what is written after it is not kept yet. Raises OSError, Refusal.
     """
     found = _os.fstat(fd)
     digest = sha256_of(fd, found.st_size)
@@ -107,10 +102,7 @@ def rescue(place: ResolvedPath, fd: int, known: Known, keep: Keep) -> Known:
 
 
 def rescued(place: ResolvedPath, temp: bytes, fd: int, known: Known, keep: Keep) -> None:
-    """Remove the temporary name of the open file, when nothing of it is lost any more.
-
-    Raises OSError, and NotPutBack where `keep` refuses; the name stays then.
-    """
+    """Remove the open file's temporary name once nothing is lost; OSError, NotPutBack."""
     awaited(fd)
     try:
         rescue(place, fd, known, keep)
@@ -160,10 +152,7 @@ class _Late:
 
 
 class LateLooks(Closing):
-    """Files without a name, looked at once more a moment later, for who had them open still.
-
-    `find` gives the place of a path. The handles taken are closed then, or by `close`.
-    """
+    """Handles of nameless files, each looked at once more for late writes, then closed."""
 
     def __init__(
         self, find: Callable[[RelPath], AbstractContextManager[ResolvedPath]], keep: Keep

@@ -132,10 +132,7 @@ class FileLocks:
             self._keep(key, fd)
 
     def are_held(self) -> bool:
-        """Whether all files that this thread has locked still have their paths.
-
-        Another process may hold the same key by a new file where they do not.
-        """
+        """Whether all files this thread has locked have their paths, so nobody locks another."""
         return all(_is_at(path, inode) for path, inode in self._held.locks)
 
     def close(self) -> None:
@@ -319,10 +316,7 @@ class Stalled:
         self.is_over = False
 
     def sees_free(self, fd: int, first: str) -> bool:
-        """Whether the lock is free, and was when this `first` was seen before.
-
-        `is_over` tells then whether it has been free at each look for so long.
-        """
+        """Whether the lock is free and was when `first` was seen; see `is_over`."""
         now = time.monotonic()
         if first == self._first and _try_lock(fd):
             _unlock(fd)
@@ -364,12 +358,7 @@ def _is_at(path: str, inode: Inode) -> bool:
 
 
 def _is_open_to_all(key: str, queue: str) -> bool:
-    """Whether one who comes now need not stand in the queue.
-
-    A database is used many times in one edit, for an instant each: if each of these
-    times were to wait for all others, nobody would get on. So the queue of one counts
-    only when somebody has waited in it for long.
-    """
+    """Whether one who comes now may pass the queue: a database's counts only after long waits."""
     if not os.path.lexists(queue):
         return True
     if not key.startswith(DATABASE):

@@ -60,10 +60,7 @@ class Way(Protocol):
 
 
 class StagedWrite:
-    """A write of the file at `real` that is ready; nothing is changed until `commit`.
-
-    It keeps the parents that were made for it.
-    """
+    """A ready write of the file at `real`, with parents made for it; `commit` does it."""
 
     def __init__(
         self,
@@ -83,10 +80,7 @@ class StagedWrite:
             return self._way.digest
 
     def commit(self) -> Stamp:
-        """Write it; the new stamp.
-
-        Raises TargetMoved, FileExists, NotAFile, Failed, with the target as it was; NotPutBack.
-        """
+        """Write it; the new stamp. TargetMoved, FileExists, NotAFile, Failed, or NotPutBack."""
         with refusing(self._operation):
             stamp = self._way.commit()
         if self._parents is not None:
@@ -94,10 +88,7 @@ class StagedWrite:
         return stamp
 
     def put_back(self, sha256: str) -> None:
-        """Take the commit back, if what was written, of this digest, still stands there.
-
-        TargetMoved when it does not; Failed; NotPutBack.
-        """
+        """Undo `commit` if this digest still stands; raises TargetMoved, Failed, NotPutBack."""
         self._hooks.may_return()
         with refusing("put back"):
             self._way.put_back(sha256)
@@ -153,10 +144,7 @@ class Creation:
     digest: str = ""
 
     def commit(self) -> Stamp:
-        """Give it the name; raises FileExists, NotAFile, OSError, and the name is free then.
-
-        NotPutBack when it may not be.
-        """
+        """Give it the name; FileExists, NotAFile, OSError leave it free, NotPutBack may not."""
         self._hooks.may_write()
         self._put()
         try:
@@ -168,10 +156,7 @@ class Creation:
         return stamp_of_ours(self._place, self._ours)
 
     def put_back(self, sha256: str) -> None:
-        """Remove it again, if what was written, of this digest, still stands there.
-
-        Raises TargetMoved when it does not, OSError.
-        """
+        """Remove it again if it has this digest; raises TargetMoved, OSError."""
         require_ours(self._place, self._ours, sha256)
         if not self._take_away():
             raise TargetMoved()
@@ -218,10 +203,7 @@ class _OfOpenFile:
 
 @dataclass(slots=True)
 class Removal(_OfOpenFile):
-    """The removal of the name of an open file.
-
-    It has a temporary name until `leave`, by which it can be put back as it was.
-    """
+    """The removal of an open file's name; it has a temporary one until `leave`, for put_back."""
 
     _temp: bytes = b""
     digest: str = ""
@@ -275,10 +257,7 @@ class Removal(_OfOpenFile):
 
 @dataclass(slots=True)
 class Move(_OfOpenFile):
-    """The move of an open file to a name that nothing has.
-
-    It stays the same file, with all its attributes and other names.
-    """
+    """The move of an open file to a free name, with all its attributes and other names."""
 
     _target: ResolvedPath
     digest: str = ""
@@ -356,10 +335,7 @@ def _is_same_file(place: ResolvedPath, target: ResolvedPath) -> bool:
 
 
 def taken_away(place: ResolvedPath, known: Known, hooks: Hooks) -> bool:
-    """Whether the file at the place is gone, as it is known; else it has its name again.
-
-    Raises OSError with the file in its place, NotPutBack.
-    """
+    """Whether the file, as known, is gone; else OSError with it in place, or NotPutBack."""
     temp = taken_aside(place, known, hooks, late=hooks.late)
     if temp:
         discard(place.dir_fd, temp)
@@ -371,9 +347,8 @@ def taken_aside(
 ) -> bytes:
     """The temporary name that the file at the place has now, as it is known.
 
-    Empty when it is not so, and it has its name again: what was written to it at that
-    very moment stays. `late` looks at it once more. Raises OSError with the file in its
-    place, NotPutBack.
+    Empty when it is not so, and it has its name again: what was written to it at that very moment
+    stays. `late` looks at it once more. Raises OSError with the file in its place, NotPutBack.
     """
     try:
         temp = move_away(place.dir_fd, place.name)
@@ -420,10 +395,7 @@ def give_back(place: ResolvedPath, temp: bytes) -> None:
 
 
 def refuse_existing(place: ResolvedPath, own: Stamp | None = None) -> None:
-    """Raise FileExists or NotAFile when anything has the name.
-
-    But for the file `own` itself, where the system does not tell case apart.
-    """
+    """Raise FileExists or NotAFile when anything but the file `own` has the name."""
     if not place.name:
         raise NotAFile("directory")
     try:

@@ -330,11 +330,7 @@ class Root:
         return straight
 
     def open_file(self, path: RelPath) -> tuple[int, RelPath]:
-        """What has the path, of any kind, open for reading and not waited for; its real path.
-
-        Raises FileNotFound, NotAFile for what cannot be opened by its kind,
-        InvalidPath, Failed.
-        """
+        """Whatever has the path, opened without waiting; its real path. FileNotFound, NotAFile."""
         if path.parts and _os.has_openat2():
             try:
                 return _os.open_file_beneath(self._fd, _joined(path)), path
@@ -345,10 +341,7 @@ class Root:
         return fd, place.real
 
     def open_names(self, names: Sequence[bytes]) -> int:
-        """What has these names, of any kind, open for reading; no symlink on the way.
-
-        Raises OSError.
-        """
+        """Whatever has these names, for reading, no symlink on the way; raises OSError."""
         if _os.has_openat2():
             return _os.open_file_beneath(self._fd, b"/".join(names))
         *folders, name = names
@@ -381,10 +374,7 @@ class Root:
         raise InvalidPath("symlinks on the way keep changing")
 
     def open_dir(self, path: RelPath) -> ResolvedPath:
-        """The directory at `path`, as a place without a name.
-
-        Raises FileNotFound, InvalidPath when it is no directory, Failed.
-        """
+        """The directory at `path`, without a name; FileNotFound, InvalidPath, Failed."""
         place = self._walk(path, follow=True)
         if not place.name:
             return place

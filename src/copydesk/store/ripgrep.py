@@ -1,25 +1,24 @@
 """The searches: ripgrep, asked for one workspace and one caller.
 
-Invariant: what comes out was read from a file that was opened beneath the root and that the
-caller may read by the path it was opened by. Only such files count towards a limit, a total or
-the progress; no search reads standard input, runs another program or writes.
+Invariant: what comes out was read from a file that was opened beneath the root and that the caller
+may read by the path it was opened by. Only such files count towards a limit, a total or the
+progress; no search reads standard input, runs another program or writes.
 
-A name means what it leads to at the moment, and another process may exchange a
-directory for a symlink between two looks. So the first ripgrep walks the tree and
-says only which files may match. Each of them is opened by the workspace, beneath
-its root, and a second ripgrep is given the open descriptors in the place of names:
-it searches the folder of its own descriptors, the standard ones not being files.
+A name means what it leads to at the moment, and another process may exchange a directory for a
+symlink between two looks. So the first ripgrep walks the tree and says only which files may match.
+Each of them is opened by the workspace, beneath its root, and a second ripgrep is given the open
+descriptors in the place of names: it searches the folder of its own descriptors, the standard ones
+not being files.
 
-Order and matching are rg's: paths sorted by their parts, `.gitignore` respected,
-files with NUL bytes searched up to the first, UTF-16 with a BOM searched as
-text. `.gitignore` counts also where there is no git repository; then those above the
-root do not. A file that is the search path itself is searched whatever globs and
-ignore files say. Hidden files are searched only when asked for, even where a
-glob names one; `.git` never, unless the search path itself leads into it.
+Order and matching are rg's: paths sorted by their parts, `.gitignore` respected, files with NUL
+bytes searched up to the first, UTF-16 with a BOM searched as text. `.gitignore` counts also where
+there is no git repository; then those above the root do not. A file that is the search path itself
+is searched whatever globs and ignore files say. Hidden files are searched only when asked for, even
+where a glob names one; `.git` never, unless the search path itself leads into it.
 
-Links are not followed unless asked for, the search path excepted, which is
-resolved first. When they are, links out of the workspace are found by a walk of
-our own and rg is told to leave them out, so that it does not search behind them.
+Links are not followed unless asked for, the search path excepted, which is resolved first. When
+they are, links out of the workspace are found by a walk of our own and rg is told to leave them
+out, so that it does not search behind them.
 """
 
 from __future__ import annotations
@@ -196,10 +195,7 @@ class SearchSession:
         self.timed_out = False
 
     def packets(self) -> Iterator[tuple[str, Packet]]:
-        """The messages about files that may be shown, each with the file's path.
-
-        For each such file: `begin`, then `match` and `context`, then `end`.
-        """
+        """Messages on files that may be shown, each with its path: `begin`, lines, `end`."""
         found = 0
         for numbers, paths in self._batches():
             with self._running(_DESCRIPTORS, ".", _OPENED, numbers) as run:
@@ -260,10 +256,7 @@ class SearchSession:
             return None
 
     def told(self, found: Result, paths: Collection[str] = ()) -> Result:
-        """What was found, with what is known of the search itself.
-
-        `paths` are those of the files with lines among the results.
-        """
+        """What was found, with what is known of the search; `paths` are the files with results."""
         searched = tuple(
             SearchedFile(one.at.path, one.at.real, one.base)
             for one in self._searched
@@ -394,11 +387,7 @@ class SearchSession:
 
 @contextmanager
 def _reserved(size: int) -> Generator[list[int]]:
-    """Descriptor numbers, in the order in which rg visits files of such names.
-
-    They are taken before the files are opened, so that the n-th file has the n-th number
-    by name. There are fewer than `size` where descriptors are few.
-    """
+    """Descriptor numbers in rg's order of names, reserved before files open; maybe fewer."""
     numbers: list[int] = []
     try:
         empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -423,11 +412,7 @@ def _reserved(size: int) -> Generator[list[int]]:
 def searching(
     search: Search, query: Query, flags: Sequence[str], globs_argument: str = "globs"
 ) -> Generator[SearchSession]:
-    """A session for the query.
-
-    Raises FileNotFound, NotAFile and InvalidPath for the search path, and Failed when
-    there is no rg and for what the system refuses.
-    """
+    """A session for the query; raises FileNotFound, NotAFile, InvalidPath, Failed."""
     if search.rg is None:
         raise Failed(OPERATION, RG_MISSING)
     blame = Blame(query.pattern_argument, globs_argument)
@@ -444,11 +429,7 @@ def searching(
 
 
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
-    """Raises InvalidArgs(argument) for a pattern that rg could not take or not mean.
-
-    Empty, with NUL or a lone surrogate, longer than MAX_PATTERN_BYTES; with a
-    newline unless the search is one across lines.
-    """
+    """InvalidArgs(argument) for a pattern empty, too long, not text, or with lines unasked."""
     if not pattern:
         raise InvalidArgs(argument, "empty: it would match every line")
     if "\0" in pattern:
@@ -593,10 +574,9 @@ MAX_ROWS = 10_000
 def search_files(search: Search, query: Query, max_files: int) -> FoundFiles:
     """The first `max_files` files with a match.
 
-    Raises, as every search here: InvalidArgs for pattern, globs and limits,
-    FileNotFound and NotAFile for the search path, Failed without rg, when it
-    breaks down or when the caller cancels. When the time is up, what was found
-    so far is returned with `timed_out`.
+    Raises, as every search here: InvalidArgs for pattern, globs and limits, FileNotFound and
+    NotAFile for the search path, Failed without rg, when it breaks down or when the caller cancels.
+    When the time is up, what was found so far is returned with `timed_out`.
     """
     _check_limit(max_files, "max_files")
     with searching(search, query, _flags(query, "--max-count=1")) as session:
@@ -613,11 +593,7 @@ def count_matches(search: Search, query: Query, max_files: int) -> MatchCounts:
 def search_snippets(
     search: Search, query: Query, max_results: int, before: int, after: int
 ) -> Snippets:
-    """The first `max_results` lines with a match, with lines around them.
-
-    `before` and `after` are numbers of lines, at most MAX_CONTEXT. A line can be
-    in several results.
-    """
+    """The first `max_results` matching lines, with lines around (at most MAX_CONTEXT), shared."""
     _check_limit(max_results, "max_results")
     _check_context(before, "context_before")
     _check_context(after, "context_after")
@@ -627,11 +603,7 @@ def search_snippets(
 
 
 def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max_rows: int) -> Raw:
-    """What rg finds with these options, case-sensitive unless they say otherwise.
-
-    With `-l` Files, with `-c` or `--count-matches` Counts, else Lines: at most
-    `max_rows` of them.
-    """
+    """What rg finds, at most `max_rows`: Files for `-l`, Counts for `-c`, else Lines."""
     _check_limit(max_rows, "max_rows")
     check_pattern(pattern, "pattern", across_lines=rg_args.multiline)
     is_sorted = any(flag.startswith("--sort") for flag in rg_args.flags)

@@ -216,10 +216,7 @@ class LargeFile:
         return before + survey.encoding.decode(block).count("\n")
 
     def _grown(self, survey: Survey, start: int, stop: int) -> tuple[int, int]:
-        """Lines [start, stop) with a few around, and with the blank lines next to them.
-
-        A run of blank lines is followed as far as the window goes.
-        """
+        """Lines [start, stop) with a few around, and the blank lines next to them in the window."""
         total, step = survey.facts.line_count, _MARGIN
         first, last = max(start - step, 0), min(stop + step, total)
         low, high = first > 0, last < total
@@ -246,10 +243,7 @@ class LargeFile:
 
 
 class _Joined:
-    """Blocks as whole lines: the pieces of a line that is longer than a block are put together.
-
-    Those of a line that is longer than the window are not: `too_long` then.
-    """
+    """Blocks as whole lines; pieces longer than the window are not joined (`too_long`)."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._newline = encoding.encode("\n")
@@ -258,10 +252,7 @@ class _Joined:
         self.too_long = False
 
     def take(self, block: bytes, line: int, *, last: bool) -> Iterator[tuple[int, bytes]]:
-        """The lines that end with the next block, with the number of the first.
-
-        `line` is how many lines have ended before the block.
-        """
+        """The lines that end in the next block, and the first's number; `line` ended before it."""
         block, self._mark = block[self._mark :] if self._mark else block, 0
         if not self._begun:
             self._line = line
@@ -300,10 +291,7 @@ _FIRST_STEP = 64 << 10
 
 
 def from_line(file: LargeFile, fd: int, stamp: Stamp, first_line: int, most_bytes: int) -> Window:
-    """The lines from `first_line` on, as far as `most_bytes` go; none beyond the last line.
-
-    Raises OSError, BinaryFile, TargetMoved.
-    """
+    """Lines from `first_line` on within `most_bytes`; raises OSError, BinaryFile, TargetMoved."""
     survey = file.survey
     start = file.byte(first_line)
     data = read_at(fd, most_bytes, start)
@@ -312,10 +300,7 @@ def from_line(file: LargeFile, fd: int, stamp: Stamp, first_line: int, most_byte
 
 
 def last_lines(fd: int, stamp: Stamp, lines: int, most_bytes: int, named: str | None) -> Window:
-    """The last so many lines, of which `most_bytes` are read; only they are looked at.
-
-    Raises OSError, BinaryFile.
-    """
+    """The last so many lines within `most_bytes`; raises OSError, BinaryFile."""
     encoding = detect_head(read_at(fd, _LONGEST_CHARACTER, 0), named)
     start = _start_of_last(fd, stamp.size, encoding, lines)
     data = read_at(fd, most_bytes, start)

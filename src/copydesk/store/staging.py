@@ -1,9 +1,8 @@
 """Beside a file that is replaced: temporary names, the attributes of the old file, flushes.
 
-Invariants: a temporary name is copydesk's alone and never anybody's document; what has the
-name of a file under construction holds bytes of copydesk alone, any other may be what another
-program saved; a new file never grants more than the old one did, also when not everything can
-be copied.
+Invariants: a temporary name is copydesk's alone and never anybody's document; what has the name of
+a file under construction holds bytes of copydesk alone, any other may be what another program
+saved; a new file never grants more than the old one did, also when not everything can be copied.
 """
 
 from __future__ import annotations
@@ -38,10 +37,7 @@ GLOB = ".copydesk-????????????*.tmp"
 
 
 def open_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
-    """A new file to take the place of `target`, open for writing, and its name; raises OSError.
-
-    `finished` gives it another name before it is exchanged with a file.
-    """
+    """A new file for `target`, open for writing, and its temporary name; raises OSError."""
     while True:
         name = _new_name(target, _NEW)
         try:
@@ -51,10 +47,7 @@ def open_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
 
 
 def open_unnamed_temp(dir_fd: int, mode: int, target: bytes) -> tuple[int, bytes]:
-    """The same without its name yet, where the system can: what is killed then leaves nothing.
-
-    The name is empty then; `name_temp` gives it one.
-    """
+    """The same without a name where possible, so nothing is left by a kill; see `name_temp`."""
     try:
         return _os.open_unnamed(dir_fd, mode), b""
     except OSError as refused:
@@ -124,10 +117,7 @@ def discard(dir_fd: int, name: bytes) -> None:
 
 
 def stale_temps(dir_fd: int, before_ns: int) -> list[bytes]:
-    """The names of temporary files that were last touched before `before_ns`; raises OSError.
-
-    Those that a process has open are left out.
-    """
+    """Temporary files last touched before `before_ns` that no process has open; OSError."""
     stale = [name for name in _temps(dir_fd) if _touched(dir_fd, name) < before_ns]
     return [name for name in stale if not _is_in_use(dir_fd, name)]
 
@@ -296,11 +286,7 @@ class DirFlush:
             _os.close_quietly(self._fd)
 
     def now(self, name: bytes) -> None:
-        """Flush the directory after `name` changed in it; raises OSError.
-
-        Where it cannot be listed the file of that name is flushed, which takes
-        the rename with it on every journalling file system.
-        """
+        """Flush the directory after `name` changed, or that file if not listable; OSError."""
         if self._fd >= 0:
             _sync_if_possible(self._fd)
         elif self._wanted:
@@ -377,11 +363,7 @@ def copy_beside(
     durability: Durability,
     flush: FileFlush | None = None,
 ) -> NewFile:
-    """A finished new file with the pieces and the old file's attributes, without a name if it can.
-
-    When it is to be durable, `flush` brings it to the disk, where one is given.
-    Raises OSError with nothing left behind.
-    """
+    """A finished new file with pieces and attributes, nameless if possible; raises OSError."""
     fd, name = open_unnamed_temp(dir_fd, 0o600, target)
     with ExitStack() as failing:
         failing.callback(NewFile(name, fd, old).gone, dir_fd)

@@ -143,11 +143,10 @@ class TextPair:
     def _region(self, foot: Footprint) -> Gap:
         """The part of both texts that decides on the footprint, its certain borders left out.
 
-        A unique line is in every longest alignment when leaving it out would
-        leave out more lines than the alignment at hand does: when its piece of
-        a run has more than twice as many unique lines, or reaches an end of the
-        file. The footprint cuts its own run in two pieces, so this holds with
-        and without it.
+        A unique line is in every longest alignment when leaving it out would leave out more lines
+        than the alignment at hand does: when its piece of a run has more than twice as many unique
+        lines, or reaches an end of the file. The footprint cuts its own run in two pieces, so this
+        holds with and without it.
         """
         runs, matched = self.alignment.runs, self.alignment.matched
         lost = min(len(self.base) - matched, len(self.now) - matched + foot.size)
@@ -182,10 +181,7 @@ class TextPair:
         return ours == self.now[region.now_start : region.now_stop]
 
     def _is_of_parted_run(self, foot: Footprint) -> bool:
-        """Whether the footprint is of equal lines, and others like it were parted from it.
-
-        To delete one of these lines was to delete any of them.
-        """
+        """Whether the footprint is of equal lines, and others like it were parted from it."""
         text, end = self.base[foot.base], foot.base + foot.size
         if any(line != text for line in self.base[foot.base : end]):
             return False
@@ -197,11 +193,7 @@ class TextPair:
         return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in range(start, end))
 
     def _is_spacing(self, foot: Footprint) -> bool:
-        """Whether the footprint is several blank lines that follow or precede a unique line.
-
-        So do as many blank lines in now, or one of them may be gone. Of a single one
-        that is not said: when a paragraph went, it may have gone with it.
-        """
+        """Whether the footprint is several blank lines, as many as now, beside a unique line."""
         lines = self.base[foot.base : foot.base + foot.size]
         return (
             foot.size > 1
@@ -347,11 +339,7 @@ class TextPair:
     def _look_alikes(
         self, foot: Footprint
     ) -> Iterator[tuple[tuple[int, int], tuple[int, int] | None]]:
-        """Other places of the footprint, and others that could stand in its place.
-
-        Each a pair of base and now line, with the pair that the alignment has
-        for the look-alike, if it has one.
-        """
+        """Other places the footprint may have: (base, now), and the aligned pair, if any."""
         for place in self.twins_in_now(foot.base, foot.size):
             if place != foot.now:
                 origin = self.alignment.base_of(place, foot.size)

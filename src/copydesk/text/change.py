@@ -113,9 +113,8 @@ class ChangeSet:
     def rebase(self, over: ChangeSet) -> ChangeSet | Collision:
         """This change for the text that `over` makes, or the first two edits that meet.
 
-        Spans that share a byte meet; so do an insertion strictly within a
-        replaced span, and two insertions at one place (their order would be
-        arbitrary). Spans that only touch do not.
+        Spans that share a byte meet; so do an insertion strictly within a replaced span, and two
+        insertions at one place (their order would be arbitrary). Spans that only touch do not.
         """
         if over.length != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {over.length}")
@@ -232,10 +231,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A change replaced `old` bytes by `new` ones, some of the span's or between them.
-
-    `step` is which of the changes, from 0.
-    """
+    """Edit `step` (from 0) replaced `old` bytes of the span, or between them, by `new` ones."""
 
     old: int
     new: int
@@ -254,21 +250,19 @@ def follow(
 ) -> Followed | Met:
     """Follow the bytes [start, stop), at least one, through changes that are known.
 
-    `inverses` are those of the changes, the first change first; each takes the
-    text after its change back to the one before. -1 for `start`, and one more
-    than there are bytes for `stop`, stand for the two ends of the text, so that
-    an insertion there is one between the span's bytes.
+    `inverses` are those of the changes, the first change first; each takes the text after its
+    change back to the one before. -1 for `start`, and one more than there are bytes for `stop`,
+    stand for the two ends of the text, so that an insertion there is one between the span's bytes.
 
-    Laws: a span is followed exactly when no change replaces a byte of it or
-    inserts strictly within it; then the newer text has there what the older had;
-    two spans that share no byte keep their order.
+    Laws: a span is followed exactly when no change replaces a byte of it or inserts strictly within
+    it; then the newer text has there what the older had; two spans that share no byte keep their
+    order.
 
-    `taken_back` says of a change, by its index, which later one took it back, and
-    then other bytes may have stood between the span's bytes meanwhile. Laws: a span
-    is followed only when its bytes stand together in the newest text, what was put
-    back by the taking back of what replaced it being the same bytes; where nothing
-    was taken back, always then. What was put back counts only if nothing was
-    changed in its place, or next to it where it was gone, until it came back.
+    `taken_back` says of a change, by its index, which later one took it back, and then other bytes
+    may have stood between the span's bytes meanwhile. Laws: a span is followed only when its bytes
+    stand together in the newest text, what was put back by the taking back of what replaced it
+    being the same bytes; where nothing was taken back, always then. What was put back counts only
+    if nothing was changed in its place, or next to it where it was gone, until it came back.
     """
     return _Way(inverses, taken_back).follow(start, stop)
 
@@ -291,10 +285,7 @@ class _Around(NamedTuple):
 
 
 def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False) -> _Around:
-    """What stands around the older text's bytes [start, stop) in both texts.
-
-    `touching`: an edit that only touches the span meets it too.
-    """
+    """What stands around bytes [start, stop) in both texts; `touching` edits may count as met."""
     low, high = start, stop
     before = shift = 0
     is_whole = True
@@ -353,10 +344,7 @@ class _Way:
         return Followed(first)
 
     def _by(self, step: int, edit: Edit, old: int) -> int | Met:
-        """By how many bytes those that the edit replaced are moved when they come back.
-
-        `old` is where they stood. Met when they did not come back.
-        """
+        """By how many bytes what stood at `old` is moved when it comes back; Met if it did not."""
         gone = Met(len(edit.new), edit.stop - edit.start, step)
         last = self._taken_back.get(step)
         if last is None or self._depth == _DEEPEST:
@@ -384,10 +372,7 @@ class _Way:
 
 
 def _first_met(start: int, stop: int, inverse: ChangeSet) -> tuple[Edit | None, int, int, int]:
-    """The first edit that meets the older text's bytes [start, stop), and those it replaced.
-
-    Last by how much the bytes before it are moved; all of them where there is no such edit.
-    """
+    """The first edit that meets bytes [start, stop), those it replaced, and the shift before it."""
     shift = 0
     for edit in inverse.edits:
         first = edit.start - shift

@@ -93,10 +93,7 @@ def weigh(
     theirs: Sequence[Hashable],
     at: int,
 ) -> Weighed:
-    """Weigh the text `before + lines + after` against `theirs`, with `lines` placed at `at`.
-
-    `lines` is not empty and equals as many lines of `theirs` from `at` on.
-    """
+    """Weigh `before + lines + after` against `theirs`, `lines` (not empty) standing at `at`."""
     head, tail = Common(theirs), Common(theirs[::-1])
     head.take(before)
     to_first = head.lengths()
@@ -168,8 +165,7 @@ class Gap(NamedTuple):
 class Alignment:
     """The matched runs of two sequences of lines, in order.
 
-    Law: every line of either side is in one run or in one gap; applying the
-    gaps to base gives now.
+    Law: every line of either side is in one run or in one gap; applying the gaps to base gives now.
     """
 
     base_length: int
@@ -208,10 +204,7 @@ class Alignment:
         return line - run.now_start + run.base_start
 
     def room_of(self, line: int, length: int = 1) -> tuple[int, int]:
-        """Where in now base lines [line, line + length) may stand, half-open.
-
-        From the end of the last matched line before them to the first after them.
-        """
+        """Where base lines [line, line + length) may stand in now, between matches; half-open."""
         index = bisect_left(self.runs, line, key=lambda run: run.base_start)
         low = 0
         if index:
@@ -236,11 +229,10 @@ class Alignment:
 def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
     """Align two sequences of lines.
 
-    Common ends first, then lines unique on both sides (those that keep their
-    order, the most of them), the same again within each gap, then the longest
-    common subsequence. Where that would cost too much, only lines that keep their
-    distance from the gap's start are matched: time is O(n log n) and a constant,
-    and an alignment is always valid, if not always the longest.
+    Common ends first, then lines unique on both sides (those that keep their order, the most of
+    them), the same again within each gap, then the longest common subsequence. Where that would
+    cost too much, only lines that keep their distance from the gap's start are matched: time is O(n
+    log n) and a constant, and an alignment is always valid, if not always the longest.
     """
     a, b = list(base), list(now)
     head, tail = common_ends(a, b)

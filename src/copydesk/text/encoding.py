@@ -63,10 +63,7 @@ def split_raw(text: str) -> list[str]:
 
 
 def escaped(text: str, least: int = 0x80) -> str:
-    r"""The text with `\xNN` for each byte that did not decode.
-
-    `least`, here and below, is the least byte that may not.
-    """
+    r"""The text with `\xNN` for each byte from `least` on that did not decode."""
     if "\\" in text:
         text = _DOUBLED[least].sub(lambda found: found[0] * 2, text)
     return text.translate(_SHOWN) if has_raw(text) else text
@@ -103,10 +100,7 @@ def unescaped(text: str, old: str, least: int = 0x80) -> tuple[str, Escapes]:
 
 
 def escape_pattern(text: str, least: int = 0x80) -> re.Pattern[str] | None:
-    """What finds `text`, as a caller saw it, in a text of ours; None where it has no escape.
-
-    Each escape is found as the text that it is, and as what it was shown for.
-    """
+    """A pattern that finds `text` as it was shown, with its escapes; None where it has none."""
     made: list[str] = []
     at = 0
     for found in _ESCAPE.finditer(text):
@@ -208,10 +202,7 @@ class Encoding:
         return b"".join(chain.from_iterable(zip_longest(made_of, raw, fillvalue=b"")))
 
     def meant(self, text: str, old: bytes) -> tuple[str, Escapes]:
-        """What a caller's text stands for in the place of `old`, and its escapes.
-
-        The text is for `bytes_of`.
-        """
+        """What a caller's text stands for in place of `old`, for `bytes_of`; and its escapes."""
         if "\\x" not in text:
             return text, NO_ESCAPES
         was = self.text(old)

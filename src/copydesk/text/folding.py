@@ -185,10 +185,7 @@ _WORDS = 40
 
 
 def _has_words(data: bytes, text: str) -> bool:
-    """Whether the words of the text stand in the file, so that it is worth to be folded.
-
-    Words that may be written in another way are left out, and those next to an escape.
-    """
+    """Whether the words of the text stand in the file (plain ones only), so that folding pays."""
     lowered, text = b"", _ENTITY.sub(" ", text)
     for found in islice(_WORD.finditer(text), _WORDS):
         word, around = found[0], text[max(found.start() - 1, 0) : found.end() + 1]
@@ -461,10 +458,7 @@ _SURE = 4
 
 
 def _distance(mine: str, theirs: str) -> tuple[int, ...]:
-    """How far a text is from what stands there: what a reader sees, line breaks, indentation.
-
-    Places that differ in the amount of these alone may each be the one.
-    """
+    """How far a text is from what stands there: as seen, line breaks, indentation."""
     if mine == theirs:
         return (0,) * 7
     own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)
@@ -487,10 +481,7 @@ _NO_WHITE = str.maketrans(dict.fromkeys(_WHITE))
 
 
 def explain(mine: str, theirs: str) -> tuple[Cause, ...]:
-    """Why two texts differ that a reader takes for the same; nothing where they are others.
-
-    As few causes as it takes, the plain ones before those that would cover more.
-    """
+    """Why two texts differ that a reader takes for the same, in as few causes as it takes."""
     mine, theirs = mine.replace("\r\n", "\n"), theirs.replace("\r\n", "\n")
     if mine == theirs:
         return ()

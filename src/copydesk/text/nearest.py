@@ -34,10 +34,7 @@ _NEAR = 10
 
 @dataclass(slots=True)
 class Candidate:
-    """Where a text would start, in plain text: in line `line`, 0-based, at about byte `at`.
-
-    The byte `seen_at`, `seen_below` lines further down, is where its rarest piece stands.
-    """
+    """A text would start in `line` (from 0), near byte `at`; its rarest piece is at `seen_at`."""
 
     line: int
     at: int
@@ -358,10 +355,7 @@ def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]
 
 
 def _diff(sought: list[str], have: list[str], room: int, *, closed: bool) -> tuple[str, ...]:
-    """The lines that differ, and none of those that are the same.
-
-    `closed`: the last line that is sought has an end.
-    """
+    """The lines that differ; `closed`: the last line that is sought has an end."""
     same = list(have)
     if len(have) > 1 and have[0].endswith(sought[0]):
         same[0] = sought[0]  # the text may start and end within a line
@@ -445,10 +439,7 @@ def nearest_lines(base: Snapshot, text: str) -> Closest:
 
 
 class NearestLines:
-    """The lines most like one text, of a file that comes in blocks of whole lines.
-
-    Case is ignored. Of each line the stretch around the likeliest spot is compared.
-    """
+    """The lines most like one text in a file that comes in blocks of whole lines; no case."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -190,9 +190,8 @@ class Owners:
     def differ(self, foot: Footprint) -> bool:
         """Whether the footprint stands within another owner now than it did.
 
-        An owner that only has other text, or that other lines were put around, is the
-        same; and so it is where lines unique to both texts hold the footprint within
-        it from both sides.
+        An owner that only has other text, or that other lines were put around, is the same; and so
+        it is where lines unique to both texts hold the footprint within it from both sides.
         """
         if foot.above == foot.base:
             return False  # nothing changed above
@@ -244,10 +243,7 @@ class Owners:
         )
 
     def _remains(self, old: int, new: int) -> tuple[int, int, int]:
-        """The lines of the old owner; how many stand in the new one now, and how many elsewhere.
-
-        Lines without words are not counted.
-        """
+        """The old owner's lines with words; how many stand in the new one, how many elsewhere."""
         lines = [k + 1 for k in self._base.body(old - 1) if self._base.has_word(k)]
         found = [at for at in map(self._pair.alignment.now_of, lines) if at is not None]
         within = self._now.body(new - 1)
@@ -255,11 +251,7 @@ class Owners:
         return len(lines), kept, len(found) - kept
 
     def _is_copied(self, foot: Footprint, old: int, new: int) -> bool:
-        """Whether the new owner may be a copy, the old one having been changed.
-
-        The old owner stands, with lines equal to the footprint's, and most of the
-        lines that seem to have come to it are such as it had.
-        """
+        """Whether the old owner was changed, and the new one is mostly a copy of its lines."""
         pair = self._pair
         at = pair.place_now(old)
         if at is None:
@@ -284,9 +276,8 @@ class Owners:
     def _held(self, foot: Footprint, old: int, new: int) -> tuple[bool, bool, bool]:
         """Whether lines unique to both texts hold the footprint within both owners.
 
-        From above, and from below; last whether from below by lines that belong to
-        the old owner, even where the footprint reaches beyond its end. 0 for `old`
-        stands for the whole of base.
+        From above, and from below; last whether from below by lines that belong to the old owner,
+        even where the footprint reaches beyond its end. 0 for `old` stands for the whole of base.
         """
         end, last = foot.base + foot.size, foot.now + foot.size
         stop = self._base.end(old - 1, end - 1) + 1 if old else len(self._base) + 1
@@ -327,10 +318,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What the edit relies on is no longer there, or not surely.
-
-    `at` is the line of now, from 0, where it stands as it is now, if that is known.
-    """
+    """What the edit relies on is not surely there; `at` is its line in now, from 0, if known."""
 
     reason: Reason
     at: int | None = None
@@ -365,11 +353,7 @@ class LineKeys:
 
     @staticmethod
     def by_digest(text: Snapshot) -> LineKeys:
-        """The keys of a large text: digests of 64 bits, and the lines where they are asked for.
-
-        To be compared with keys made so in this process alone. Two lines that differ
-        may be taken for equal, once in 2**64 pairs; a footprint's never are.
-        """
+        """Keys of a large text: 64-bit digests, for this process only; a footprint's are exact."""
         found = array("q")
         for keys in text.keys_in_blocks():
             found.extend(map(hash, map(bytes.rstrip, keys, repeat(b" \t"))))
@@ -469,11 +453,7 @@ class Relocation:
         return pair.is_certain(pair.foot(start, start - foot.base + foot.now, stop - start))
 
     def _holds_unindented(self, foot: Footprint) -> bool:
-        """Whether the place holds when indentation is left aside.
-
-        That is asked where the footprint may have been indented anew: where such
-        lines stand in now that are not known to be others, and of blank lines.
-        """
+        """Whether the place holds without indentation, where it may have been indented anew."""
         pair, line, size = self._unindented, foot.base, foot.size
         if pair is None:
             return True

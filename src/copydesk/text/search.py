@@ -34,10 +34,7 @@ class NormalizedText:
 
     @staticmethod
     def of(base: Snapshot) -> NormalizedText:
-        """UTF-8 and unknown bytes as they are; other encodings as the UTF-8 of their text.
-
-        Raises EncodingRefused for the few texts that cannot be mapped back.
-        """
+        """UTF-8 and unknown bytes as they are, else as UTF-8; EncodingRefused if not reversible."""
         mark = len(base.encoding.bom)
         if base.encoding.name in ("utf-8", "unknown"):
             body = base.data[mark:] if mark else base.data
@@ -112,9 +109,8 @@ class NormalizedText:
 def length_of(encoding: Encoding, raw: bytes, head: str) -> int:
     """How many bytes of `raw` the text `head` is, which is how `raw` starts when it is decoded.
 
-    Not always as many as `head` would be encoded in: some encodings write one
-    character in two ways. Raises EncodingRefused where `head` ends within what
-    one code stands for.
+    Not always as many as `head` would be encoded in: some encodings write one character in two
+    ways. Raises EncodingRefused where `head` ends within what one code stands for.
     """
     own = len(encoding.bytes_of(head))
     if encoding.text(raw[:own]) == head:
@@ -188,10 +184,7 @@ class Matches:
 
 
 def find_all(base: Snapshot, wanted: Sequence[str]) -> tuple[Matches, ...]:
-    """The matches of each text, in their order; each must not be empty.
-
-    A text that the file's encoding cannot hold has none.
-    """
+    """The matches of each text, none empty; one that the encoding cannot hold has none."""
     plain = NormalizedText.of(base)
     needles = [plain.needle(text) for text in wanted]
     found = occurrences(plain.data, needles)
@@ -219,11 +212,7 @@ def find_apart(base: Snapshot, wanted: str) -> list[Span]:
 
 
 def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
-    """All pairs of spans, by their indices, that share a byte; touching is no overlap.
-
-    Spans are not empty. The smaller index of a pair comes first; the pairs are
-    in the order of their places.
-    """
+    """All pairs of non-empty spans, by index, that share a byte, in the order of their places."""
     order = sorted((start, stop, index) for index, (start, stop) in enumerate(spans))
     starts = [start for start, _, _ in order]
     for place, (_, stop, index) in enumerate(order):
@@ -233,10 +222,7 @@ def overlapping(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
 
 
 def places(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[int]]:
-    """Where each key stands, in order, overlaps too; of one in more places, `most` + 1 of them.
-
-    Keys are distinct and of few sizes, such as the pieces of longer texts are.
-    """
+    """Where each distinct key stands, overlaps too, up to `most` + 1 places; few sizes of keys."""
     if len(keys) > FEW and _installed():
         return _scanned(data, keys, most)
     return {key: list(islice(_starts(data, key), most + 1)) for key in keys}
@@ -277,11 +263,7 @@ def _one(data: bytes, needle: bytes) -> _Places:
 
 
 def _count(data: bytes, needle: bytes, at: int) -> int:
-    """How often the needle stands from `at` on, with overlaps; it does stand there.
-
-    Where the text goes on repeating the needle's period, its places are that
-    far apart, and no others are: they are counted by a division.
-    """
+    """How often the needle stands from `at` on, overlaps too; repeats by a division."""
     period = _period(needle)
     if period == len(needle):
         return data.count(needle, at)
@@ -348,11 +330,7 @@ def _size(length: int, most: int) -> int:
 
 
 def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
-    """Each needle with the offset and size of its key: a piece that few of the others have.
-
-    A piece near the start does for most; where another needle has it too, or it
-    is of few different bytes (a rule, an indentation), several are weighed.
-    """
+    """Each needle with the offset and size of its key: a piece that few of the others have."""
     first: list[tuple[bytes, int, int, bytes]] = []
     for needle in needles:
         size = _size(len(needle), most)
@@ -369,11 +347,7 @@ def _keyed(needles: list[bytes], most: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _weighed(needles: list[tuple[bytes, int]]) -> Iterator[tuple[bytes, int, int]]:
-    """The keys, of the given sizes, of needles that have much in common.
-
-    Of a few pieces the first that no other needle has, of many different bytes;
-    else the one that the fewest have.
-    """
+    """Keys of the given sizes, for needles that have much in common: those that fewest share."""
     offsets = [
         list(dict.fromkeys((len(needle) - size) * part // 3 for part in (1, 2, 0, 3)))
         for needle, size in needles
@@ -437,9 +411,8 @@ def found_in(
 
     A byte that does not decode is no text; with `escaped` its `\\xNN` finds it.
 
-    Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the
-    text. A file with a byte order mark may hold anything after it, and is shown
-    otherwise.
+    Valid UTF-8 is self-synchronising, so a find in the bytes is a find in the text. A file with a
+    byte order mark may hold anything after it, and is shown otherwise.
     """
     wanted = encoding.pattern(text) if escaped else None
     if escaped and wanted is None:
@@ -483,9 +456,8 @@ _SHOWN = 16
 class Sought:
     """A text that a line holds or (`whole`) is.
 
-    `ends`: of the one before this, the first such line after each line is
-    wanted, and of the others none but the first few. `escaped`: the text is sought as it
-    was shown, bytes by their `\\xNN`.
+    `ends`: of the one before this, the first such line after each line is wanted, and of the others
+    none but the first few. `escaped`: the text is sought as it was shown, bytes by their `\\xNN`.
     """
 
     text: str

@@ -1,9 +1,8 @@
 """One immutable text: its bytes, how to read them, where its lines are.
 
-Invariants: a line ends with LF or CRLF and nothing else; the byte order mark
-belongs to no line; the spans of all lines, in order, cover all bytes after it.
-Line numbers in this package are 0-based and ranges half-open unless a name
-says otherwise (`..._line` in reports is 1-based).
+Invariants: a line ends with LF or CRLF and nothing else; the byte order mark belongs to no line;
+the spans of all lines, in order, cover all bytes after it. Line numbers in this package are 0-based
+and ranges half-open unless a name says otherwise (`..._line` in reports is 1-based).
 """
 
 from __future__ import annotations
@@ -71,10 +70,7 @@ class Text(ABC):
 
     @abstractmethod
     def line_at(self, byte: int) -> int:
-        """The line that holds the byte; `line_count` for the end after a terminator.
-
-        The end of a text whose last line has no terminator belongs to that line.
-        """
+        """The line that holds the byte; `line_count` for the end after a terminator."""
 
     @abstractmethod
     def slice(self, start: int, stop: int) -> bytes:
@@ -152,11 +148,7 @@ class Text(ABC):
         return tuple(self.text(line) for line in range(start, stop))
 
     def newline_near(self, start: int, stop: int) -> bytes:
-        """The terminator that lines put in the place of lines [start, stop) take.
-
-        That of the line before, else of the line after, else the file's
-        dominant one, else LF.
-        """
+        """The terminator new lines take at [start, stop): before, after, the file's, or LF."""
         before = self.terminator(start - 1) if start > 0 else b""
         after = self.terminator(stop) if stop < self.line_count else b""
         return before or after or self.dominant_newline
@@ -187,10 +179,7 @@ class Text(ABC):
 
 @dataclass(frozen=True)
 class Snapshot(Text):
-    """All bytes of a file at one moment, with their encoding. Make one with `of`.
-
-    `told` gives the SHA-256 in hex where somebody makes it already.
-    """
+    """All bytes of a file at one moment, and their encoding; `told` gives a known SHA-256."""
 
     data: bytes
     encoding: Encoding
@@ -200,10 +189,7 @@ class Snapshot(Text):
     def of(
         data: bytes, named: str | None = None, told: Callable[[], str] | None = None
     ) -> Snapshot:
-        """The snapshot of `data`; `named` is the encoding that configuration names, if any.
-
-        Raises BinaryFile for NUL bytes outside of UTF-16 and UTF-32.
-        """
+        """The snapshot of `data`, of encoding `named`; BinaryFile for NUL outside UTF-16/32."""
         return Snapshot(data, detect(data, named), told)
 
     @property
@@ -405,10 +391,7 @@ def lines_of(data: bytes, first: int, lf: bytes) -> LineIndex:
 
 
 class _Listed:
-    """All starts, in a list.
-
-    `count` says how many lines there are; one ends just after its line feed, or with the text.
-    """
+    """All starts in a list; `count` lines, each ending after its line feed or with the text."""
 
     def __init__(self, starts: list[int], size: int) -> None:
         if starts[-1] != size:
@@ -477,10 +460,7 @@ def _cut(data: bytes, first: int, stop: int) -> list[int]:
 
 
 def _wide_ends(data: bytes, first: int, lf: bytes) -> list[int]:
-    """The bytes just after each LF code unit that stands at a whole number of units.
-
-    So does `first`. No two finds overlap, wherever they stand.
-    """
+    """The bytes just after each LF code unit that is aligned with `first`."""
     unit, ends, at = len(lf), list[int](), first
     while (at := data.find(lf, at)) >= 0:
         at += unit

@@ -56,10 +56,7 @@ class Source(Protocol):
         ...
 
     def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
-        """The text with the lines that hold the bytes [start, stop) of each span at hand.
-
-        With those around them, and the end.
-        """
+        """The text with the lines around each span of bytes at hand, and the end."""
         ...
 
     def whole(self) -> Snapshot:
@@ -119,10 +116,7 @@ class Whole(_AtHand):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one pass over a whole text tells; `digest` is None when nobody has made it yet.
-
-    `newline_counts` are all terminators, and those that are CRLF.
-    """
+    """What one pass over a text tells; `newline_counts`: all and CRLF; `digest` if made."""
 
     size: int
     line_count: int
@@ -160,11 +154,7 @@ class Excerpt(Text):
 
     @staticmethod
     def of(encoding: Encoding, facts: Facts, pieces: Iterable[tuple[int, int, bytes]]) -> Excerpt:
-        """The excerpt of `pieces`, in any order: a line, its byte, and whole lines from there on.
-
-        Pieces may overlap and touch. Those that hold the start of the text are
-        without the byte order mark.
-        """
+        """The excerpt of `pieces` (line, byte, whole lines, no byte order mark) in any order."""
         inner = replace(encoding, bom=b"")
         joined: list[tuple[int, int, bytes]] = []
         for line, byte, data in sorted(pieces):
@@ -303,9 +293,8 @@ class Unread(_AtHand):
 class Survey:
     """A text's encoding, what is known of all of it, and where its lines are.
 
-    `marks`: the byte at which each block starts, and the line feeds before it.
-    `steps`: the same of smaller parts, where the code unit is one byte; these
-    start anywhere in a line.
+    `marks`: the byte at which each block starts, and the line feeds before it. `steps`: the same of
+    smaller parts, where the code unit is one byte; these start anywhere in a line.
     """
 
     encoding: Encoding
@@ -324,9 +313,8 @@ class Survey:
 class Surveyor:
     """The pass over a text of `size` bytes that starts with `head` (four bytes do).
 
-    Blocks are given in order. A block is whole lines, or a piece of a line that
-    is too long for one, at whole code units. `named` is the encoding that
-    configuration names.
+    Blocks are given in order. A block is whole lines, or a piece of a line that is too long for
+    one, at whole code units. `named` is the encoding that configuration names.
     """
 
     def __init__(self, head: bytes, size: int, named: str | None) -> None:

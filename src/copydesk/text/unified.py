@@ -30,10 +30,7 @@ _REFINED = 4_000
 
 
 class Region(NamedTuple):
-    """Old lines [start, stop), 0-based, and the raw lines that stand in their place.
-
-    [begin, end) are the bytes of the old lines.
-    """
+    """Old lines [start, stop), 0-based, their bytes [begin, end), and the raw new lines."""
 
     start: int
     stop: int
@@ -234,8 +231,7 @@ def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Ite
 
 
 def quoted(name: str) -> bytes:
-    """The name as git writes it: in quotes, with escapes, when it holds control characters,
-    a quote or a backslash; also when it ends with a blank, which patch would cut off."""
+    r"""The name as git writes it: quoted if it has control characters, `"`, `\` or a last blank."""
     raw = name.encode()
     if not any(byte < 32 or byte in b'"\\\x7f' for byte in raw) and raw[-1:] != b" ":
         return raw
@@ -310,10 +306,7 @@ def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
 
 
 def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> list[Region]:
-    """The regions without the lines that are the same before and after.
-
-    `was` starts at line `line` and byte `begin`.
-    """
+    """The regions without unchanged lines; `was` starts at line `line` and byte `begin`."""
     head = same_after(was, new, 0, 0)
     tail = min(same_before(was, new, len(was), len(new)), min(len(was), len(new)) - head)
     ours, theirs = was[head : len(was) - tail], new[head : len(new) - tail]
@@ -374,10 +367,7 @@ def _marked_wide(old: Text, sign: bytes, raw: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """What some changes come to in one file: a change of the very bytes of `base`.
-
-    `created`: there is no such file yet, nor a folder for it perhaps; `base` is empty.
-    """
+    """The change of `base` in one file; `created`: there is none yet and `base` is empty."""
 
     path: RelPath
     base: Snapshot

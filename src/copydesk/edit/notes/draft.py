@@ -190,10 +190,7 @@ def _kind(hunk: BlockHunk) -> Kind:
 
 
 def split_as(profile: Profile) -> SplitText:
-    """The splitting of texts in a profile: `siyuan` for a kernel, `gfm` for a folder.
-
-    Line ends become LF. A text of nothing but blank lines has no piece.
-    """
+    """How a profile splits texts, line ends as LF: `siyuan` for a kernel, `gfm` for a folder."""
 
     def split(text: str) -> tuple[NewText, ...]:
         lines, _ = cut(encode(text))

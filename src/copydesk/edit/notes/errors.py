@@ -65,10 +65,9 @@ _SHOWN = 80
 class Problem:
     """One thing that is wrong in a block diff; `line` is the diff's, from 1.
 
-    `text` is the line itself, cut; `other_line` the line of the other marker or
-    hunk; `expected` the marker line that is missing. `similarity` (percent) and
-    `difference` (`-` SEARCH, `+` the block) tell of a content mismatch; beyond
-    the first mismatches of a diff they are None.
+    `text` is the line itself, cut; `other_line` the line of the other marker or hunk; `expected`
+    the marker line that is missing. `similarity` (percent) and `difference` (`-` SEARCH, `+` the
+    block) tell of a content mismatch; beyond the first mismatches of a diff they are None.
     """
 
     code: str

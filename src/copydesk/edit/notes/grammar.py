@@ -175,9 +175,8 @@ def marker_line(part: Literal["open", "middle", "close"], size: int) -> str:
 def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
     """The header that the line is; `valid` says which ids there may be.
 
-    Blanks within the signs are allowed (`@@ DELETE : id @@`), and a label after
-    them: a few words, as the name of a type of blocks is. More words would be
-    text that nobody reads.
+    Blanks within the signs are allowed (`@@ DELETE : id @@`), and a label after them: a few words,
+    as the name of a type of blocks is. More words would be text that nobody reads.
     """
     if not line.startswith("@@"):
         return None
@@ -464,10 +463,7 @@ _COUNT = re.compile(r"(?P<sign>[+-])(?P<count>[0-9]{1,18})")
 
 
 def select(text: str, ids: Sequence[str]) -> range:
-    """The indices, from 0, of the blocks in a slice; `ids` are all blocks in order.
-
-    Raises InvalidSlice.
-    """
+    """The indices, from 0, of the blocks `ids` (all in order) in a slice; raises InvalidSlice."""
     return _Slice(text, ids).selected()
 
 

@@ -39,10 +39,9 @@ class BlockView(Protocol):
 class BlockTree:
     """The part of some documents that a diff needs.
 
-    `blocks`: those that the diff names and all that are around them; one that is
-    not in here does not exist. `children`: the ids in order of what each
-    container holds that is around a named block, or is one; those beside a
-    heading that something is appended to are in `blocks` too.
+    `blocks`: those that the diff names and all that are around them; one that is not in here does
+    not exist. `children`: the ids in order of what each container holds that is around a named
+    block, or is one; those beside a heading that something is appended to are in `blocks` too.
     """
 
     blocks: Mapping[str, BlockView]
@@ -185,10 +184,7 @@ class UpdateBlock:
 
 @dataclass(frozen=True, slots=True)
 class InsertBlocks:
-    """Insert blocks at a position, in this order.
-
-    `markdown` is the text of all of them. The anchor is a block that was there before the diff.
-    """
+    """Insert blocks (`markdown` is the text of all) at a block that was there before the diff."""
 
     place: BlockPosition
     markdown: str
@@ -291,11 +287,10 @@ MismatchReason = Literal["text", "part", "more", "blanks"]
 class Mismatch:
     """How a SEARCH differs from a block's text.
 
-    `reason`: `part` (the block holds it, and more), `more` (it holds the block, and
-    more), `blanks` (they differ in white space alone) or `text`. `similarity` in
-    percent, of characters that are not white space; never 100. `difference`: lines
-    of SEARCH (`-`), of the block (`+`), of both (blanks), long ones cut to what is
-    around the difference.
+    `reason`: `part` (the block holds it, and more), `more` (it holds the block, and more), `blanks`
+    (they differ in white space alone) or `text`. `similarity` in percent, of characters that are
+    not white space; never 100. `difference`: lines of SEARCH (`-`), of the block (`+`), of both
+    (blanks), long ones cut to what is around the difference.
     """
 
     reason: MismatchReason
@@ -304,10 +299,7 @@ class Mismatch:
 
 
 def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
-    """Whether SEARCH is the block's text; not `strict`: with runs of white space as one blank.
-
-    Letters are compared as they are: no case is folded, no accent composed.
-    """
+    """Whether SEARCH is the block's text; not `strict`: with any white space as one blank."""
     if content_of_hunk(lines_of_hunk(search)) == content_of_hunk(lines_of_hunk(markdown)):
         return True
     return not strict and search.split() == markdown.split()
@@ -399,10 +391,7 @@ def _cut(line: str, at: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewBlock:
-    """A block that a hunk inserts; `pieces` is how many blocks its text has.
-
-    `leans`: it is placed relative to the block before it, not to the one behind it.
-    """
+    """A block that a hunk inserts, of `pieces` blocks; `leans`: placed after the one before it."""
 
     image: BlockImage
     hunk: BlockHunk
@@ -630,11 +619,7 @@ def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
 def _gap(
     parent: str, left: str | None, gap: list[NewBlock], right: str | None
 ) -> Iterator[BlockOperation]:
-    """The inserts between two blocks; None is an end of the parent.
-
-    Those that lean to the left are put there in the opposite order, so that
-    each can be put directly behind the block that was there before.
-    """
+    """The inserts between two blocks (None: the parent's end); those that lean left in reverse."""
     runs = [list(run) for _, run in groupby(gap, key=lambda new: id(new.hunk))]
     leaning = next((i for i, run in enumerate(runs) if not run[0].leans), len(runs))
     behind = BlockPosition("first_in", parent) if left is None else BlockPosition("after", left)

@@ -97,10 +97,7 @@ def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
 
 def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
-    """The patches, with all hunks of one file in one of them, in their order.
-
-    A file that is added, deleted or moved is named once; raises PatchInvalid.
-    """
+    """The patches, in order, one for each file; PatchInvalid if a moved one is named twice."""
     found: dict[str, FilePatch] = {}
     for patch in patches:
         before = found.get(patch.path)

@@ -105,10 +105,7 @@ def _blob_id(data: bytes, algorithm: str = "sha1") -> str:
 
 
 def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
-    """The patch that makes this change: a hunk for each run of lines that differ.
-
-    Where bytes are shown as `\\xNN` it is one hunk, since such a byte may have moved.
-    """
+    """The patch of this change, a hunk for each run of lines; one hunk if bytes are shown."""
     encoding, after = base.encoding, change.apply(base.data)
     if created:
         return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
@@ -216,11 +213,7 @@ class _Sought:
         )
 
     def _insertion(self, hunk: PatchHunk) -> Part | _Misplaced:
-        """The place of new lines without any that say where: the end, if the patch says so, or
-        after a line whose number counts.
-
-        The lines before and after are the place then.
-        """
+        """The place of new lines without old ones: the end, or after the line they name."""
         count = self._base.line_count
         if hunk.headers:
             return _Misplaced("header_alone")

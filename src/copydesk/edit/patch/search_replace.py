@@ -56,10 +56,7 @@ def _block_follows(lines: PatchLines) -> bool:
 
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
-    """The paths that may be meant by the lines above, the likeliest first.
-
-    With each is told whether it is a path and no sentence.
-    """
+    """The likely paths in the lines above, best first, and whether each is surely a path."""
     found: list[tuple[str, bool]] = []
     for line in lines.before(_ABOVE):
         name = _name(line.strip())

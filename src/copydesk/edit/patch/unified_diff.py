@@ -54,10 +54,7 @@ def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
 
 
 def _has_hunk(lines: PatchLines) -> bool:
-    """Whether a hunk follows the two lines that name a file; else they are of a message.
-
-    Raises PatchInvalid for changed lines there, of which nothing says where they go.
-    """
+    """Whether a hunk follows the lines that name a file; PatchInvalid for lines with no place."""
     after = lines.peek(2) or ""
     if after[:1] in ("+", "-", " ") and after.strip() not in ("", "---"):
         raise invalid("no_hunk_header", lines.number + 2, after)
@@ -185,10 +182,7 @@ def _stripped(old: str, new: str) -> tuple[str, str]:
 
 
 def _below_two(old: str, new: str) -> str:
-    """The one path below the two directories that were compared; empty where none were.
-
-    `a/` and `b/` are such even where both sides have the same one.
-    """
+    """The path below the two compared directories, such as `a/` and `b/`; empty without any."""
     before, _, old_rest = old.partition("/")
     after, _, rest = new.partition("/")
     is_other = before != after or after in ("a", "b")

@@ -69,13 +69,12 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECAS
 class FolderStore(FolderReader):
     """The notes of a folder. Safe to use from many threads, and by many processes.
 
-    `root` is the folder in the workspace `files`, which may be the workspace
-    itself; `rules` say what may be read of it. `state` is a folder where ids and
-    the cache are kept. `daily` is the path of daily notes in the format of strftime;
-    `today` gives the day by the clock of the machine. `exclude` are lines as in a
-    `.gitignore` of the workspace: what they name is left out, and with `gitignore` what
-    such files name, and `node_modules`. `later` indexes what a call leaves, and is closed
-    with the store; without it later calls do.
+    `root` is the folder in the workspace `files`, which may be the workspace itself; `rules` say
+    what may be read of it. `state` is a folder where ids and the cache are kept. `daily` is the
+    path of daily notes in the format of strftime; `today` gives the day by the clock of the
+    machine. `exclude` are lines as in a `.gitignore` of the workspace: what they name is left out,
+    and with `gitignore` what such files name, and `node_modules`. `later` indexes what a call
+    leaves, and is closed with the store; without it later calls do.
     """
 
     def __init__(
@@ -110,10 +109,7 @@ class FolderStore(FolderReader):
 
     @locked
     def located(self, address: str) -> str:
-        """The id of the block at `^name` or `note#^name`; an id stays.
-
-        Raises InvalidBlockId, BlockNotFound, and InvalidArgs where several documents have the name.
-        """
+        """The id of `^name` or `note#^name`; raises InvalidBlockId, BlockNotFound, InvalidArgs."""
         return address if is_id(address) else located(self._documents, address)
 
     @locked
@@ -282,10 +278,7 @@ class _Parts:
 
 
 class _Several:
-    """Several stores as one: each has notebooks of its own, and every id is in one of them.
-
-    Changes are prepared in every store before any is executed.
-    """
+    """Several stores as one, each id in one of them; all prepare before any executes."""
 
     def __init__(self, stores: tuple[NoteStore, ...]) -> None:
         self._stores = stores
@@ -439,10 +432,7 @@ def check_links(
     lost: Iterable[tuple[FolderDocument, str]],
     after: Callable[[RelPath], bytes | None],
 ) -> None:
-    """Raise AnchorLinked if blocks of any document link to a name that a document loses.
-
-    `after` gives the texts of the documents that change.
-    """
+    """Raise AnchorLinked if a document links to a name that is `lost`; `after` gives new texts."""
     anchors, linked_from = list[str](), dict[str, None]()
     for document, name in lost:
         documents.learn_anchors(f"#^{name}")

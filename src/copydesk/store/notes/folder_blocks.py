@@ -63,10 +63,7 @@ class Fingerprint(NamedTuple):
 def read(
     data: bytes, profile: Profile, newline: bytes | None = None, *, part: bool = False
 ) -> Tree:
-    """Parse a text; a document or an item without blocks gets an empty paragraph.
-
-    `newline` is the terminator of the document that the text is a `part` of.
-    """
+    """Parse a text (a `part` has its document's `newline`); empty ones get an empty paragraph."""
     tree = parse(data, profile, part=part)
     if newline is not None:
         tree = replace(tree, newline=newline)
@@ -389,10 +386,7 @@ def _sets(tree: Tree, block: Block) -> bool:
 
 
 def as_stored(old: str, new: str) -> str:
-    """A new text in which lines that were left as they were shown keep their old bytes.
-
-    A byte that is no UTF-8 is shown spelled out.
-    """
+    """The new text with unchanged lines in their old bytes; others spell out what is no UTF-8."""
     shown = shown_text(old)
     if shown == old:
         return new

@@ -116,10 +116,7 @@ class Ids:
         return known.rows
 
     def first(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
-        """The id of a document that only its blocks could tell more of; empty where they have to.
-
-        It is saved, so that it stays whatever happens to the file; ids of blocks are not made.
-        """
+        """The saved id of a document; empty where only its blocks tell. Makes no ids of blocks."""
         name = str(path)
         for _ in range(2):
             known = self._sidecars.head(name)
@@ -321,10 +318,7 @@ Successor = Callable[[Stamp, str, bytes, tuple[Fingerprint, ...]], FolderDocumen
 
 
 class DocumentCache:
-    """The documents of a folder, parsed. Safe to use from many threads.
-
-    `learn_anchors` is called with an id before that is reported as unknown.
-    """
+    """The parsed documents of a folder, thread-safe; `learn_anchors` is asked for unknown ids."""
 
     def __init__(
         self,
@@ -406,10 +400,7 @@ class DocumentCache:
         return stamp, now, tree
 
     def cards(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, Card]:
-        """Ids and titles of documents, read without their blocks where that tells them.
-
-        Files that are none, or are not read, are left out.
-        """
+        """Ids and titles, without blocks where that tells them; what is no document is left out."""
         with self.lock:
             if self._scanned is None:
                 self.scan()
@@ -468,10 +459,7 @@ class DocumentCache:
         rows: tuple[Fingerprint, ...],
         successor: Successor | None = None,
     ) -> bool:
-        """Whether the document has the planned text; if so, it has the planned rows.
-
-        `successor` makes the document from the one before, if it can.
-        """
+        """Whether the document has the planned text and so the rows; `successor` may make it."""
         with self.lock:
             try:
                 found = self.folder.files.read(path)

@@ -93,10 +93,7 @@ class WorkingDocument:
     def successor(
         self, stamp: Stamp, digest: str, data: bytes, rows: tuple[Fingerprint, ...]
     ) -> FolderDocument | None:
-        """The document after the changes, with this text; None where it has to be parsed.
-
-        The blocks outside of the windows are taken over, so that the one before is `spent`.
-        """
+        """The document after the changes, made by using up the one before; None if to be parsed."""
         document = self.document
         if document.spent or document.chunks.size == 1 or not self._regions:
             return None
@@ -193,10 +190,7 @@ class WorkingDocument:
             raise InvalidArgs("markdown", _RUNS_ON)
 
     def delete(self, region: ReparseWindow, block: Block) -> None:
-        """Delete a block, and the containers that it leaves empty.
-
-        Two lists that become adjacent merge into the first one.
-        """
+        """Delete a block and the containers it leaves empty; lists that then meet merge."""
         if is_phantom(block):
             region.by_id.pop(region.ids[block])
             self._name(region, block)
@@ -416,10 +410,7 @@ class FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class HeldFiles:
-    """What `execute` needs: the planned files, and the ids to return.
-
-    `lost` are the names `^name` that documents lose.
-    """
+    """What `execute` needs: the planned files, the ids to return, and the names that get lost."""
 
     plans: tuple[FilePlan, ...]
     ids: tuple[tuple[str, ...], ...]

@@ -30,10 +30,7 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 class NotRead(Exception):
-    """A file by the name of a document that is none.
-
-    `reason` is UTF-16, NUL, TOO_LARGE, or UNREADABLE where the system refuses.
-    """
+    """A file named like a document that is none: UTF-16, NUL, TOO_LARGE or UNREADABLE."""
 
     def __init__(self, reason: str, stamp: Stamp) -> None:
         super().__init__(reason)
@@ -42,10 +39,7 @@ class NotRead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of the workspace that is a notebook, as one member sees it.
-
-    What `ignored` leaves out is not part of it.
-    """
+    """A folder that is a notebook, as one member sees it, without what `ignored` leaves out."""
 
     files: Files
     root: RelPath

@@ -278,10 +278,7 @@ class FolderReader:
             self._leave(left)
 
     def _may_have(self, path: RelPath, stamp: Stamp, words: Sequence[str]) -> bool:
-        """Whether the words stand in a file or its name, as far as its text tells.
-
-        A file that is not read is indexed as such.
-        """
+        """Whether the words are in a file or its name; a file that is not read is indexed so."""
         known = self._texts.get(path)
         if known is None or known[0] != stamp or not stamp.settled:
             self._forget_text(path)

@@ -57,11 +57,7 @@ def know(
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
 ) -> Recognized:
-    """Re-identify blocks: give the new ones the ids of the old ones that they are.
-
-    `fresh` generates an id for a block by its position; `taken` says whether another
-    document has an id.
-    """
+    """Give new blocks the ids of the old ones they are; `fresh` makes ids, `taken` tests them."""
     matching = _Matching(old, new)
     matching.run()
     ids = matching.ids(past, taken)
@@ -376,10 +372,7 @@ class Sidecars:
         self._locks = FileLocks(home.folder("locks"))
 
     def cache_path(self, of: str) -> str:
-        """The path of the cache of this machine for members with the same rights.
-
-        Machines may share the folder, and must not share a SQLite file.
-        """
+        """The cache of this machine (SQLite is not shared) for members with the same rights."""
         return self._home.path(f"cache-{of}-{name_of(platform.node())[:8]}.sqlite")
 
     def close(self) -> None:
@@ -569,10 +562,7 @@ _DATE = 14
 
 
 def _spelled(rows: Iterable[Fingerprint]) -> Iterator[str]:
-    """The rows as JSON, shorter than as they are: hash and sketch are one text in base 64.
-
-    An id is spelled without its date where the row before has the same one.
-    """
+    """The rows as short JSON: hash and sketch in base 64, a date only where it is another."""
     date = ""
     for row in rows:
         name = row.id[_DATE:] if row.id[:_DATE] == date else row.id

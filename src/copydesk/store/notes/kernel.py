@@ -106,10 +106,7 @@ class NewDailyNote:
 
 
 class KernelStore:
-    """The notes of a kernel. Safe to use from many threads; one execution at a time.
-
-    `split` is how the kernel parses Markdown. `pause` waits for so many seconds.
-    """
+    """The notes of a kernel, thread-safe, one execution at a time; `pause` waits seconds."""
 
     def __init__(
         self, http: KernelHttp, split: SplitBlocks = split_blocks, pause: Pause = time.sleep
@@ -308,10 +305,7 @@ class KernelStore:
             raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
     def _made(self, new: NewDocument, named: str, problem: str, *, late: bool) -> None:
-        """Check the new document; remove it if it is not as asked for.
-
-        Of one that is not there after a `late` answer nobody knows whether it will be.
-        """
+        """Check the new document, remove a wrong one; a `late` one that is missing is unsure."""
         waits_s = LATE_WAITS_S if late else WAITS_S
         look = partial(self.blocks, [new.id])
         there = settled(self._kernel, self._pause, look, bool, waits_s=waits_s)

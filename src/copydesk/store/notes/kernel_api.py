@@ -55,10 +55,7 @@ class Address:
 
     @staticmethod
     def of(url: str) -> Address:
-        """The address that a URL names; InvalidArgs(`SIYUAN_URL`) for one that names none.
-
-        A name and password, a query or a fragment in it are refused.
-        """
+        """The address of a URL; InvalidArgs(`SIYUAN_URL`) for none, or one with more than that."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -97,9 +94,8 @@ class KernelHttp:
     def ask(self, path: str, body: Mapping[str, object], *, reads: bool = False) -> object:
         """The data of the answer. `reads`: the question may be put again.
 
-        Raises KernelRefused for a code other than 0, and NotesUnavailable for
-        everything that is no answer of a kernel to us; AnswerLost when the
-        request had been sent by then.
+        Raises KernelRefused for a code other than 0, and NotesUnavailable for everything that is no
+        answer of a kernel to us; AnswerLost when the request had been sent by then.
         """
         status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
         if status == 401:
@@ -340,10 +336,7 @@ def literal(value: str) -> str:
 
 
 def _holds(word: str) -> str:
-    """The SQL test for a word. SQLite folds the case of ASCII only, so four forms are tried.
-
-    The kernel cannot print a LIKE with ESCAPE, and answers it with no rows at all.
-    """
+    """The SQL test for a word: four spellings, since SQLite folds ASCII and ESCAPE fails here."""
     forms = (word, word.lower(), word.upper(), word.capitalize())
     tests = (
         f"instr(lower({column}), {literal(form)}) > 0"
@@ -423,10 +416,7 @@ class Kernel:
         return version
 
     def _asked(self, call: str, body: Mapping[str, object]) -> object:
-        """The answer to a read, which is sent again if the first answer is lost.
-
-        A refusal of the kernel is NotesUnavailable.
-        """
+        """The answer to a read, sent again if lost; the kernel's refusal is NotesUnavailable."""
         try:
             try:
                 return self._http.ask(call, body, reads=True)
@@ -507,10 +497,7 @@ class Kernel:
         return replace(child, markdown=with_memos(child.markdown, image))
 
     def kramdown(self, block_id: str) -> str:
-        """The block's text with the ids and attributes of all in it; empty when it is not there.
-
-        Marks within lines are spans: as Markdown, the text would have lost its memos.
-        """
+        """The block's text with ids and attributes, marks as spans to keep memos; empty if none."""
         call = "/api/block/getBlockKramdown"
         body: dict[str, object] = {"id": valid(block_id)}
         if self.version() >= _KRAMDOWN_MODE:
@@ -652,10 +639,7 @@ class Kernel:
     def create_document(
         self, box: str, hpath: str, markdown: str, *, parent_id: str, document_id: str
     ) -> str:
-        """A document at a path of titles, below the parent if its own path is the one above.
-
-        The id that the answer names, empty for none: it should be the one given.
-        """
+        """A document at a path of titles, below a parent right above; its id, or empty."""
         body: dict[str, object] = {
             "notebook": valid(box),
             "path": hpath,

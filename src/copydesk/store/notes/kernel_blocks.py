@@ -47,10 +47,7 @@ _TOLD = 5
 
 
 def checked(markdown: str) -> str:
-    """The text itself; InvalidArgs(`markdown`) for one that a kernel must not get.
-
-    Code in fences may hold what it likes.
-    """
+    """The text; InvalidArgs(`markdown`) for what, outside fences, a kernel must not get."""
     check_characters(markdown, "markdown")
     for line in _outside_fences(markdown, checked=True):
         if _ATTRIBUTES.match(line):
@@ -70,10 +67,7 @@ _LINE_END = re.compile(r"[ \t]*\\?\n[ \t>]*")
 
 
 def unbroken(markdown: str) -> str:
-    """The text with its lines joined by a blank inside of marks and links.
-
-    The kernel eats such line ends, and would join the words around them.
-    """
+    """The text with lines joined within marks and links, where the kernel eats line ends."""
     tree = parse(markdown, "siyuan")
     data = tree.data
     for block in reversed([one for one in tree.root.walk() if one.kind == "p"]):
@@ -130,10 +124,7 @@ def _words(markdown: str) -> Counter[str]:
 
 
 def _outside_fences(markdown: str, *, checked: bool = False) -> Iterator[str]:
-    """The lines that are not in a fence of code.
-
-    `checked`: InvalidArgs for a fence with words that the kernel would drop.
-    """
+    """The lines outside of fenced code; `checked`: InvalidArgs for a fence that loses words."""
     fence = ""
     lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, line in enumerate(lines, 1):
@@ -210,10 +201,7 @@ _PLACE = re.compile(r'^\{: [^\n]*\bid="([0-9]{14}-[0-9a-z]{7})"[^\n]*\}$', re.MU
 
 
 def slices_of(document: str, previous: Mapping[str, str]) -> dict[str, str]:
-    """The images of blocks right in a document, cut from that of the document.
-
-    `previous` names the block before each. One whose place is not plain is left out.
-    """
+    """Images of blocks cut from the document's; `previous` blocks; unclear ones are left out."""
     ends: dict[str, tuple[int, int]] = {}
     twice: set[str] = set()
     last = ""
@@ -269,10 +257,7 @@ def _as_signs(found: re.Match[str]) -> str:
 
 
 def with_memos(markdown: str, image: str) -> str:
-    """The Markdown of a block with the memos of its image, which Markdown has no sign for.
-
-    Where a memo cannot be found in the Markdown it is the text of the image.
-    """
+    """The Markdown of a block with its memos; the image's text where one cannot be placed."""
     made, at = "", 0
     for found in _MEMO.finditer(image):
         memo, word = (html.unescape(part) for part in found.groups())
@@ -534,10 +519,7 @@ def _quoted(body: str) -> str:
 
 
 class Addressed(NamedTuple):
-    """A new text of a block with ids and attributes in it, as the kernel wants it written.
-
-    `kept` are the ids that it names, `lost` those of blocks that are not in it any more.
-    """
+    """A block's new text with ids as the kernel wants it; the ids it has `kept` and `lost`."""
 
     kramdown: str
     kept: frozenset[str]

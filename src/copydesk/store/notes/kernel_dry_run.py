@@ -50,9 +50,8 @@ from copydesk.store.notes.protocol import (
 class HeldBlocks:
     """What `execute` needs to know from the dry run.
 
-    `marks` are those of the blocks that are written or deleted, `doms` what an
-    editor gets of these; `containers`
-    those in which something changes; `idle` the indices of updates to a text
+    `marks` are those of the blocks that are written or deleted, `doms` what an editor gets of
+    these; `containers` those in which something changes; `idle` the indices of updates to a text
     that the block has already.
     """
 
@@ -267,10 +266,7 @@ class _KernelDryRun:
         return node
 
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
-        """Check that the block can be restored, and remember its mark.
-
-        One that goes `back` to what it was is not held for what the kernel made of it.
-        """
+        """Check that the block can be restored, and keep its mark; one that goes `back` freely."""
         if node.parent is not None:
             self._containers[node.parent.id] = None
         if node.id in self._marks or node.id in self._restored or node.id in self._lost:

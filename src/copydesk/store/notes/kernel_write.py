@@ -63,10 +63,7 @@ _FOLLOWED = 64
 
 
 class StepFailed(Exception):
-    """A change was not made as it should be; the message says what is there instead.
-
-    `at` is its index among those that were made together.
-    """
+    """A change failed; the message says what is there; `at` is its index in its request."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
@@ -125,11 +122,10 @@ class _Before:
 class KernelWriter:
     """Makes changes one after the other.
 
-    `undo` has the inverse of each change, in the order they were made: the last is undone
-    first. `begun`: a request that writes was sent. `marks` are those of the blocks as this
-    left them. `astray` are blocks in a wrong place that are not certainly ours to delete.
-    `late` are the blocks of a write that was not answered in time, and is not seen: it may
-    still be done.
+    `undo` has the inverse of each change, in the order they were made: the last is undone first.
+    `begun`: a request that writes was sent. `marks` are those of the blocks as this left them.
+    `astray` are blocks in a wrong place that are not certainly ours to delete. `late` are the
+    blocks of a write that was not answered in time, and is not seen: it may still be done.
     """
 
     def __init__(
@@ -267,10 +263,7 @@ class KernelWriter:
     # Blocks that are there.
 
     def _rewrite(self, changes: Sequence[Update | Restore]) -> list[tuple[str, ...]]:
-        """Give blocks, each another one, new texts or former ones, in one request if that can be.
-
-        What came of each is recorded before the first that failed is raised.
-        """
+        """Rewrite several blocks in one request if possible; all is recorded before it raises."""
         ids = [change.id for change in changes]
         stood = self._kernel.standings(ids)
         before = self._kernel.images(ids, stood)
@@ -418,10 +411,7 @@ class KernelWriter:
     def _write(
         self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete
     ) -> tuple[frozenset[str], str]:
-        """Send a request that writes: the ids that the answer names, and the kernel's objection.
-
-        How to take it back is kept before. Raises NotesUnavailable if it certainly was not done.
-        """
+        """Send a write, its inverses kept first: the ids answered, and the kernel's objection."""
         self._keep((*inverses, *self.way_back(fresh=False)))
         try:
             named, problem = send(), ""
@@ -475,10 +465,7 @@ class KernelWriter:
     # Taking back.
 
     def take_back(self, before: _Before, *, blind: bool) -> tuple[str, ...]:
-        """Undo all changes as far as possible; the blocks that are not as they were before.
-
-        `blind`: an answer was lost, so no new block at all may be there.
-        """
+        """Undo all that can be; the blocks that differ still. `blind`: an answer was lost."""
         back = KernelWriter(self._kernel, self._split, self._pause)
         for change in reversed(self.undo):
             with suppress(StepFailed, Refusal):  # what comes of it is read below
@@ -510,11 +497,7 @@ class KernelWriter:
         return same(self._kernel.kramdown(block_id), image)
 
     def way_back(self, *, fresh: bool = True) -> tuple[Change, ...]:
-        """The changes that undo all, each with the mark of the block that it expects.
-
-        Unless they are read `fresh`, and for a block that cannot be read any more, the marks are
-        those of when it was written.
-        """
+        """The changes that undo all, each expecting a mark, read `fresh` or that of the write."""
         ids = [change.id for change in self.undo if _expects(change)]
         marks = self.marks
         if fresh:
@@ -613,10 +596,7 @@ def execute(
 
 
 def _together(changes: Sequence[Change], idle: Collection[int]) -> list[tuple[int, list[Change]]]:
-    """The changes that have something to do, each with those that can be made with it.
-
-    With the index of the first: new texts of other blocks are one request.
-    """
+    """Changes with work to do and the index of the first; other blocks' texts share a request."""
     groups: list[tuple[int, list[Change]]] = []
     for index, change in enumerate(changes):
         if index in idle:

@@ -43,10 +43,7 @@ class UnreadFile:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of a notebook a search saw.
-
-    `waiting` of its `documents` are not indexed yet as they are now.
-    """
+    """How much of a notebook a search saw; `waiting` of its `documents` are not indexed yet."""
 
     documents: int = 0
     waiting: int = 0
@@ -57,13 +54,12 @@ class Coverage:
 class NoteBlock:
     """One block at one moment.
 
-    `markdown` is its own source without the prefixes of its containers, outer
-    blank lines removed; of a document it is empty. `content` is what a person
-    reads (of a document its title). `parent_id` is the container, empty for a
-    document; `root_id` the document; `box` the notebook. `path` is the path of
-    ids in the notebook (of the file, in a folder), `hpath` that of titles.
-    `attributes` are name, alias, memo, bookmark and what is custom. `created`
-    and `updated` are yyyyMMddHHmmss.
+    `markdown` is its own source without the prefixes of its containers, outer blank lines removed;
+    of a document it is empty. `content` is what a person reads (of a document its title).
+    `parent_id` is the container, empty for a document; `root_id` the document; `box` the notebook.
+    `path` is the path of ids in the notebook (of the file, in a folder), `hpath` that of titles.
+    `attributes` are name, alias, memo, bookmark and what is custom. `created` and `updated` are
+    yyyyMMddHHmmss.
     """
 
     id: str
@@ -150,12 +146,11 @@ class Delete:
 class Restore:
     """A block as it was, with its ids and attributes; only a store makes one, in `Done.undo`.
 
-    `image` is the store's own text of it, for no one else to write, `dom` the form in which it
-    is written where that is another one. Without
-    `side` the block is there and becomes again what it was; else it is gone,
-    and comes back beside the anchor or in it. `over` is the mark of the block
-    that the change is made for, or the text that was sent to it; ContentChanged
-    when it is another one by now.
+    `image` is the store's own text of it, for no one else to write, `dom` the form in which it is
+    written where that is another one. Without `side` the block is there and becomes again what it
+    was; else it is gone, and comes back beside the anchor or in it. `over` is the mark of the block
+    that the change is made for, or the text that was sent to it; ContentChanged when it is another
+    one by now.
     """
 
     id: str
@@ -179,10 +174,7 @@ def named(change: Change) -> tuple[str, ...]:
 
 
 class NoteNotice(NamedTuple):
-    """What a change does besides what it says, to be told before it is made.
-
-    `ids`: the blocks in `detail`, which were in this one, will be gone.
-    """
+    """What a change does besides, told before it; the blocks `ids` of `detail` will be gone."""
 
     kind: Literal["ids"]
     block_id: str
@@ -193,12 +185,11 @@ class NoteNotice(NamedTuple):
 class Prepared:
     """Changes that a store has checked against what is there, nothing written yet.
 
-    `changes` in the order they are made; none for a document to be made.
-    `before` and `after` are the texts of the documents they touch, by path, for
-    a diff; one that is to be made has no text before. Both are empty where the
-    store cannot know the path (a daily note that a kernel makes). `files` is
-    what has to be written, all or none, where notes are files; a store that
-    writes by itself leaves it empty. `held` is the store's own.
+    `changes` in the order they are made; none for a document to be made. `before` and `after` are
+    the texts of the documents they touch, by path, for a diff; one that is to be made has no text
+    before. Both are empty where the store cannot know the path (a daily note that a kernel makes).
+    `files` is what has to be written, all or none, where notes are files; a store that writes by
+    itself leaves it empty. `held` is the store's own.
     """
 
     changes: tuple[Change, ...]
@@ -215,10 +206,9 @@ class ChangesDone:
 
     For a document one tuple: its own id, then those of the blocks that were put in it.
 
-    `undo` are the changes that take all of it back, in the order to make them,
-    ids included; they can be kept as text, and made later through `prepare`.
-    Empty where `Prepared.files` is not: files are taken back as files are; and
-    a document that was made stays.
+    `undo` are the changes that take all of it back, in the order to make them, ids included; they
+    can be kept as text, and made later through `prepare`. Empty where `Prepared.files` is not:
+    files are taken back as files are; and a document that was made stays.
     """
 
     ids: tuple[tuple[str, ...], ...]
@@ -260,10 +250,7 @@ class NoteStore(Protocol):
         ...
 
     def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        """The documents of a notebook in the order of their paths, the first so many.
-
-        Raises NotebookNotFound.
-        """
+        """The first so many documents of a notebook, by path; raises NotebookNotFound."""
         ...
 
     def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
@@ -283,10 +270,7 @@ class NoteStore(Protocol):
         ...
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
-        """The headings of a document, those of a lower level below.
-
-        Raises WrongBlockKind for a block that is no document.
-        """
+        """The headings of a document, lower ones nested; WrongBlockKind for another block."""
         ...
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
@@ -294,47 +278,36 @@ class NoteStore(Protocol):
         ...
 
     def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Documents and leaves that hold all the words; titles and headings first, then short ones.
-
-        Raises InvalidArgs(`query`) for a query without words.
-        """
+        """Documents and leaves with all words, best first; InvalidArgs(`query`) for none."""
         ...
 
     def coverage(self, box: str) -> Coverage | None:
-        """How much of a notebook the last list or search saw; None where the store keeps no index.
-
-        Raises NotebookNotFound.
-        """
+        """How much the last list or search saw; None without an index; NotebookNotFound."""
         ...
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         """Check the changes, one after the other, each on the blocks as those before leave them.
 
-        A block that an earlier one deleted is not there any more, nor are the
-        blocks of a container that an earlier one updated. Raises the refusal of
-        the first that cannot be made, or cannot be taken back where the store
-        has no transactions: BlockNotFound; WrongBlockKind for a target that
-        cannot be one; ContentRequired for a text without a block; InvalidArgs
-        for a text that the block cannot take; ContentChanged; NotInvertible.
+        A block that an earlier one deleted is not there any more, nor are the blocks of a container
+        that an earlier one updated. Raises the refusal of the first that cannot be made, or cannot
+        be taken back where the store has no transactions: BlockNotFound; WrongBlockKind for a
+        target that cannot be one; ContentRequired for a text without a block; InvalidArgs for a
+        text that the block cannot take; ContentChanged; NotInvertible.
         """
         ...
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         """Make the changes, and read them back; all or none.
 
-        A store that writes by itself hands the way back to `keep` before each write.
-        Where `prepared.files` is not empty the files have been written by then,
-        and this learns their new ids. Raises NotesRolledBack when something
-        failed and was put back, NotesTorn when it could not be put back, and
-        ContentChanged when a block is no longer as it was prepared on.
+        A store that writes by itself hands the way back to `keep` before each write. Where
+        `prepared.files` is not empty the files have been written by then, and this learns their new
+        ids. Raises NotesRolledBack when something failed and was put back, NotesTorn when it could
+        not be put back, and ContentChanged when a block is no longer as it was prepared on.
         """
         ...
 
     def recover(self, undo: Sequence[Change]) -> None:
-        """Take back what is there of changes that were interrupted; `undo` is what was kept.
-
-        Nothing is done where all is as it was. Raises as `prepare` and `execute` do.
-        """
+        """Take back what is there of interrupted changes; raises as `prepare` and `execute` do."""
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         """A new document below another one; at the top of the notebook without `parent_id`.
@@ -347,9 +320,8 @@ class NoteStore(Protocol):
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
         """A new document where another one stands (`up` 0), or what it stands in does (1).
 
-        In a folder these are its own folder and the one around that, be there a
-        document for them or not. Raises as `prepare_document` does, and
-        InvalidArgs(`location`) above the top.
+        In a folder these are its own folder and the one around that, be there a document for them
+        or not. Raises as `prepare_document` does, and InvalidArgs(`location`) above the top.
         """
         ...
 

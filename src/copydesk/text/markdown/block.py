@@ -66,10 +66,7 @@ _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
 
 
 def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
-    """The lines from byte `at` on, without terminators, and the byte where each starts.
-
-    A text that ends with a terminator has no line after it.
-    """
+    """The lines from byte `at` on, without terminators, and the byte where each starts."""
     returns = data.count(b"\r")
     if not returns or returns == data.count(b"\r\n") == data.count(b"\n"):
         end = b"\r\n" if returns else b"\n"
@@ -114,26 +111,21 @@ Profile = Literal["gfm", "siyuan"]
 class Block:
     """One block. All numbers are bytes of the text from 0, unless they say columns.
 
-    `kind` and `subtype` are those of SiYuan: `d` document, `h` heading (`h1` to
-    `h6`), `p` paragraph, `l` list and `i` item (`u`, `o`, `t`), `b` quote, `s`
-    super block, `callout` (its name), `c` code, `m` mathematics, `t` table,
-    `html`, `tb` break, `query_embed`, `iframe`, `widget`, `video`, `audio`,
-    `av`, and `""` for a conflict of git. Only in the profile `gfm`: `yaml` front
-    matter, `def` link reference definition, `footnote`.
+    `kind` and `subtype` are those of SiYuan: `d` document, `h` heading (`h1` to `h6`), `p`
+    paragraph, `l` list and `i` item (`u`, `o`, `t`), `b` quote, `s` super block, `callout` (its
+    name), `c` code, `m` mathematics, `t` table, `html`, `tb` break, `query_embed`, `iframe`,
+    `widget`, `video`, `audio`, `av`, and `""` for a conflict of git. Only in the profile `gfm`:
+    `yaml` front matter, `def` link reference definition, `footnote`.
 
-    `start`, `stop`: its source, from its first character to its last, without
-    the prefix of its first line, the line's indentation and the last
-    terminator. A block no byte stands for (SiYuan makes some) has `start == stop`.
-    `first`: where the content of its parent starts on its first line; `column`
-    is the column of that, which inside a tab is not the tab's own.
-    `index`: its place among its siblings, from 0.
-    `attributes`: the span of its line `{: ...}` or `^id`, behind it, or in an
-    item behind the marker; None without.
-    `anchor`: the id that the text gives it, or None.
-    `indent`: columns from where the content of its parent starts to its start.
-    `width`: of an item, columns from there to its content; 0 for others.
-    `mark`: of a task, the byte after its `[ ]`; 0 for others.
-    `closed`: False for code, mathematics or a super block that has no end.
+    `start`, `stop`: its source, from its first character to its last, without the prefix of its
+    first line, the line's indentation and the last terminator. A block no byte stands for (SiYuan
+    makes some) has `start == stop`. `first`: where the content of its parent starts on its first
+    line; `column` is the column of that, which inside a tab is not the tab's own. `index`: its
+    place among its siblings, from 0. `attributes`: the span of its line `{: ...}` or `^id`, behind
+    it, or in an item behind the marker; None without. `anchor`: the id that the text gives it, or
+    None. `indent`: columns from where the content of its parent starts to its start. `width`: of an
+    item, columns from there to its content; 0 for others. `mark`: of a task, the byte after its `[
+    ]`; 0 for others. `closed`: False for code, mathematics or a super block that has no end.
     `loose`: true where it was parsed out of a text that had lost its indentation.
     """
 
@@ -246,10 +238,7 @@ class Tree:
 
 
 def section(heading: Block) -> tuple[Block, ...]:
-    """The siblings that belong to a heading: those up to the next of its level or a higher one.
-
-    The heading itself is not among them. Empty for a block that is no heading.
-    """
+    """The siblings that belong to a heading, up to the next of its level or above; else empty."""
     if not heading.level or heading.parent is None:
         return ()
     siblings = heading.parent.children
@@ -295,13 +284,12 @@ class Fence:
 class Node(Block):
     """A block being parsed; once `settled` it is nothing but a block.
 
-    `holder`, `nodes`: the parent and the children so far. `pieces`: of a
-    paragraph, start and stop of each line's text in turn; None while that is
-    the lines from `start` to `stop` as they are. `marker`: of a list, its
-    first. `fence`: of fenced code. `run`: of super blocks right in one another,
-    all that are open. `sort`: of HTML, how it ends; of mathematics, whether
-    there was a `$$`. `marking`: the node of its attributes.
-    `within_item`: whether it stands in an item, however deep.
+    `holder`, `nodes`: the parent and the children so far. `pieces`: of a paragraph, start and stop
+    of each line's text in turn; None while that is the lines from `start` to `stop` as they are.
+    `marker`: of a list, its first. `fence`: of fenced code. `run`: of super blocks right in one
+    another, all that are open. `sort`: of HTML, how it ends; of mathematics, whether there was a
+    `$$`. `marking`: the node of its attributes. `within_item`: whether it stands in an item,
+    however deep.
     """
 
     __slots__ = (

@@ -75,10 +75,7 @@ def last_kind(block: Block) -> str:
 
 
 def touches(tree: Tree, block: Block) -> bool:
-    """Whether what follows the block stands on the very next line, and could go on with it.
-
-    The next item of a list never does: its marker ends what stands before it.
-    """
+    """Whether the next line could go on with the block; the next item of a list never does."""
     after = follower(block)
     if after is None or after.kind == ITEM or is_phantom(after):
         return False
@@ -227,16 +224,15 @@ Where = Literal["before", "after", "first_in", "last_in"]
 class Insertion:
     """A place for new blocks: text goes to byte `at`, between `before` and `after`.
 
-    `prefix` stands before every line of the text but the first, without its
-    trailing spaces where the line is empty; `newline` ends each line but the last.
+    `prefix` stands before every line of the text but the first, without its trailing spaces where
+    the line is empty; `newline` ends each line but the last.
 
-    Law: the tree after `edit` is the tree before it with the blocks of the text
-    in this place, and no byte of any other block is altered. Markdown cannot
-    keep everything apart; it does not hold for a list beside a list of the same
-    marker (they become one), a list before a block that is itself indented (it
-    becomes part of the last item), anything but a paragraph as the first block
-    of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a
-    line `---` in a text that begins with one (the two are front matter then).
+    Law: the tree after `edit` is the tree before it with the blocks of the text in this place, and
+    no byte of any other block is altered. Markdown cannot keep everything apart; it does not hold
+    for a list beside a list of the same marker (they become one), a list before a block that is
+    itself indented (it becomes part of the last item), anything but a paragraph as the first block
+    of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a line `---` in a
+    text that begins with one (the two are front matter then).
     """
 
     at: int
@@ -267,11 +263,10 @@ class Insertion:
 def insertion(tree: Tree, block: Block, where: Where) -> Insertion:
     """The place before or after a block, or in it before its first or after its last child.
 
-    Between items go items: they take the kind of marker that is there, and a
-    text that is no list becomes one. Where a paragraph stands that no byte
-    stands for, the text takes its place. Raises ValueError
-    for a place in a block that holds none, beside the document, and before its
-    front matter.
+    Between items go items: they take the kind of marker that is there, and a text that is no list
+    becomes one. Where a paragraph stands that no byte stands for, the text takes its place. Raises
+    ValueError for a place in a block that holds none, beside the document, and before its front
+    matter.
     """
     if where in ("first_in", "last_in"):
         if not block.holds_blocks:
@@ -352,8 +347,7 @@ _EMPTIED = (ITEM, LIST, QUOTE, NOTE)
 def deleted_with(block: Block) -> Block:
     """The block that goes when this one does: a container goes with the last block in it.
 
-    That is so for items, lists, quotes and footnotes; a super block and a
-    callout stay, empty.
+    That is so for items, lists, quotes and footnotes; a super block and a callout stay, empty.
     """
     while (
         block.parent is not None
@@ -401,10 +395,7 @@ def deletion(tree: Tree, block: Block) -> Edit:
 
 
 def _pulled_up(tree: Tree, block: Block, after: Block, holder: Block) -> Edit:
-    """Take out the first block of a container: the next one comes on the line of the marker.
-
-    It keeps its own line where on that of the marker it would be something else.
-    """
+    """Take out a container's first block; the next takes the marker's line if it stays as it is."""
     data = tree.data
     sign = bullet(tree, holder)
     text = data[after.start : line_stop(data, after.start)]
@@ -422,13 +413,12 @@ _MARKER = re.compile(rb"([-+*]|[0-9]{1,9}[.)])(?:[ \t]+|\Z)").match
 def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
     """The changes that put a text in the place of a block; none when nothing changes.
 
-    Lines at the start and at the end of the text that are those of the block
-    keep their bytes, line ends and prefixes. The block keeps its attributes;
-    further blocks of the text go behind them. A blank line is put where the new
-    text would run into what stands before or after it; before it, the lines of
-    the block are then all written. In the place of an item
-    go items, with its kind of marker; a text that is no list becomes one.
-    Raises ValueError for an empty text, and for the document.
+    Lines at the start and at the end of the text that are those of the block keep their bytes, line
+    ends and prefixes. The block keeps its attributes; further blocks of the text go behind them. A
+    blank line is put where the new text would run into what stands before or after it; before it,
+    the lines of the block are then all written. In the place of an item go items, with its kind of
+    marker; a text that is no list becomes one. Raises ValueError for an empty text, and for the
+    document.
     """
     if block.kind == DOCUMENT or not markdown.strip():
         raise ValueError("a document is not replaced, nor a block by nothing")

@@ -70,10 +70,7 @@ class TableStart:
 
 
 def find_table(lines: Sequence[bytes]) -> TableStart | None:
-    """The table in a paragraph of these lines; None for none.
-
-    As many lines as have no `|` count as text before it, wherever they stand.
-    """
+    """The table in a paragraph of these lines, or None; each line without `|` is text before it."""
     before = sum(b"|" not in line for line in lines)
     rest = lines[before:]
     rule = next((i for i, line in enumerate(rest) if _columns(line)), 0)
@@ -358,10 +355,7 @@ _DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
 
 
 def html_kind(text: bytes, in_paragraph: bool) -> int:
-    """Which kind of HTML block the line `text` starts; 0 for none, -1 for one of 2 to 5.
-
-    `text` begins with `<` and has no terminator.
-    """
+    """Which kind of HTML block a line from `<` on starts; 0 for none, -1 for one of 2 to 5."""
     text += b"\n"
     if len(text) < 3:
         return 0
@@ -429,10 +423,7 @@ def conflict_resume(parser: Parser, node: Node) -> int:
 
 
 def html_start(parser: Parser, container: Node) -> int:
-    """A frame, a player, a view, or HTML that begins with `<div`; other HTML is text.
-
-    Whatever is HTML ends what the line does not continue, text or not.
-    """
+    """A frame, a player, a view, or HTML that begins with `<div`; it ends any other block."""
     if b"<span " in parser.line:
         return NO
     text = parser.line[parser.nonspace :]

@@ -51,10 +51,7 @@ Finish = Callable[["Parser", Node], None]
 
 @dataclass(frozen=True)
 class BlockRules:
-    """A profile: how blocks start, go on and end.
-
-    `starts`: by the first byte after indentation, in the order they are tried.
-    """
+    """A profile: how blocks start (`starts`, by first byte, in the order tried), go on and end."""
 
     starts: Mapping[int, tuple[Start, ...]]
     resume: Mapping[str, Resume]
@@ -76,10 +73,7 @@ class BlockRules:
 
 
 class Parser(LineCursor):
-    """One run over one text, or over the lines of a paragraph that is parsed again.
-
-    `at` is the byte where the line starts, `tip` the deepest open node.
-    """
+    """One run over a text or a paragraph; the line starts at byte `at`, `tip` is the open node."""
 
     def __init__(self, data: bytes, rules: BlockRules, root: Node, depth: int = 0) -> None:
         super().__init__()
@@ -429,11 +423,7 @@ def _heading(parser: Parser, found: re.Match[bytes] | None) -> int:
 
 
 def break_start(parser: Parser, container: Node) -> int:
-    """Three or more of one of `*`, `-`, `_`, with spaces between them.
-
-    Where the first of them fails, all that start before the same place with the
-    same sign do: that place is kept.
-    """
+    """Three or more of one of `*`, `-`, `_`, spaced; a place that failed is not tried again."""
     line, at = parser.line, parser.nonspace
     sign = line[at]
     if parser.no_break[0] == sign and at < parser.no_break[1]:
@@ -557,10 +547,7 @@ def value_of(pairs: Pairs, name: bytes) -> bytes | None:
 
 
 def _pairs(text: bytes) -> Pairs:
-    """Attribute after attribute, until something else stands there.
-
-    An attribute without a value counts, but has neither a name nor a value.
-    """
+    """Attribute after attribute; one without a value counts, without a name or a value."""
     found: Pairs = []
     at = 0
     while True:
@@ -585,10 +572,7 @@ def _pairs(text: bytes) -> Pairs:
 
 
 def _value(text: bytes, at: int) -> tuple[int, int, int] | None:
-    """Where a value starts and stops and where the rest begins; None for a broken one.
-
-    Nothing is consumed when there is no equals sign.
-    """
+    """Where a value starts and stops and the rest begins; None for a broken one."""
     sign = _skip_space(text, at)
     if sign >= len(text) or text[sign] != 61:
         return at, at, at
@@ -635,11 +619,7 @@ _MOST_PARENTHESES = 32
 
 
 def definitions(text: bytes) -> list[int]:
-    """How many lines each definition takes, for those that `text` begins with.
-
-    `text` is that of a paragraph: lines joined by LF, none of them blank,
-    without the indentation of any.
-    """
+    """How many lines each definition takes that starts a paragraph `text` (joined by LF)."""
     found: list[int] = []
     at = 0
     while at < len(text) and text[at] == 91:

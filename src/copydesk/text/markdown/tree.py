@@ -57,14 +57,12 @@ _QUOTED, _ALL = 0, -1
 class Line:
     """One line of a block. Bytes of the whole text from 0.
 
-    `at`: where the line starts, for the first one where the block does;
-    `start`: where its own text starts; `stop`: where that stops, before the
-    terminator. `end`: where it or the attributes on the lines behind it stop.
-    `pad`: columns of space before the text, where they are no bytes of their
-    own (a prefix cuts a tab in two) or where they say what the block is.
-    `lazy`: the line has not the whole prefix; it goes on with a paragraph (on a
-    first line: with the title of a callout).
-    `hidden`: attributes within the line, which are no part of its text.
+    `at`: where the line starts, for the first one where the block does; `start`: where its own text
+    starts; `stop`: where that stops, before the terminator. `end`: where it or the attributes on
+    the lines behind it stop. `pad`: columns of space before the text, where they are no bytes of
+    their own (a prefix cuts a tab in two) or where they say what the block is. `lazy`: the line has
+    not the whole prefix; it goes on with a paragraph (on a first line: with the title of a
+    callout). `hidden`: attributes within the line, which are no part of its text.
     """
 
     at: int
@@ -237,10 +235,7 @@ def _cuts_of(block: Block) -> list[int]:
 
 
 def _own(tree: Tree, block: Block) -> int:
-    """What a block takes from its own later lines: the columns that its first one is indented.
-
-    Where SiYuan takes indentation for text, none; where it drops it, all.
-    """
+    """How many columns a block takes from its later lines: none where SiYuan keeps indentation."""
     if block.kind == HTML:
         return 0
     if tree.profile == "siyuan" and block.kind in (PARAGRAPH, CODE, MATH):
@@ -323,10 +318,9 @@ _LARGE = 100_000
 def parse(text: bytes | str, profile: Profile = "gfm", *, part: bool = False) -> Tree:
     """The blocks of a Markdown text, with the bytes each of them stands on.
 
-    `part`: it is to stand within another text, and so begins with no front matter.
-    A `str` is counted in its UTF-8. In the profile `gfm` a byte order mark is
-    no part of the text; in `siyuan` it is the first character of a paragraph,
-    as it is for the kernel.
+    `part`: it is to stand within another text, and so begins with no front matter. A `str` is
+    counted in its UTF-8. In the profile `gfm` a byte order mark is no part of the text; in `siyuan`
+    it is the first character of a paragraph, as it is for the kernel.
     """
     data = encode(text) if isinstance(text, str) else text
     paused = len(data) > _LARGE and gc.isenabled()
