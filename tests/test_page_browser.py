@@ -271,6 +271,8 @@ def test_all_can_be_done_by_keyboard(scene: Scene) -> None:
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.goto(f"{scene.room.address}/sign-in?token={scene.room.tokens[-1]}")
+    # A browser moves the focus with its first frame, which may come after the load.
+    api.expect(page.get_by_role("button", name="Sign in")).to_be_focused(timeout=PATIENCE_MS)
     page.keyboard.press("Enter")
     page.wait_for_selector("#live.on")
     page.keyboard.press("?")
