@@ -438,9 +438,8 @@ class Conflict(Refusal, code="CONFLICT"):
 class ApprovalRequired(Refusal, code="APPROVAL_REQUIRED"):
     """A person has to approve it first; `why` is member, path, lines, files, drifted or checks.
 
-    With a `hunk_id` the plan waits for the person; without one the tool writes
-    at once, which this member may not do there. `checks` found something, which the
-    member may `accept` itself.
+    With a `hunk_id` the plan waits for the person; without one the tool writes at once, which this
+    member may not do there. `checks` found something, which the member may `accept` itself.
     """
 
     why: str

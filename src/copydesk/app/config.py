@@ -82,10 +82,9 @@ class MemberConfig:
 class NotesConfig:
     """Where notes are: in a SiYuan kernel, when there is a URL, else in files.
 
-    `notebooks` are folders below the root, each a notebook; `profile` is how their
-    Markdown is read, as GitHub does or as SiYuan does. What `exclude` names, in lines as
-    in a `.gitignore` of the root, is left out, and with `gitignore` what such files name,
-    and `node_modules`.
+    `notebooks` are folders below the root, each a notebook; `profile` is how their Markdown is
+    read, as GitHub does or as SiYuan does. What `exclude` names, in lines as in a `.gitignore` of
+    the root, is left out, and with `gitignore` what such files name, and `node_modules`.
     """
 
     notebooks: Annotated[tuple[str, ...], _folders] = (".",)
@@ -102,22 +101,21 @@ class Config:
 
     A plan that a person has to approve waits for `approval_ttl_seconds`, if that is longer.
 
-    `whole_bytes` bounds a file that must be loaded whole: a batch of edits, an
-    overwrite, a file with several names, an edit of very many or very long lines.
+    `whole_bytes` bounds a file that must be loaded whole: a batch of edits, an overwrite, a file
+    with several names, an edit of very many or very long lines.
 
-    `member` is the calling member by default, `task` the label of what it works on.
-    `encodings` are pairs of a glob and a codec name. `state` is the folder of copydesk's
-    own files, below the root. `bases_bytes` bounds what is remembered of texts.
-    `elicitation`: whether the user of an MCP client can decide on a plan in the client, or
-    is only told of it.
+    `member` is the calling member by default, `task` the label of what it works on. `encodings` are
+    pairs of a glob and a codec name. `state` is the folder of copydesk's own files, below the root.
+    `bases_bytes` bounds what is remembered of texts. `elicitation`: whether the user of an MCP
+    client can decide on a plan in the client, or is only told of it.
 
     `apply` is what a call means that does not say `apply`. The text of an answer takes about
     `answer_tokens`. `structured`: MCP answers carry the data of programs besides the text.
 
     `lock_seconds` is how long a call waits for a file that others work on.
 
-    `registry` is where plans, decisions and the journal are: in the state folder, or on
-    the server at `redis_url` under `registry_name`, empty for a name made of the root's path.
+    `registry` is where plans, decisions and the journal are: in the state folder, or on the server
+    at `redis_url` under `registry_name`, empty for a name made of the root's path.
     `trusted_proxies` are addresses and networks whose X-Forwarded-For is believed.
     """
 
@@ -355,10 +353,7 @@ def _fields(kind: type, data: Mapping[str, object], place: str = "") -> dict[str
 
 
 def _read(kind: Any, value: object, key: str) -> object:
-    """The value as one of a type; raises ConfigError, which names the key.
-
-    What stands with the type in an `Annotated` reads it.
-    """
+    """The value as one of a type, read by what an `Annotated` has; ConfigError names the key."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return parts[1](value, key)

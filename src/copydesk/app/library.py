@@ -234,10 +234,7 @@ class Desk(Closing):
         return self._opened.desk.discard(self._member, hunk_id)
 
     def create(self, path: str, content: str = "", *, may_be_diff: bool = False) -> Created:
-        """Write a new file.
-
-        Content that looks like a patch is refused unless it `may_be_diff`.
-        """
+        """Write a new file. Content that looks like a patch is refused unless it `may_be_diff`."""
         parsed = RelPath.parse(path)
         check_text("content", content)
         created = self._opened.desk.create(

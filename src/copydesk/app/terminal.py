@@ -201,10 +201,7 @@ _NAMED_KEYS = {
 
 
 class Counter:
-    """A progress line of a long search: how many files it has read.
-
-    Silent in the first half second, and where the stream is not a terminal.
-    """
+    """A progress line of a long search, after half a second and on a terminal only."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream if stream.isatty() else None

@@ -350,10 +350,7 @@ class OpenWorkspace(Closing):
         return self._live.last
 
     def close(self) -> None:
-        """Close the notes, the files, which are looked at for the last time, and the backend.
-
-        What other programs wrote that was saved, and that nobody was told of, is logged.
-        """
+        """Close notes, files and backend; log other programs' saved writes nobody was told of."""
         with ExitStack() as closing:
             closing.callback(self._log_untold)
             closing.callback(self._close_lasting)

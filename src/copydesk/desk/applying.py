@@ -107,10 +107,7 @@ class Applying:
         self._shown.keep(plan, draft)
 
     def write(self, member: Member, plan: Plan, base: Text | None = None) -> Applied | Rejected:
-        """Write the plan in its turn, if it waits then, as it is.
-
-        `base` is the text planned on, where it is at hand; else it is looked up.
-        """
+        """Write the plan in its turn if it waits; `base` is the text planned on, if at hand."""
         member = member.because(plan.why)
         if isinstance(plan.request, BlockDiff):
             return self._write_blocks(member, plan)
@@ -173,10 +170,7 @@ class Applying:
             self.note(plan, "rejected")
 
     def await_person(self, plan: Plan, refusal: Refusal, transaction: str = "") -> Plan:
-        """The plan, which waits longer if it was refused because a person has to approve it.
-
-        It is then of the transaction that was refused, if it was one.
-        """
+        """The plan, waiting longer (for its transaction) if a person has to approve it."""
         if not isinstance(refusal, ApprovalRequired):
             return plan
         until_ms = plan.created_ms + self._set.life_ms(needs_person=True)
@@ -197,10 +191,7 @@ class Applying:
         return plan
 
     def blocks(self, plan: Plan, member: Member | None = None) -> BlockDraft:
-        """What a plan of a block diff comes to on the notes as they are.
-
-        As its owner sees them, or another member. Raises the refusals of its kind.
-        """
+        """What a block diff's plan comes to now, as its owner or a member sees it; may refuse."""
         owner = self._set.members(plan.owner, plan.toolset)
         return self._notes.desk.planned(member or owner, plan)
 
@@ -233,10 +224,7 @@ class Applying:
         base: Text | None = None,
         ahead: Ahead = NOTHING_AHEAD,
     ) -> Draft:
-        """The plan's edit on the text now, at its place there; raises the refusals of its kind.
-
-        `base` is the text planned on, where it is at hand; else it is looked up.
-        """
+        """The plan's edit on the text now; may refuse. `base`: the text planned on, if at hand."""
         digest = plan.base_digest
         if isinstance(plan.request, FileOperation):
             return made_as_planned(plan, ahead.digest or now.digest, now)

@@ -134,10 +134,7 @@ class Batching:
     def edit(
         self, member: Member, tool: str, request: BatchEdit, expected: Preconditions, *, dry: bool
     ) -> Rewrite:
-        """Make all edits or none; `dry` only tells what they would come to.
-
-        Raises the refusals of `compile_batch`, Conflict, and those of the file.
-        """
+        """Make all edits or none (`dry`: none); raises as `compile_batch`, Conflict, the file's."""
 
         def made(base: Snapshot) -> Batch:
             return compile_batch(base, request.edits)
@@ -153,10 +150,7 @@ class Batching:
         *,
         dry: bool,
     ) -> Rewrite:
-        """Make the edits one after the other, each in what the one before left, or none.
-
-        Raises the refusals of `compile_in_order`, and those of the file.
-        """
+        """Make the edits in order, or none; raises as `compile_in_order`, and the file's."""
 
         def made(base: Snapshot) -> Batch:
             return compile_in_order(base, edits)
@@ -221,12 +215,11 @@ class Batching:
     ) -> Rewrite:
         """Write a whole file: a new one, or with `overwrite` over one that is as expected.
 
-        `blindly`: also over one of which nothing is expected, and a content with CRLF as it is.
-        A new file has the very content. One that is written over keeps its
-        encoding, its byte order mark and the line ends that most of it has.
-        Raises FileExists, FileNotFound when something was expected of a file
-        that is not there, InvalidArgs when nothing was of one that is, IncompleteRead
-        for who was shown only a part of it, and EncodingRefused.
+        `blindly`: also over one of which nothing is expected, and a content with CRLF as it is. A
+        new file has the very content. One that is written over keeps its encoding, its byte order
+        mark and the line ends that most of it has. Raises FileExists, FileNotFound when something
+        was expected of a file that is not there, InvalidArgs when nothing was of one that is,
+        IncompleteRead for who was shown only a part of it, and EncodingRefused.
         """
         real = authorized(self._set.files, member, path, "write", "read")
         size = self._size(path)

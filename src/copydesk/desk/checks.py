@@ -110,10 +110,7 @@ class Checks:
         self._lock = Lock()
 
     def judge(self, *edits: Edited | None) -> Findings | None:
-        """What is new in the texts after; None where there is no check for them.
-
-        Raises Cancelled.
-        """
+        """What is new in the texts after; None where no check is for them; raises Cancelled."""
         found: list[CheckFinding] = []
         groups: dict[Rule, list[Edited]] = {}
         for edit in filter(None, edits):
@@ -139,10 +136,7 @@ class Checks:
         hunk_id: str | None,
         approved: Callable[[], bool],
     ) -> None:
-        """Raise CheckFailed, or ApprovalRequired, unless what was found may be written.
-
-        `approved`: whether a person has approved these very bytes.
-        """
+        """CheckFailed or ApprovalRequired, unless a person has `approved` these very bytes."""
         if not findings:
             return
         if any(one.mode == "refuse" for one in findings):

@@ -205,10 +205,7 @@ class FileDesk:
         path: RelPath,
         shown: Callable[[Snapshot], Iterable[Run]] | None = None,
     ) -> tuple[Document, Snapshot | None]:
-        """A whole file: its bytes, and as a text, if it is one.
-
-        `shown` says which lines of the text an answer shows, which is remembered.
-        """
+        """A whole file: bytes, and text if it is one; `shown` lines of it are remembered."""
         authorized(self._set.files, member, path, "read")
         try:
             document = self._set.files.read(path)
@@ -231,10 +228,7 @@ class FileDesk:
         lines: ShownLines | Callable[[], ShownLines],
         real: RelPath | None = None,
     ) -> None:
-        """Remember which lines of a file the member was shown by an answer.
-
-        `real` is the real path, where it is known; a function is asked beside the work.
-        """
+        """Remember lines that an answer showed the member; a function is asked later."""
         self._set.bases.note_shown(Note(member.name, real or self._drafting.real(path), lines))
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
@@ -274,10 +268,7 @@ class FileDesk:
         return self._undoing.undo_together(member, tool, edit_id)
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
-        """Let the plan go; raises InvalidHunkId, HunkNotFound, WrongOwner.
-
-        With the name of a `tool` also WrongMode, when its toolset is another one.
-        """
+        """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner, of a `tool` WrongMode."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
@@ -289,10 +280,7 @@ class FileDesk:
         return plan
 
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
-        """The plans of all members on files that this one may read, the oldest first.
-
-        With a path those of that file, or of what is below that directory.
-        """
+        """All members' plans on files this one may read (there or below), the oldest first."""
         files = self._set.files
         plans = self._set.registry.waiting(self._set.clock())
         seen = (p for p in plans if may_read(files, member, p.request.path))
@@ -302,10 +290,7 @@ class FileDesk:
         return tuple(p for p in seen if real.covers(files.resolve(p.request.path)))
 
     def show(self, member: Member, hunk_id: str) -> Planned:
-        """The plan as it was shown; the draft is made again from what it was based on.
-
-        When that text is no longer remembered, it is made on the file as it is.
-        """
+        """The plan as it was shown, on its base if remembered, else on the file as it is."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         real = authorized(self._set.files, member, plan.request.path, "read")
         if isinstance(plan.request, BlockDiff):
@@ -392,10 +377,7 @@ class FileDesk:
     def rewrite(
         self, member: Member, tool: str, path: RelPath, base: Snapshot | None, change: ChangeSet
     ) -> int:
-        """Make this very change in the file that is still `base`, or a new one; the edit id.
-
-        Raises ContentChanged, and FileExists where there should be no file.
-        """
+        """Make this change in the unchanged file; the edit id. ContentChanged, FileExists."""
         old = base if base is not None else Snapshot.of(b"")
         diff = unified(old, change, str(path), created=base is None)
         made = WholeRevision(old, change, old.edited(change), diff)
@@ -492,10 +474,7 @@ class _SameJob(Job[WholeRevision]):
 
 
 def _unguarded(drafted: Drafted, terms: Terms) -> tuple[Run, ...]:
-    """The lines that an edit needs and of which nobody said what they are, in their version.
-
-    Those that it replaces; of an insertion at one of several anchors, that one.
-    """
+    """The lines an edit needs that nobody quoted: those it replaces, or its one anchor."""
     request, named = drafted.draft.request, drafted.named
     if isinstance(request, Insert):
         return (named.foot,) if named.foot is not None and named.candidates > 1 else ()

@@ -43,10 +43,7 @@ class Saved:
 
 
 class ForeignWrites:
-    """The saved writes of other programs in one workspace. Safe to use from many threads.
-
-    `lasting` opens a journal on the disk, where `journal` ends with the process.
-    """
+    """Other programs' saved writes in a workspace, thread-safe; `lasting` opens a disk journal."""
 
     def __init__(
         self,
@@ -62,10 +59,7 @@ class ForeignWrites:
         self._lock = Lock()
 
     def keep(self, real: RelPath, theirs: bytes, ours: bytes | None) -> None:
-        """Record `theirs`, of which `ours`, or what stands at the path now, took the place.
-
-        Raises Refusal when it cannot be recorded.
-        """
+        """Record `theirs`, which `ours` (or the content now) replaced; raises Refusal."""
         is_gone = False
         if ours is None:
             try:

@@ -215,10 +215,7 @@ def _since(journal: Journal, path: RelPath, edit_id: int) -> list[Entry]:
 def between(
     journal: Journal, entry: Entry, now_digest: str, since: Location | None = None
 ) -> tuple[Entry, ...] | None:
-    """The writes that made another text of the one after the edit, the first one first.
-
-    None when they did not, as of `Journal.chain`.
-    """
+    """The writes from the edit's text to another, first first; None as in `Journal.chain`."""
     writes = (since or located(journal, entry)).writes
     links = ((e.before, e.after, e.state, e) for e in reversed(writes))
     found = linked(links, entry.after, now_digest)
@@ -237,10 +234,7 @@ def without_removals(writes: tuple[Entry, ...]) -> tuple[Entry, ...]:
 
 
 def taken_back_in(journal: Journal, writes: tuple[Entry, ...]) -> dict[int, int]:
-    """Which of the writes, by index, were taken back by a later one of them, and by which.
-
-    An edit, what took it back, what took that back, and so on, each take back the one before.
-    """
+    """Which of the writes, by index, a later one took back, and which: an undo's undo redoes."""
     last: dict[int, int] = {}
     found: dict[int, int] = {}
     for index, entry in enumerate(writes):
@@ -282,10 +276,7 @@ class Undoing:
         self._notes, self._approving = notes, approving
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
-        """Take the edit back, also when later ones changed other lines.
-
-        Raises EditNotFound and AccessDenied; what the file refuses comes back as NotUndone.
-        """
+        """Take the edit back, later edits kept; EditNotFound, AccessDenied, else NotUndone."""
         entry = self._set.journal.get(edit_id)
         if entry is None:
             raise self._history.not_found(member, edit_id)
@@ -340,10 +331,7 @@ class Undoing:
     def undo_together(
         self, member: Member, tool: str, edit_id: int
     ) -> tuple[Undone, ...] | NotUndone:
-        """Take back all edits of an edit's transaction that still stand, or none of them.
-
-        The newest first. Raises as `undo` does.
-        """
+        """Take back a transaction's edits, the newest first, or none; raises as `undo`."""
         entry = self._history.entry(member, edit_id)
         group = self._set.journal.of_group(entry.group) if entry.group else ()
         edits = [one for one in group if not (one.moved and one.moved.is_source)]
@@ -499,10 +487,7 @@ class Undoing:
         return Undone(*told, written.edit_id, at=at)
 
     def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:
-        """Raise unless the edit was made and was not taken back; call it in the file's turn.
-
-        `at`: there the file is.
-        """
+        """Raise unless the edit was made and stands; `at`: its file, whose lock is held."""
         now = self._set.journal.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
         if now is not None and state == "open":  # who wrote it was ended
@@ -574,10 +559,7 @@ class Undoing:
         return text, before
 
     def _kept(self, entry: Entry, named: str | None) -> Snapshot | None:
-        """The text after the edit, from bases: itself, or a later one and the way back from it.
-
-        That of an edit within a transaction never stood in the file by itself.
-        """
+        """The text after the edit, from bases, or one after it and the way back from that."""
         back: list[ChangeSet] = []
         last = entry
         while len(back) <= CHAIN_LENGTH:
@@ -652,10 +634,7 @@ _BACK: dict[Kind, Kind] = {"create": "remove", "remove": "create"}
 
 @dataclass(frozen=True, kw_only=True)
 class _UndoJob(Job["_Back"]):
-    """The write that takes an edit back.
-
-    Where the file refuses it, `seen` gets the text at its place, and `lines` which that are.
-    """
+    """The write of an undo; `seen` and `lines` get what stands there where it is refused."""
 
     undoing: Undoing
     entry: Entry

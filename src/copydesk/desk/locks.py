@@ -31,10 +31,7 @@ class Exclusion(Protocol):
     def hold(
         self, key: str, seconds: float | None = None, caller: Caller = NOBODY
     ) -> AbstractContextManager[None]:
-        """Wait until no other process holds the key, and hold it for the caller.
-
-        Raises Busy after so many seconds, or as many as it was made for.
-        """
+        """Wait for the key, and hold it for the caller across processes; Busy after `seconds`."""
         ...
 
 
@@ -73,10 +70,7 @@ class Lanes:
     def turn(
         self, key: str, ticket: Ticket, caller: Caller = NOBODY, until: Deadline | None = None
     ) -> Generator[None, None, None]:
-        """Hold the lane of `key`; those that wait get it in the order of their tickets.
-
-        Raises Busy, which names who holds it, after `until`, as `deadline` gives it.
-        """
+        """Hold the lock of `key` in the order of tickets; after `until` Busy names its holder."""
         deadline = self.deadline() if until is None else until
         with self._lock:
             lane = self._lanes.setdefault(key, _Lane())

@@ -19,10 +19,9 @@ the member may approve itself."""
 class Policy:
     """A member's policy.
 
-    `approval` is who approves; `paths` are exceptions, pairs of what says whether
-    a path is meant and who approves there, the last that holds deciding.
-    `most_lines` (old or new of one edit) and `most_files` (of one transaction)
-    are what the member may approve itself; None for any number.
+    `approval` is who approves; `paths` are exceptions, pairs of what says whether a path is meant
+    and who approves there, the last that holds deciding. `most_lines` (old or new of one edit) and
+    `most_files` (of one transaction) are what the member may approve itself; None for any number.
     """
 
     approval: Approver = "self"
@@ -86,13 +85,12 @@ class Permission(Protocol):
 class Member:
     """A caller: its name, which plans are kept under, and its permission for one toolset.
 
-    `auto_lines`: so many lines, old or new, may an edit have that it writes
-    without showing it first; None for any number, 0 for none. `policy`: who
-    approves what it writes. `refresh` gives the member anew; None: it stays as it is.
-    `why` is what it says this call is for, which is kept with what it plans or writes;
-    `task` is the label of what it works on, by which its plans are grouped; plans without one
-    by the `transaction` that the call is. `accept` are the checks whose findings it accepts
-    in this call.
+    `auto_lines`: so many lines, old or new, may an edit have that it writes without showing it
+    first; None for any number, 0 for none. `policy`: who approves what it writes. `refresh` gives
+    the member anew; None: it stays as it is. `why` is what it says this call is for, which is kept
+    with what it plans or writes; `task` is the label of what it works on, by which its plans are
+    grouped; plans without one by the `transaction` that the call is. `accept` are the checks whose
+    findings it accepts in this call.
     """
 
     name: str

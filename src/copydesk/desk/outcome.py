@@ -46,10 +46,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A plan was written, or had nothing to change (`edit_id` 0).
-
-    `draft` is the edit as it was made, on the file as it was at that moment.
-    """
+    """A plan was written as `draft`, on the file at that moment; `edit_id` 0: nothing to change."""
 
     plan: Plan
     draft: Draft
@@ -100,10 +97,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Several plans that were to be written, and none was: they all wait on.
-
-    `refusal` says why, `plan` is the first that was refused, if it was one of them.
-    """
+    """Several plans were not written and wait on; `refusal` of `plan`, if it was one of them."""
 
     refusal: Refusal
     plan: Plan | None
@@ -116,10 +110,7 @@ class Withheld:
         refused: Mapping[str, Refusal],
         why: Refusal | None = None,
     ) -> Withheld:
-        """What each plan would come to, in the order given.
-
-        `why` says why nothing was written, where it is not the first plan refused.
-        """
+        """What each plan would come to, in order; `why`, if not the first refused one's reason."""
 
         def judged(plan: Plan) -> Verdict:
             refusal = refused.get(plan.id)
@@ -162,11 +153,10 @@ class Overwritten:
 class Reading:
     """Some lines of a file, `first_line` counted from 1.
 
-    `mtime_ms` is in milliseconds since 1970, `digest` the SHA-256 in hex.
-    `last_wanted` is the last line asked for, from 1, whether it is shown or not.
-    `cut_in_line`: the one line shown is only the start of it.
-    `total_lines`, `version`, `newline_style` and `ends_with_newline` are None
-    when only the end of a large file was read.
+    `mtime_ms` is in milliseconds since 1970, `digest` the SHA-256 in hex. `last_wanted` is the last
+    line asked for, from 1, whether it is shown or not. `cut_in_line`: the one line shown is only
+    the start of it. `total_lines`, `version`, `newline_style` and `ends_with_newline` are None when
+    only the end of a large file was read.
     """
 
     path: RelPath
@@ -256,10 +246,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class NotUndone:
-    """An edit could not be taken back in the file as it is; nothing was written.
-
-    `current` is that file, where it was read, with `lines`, 0-based, half-open, at hand.
-    """
+    """An edit could not be taken back; `current` is the file with `lines` (from 0) at hand."""
 
     entry: Entry
     refusal: Refusal

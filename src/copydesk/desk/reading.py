@@ -1,8 +1,7 @@
 """Reading a file: some of its lines, with what a later edit needs to know of it.
 
-What lives here: which lines are shown and what cuts them. What must not: how
-they are laid out. Invariant: no more than asked for and allowed is shown, and
-what was cut is said.
+What lives here: which lines are shown and what cuts them. What must not: how they are laid out.
+Invariant: no more than asked for and allowed is shown, and what was cut is said.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ def read_lines(
     most_lines: int,
     most_tokens: int | None = None,
 ) -> Reading:
-    """The lines that `range_text` names ("" is the whole file), as many as may be shown.
-
-    `most_tokens` bounds what they take with their numbers.
-    """
+    """The lines of `range_text` ("": the file) that may be shown; `most_tokens` with numbers."""
     start, stop = _wanted(range_text, base.line_count)
     lines, cut, within = _shown(base, start, min(stop, start + most_lines), most_tokens)
     return Reading(
@@ -67,10 +63,7 @@ def read_large(
     most_lines: int,
     most_tokens: int | None = None,
 ) -> Reading:
-    """The same for a file of any size, in bounded memory.
-
-    Raises Failed when the path no longer leads to the file of the `stamp`.
-    """
+    """The same for any size in bounded memory; Failed if another file than the stamp's is there."""
     last = tail_count(range_text)
     wanted = first_line_of(range_text) if last is None else min(last, most_lines)
     window_bytes = 4 * MOST_CHARACTERS + 4
@@ -123,10 +116,7 @@ def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None
 def _shown(
     base: Snapshot, start: int, stop: int, most_tokens: int | None
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """The texts of lines [start, stop) within the limits of characters and tokens.
-
-    Also whether a limit cut, and whether it cut within the one line shown.
-    """
+    """Texts of lines [start, stop) within limits; if they cut, and if within the one line shown."""
     lines: list[str] = []
     left, room = MOST_CHARACTERS, most_tokens
     for first in range(start, stop, _AT_ONCE):

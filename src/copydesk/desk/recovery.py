@@ -173,11 +173,7 @@ class Rollback:
         self._files.remove_parents(target.path, target.made_directories)
 
     def put_back(self, found: Found, inodes: Collection[Inode] = ()) -> None:
-        """The content before, where our writes are in the file and it is known.
-
-        `inodes` are the files with several names whose lanes are held. Raises
-        TargetMoved, Refusal, NotPutBack; the file is as it was found then.
-        """
+        """The content before, if known; TargetMoved, Refusal, NotPutBack leave it as found."""
         first, stamp = found.entries[0], found.stamp
         if first.moved is not None:
             if found.how == "written":
@@ -327,10 +323,7 @@ class Recovery:
         self._registry, self._rollback = registry, rollback
 
     def run(self, now_ms: int) -> tuple[Settled, ...]:
-        """Settle all open entries; what was found, and how each ended.
-
-        What somebody is writing at this moment is left to them, and told as open.
-        """
+        """Settle all open entries; how each ended. What is being written stays open."""
         found: list[Settled] = []
         groups: set[str] = set()
         until = Deadline(LIVING_SECONDS)
@@ -541,10 +534,7 @@ def _moved_to(away: Mapping[RelPath, Found], path: RelPath) -> RelPath | None:
 
 
 def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
-    """The entries of each file, files and entries in the order of their ids.
-
-    The two of a move are by themselves: the source, then the target. So is another mode.
-    """
+    """The entries of each file by their ids; the ends of a move, and a mode, by themselves."""
     chains: dict[str, list[Entry]] = {}
     for entry in entries:
         moved = entry.moved
@@ -555,10 +545,7 @@ def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
 
 
 def _known(found: Sequence[Found]) -> list[How]:
-    """How each file is found; files are written in the order of their entries.
-
-    So one that nobody can tell of was written, if a later one was.
-    """
+    """How each file is found; one that nobody can tell of was written, if a later one was."""
     last = max((i for i, each in enumerate(found) if each.how in _IN), default=-1)
     return [
         "written over" if each.how == "unknown" and i < last else each.how

@@ -76,10 +76,7 @@ class Standing:
         self._lock = Lock()
 
     def decision(self, plan: Plan) -> Decision | None:
-        """The decision on the plan, unless it is an approval of a file that is another now.
-
-        None when decisions cannot be read: it is for showing alone.
-        """
+        """The decision on the plan, for display: no outdated approval; None if unreadable."""
         return self.decisions([plan])[0]
 
     def decisions(self, plans: Sequence[Plan]) -> list[Decision | None]:
@@ -198,11 +195,7 @@ class Amending:
         self._set, self._drafting, self._applying = setting, drafting, applying
 
     def amend(self, plan: Plan, by: str, new_content: str, decide: Callable[[], None]) -> Plan:
-        """The plan with another text, on the file as it is; `decide` may refuse it.
-
-        Raises InvalidArgs for a plan of several edits and for text that no edit may
-        have, and the refusals of the file.
-        """
+        """The plan with another text; `decide` may refuse it. InvalidArgs, the file's refusals."""
         request = _with_text(plan.request, new_content)
         with self._applying.turn(plan):
             self._applying.check_waits(plan)
@@ -337,10 +330,7 @@ REMEMBERED_MS = 7 * DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A plan that waits. `decision` is the one that stands; None when it is to be taken.
-
-    `state` is looked up when it is asked for, and again only when the file has changed.
-    """
+    """A plan that waits; `decision` if it stands, `state` is looked up when the file changed."""
 
     plan: Plan
     decision: Decision | None
@@ -545,10 +535,7 @@ class Review:
         return self._set.decisions.comments(shown.plan.id)
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:
-        """Take one's own decision back, while the plan waits; it is to be decided on anew.
-
-        Raises AlreadyDecided when the decision is another's.
-        """
+        """Take one's own decision back while the plan waits; AlreadyDecided by another."""
         plan = self._plan(reviewer, hunk_id, "write")
         decision = self._set.decisions.of(version_of(plan))
         if decision is None:
@@ -578,10 +565,7 @@ class Review:
         return anew
 
     def extend(self, reviewer: Member, hunk_id: str) -> Plan:
-        """Let the plan wait as long from now as one does that a person has to approve.
-
-        It is the same plan, and what was decided on it stands.
-        """
+        """Let the plan wait as long anew as one that a person approves; decisions stand."""
         plan = self._plan(reviewer, hunk_id, "write")
         return self._applying.wait_until(
             plan, self._set.clock() + self._set.life_ms(needs_person=True)
@@ -617,8 +601,7 @@ class Review:
     def split(self, reviewer: Member, hunk_id: str) -> tuple[Plan, ...]:
         """Make a plan of each region that the plan alters; its owner is told their ids.
 
-        Raises AlreadyDecided when it was decided on, InvalidArgs when there is nothing
-        to split.
+        Raises AlreadyDecided when it was decided on, InvalidArgs when there is nothing to split.
         """
         plan = self._plan(reviewer, hunk_id, "write")
 
@@ -658,10 +641,7 @@ class Review:
         return outcome
 
     def news(self, member: Member, most: int = 20) -> tuple[tuple[Decision, bool], ...]:
-        """The decisions on the member's plans that it has not heard of, the oldest first.
-
-        With each, whether the plan is written already.
-        """
+        """Decisions on the member's plans it has not heard of, and whether each is written."""
         found = self._set.decisions.untold(member.name)[:most]
         return tuple((decision, self._is_written(decision)) for decision in found)
 

@@ -71,10 +71,7 @@ class FileSearch:
         return self._found
 
     def list_dir(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
-        """The entries of a directory that the member may read.
-
-        Links are entries by what they lead to; one out of the workspace has no target.
-        """
+        """A directory's entries the member may read; links by target, none outside."""
         check_look(self.files, member, path)
         real, entries = self.files.list_dir(path)
         if not member.permission.allows_read(real):
@@ -127,10 +124,7 @@ class FileSearch:
         return self.files.info(check_look(self.files, member, path))
 
     def make_directory(self, member: Member, path: RelPath) -> None:
-        """Make a directory, and those above it that are missing; AccessDenied, NotAFile.
-
-        It is no plan that a person could see: ApprovalRequired where one has to.
-        """
+        """Make directories; AccessDenied, NotAFile, ApprovalRequired where a person has to see."""
         real = authorized(self.files, member, path, "write", "read")
         why = member.now().policy.why_human(real, 0)
         if why is not None:
@@ -138,10 +132,7 @@ class FileSearch:
         self.files.make_dir(real)
 
     def tree(self, member: Member, top: RelPath, most: int) -> tuple[list[RelPath], list[RelPath]]:
-        """The directories from `top` on, and the files in them, up to one more than `most`.
-
-        AccessDenied where the member may not see one of them.
-        """
+        """Directories from `top` on, and up to `most` + 1 files; AccessDenied if one is denied."""
         directories, files = [top], list[RelPath]()
         for directory in directories:
             seen = {entry.name: entry for entry in self.list_dir(member, directory)}
@@ -174,10 +165,7 @@ class FileSearch:
     def move_directories(
         self, member: Member, moved: Mapping[RelPath, RelPath]
     ) -> tuple[RelPath, ...]:
-        """Make the directories of a moved tree, and remove the empty ones that it leaves.
-
-        Those that could not be made, or still stand, are given.
-        """
+        """Make a moved tree's directories, remove empty old ones; those that failed."""
         left: list[RelPath] = []
         for target in moved.values():
             try:
@@ -239,10 +227,7 @@ class Searches:
     def raw(
         self, pattern: str, path: RelPath, rg_args: tuple[str, ...], meant: Callable[[str], str]
     ) -> Raw:
-        """Search with options of ripgrep, those that are safe.
-
-        `meant` gives the glob, relative to the root, that one among the options stands for.
-        """
+        """Search with safe options of ripgrep; `meant` makes a glob relative to the root."""
         args = parse_rg_args(rg_args, meant)
         search = self._allowed(path, args.globs, fold=args.folds)
         return ripgrep.search_raw(search, pattern, path, args, MOST_ROWS)
@@ -274,10 +259,7 @@ def _shown_lines(text: Snapshot, runs: tuple[tuple[int, int], ...]) -> ShownLine
 def lines_shown(
     found: SearchResult, lines: Iterable[FoundLine]
 ) -> Iterator[tuple[SearchedFile, tuple[tuple[int, int], ...]]]:
-    """Of each file with a known text the lines that were shown whole: runs [start, stop), from 0.
-
-    `lines` are those results, and lines around them, that an answer shows.
-    """
+    """The lines of each known text that an answer shows whole: runs [start, stop), from 0."""
     numbers: dict[str, set[int]] = {}
     for line in lines:
         whole = {line.line - 1} if not (line.cut or line.is_part) else set[int]()

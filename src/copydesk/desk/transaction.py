@@ -64,10 +64,7 @@ R = TypeVar("R", bound=Revision)
 
 @dataclass(frozen=True, slots=True)
 class Written(Generic[R]):
-    """What was made and written; `edit_id` is 0 when nothing changed, and nothing was written.
-
-    `digest` is the SHA-256 of the file after, in hex.
-    """
+    """What was made; `edit_id` 0 if nothing changed; `digest`: the file's SHA-256 in hex after."""
 
     made: R
     edit_id: int
@@ -374,11 +371,7 @@ _OPERATIONS: dict[Kind, str] = {"edit": "write", "create": "create", "remove": "
 
 
 def may_be_written(error: BaseException) -> TypeGuard[Failed]:
-    """Whether a refusal may have come after the write.
-
-    A lost turn is found before it: what stands there then is of whoever had the turn since,
-    though it be the same plan.
-    """
+    """Whether a refusal may have come after the write; a lost lock is found before it."""
     return isinstance(error, Failed) and not isinstance(error, TurnLost)
 
 

@@ -51,10 +51,7 @@ def check_no_link(files: Files, path: RelPath, real: RelPath) -> None:
 
 
 def check_free(files: Files, to: RelPath, target: RelPath, real: RelPath, stamp: Stamp) -> None:
-    """Raise FileExists or NotAFile unless the file at the real path can be moved there.
-
-    `target` is the real path of `to`.
-    """
+    """FileExists or NotAFile unless the file can be moved to `to`, whose real path is `target`."""
     try:
         if target == real:
             raise FileExists(stamp.size)
@@ -96,10 +93,7 @@ def is_dir(files: Files, path: RelPath) -> bool:
 
 
 def check_shown(bases: Snapshots, member: Member, real: RelPath) -> None:
-    """Raise IncompleteRead where the member, of what it last saw of a file, saw only a part.
-
-    What it would write as a whole file comes from there. Who was shown nothing knows so.
-    """
+    """IncompleteRead where the member last saw only a part of the file; seeing none is allowed."""
     shown = bases.shown(member.name, real)
     if shown is not None and not shown.complete:
         runs = tuple(f"{start + 1}~{stop}" for start, stop in shown.runs[:_SHOWN_RUNS])

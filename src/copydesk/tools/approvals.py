@@ -106,10 +106,7 @@ def with_saved(
 def with_checks(
     answer: Report | Envelope | NoteAnswer, checked: Mapping[RelPath, Findings], lang: Lang
 ) -> Report | Envelope | NoteAnswer:
-    """The answer, and what checks found that is new in what it wrote, or planned.
-
-    With nothing new only an answer in full says so, in one line.
-    """
+    """The answer with new findings of checks in what it wrote or planned; else a line in full."""
     found = [one for findings in checked.values() for one in findings]
     told = answer.data_fields if isinstance(answer, Envelope) else answer.fields
     is_full = isinstance(answer, Report) and not answer.is_error

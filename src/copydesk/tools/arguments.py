@@ -286,10 +286,7 @@ def schema_of(kind: type[Arguments]) -> Schema:
 
 
 class _Signature:
-    """The arguments of a tool: those of its class first, then of its bases.
-
-    One that a class has anew stays where its base has it.
-    """
+    """The arguments of a tool, the class's own first; what a base has stays where it is there."""
 
     def __init__(self, kind: type[Arguments]) -> None:
         hints = get_type_hints(kind, include_extras=True)

@@ -99,10 +99,7 @@ def written(
     saying: str = "batch.done",
     dry_saying: str = "batch.dry",
 ) -> Envelope:
-    """The envelope of a file that was written, or would be.
-
-    `bad`: the new text holds U+FFFD where the old did not.
-    """
+    """The envelope of a file that was written, or would be; `bad`: U+FFFD is new in it."""
     lang = context.lang
     preview, was_cut = _preview(done)
     added, removed = done.line_counts
@@ -324,9 +321,8 @@ def batch() -> tuple[Tool, ...]:
 def once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) -> Rewrite:
     """What `make` wrote; where a person has to approve it first, what its plan wrote.
 
-    `make` is called with true for what it would write. The plan is made by the first call; the
-    same call on the same text applies it. Until it is approved, raises ApprovalRequired with its
-    id.
+    `make` is called with true for what it would write. The plan is made by the first call; the same
+    call on the same text applies it. Until it is approved, raises ApprovalRequired with its id.
     """
     try:
         return make(False)

@@ -128,10 +128,7 @@ class Context:
         return self.looking.search(self.member, self.progress, self.cancelled)
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
-        """The path of the workspace that a caller of the member's toolset means.
-
-        `folder`: it may be the root of the toolset itself.
-        """
+        """The workspace path that a member's toolset means; `folder`: the toolset's root may be."""
         if self.member.toolset != "team_mgmt":
             return RelPath.parse(text)
         inner = RelPath.parse(_below_minds(text))
@@ -140,10 +137,7 @@ class Context:
         return RelPath((MINDS, *inner.parts))
 
     def path_below(self, text: str, *, folder: bool = False) -> RelPath:
-        """The path that a caller means who may write it in full, as it is on the machine.
-
-        One that does not stand below the root, as it is written, is InvalidPath.
-        """
+        """The path of a caller who may write it in full; InvalidPath if not below the root."""
         below = self.relative(text)
         if below.startswith("/"):
             RelPath.parse(below.lstrip("/") or ".")  # what is wrong with any path comes first
@@ -164,10 +158,7 @@ class Context:
         return text
 
     def glob(self, text: str) -> str:
-        """The glob, relative to the root of the workspace, that such a caller means.
-
-        One that is matched at any depth stays as it is.
-        """
+        """The glob, relative to the workspace root; one matched at any depth stays as it is."""
         if self.member.toolset != "team_mgmt" or "/" not in text.removeprefix("!").rstrip("/"):
             return text
         sign = "!" * text.startswith("!")
@@ -287,10 +278,7 @@ class Catalog:
         return tuple(t for t in self.tools.values() if wanted & {t.toolset, *t.also})
 
     def call(self, context: Context, name: str, arguments: object) -> Answer:
-        """The tool's answer; a refusal is one too, and so is a crash, with an id for the log.
-
-        Raises KeyError for a tool that does not exist.
-        """
+        """The tool's answer, also a refusal or a logged crash; KeyError for no such tool."""
         tool = self.named(name)
         name = tool.name
         began = time.perf_counter()
@@ -336,10 +324,7 @@ class Catalog:
 
 
 def _told(context: Context, answer: Answer) -> Answer:
-    """The answer with what has to be told to whoever is answered next.
-
-    What people have decided on the member's plans, and what other programs wrote that is saved.
-    """
+    """The answer with decisions on the member's plans and other programs' saved writes."""
     if context.cancelled() or not isinstance(answer, Report | Envelope | NoteAnswer):
         return answer  # nobody hears what a cancelled call says
     saved = context.desk.foreign.told(context.member)

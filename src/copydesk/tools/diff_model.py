@@ -135,10 +135,7 @@ class DiffModel:
 
 
 def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
-    """The model of a change, with `context` lines around each part.
-
-    Of a text of which only some lines are at hand, those are the most there are.
-    """
+    """A change's model, with up to `context` lines around each part, as far as at hand."""
     old = base.unmarked()
     made: list[DiffHunk] = []
     shift = end = 0

@@ -130,10 +130,7 @@ class Envelope:
 
     @property
     def text(self) -> str:
-        """The envelope for a model: the same, as JSON, but for the arguments it has just written.
-
-        Of those, long texts and lists are cut; of the data lists, as far as the budget asks for it.
-        """
+        """The envelope as JSON, without long arguments just written; lists cut to the budget."""
         if self.original is not None:
             return self.original.text
         if self.line:

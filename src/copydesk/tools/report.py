@@ -473,10 +473,7 @@ def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
 
 
 def _says_enough(kept: str, adds: bool) -> bool:
-    """Whether the start of a diff shows a change; `adds`: the next line is a new one.
-
-    Of a long line that is replaced by another both are shown, or none says what changes.
-    """
+    """Whether the start of a diff shows a change: for a replaced line both, if the next `adds`."""
     last = kept[kept.rfind("\n", 0, -1) + 1 :][:1]
     return bool(_CHANGED.search(kept)) and not (adds and last in ("-", "\\"))
 

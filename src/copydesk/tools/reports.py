@@ -122,10 +122,7 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
 
 
 def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Report:
-    """The report of an apply that was written, or had nothing to write.
-
-    What was written just as planned takes one line, unless it is to be in full.
-    """
+    """The report of an apply; one line for what was written just as planned, unless in full."""
     draft, plan = outcome.draft, outcome.plan
     fields: Fields = {
         "status": "ok",

@@ -324,10 +324,7 @@ class ReplaceTextCall(PrepareCall):
     def _plan_below(
         self, path: RelPath, context: Context, name: str, planned: list[Planned]
     ) -> None:
-        """Plan it in each file below the directory that a search finds and that has the text.
-
-        A refusal names the file that it is of.
-        """
+        """Plan it in each file below the directory that holds the text; refusals name the file."""
         self._in(path)
         for argument in ("version", "existing_hunk_id"):
             if getattr(self, argument):

@@ -50,10 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Open the null device in the place of a standard stream that is closed.
-
-    Else the next file that is opened gets its number, and output is written to that file.
-    """
+    """Open the null device for closed standard streams, whose numbers files would get."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free
@@ -94,10 +91,7 @@ _EXTRAS = {"redis": "copydesk[redis]", "ahocorasick_rs": "copydesk[batch]"}
 
 
 def _report_missing(error: ModuleNotFoundError, words: Sequence[str]) -> None:
-    """Report a package that is not installed; raises the error if it is copydesk's own.
-
-    The modules that print other errors may need that very package.
-    """
+    """Report a package that is not installed; raises the error if it is copydesk's own."""
     name = (error.name or "").partition(".")[0]
     if name in ("", "copydesk"):
         raise error

@@ -327,10 +327,7 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class ToolWords:
-    """What follows a tool's name.
-
-    `text` is JSON, `-` or None; `named` are arguments by name.
-    """
+    """What follows a tool's name: `text` is JSON, `-` or None; `named` are arguments by name."""
 
     tool: str
     text: str | None

@@ -316,12 +316,11 @@ def build_app(
     """The ASGI application, for a server bound to `host` and `port`.
 
     `tokens` gives the member of each bearer token; None for those of the configuration, as it is
-    now. Without any from the start, everyone is the default member, which only a loopback host
-    may offer: else ConfigError.
-    `extra_routes` come first and are behind the check of hosts, not of tokens.
-    `allowed_hosts` are more names that this server is reached by. A body of
-    more than `body_bytes` (64 MiB) is answered 413. `announce` is told each one-time
-    token for the page; without it the page is open to the members' own tokens only.
+    now. Without any from the start, everyone is the default member, which only a loopback host may
+    offer: else ConfigError. `extra_routes` come first and are behind the check of hosts, not of
+    tokens. `allowed_hosts` are more names that this server is reached by. A body of more than
+    `body_bytes` (64 MiB) is answered 413. `announce` is told each one-time token for the page;
+    without it the page is open to the members' own tokens only.
     """
 
     def known() -> Mapping[str, str]:

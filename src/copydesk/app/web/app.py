@@ -378,10 +378,7 @@ class ReviewApp:
 
 
 def _remember_shown(ctx: RequestContext, shown: Shown) -> int:
-    """Remember in the session what is shown of this plan: it may be approved once that is all.
-
-    The part of "Show all" that was not shown yet; 0 where the person has seen all.
-    """
+    """Remember what the session was shown; the part of "Show all" that is left, or 0."""
     if not ctx.is_partial:
         ctx.session.view(version_of(shown.plan), shown.state)
     options = _options(ctx)

@@ -48,10 +48,7 @@ class ChangeEvents:
                 loop.call_soon_threadsafe(self._rung.set)
 
     async def listen(self, closing: anyio.Event, valid: Callable[[], bool]) -> AsyncIterator[int]:
-        """Yield a number for each change; several at once count as one.
-
-        Ends when `closing` is set or the listener is no longer `valid`.
-        """
+        """Yield a number for changes, until `closing` is set or it is no longer `valid`."""
         event = asyncio.Event()
         self._listeners.add(event)
         count = 0

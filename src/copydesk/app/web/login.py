@@ -28,10 +28,7 @@ def address_of(path: str, query: str = "") -> str:
 
 
 def within(onward: str) -> str:
-    """The address, if every browser takes it for one of this server; else `/`.
-
-    Browsers take a backslash for a slash, and leave out line breaks and tabs.
-    """
+    r"""The address, if every browser takes it for one of this server (no `\`, breaks); else `/`."""
     is_ours = onward.startswith("/") and not onward.startswith("//")
     return onward if is_ours and onward.isprintable() and "\\" not in onward else "/"
 

@@ -146,10 +146,7 @@ class EditFilter:
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """How a diff is shown.
-
-    `part`: of "Show all", from 1, so many rows with their lines whole; 0 for the first rows alone.
-    """
+    """How a diff is shown; `part` of "Show all", from 1, with whole lines; 0: the first rows."""
 
     view: View = "split"
     context: int = CONTEXTS[0]

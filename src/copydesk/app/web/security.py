@@ -98,10 +98,7 @@ class RequestGuard:
 
 
 async def form_of(request: Request, most_bytes: int = MOST_FORM) -> dict[str, list[str]]:
-    """The fields of a form, with LF at the end of lines; raises BadForm.
-
-    A browser ends each line of a text field with CRLF, whatever it was.
-    """
+    """The fields of a form, with LF line ends as browsers send CRLF; raises BadForm."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise BadForm("not a form")
     body = await request.body()

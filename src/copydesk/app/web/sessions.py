@@ -41,10 +41,7 @@ class Notice:
 
 @dataclass(slots=True)
 class Session:
-    """One browser of one person.
-
-    `fixed`: it belongs to a member, and ends with the member's token (`token` is its digest).
-    """
+    """One browser of one person; `fixed` to a member until its token (digest `token`) goes."""
 
     name: str
     fixed: bool
@@ -117,9 +114,8 @@ class NameRefused(Exception):
 class SessionStore:
     """The sessions of one server. Safe to use from many threads.
 
-    `reviewers` gives the name that belongs to each lasting token now; `clock` is
-    milliseconds since 1970. `announce` is told each new one-time token; without it
-    there are none.
+    `reviewers` gives the name that belongs to each lasting token now; `clock` is milliseconds since
+    1970. `announce` is told each new one-time token; without it there are none.
     """
 
     def __init__(

@@ -40,16 +40,14 @@ Missing = Literal["unknown", "pruned", "replaced"]
 class Entry:
     """One write of one file.
 
-    `edit_id` is 0 until the journal gives one. `before` and `after` are SHA-256
-    in hex, `before` empty for a creation, `after` for a removal. `inverse` takes
-    the bytes after back to the bytes before. `diff` is the one that was reported.
-    `time_ms` is milliseconds since 1970 (UTC). Entries of one `group` are written
-    all or none. `undoes` is the edit that this one takes back, 0 for none. Of
-    notes that no file holds `undo` is the way back, for their store; `path` and the
-    digests are of its texts then, and `inverse` says nothing. `why` is what the member
-    said it is for. `file` is what was done beside the bytes. A move is two entries of one
-    group: a removal at the old path, a creation at the new one. `approval`: what people did
-    to the plan.
+    `edit_id` is 0 until the journal gives one. `before` and `after` are SHA-256 in hex, `before`
+    empty for a creation, `after` for a removal. `inverse` takes the bytes after back to the bytes
+    before. `diff` is the one that was reported. `time_ms` is milliseconds since 1970 (UTC). Entries
+    of one `group` are written all or none. `undoes` is the edit that this one takes back, 0 for
+    none. Of notes that no file holds `undo` is the way back, for their store; `path` and the
+    digests are of its texts then, and `inverse` says nothing. `why` is what the member said it is
+    for. `file` is what was done beside the bytes. A move is two entries of one group: a removal at
+    the old path, a creation at the new one. `approval`: what people did to the plan.
     """
 
     time_ms: int
@@ -119,10 +117,7 @@ class Journal(Protocol):
         """
 
     def amend(self, edit_id: int, diff: Callable[[], bytes]) -> None:
-        """Record the diff of an entry that was opened with the start of it only.
-
-        It is made beside the work; who reads entries waits for it.
-        """
+        """Record, in the background, the whole diff of an entry opened with its start only."""
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record, durably, the way back of what a store of notes has written."""
@@ -140,10 +135,7 @@ class Journal(Protocol):
         most: int = 50,
         before: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The last entries, the newest first; with `before` those of lower ids.
-
-        `path` stands for a file, and for all that is below a directory.
-        """
+        """The last entries (`before` an id) of a file or below a directory, the newest first."""
         ...
 
     def get(self, edit_id: int) -> Entry | None:
@@ -153,11 +145,7 @@ class Journal(Protocol):
     def chain(
         self, path: RelPath, base_digest: str, now_digest: str
     ) -> tuple[ChangeSet, ...] | None:
-        """The inverses of the writes that made one text of another, the first write first.
-
-        None when they did not, or others wrote in between, or it was more than
-        `CHAIN_LENGTH` entries ago.
-        """
+        """Inverses of the writes between two texts, oldest first; None for a gap, or too many."""
         ...
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
@@ -252,9 +240,8 @@ def linked(
 ) -> tuple[T, ...] | None:
     """What the entries from one text to the other hold, the oldest first.
 
-    `links` are (before, after, state, what it holds), the newest first. It is
-    the digests that link them; what failed was not written, and what is still
-    open may not have been.
+    `links` are (before, after, state, what it holds), the newest first. It is the digests that link
+    them; what failed was not written, and what is still open may not have been.
     """
     found: list[T] = []
     for before, after, state, held in islice(links, CHAIN_LENGTH):
@@ -276,10 +263,7 @@ class Registry(Protocol):
         ...
 
     def put(self, plan: Plan) -> None:
-        """Keep the plan in the place of the one that has its id and still waits.
-
-        Raises HunkNotFound as `get` does at the moment when the plan was made.
-        """
+        """Keep the plan in place of the waiting one of its id; HunkNotFound as `get` raises it."""
 
     def get(self, hunk_id: str, now_ms: int) -> Plan:
         """The plan; raises HunkNotFound with applied, discarded, expired or unknown."""
@@ -323,12 +307,11 @@ def version_of(plan: Plan) -> Version:
 class Decision:
     """One decision, by a person, at `time_ms` (ms since 1970).
 
-    `before` and `after` are the SHA-256 in hex of the file as it was shown and
-    as it would be (`before` empty for a new file). `owner` is the member whose
-    plan it is, `reason` what the person said. `told`: the owner has heard of it.
-    Of a comment and a lapse the time in `plan` is below 0, since there may be many of a plan,
-    and of a comment `after` is the line: `+12` of the text as it would be, `-12` of that as it
-    is, or empty.
+    `before` and `after` are the SHA-256 in hex of the file as it was shown and as it would be
+    (`before` empty for a new file). `owner` is the member whose plan it is, `reason` what the
+    person said. `told`: the owner has heard of it. Of a comment and a lapse the time in `plan` is
+    below 0, since there may be many of a plan, and of a comment `after` is the line: `+12` of the
+    text as it would be, `-12` of that as it is, or empty.
     """
 
     plan: Version

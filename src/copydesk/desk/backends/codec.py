@@ -126,11 +126,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The value that `encode` made these bytes of; raises RecordError.
-
-    A field that this build does not know is left out, one that the record does not have gets
-    its default.
-    """
+    """The value that `encode` made these bytes of; unknown fields are dropped; RecordError."""
     body = _checked(data)
     unpack = cast("Callable[..., Any]", msgpack.unpackb)
     try:

@@ -151,10 +151,7 @@ class Database:
         self._on_new: list[Callable[[], None]] = []
 
     def define(self, schema: str, on_new: Callable[[], None] | None = None) -> None:
-        """Add the statements that make some tables; `on_new` is called when another file is used.
-
-        Each store of the file does so before the file is used.
-        """
+        """Add tables' statements, before the first use; `on_new` is called for another file."""
         self._schema = f"{self._schema};\n{schema}" if self._schema else schema
         if on_new is not None:
             self._on_new.append(on_new)
@@ -197,10 +194,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
-        """The connection, for statements that read.
-
-        Other processes may write meanwhile, unless the file has no log.
-        """
+        """The connection, for statements that read; others may write meanwhile if it has a log."""
         with self._lock if self._most_bytes is None else self.locked():
             outer = self._inside
             try:

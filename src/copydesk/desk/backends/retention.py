@@ -57,10 +57,7 @@ def share(entries: int) -> int:
 
 
 def due(days: Sequence[Day], keep_days: int) -> Day | None:
-    """The last day whose edits are old enough to be dropped; None, too, when the clock has jumped.
-
-    `days` are the days of use, the oldest first.
-    """
+    """The last of the days of use, oldest first, whose edits may go; None if the clock jumped."""
     if len(days) < CONFIRMED or days[-1].number - days[-2].number > _longest(keep_days):
         return None
     aged = zip(days, _ages(days, keep_days), strict=True)

@@ -140,10 +140,7 @@ Lines = ShownLines | CarriedLines
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a member was shown of the file at a real path, or has made of it.
-
-    A function tells it when it is written down, which is beside the work.
-    """
+    """What a member was shown of the file at a real path, or wrote; a function tells it later."""
 
     member: str
     at: RelPath
@@ -154,10 +151,7 @@ class Note:
         return replace(self, lines=self.lines()) if callable(self.lines) else self
 
     def found(self, known: Callable[[str], ShownLines | None]) -> ShownLines | None:
-        """All that is known now of the version; None where that is nothing.
-
-        `known` tells what was known of a version.
-        """
+        """All that is known now of the version, with what was `known` before; None for nothing."""
         lines = self.lines() if callable(self.lines) else self.lines
         if isinstance(lines, CarriedLines):
             lines = lines.upon(known(lines.before))

@@ -36,19 +36,13 @@ class Snapshots(Protocol):
     """Texts by digest. All methods are safe to call from many threads."""
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Remember the text, if it is not too large, and that it was seen at the real path.
-
-        With it the `notes`, as `note_shown` does.
-        """
+        """Remember the text, if not too large, as seen at the real path; and the `notes`."""
 
     def keep_again(self, base: Snapshot, at: RelPath) -> None:
         """The same at once, though it was kept before: what was kept may be lost."""
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
-        """Remember a large text from its file, if it has the digest still and packs well.
-
-        Closes the content. What cannot be read is not remembered.
-        """
+        """Remember a large text from its file if unchanged and small packed; closes it."""
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it is remembered to have been seen there.
@@ -231,10 +225,7 @@ _NEWEST = "SELECT coalesce(max(used), 0) FROM texts"
 
 
 class SqliteSnapshots:
-    """Texts by digest, the ones used longest ago dropped beyond `most_bytes` of the disk.
-
-    A damaged file is removed, and a new one is begun.
-    """
+    """Texts by digest, least recently used dropped beyond `most_bytes`; a damaged file anew."""
 
     def __init__(
         self, db: Database, most_bytes: int = MEMORY_BYTES, largest: int = LARGEST
@@ -245,10 +236,7 @@ class SqliteSnapshots:
         db.define(_SCHEMA)
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Remember the text and where it was seen, if it is not too large; and the notes.
-
-        A full disk only means that it is not remembered.
-        """
+        """Remember the text, where it was seen, and the notes, if there is room for it."""
         if base.size > self._largest:
             self.note_shown(*notes)
             return

@@ -123,10 +123,7 @@ class SqliteRegistry:
         return opened == 1
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
-        """All plans that have not ended or expired, the oldest first.
-
-        Those that only a newer build can read are left out.
-        """
+        """All plans that wait and that this build can read, the oldest first."""
         with self._db.reading() as db:
             rows = db.execute(
                 "SELECT plan FROM plans WHERE ended IS NULL AND expires_ms > ?"
@@ -148,10 +145,7 @@ class SqliteRegistry:
         self._db.close()
 
     def _forget(self, now_ms: int) -> None:
-        """Drop what ended or expired so long ago that nobody asks any more.
-
-        The last ones stay whatever the clock says: it may be wrong.
-        """
+        """Drop what ended long ago but for the last ones, as the clock may be wrong."""
         self._db.change(
             "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ? AND created_ms <"
             " (SELECT created_ms FROM plans ORDER BY created_ms DESC LIMIT 1 OFFSET ?)",
@@ -243,10 +237,7 @@ class SqliteDecisions:
             db.execute(f"UPDATE decisions SET told = 1 {_ONE}", decision.plan)
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older, unless their plan waited until then.
-
-        The last ones stay: the clock may be wrong.
-        """
+        """Drop older decisions of plans gone by then; the last stay, as the clock may be wrong."""
         with self._db.writing() as db:
             db.execute(
                 "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"
@@ -348,10 +339,7 @@ _ENTRY_COLUMNS = (
 
 
 class SqliteJournal:
-    """The entries of all processes that work on the workspace, or of one, in memory.
-
-    Beyond `most_bytes` the oldest entries go.
-    """
+    """The entries of all processes of the workspace, or of one in memory; `most_bytes` at most."""
 
     def __init__(self, db: Database, ids: EditIds | None = None, most_bytes: int = 1 << 62) -> None:
         self._db, self._ids = db, ids or EditIds()
@@ -539,10 +527,7 @@ class SqliteJournal:
         return gone + self._drop_beyond_size()
 
     def _drop_beyond_size(self, written: int | None = None) -> int:
-        """Drop the oldest entries, a share at most, when the file is larger than it may be.
-
-        With `written` bytes now and then only.
-        """
+        """Drop a share of the oldest entries if the file is too large; rarely after a write."""
         if written is not None:
             self._written += written
             if self._written * _LOOKS <= self._most_bytes:

@@ -54,10 +54,7 @@ from copydesk.text.unified import FileEdit
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Prepared changes that are not written yet, and the documents as texts.
-
-    `path` is that of the first document, `documents` are those that change.
-    """
+    """Prepared changes, not written, and the `documents` that change; `path` is the first's."""
 
     prepared: Prepared
     path: RelPath
@@ -77,11 +74,7 @@ class Planning:
         self._notes = notes
 
     def ready(self, member: Member, request: BlockDiff, operation: Operation = "write") -> Ready:
-        """Plan the diff on the current blocks, for a member with the right to this operation.
-
-        Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
-        store refuses.
-        """
+        """Plan the diff on the blocks now; BlockDiffRefused, AccessDenied, the store's own."""
         home = self._notes.home(member)
         hunks = [
             replace(hunk, block_id=home.located(hunk.block_id))
@@ -150,11 +143,7 @@ class Planning:
 def tree_of(
     store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
 ) -> BlockTree | None:
-    """The blocks with their containers and siblings; None if one was removed meanwhile.
-
-    The texts of siblings are read only where a hunk appends to a section, whose
-    end they tell: in a long document they are a hundred times what the hunks name.
-    """
+    """The blocks, containers and siblings, with texts where a hunk needs them; None if one went."""
     blocks = dict(named)
     while wanted := {block.parent_id for block in blocks.values()} - blocks.keys() - {""}:
         found = store.blocks(sorted(wanted))
@@ -192,10 +181,7 @@ def _change(operation: BlockOperation) -> Change:
 
 
 def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
-    """Prepare the changes; a refusal of a text names its hunk.
-
-    The store checks them in order, so the first that it refuses is found by bisection.
-    """
+    """Prepare the changes; the hunk whose text the store refuses is found by bisection."""
     changes = changes_of(made)
     try:
         return store.prepare(changes)
@@ -224,10 +210,7 @@ def _same(one: NoteBlock, other: NoteBlock | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BlocksWritten:
-    """What was written, and the ids that each change left.
-
-    `edit_ids` are those of the journal, one for each file; none when nothing changed.
-    """
+    """What was written, the ids each change left, and the journal's `edit_ids`, one per file."""
 
     ready: Ready
     done: ChangesDone

@@ -76,10 +76,7 @@ class NoteReader:
     def content(
         self, member: Member, block_id: str, *, parts: bool, slice_text: str | None
     ) -> BlockContent:
-        """The block, or its parts: those of a document always, a heading before its section.
-
-        Raises BlockNotFound, InvalidSlice.
-        """
+        """The block, or its parts (a heading before its section); BlockNotFound, InvalidSlice."""
         found = self.block(member, block_id)
         if slice_text is not None and (page := self._page(member, found, slice_text)) is not None:
             return page
@@ -174,11 +171,7 @@ class NotesDesk:
         self._writing = NotesWriting(setting, writer, notes)
 
     def draft(self, member: Member, request: BlockDiff) -> BlockDraft:
-        """What a block diff would change; nothing is written.
-
-        Raises BlockDiffRefused with all that is wrong, AccessDenied, and what the
-        store refuses.
-        """
+        """What a block diff would change; BlockDiffRefused, AccessDenied, the store's own."""
         return _draft_of(self._planning.ready(member, request))
 
     def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
@@ -213,11 +206,7 @@ class NotesDesk:
     def undo(
         self, job: WriteRequest, entry: Entry, precondition: Callable[[], None]
     ) -> Undone | NotUndone:
-        """Take back an edit that no file holds, on the blocks as they are.
-
-        `precondition` says under the locks that the edit stands. What the store refuses comes back
-        as NotUndone.
-        """
+        """Take back an edit no file holds; `precondition` runs locked, refusals are NotUndone."""
         try:
             if not entry.undo:
                 precondition()
@@ -246,10 +235,7 @@ class NotesDesk:
         )
 
     def recover(self, member: Member) -> tuple[Settled, ...]:
-        """Take back what is there of writes that a store could not finish; how each ended.
-
-        `failed`: nothing of it is there any more. One that stays `unsure` has its reason.
-        """
+        """Take back what stores could not finish; `failed`: undone, `unsure` says why."""
         found: list[Settled] = []
         for entry in reversed(self._set.journal.entries(most=_LOOKED_AT)):
             if entry.kind != "notes" or entry.state != "unsure" or not entry.undo:

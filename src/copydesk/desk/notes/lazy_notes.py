@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 class LazyNotes:
-    """Makes the notes desk once. Safe to use from many threads.
-
-    `open_home` opens the store that members of a permission see.
-    """
+    """Makes the notes desk once, thread-safe; `open_home` opens a permission's store."""
 
     def __init__(
         self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]

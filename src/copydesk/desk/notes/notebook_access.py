@@ -31,12 +31,11 @@ def _nothing(prepared: Prepared) -> None:
 class OpenNotes:
     """An open store, and what the desk has to know about it.
 
-    `split` is how it parses a text; `valid` says what can be one of its ids;
-    `path_of` gives the path of a document, as access lists and the journal name
-    it, by its notebook and the path in it (empty for the notebook itself).
-    `in_files`: the documents are files of the workspace, and written as such.
-    `located` gives the id of a block by its address, and an id as it is; `check_links`
-    refuses changes that would remove a name that links lead to.
+    `split` is how it parses a text; `valid` says what can be one of its ids; `path_of` gives the
+    path of a document, as access lists and the journal name it, by its notebook and the path in it
+    (empty for the notebook itself). `in_files`: the documents are files of the workspace, and
+    written as such. `located` gives the id of a block by its address, and an id as it is;
+    `check_links` refuses changes that would remove a name that links lead to.
     """
 
     store: NoteStore

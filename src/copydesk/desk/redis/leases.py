@@ -71,10 +71,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A step that the server makes as one, in Lua; `p` is what all keys begin with.
-
-    `fenced`: it is given leases and open entries, and refused when one of them is gone.
-    """
+    """An atomic step in Lua, keys begin with `p`; `fenced`: needs its leases and open entries."""
 
     body: str
     fenced: bool = False
@@ -91,9 +88,8 @@ class Script:
 class Server:
     """The keys of one workspace on one server. Safe to use from many threads.
 
-    `url` as `redis://`, `rediss://` or `unix://` has it; `name` is that of the
-    workspace, the same on all machines. Nothing is sent before the first call.
-    All methods raise ServerFailed.
+    `url` as `redis://`, `rediss://` or `unix://` has it; `name` is that of the workspace, the same
+    on all machines. Nothing is sent before the first call. All methods raise ServerFailed.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -316,10 +312,7 @@ class Leases:
     def hold(
         self, key: str, seconds: float | None = None, caller: Caller = NOBODY
     ) -> Generator[None]:
-        """Wait until nobody else holds the key, and hold it; raises ServerFailed, Busy.
-
-        Who holds it already holds it once more.
-        """
+        """Wait for the key and hold it, again if already held; raises ServerFailed, Busy."""
         name, mine = _shared(key), self._mine.leases
         lease = mine.get(name)
         if lease is None:
@@ -380,10 +373,7 @@ class Leases:
         self._require_time()
 
     def require_for_return(self) -> None:
-        """The same, for one who takes back what it has just written, though the server be away.
-
-        Then our own clock tells whether somebody else can have had the turn.
-        """
+        """The same for a rollback; if the server is away our own clock tells."""
         try:
             self.require()
         except ServerFailed:

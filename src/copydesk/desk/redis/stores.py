@@ -85,10 +85,7 @@ class RedisSnapshots:
         self._server, self._most, self._largest = server, most_bytes, largest
 
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
-        """Remember the text and where it was seen, if it is not too large; and the notes.
-
-        A server that is away only means that it is not remembered.
-        """
+        """Remember the text, where it was seen and the notes, if small and the server is there."""
         self.note_shown(*notes)
         if len(base.data) > self._largest:
             return
@@ -128,10 +125,7 @@ class RedisSnapshots:
         return snapshot if snapshot.digest.startswith(digest) else None
 
     def note_shown(self, *notes: Note) -> None:
-        """Remember which lines members were shown, or have written, if the server is there.
-
-        Of two that are noted at one moment one may be lost: less is known then, not more.
-        """
+        """Remember the lines members were shown; of two at a moment one may be lost."""
         with suppress(ServerFailed):
             for note in notes:
                 self._note_shown(note)
@@ -347,10 +341,7 @@ class RedisDecisions:
         self._server.call(_TELL, _name(decision.plan))
 
     def forget(self, before_ms: int) -> None:
-        """Drop the decisions that are older, unless their plan waited until then.
-
-        The last ones stay: the clock may be wrong.
-        """
+        """Drop older decisions of plans gone by then; the last stay, as the clock may be wrong."""
         self._server.call(_FORGET, before_ms, PLANS_KEPT)
 
     def close(self) -> None:

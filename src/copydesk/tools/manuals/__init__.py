@@ -131,10 +131,7 @@ def _overview(page: str) -> str:
 
 
 def instructions(toolsets: Iterable[str], lang: Lang, *, auto: bool = False) -> str:
-    """What a server tells a model about some toolsets at once: how they work together.
-
-    `auto`: a call that does not say `apply` means auto.
-    """
+    """What a server tells a model about toolsets together; `auto`: that is what `apply` means."""
     wanted = set(toolsets)
     chosen = [name for name in _TOOLSETS if name in wanted]
     pages = [_page(name, "instructions", lang).rstrip("\n") for name in chosen]

@@ -142,10 +142,7 @@ def say_notes_refusal(refusal: Refusal, lang: Lang) -> str:
 
 
 class _Facts(dict[str, object]):
-    """The facts by name, ready to be formatted; one that is not there is a question mark.
-
-    `span` are the lines from `start` to `end`.
-    """
+    """The facts to be formatted, `?` for one not there; `span`: lines `start` to `end`."""
 
     lacked = False
 
