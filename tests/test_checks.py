@@ -18,7 +18,16 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.review import Seen
 from copydesk.errors import Cancelled, cancelled_by
 from copydesk.store import checks as checking
-from copydesk.store.checks import Commands, NotRun, Problem, Rule, Trust, parses, syntax
+from copydesk.store.checks import (
+    Commands,
+    NotRun,
+    Problem,
+    Rule,
+    Trust,
+    may_be_other,
+    parses,
+    syntax,
+)
 
 GOOD = "def f():\n    return 1\n"
 FINDS_BAD = (
@@ -124,6 +133,10 @@ def test_other_languages_are_parsed_where_their_grammar_is_there() -> None:
         (".toml", "a = " + "[" * 10_000),
         (".toml", "a = '\udcff'"),
         (".toml", "a" + ".a" * 50_000 + " = 1"),
+        (".toml", "[a" + ".a" * 1_300 + "]\n" + "b = 1\n" * 3_000),
+        (".py", "import a" + ".a" * 30_000),
+        (".py", "import a" + ".\\\na" * 30_000),
+        (".py", "f'" + "{1}" * 30_000 + "'"),
         (".yaml", "[" * 50_000),
         (".xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'),
     ],
@@ -133,6 +146,20 @@ def test_a_text_that_asks_too_much_of_a_parser_is_no_finding(suffix: str, text: 
         pytest.importorskip("yaml")
     with pytest.raises(NotRun):
         syntax(suffix, text.encode("utf-8", "surrogateescape"))
+
+
+@pytest.mark.slow
+def test_a_grammar_is_asked_for_a_while_only() -> None:
+    pytest.importorskip("tree_sitter_javascript")
+    with pytest.raises(NotRun):
+        syntax(".js", b"case a:" * 2_600)
+
+
+def test_no_line_is_looked_at_from_each_of_its_blanks() -> None:
+    assert not may_be_other(".json", b"\n" * 500_000 + b"x")
+    assert may_be_other(".json", b"{\n \t// a\n}")
+    said = "".join(f"{mark}{' ' * 1_990}x\n" for mark in ("", "-->") * 200)
+    assert checking._problems(1, said, {"a.txt": "a.txt"})[0].text == "x"
 
 
 def test_big_numbers_are_json_too() -> None:
@@ -477,10 +504,10 @@ def test_a_command_sees_no_secrets_and_no_workspace(
 @pytest.mark.slow
 def test_a_path_is_an_argument_and_never_an_option_or_a_shell_word() -> None:
     program = "import sys; print(f'{sys.argv[1]}:1: {sys.argv[1:]}')"
-    for path in ("-rf", "$(touch x) ; {root}", "a b.txt"):
+    for path in ("-rf", "@args", "$(touch x) ; {root}", "a b.txt", ".a", "\u4e2d"):
         (said,) = run(python(program, "{path}"), path=path)
         assert said.path == path
-        assert said.text == repr([f"./{path}" if path.startswith("-") else path])
+        assert said.text == repr([f"./{path}" if path[0] in "-@$" else path])
 
 
 def test_nothing_is_run_that_lies_where_the_copies_are(
@@ -596,6 +623,34 @@ def test_a_cloned_workspace_runs_no_command_until_a_person_allows_it(
     assert planned(root) == []
     assert main(["--root", str(root), "trust", "--revoke"]) == 0
     assert planned(root) == ["untrusted"]
+
+
+def test_a_program_of_the_workspace_that_was_changed_is_not_allowed(tmp_path: Path) -> None:
+    """Agents may write it; settings that hold no program may change."""
+    root = tmp_path / "root"
+    tool, script = root / "tool", root / "tools" / "lint.py"
+    script.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    rules = [
+        Rule("*", "a", command=("{root}/tool",)),
+        Rule("*", "b", command=(sys.executable, f"--rules={script}", "--set={root}/set.toml")),
+    ]
+    trust = Trust(str(root), rules)
+    for changed in (tool, script):
+        trust.give()
+        assert trust.is_given()
+        changed.write_text("#!/bin/sh\nrm -rf ~\n")
+        assert not trust.is_given()
+    trust.give()
+    (root / "set.toml").write_text("a = 1\n")
+    assert trust.is_given()
+    link = tmp_path / "link"
+    link.symlink_to(tool)
+    linked = Trust(str(root), [Rule("*", "a", command=(str(link),))])
+    linked.give()
+    tool.write_text("#!/bin/sh\n")
+    assert not linked.is_given()
 
 
 def test_trust_that_others_may_write_does_not_count(

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import Any, Literal, cast
 from xml.parsers import expat
 
@@ -101,12 +102,27 @@ _UNREADABLE = (ValueError, RecursionError, MemoryError, LookupError)
 _MOST_STEPS = 2_000_000
 """What takes a parser more of them would hold up everybody for seconds."""
 
+_MOST_QUICK_STEPS = 200_000_000
+"""The same for the compiler of Python, which is written in C."""
+
+_MOST_CALLS = 60_000
+"""So often a parser by tree-sitter says that it goes on; a large text needs half of that."""
+
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _NAME = "<copydesk-check>"
 warnings.filterwarnings("ignore", module=re.escape(_NAME))  # of a text, not of ours
 
 
+_FORMATTED = re.compile(rb"(?i)\b(?:f|fr|rf)['\"]")
+
+
 def _python(data: bytes) -> tuple[int, str] | None:
+    joined = data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+    steps = _square_of_dots(joined.split(b"\n"))
+    if _FORMATTED.search(data):
+        steps += data.count(b"{") ** 2
+    if steps > _MOST_QUICK_STEPS:
+        raise ValueError("names and strings of so many parts take the square of them")
     try:
         ast.parse(data, _NAME)
     except SyntaxError as error:
@@ -122,8 +138,14 @@ def _json(data: bytes) -> tuple[int, str] | None:
     return None
 
 
+def _square_of_dots(lines: Iterable[bytes]) -> int:
+    return sum(line.count(b".") ** 2 for line in lines)
+
+
 def _toml(data: bytes) -> tuple[int, str] | None:
-    if sum(line.count(b".") ** 2 for line in data.split(b"\n")) > _MOST_STEPS:
+    lines = data.split(b"\n")
+    parts = max((line.count(b".") for line in lines if line.lstrip().startswith(b"[")), default=0)
+    if _square_of_dots(lines) + parts * len(lines) > _MOST_STEPS:  # each key has its table's parts
         raise ValueError("keys of so many parts take the square of them")
     try:
         tomllib.loads(data.decode("utf-8-sig"))
@@ -177,7 +199,16 @@ def _by_grammar(name: str, language: str = "language") -> _Parser:
         grammar = _grammar(name, language)
         if grammar is None:
             raise NotRun("missing")
-        node: Any = _extra("tree_sitter").Parser(grammar).parse(data).root_node
+        calls = count()
+
+        def stop(offset: int, has_error: bool) -> bool:
+            return next(calls) > _MOST_CALLS  # looking for a way on from faults takes the square
+
+        def read(offset: int, point: object) -> bytes:
+            return data[offset : offset + _CHUNK]
+
+        parser = _extra("tree_sitter").Parser(grammar)
+        node: Any = parser.parse(read, progress_callback=stop).root_node
         if not node.has_error:
             return None
         while not (node.is_error or node.is_missing):
@@ -231,7 +262,8 @@ _PARSERS: Mapping[str, _Parser] = {
     ".css": _by_grammar("tree_sitter_css"),
 }
 
-_COMMENTS = re.compile(rb"^\s*(?://|/\*)", re.MULTILINE)
+_CHUNK = 1 << 16
+_COMMENTS = re.compile(rb"^[^\S\n]*(?://|/\*)", re.MULTILINE)
 
 
 def suffix_of(path: RelPath) -> str:
@@ -277,9 +309,12 @@ _PASSED_ON = (
 """Of the environment a command gets only these: others may be secrets."""
 
 _PLACEHOLDER = re.compile(r"\{(path|root)\}")
+_PLAIN = re.compile(r"[\w.]")
+"""What a path begins with that no program takes for an option, a file of arguments, a command."""
+
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _POSITION = re.compile(
-    r"\s*(?P<arrow>-->\s*)?(?P<path>.*?)"
+    r"\s*+(?:-->\s*+)?+(?P<path>.*?)"
     r"(?::(?P<line>\d+)(?::\d+)?|\((?P<at>\d+)(?:,\d+)?\))(?::\s*|\s+|$)(?P<text>.*)"
 )
 _STDIN = ("-", "<stdin>", "<standard input>", "stdin", "standard input")
@@ -304,7 +339,7 @@ class Commands:
             raise NotRun("failed", refused.strerror or str(refused)) from None
 
     def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Problem]:
-        paths = [f"./{path}" if path.startswith("-") else path for path in files]
+        paths = [path if _PLAIN.match(path) else f"./{path}" for path in files]
         argv: list[str] = []
         for word in rule.command:
             if word == "{files}":
@@ -347,15 +382,21 @@ def program_of(rule: Rule, root: str) -> str | None:
     if os.path.sep in program:
         is_there = os.path.isabs(program) and os.access(program, os.X_OK)
         return program if is_there and os.path.isfile(program) else None
+    return shutil.which(program, path=_search_path())
+
+
+def _search_path() -> str:
+    """The absolute folders of PATH: others would be sought in the folder at hand."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return shutil.which(program, path=os.pathsep.join(filter(os.path.isabs, folders)))
+    return os.pathsep.join(filter(os.path.isabs, folders))
 
 
 def _output(argv: Sequence[str], folder: str, given: int, seconds: int) -> tuple[int, bytes]:
     """The exit status of a command, and what it printed; raises NotRun and Cancelled."""
     environ = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     # The folder may hold a module that is checked, which is not to be imported.
-    environ |= {"TMPDIR": folder, "NO_COLOR": "1", "TERM": "dumb", "PYTHONSAFEPATH": "1"}
+    environ |= {"PATH": _search_path(), "TMPDIR": folder}
+    environ |= {"NO_COLOR": "1", "TERM": "dumb", "PYTHONSAFEPATH": "1"}
     deadline = time.monotonic() + seconds
     process = subprocess.Popen(
         argv,
@@ -425,14 +466,17 @@ def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Proble
     return [Problem(first, 0, line) for line in said or [f"exit status {status}"]]
 
 
+_SETTINGS = (".toml", ".json", ".yaml", ".yml", ".ini", ".cfg")
+"""What files end with that hold no program."""
+
+
 class Trust:
     """Commands of workspaces that the person allowed; in a file that nobody else can write."""
 
     def __init__(self, root: str, rules: Iterable[Rule]) -> None:
         self._root = os.path.realpath(root)
-        commands = sorted((one.name, one.glob, *one.command) for one in rules if one.command)
-        told = json.dumps([self._root, commands])
-        self._digest = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        self._rules = tuple(one for one in rules if one.command)
+        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
         home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
         self.path = os.path.join(os.path.abspath(home), "copydesk", "trusted.json")
 
@@ -443,18 +487,51 @@ class Trust:
         return os.path.commonpath([real, self._root]) == self._root
 
     def is_given(self) -> bool:
-        """Whether these very commands are allowed."""
-        return not self.is_inside and self._kept().get(self._root) == self._digest
+        """Whether these very commands are allowed, with the programs of the workspace they run."""
+        return not self.is_inside and self._kept().get(self._root) == self._digest()
 
     def give(self) -> None:
         """Allow them; raises OSError."""
-        self._keep({**self._kept(), self._root: self._digest})
+        self._keep({**self._kept(), self._root: self._digest()})
 
     def take_back(self) -> None:
         """Allow none of this workspace any more; raises OSError."""
         kept = self._kept()
         if kept.pop(self._root, None) is not None:
             self._keep(kept)
+
+    def _digest(self) -> str:
+        """What is allowed: the commands, and the content of the files below the root that they run.
+
+        An agent may write those.
+        """
+        commands = sorted((one.name, one.glob, *one.command) for one in self._rules)
+        files = {name: self._content(name) for one in self._rules for name in self._files_of(one)}
+        told = json.dumps([self._root, commands, *([files] if files else [])], sort_keys=True)
+        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _files_of(self, rule: Rule) -> Iterable[str]:
+        """The files below the root that a command names, but for plain settings."""
+        program = program_of(rule, self._root)
+        for word in (os.path.realpath(program) if program else "", *rule.command[1:]):
+            text = _filled(word, {"root": self._root, "path": ""})
+            at = text.find(self._root)
+            real = os.path.realpath(text[at:]) if at >= 0 else ""
+            is_below = real.startswith(os.path.join(self._root, ""))
+            if is_below and os.path.isfile(real) and not real.endswith(_SETTINGS):
+                yield real
+
+    def _content(self, path: str) -> str:
+        """The digest of a file, made anew when the file has changed; empty where it is gone."""
+        try:
+            with open(path, "rb") as file:
+                found = os.fstat(file.fileno())
+                stamp = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                if self._known.get(path, ((), ""))[0] != stamp:
+                    self._known[path] = stamp, hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return ""
+        return self._known[path][1]
 
     def _kept(self) -> dict[str, str]:
         try:
@@ -475,6 +552,6 @@ class Trust:
             with open(handle, "w", encoding="utf-8") as file:
                 json.dump(kept, file, indent=1)
             os.replace(beside, self.path)
-        except BaseException:
+        except BaseException:  # whatever stops it, Ctrl-C too, leaves no file beside
             os.unlink(beside)
             raise
