@@ -20,8 +20,8 @@ from copydesk.errors import Cancelled, cancelled_by
 from copydesk.store import checks as checking
 from copydesk.store.checks import (
     Commands,
+    Diagnostic,
     NotRun,
-    Problem,
     Rule,
     Trust,
     may_be_other,
@@ -414,7 +414,7 @@ def test_a_command_gets_all_files_of_a_batch_as_copies(make: Any) -> None:
     assert desk.text("a.txt") == "two\n", "it has changed its copy alone"
 
 
-def run(rule: Rule, text: str = "one\n", path: str = "a.txt") -> list[Problem]:
+def run(rule: Rule, text: str = "one\n", path: str = "a.txt") -> list[Diagnostic]:
     return Commands("/", lambda: True).run(rule, {path: text.encode()})
 
 

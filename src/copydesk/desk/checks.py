@@ -25,8 +25,8 @@ from copydesk.store.checks import (
     MOST_BYTES,
     SYNTAX,
     Commands,
+    Diagnostic,
     NotRun,
-    Problem,
     Rule,
     may_be_other,
     parses,
@@ -106,7 +106,7 @@ class Checks:
 
     def __init__(self, rules: Sequence[Rule] = (), commands: Commands | None = None) -> None:
         self._rules, self._commands = rules, commands
-        self._kept: OrderedDict[_Key, list[Problem] | NotRun] = OrderedDict()
+        self._kept: OrderedDict[_Key, list[Diagnostic] | NotRun] = OrderedDict()
         self._lock = Lock()
 
     def judge(self, *edits: Edited | None) -> Findings | None:
@@ -176,7 +176,7 @@ class Checks:
             told[-1] = replace(told[-1], more=len(new) - MOST_TOLD)
         return told
 
-    def _syntax(self, edit: Edited) -> list[Problem]:
+    def _syntax(self, edit: Edited) -> list[Diagnostic]:
         """Where the text cannot be parsed any more; one that could not be before has no new one."""
         suffix = suffix_of(edit.real)
         found = self._parsed(edit, suffix, edit.text())
@@ -184,15 +184,15 @@ class Checks:
             return []
         return [] if not edit.created and self._parsed(edit, suffix, edit.base) else found
 
-    def _parsed(self, edit: Edited, suffix: str, text: Snapshot) -> list[Problem]:
-        def parse() -> list[Problem]:
+    def _parsed(self, edit: Edited, suffix: str, text: Snapshot) -> list[Diagnostic]:
+        def parse() -> list[Diagnostic]:
             found = syntax(suffix, text.data)
-            return [] if found is None else [Problem("", *found)]
+            return [] if found is None else [Diagnostic("", *found)]
 
         real = str(edit.real)  # equal bytes may stand in several files
         return [replace(one, path=real) for one in self._once((suffix, text.digest), parse)]
 
-    def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Problem]:
+    def _command(self, rule: Rule, batch: Sequence[Edited]) -> list[Diagnostic]:
         """What a command finds in the texts after, less what it finds in those before."""
         after = self._run(rule, {str(one.real): one.text() for one in batch})
         if not after:
@@ -206,7 +206,7 @@ class Checks:
             )
         else:
             return after
-        new: list[Problem] = []
+        new: list[Diagnostic] = []
         for one in after:
             key = _key(one, places[one.path][1](one.line))
             if before[key]:
@@ -215,17 +215,17 @@ class Checks:
                 new.append(one)
         return new
 
-    def _run(self, rule: Rule, texts: Mapping[str, Snapshot]) -> list[Problem]:
+    def _run(self, rule: Rule, texts: Mapping[str, Snapshot]) -> list[Diagnostic]:
         key = (rule, *((path, text.digest) for path, text in texts.items()))
 
-        def run() -> list[Problem]:
+        def run() -> list[Diagnostic]:
             if self._commands is None:
                 raise NotRun("untrusted")
             return self._commands.run(rule, {path: text.data for path, text in texts.items()})
 
         return self._once(key, run)
 
-    def _once(self, key: _Key, check: Callable[[], list[Problem]]) -> list[Problem]:
+    def _once(self, key: _Key, check: Callable[[], list[Diagnostic]]) -> list[Diagnostic]:
         """What a check found before in the same bytes; else what it finds now."""
         with self._lock:
             kept = self._kept.get(key)
@@ -250,7 +250,7 @@ class Checks:
 _NUMBERED = re.compile(r"\bline \d+")
 
 
-def _key(problem: Problem, place: object) -> tuple[str, object, str]:
+def _key(problem: Diagnostic, place: object) -> tuple[str, object, str]:
     """What makes two findings the same: text and relative place, whatever lines are named."""
     return problem.path, place, _NUMBERED.sub("line", problem.text)
 

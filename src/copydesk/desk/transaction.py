@@ -222,7 +222,7 @@ class Writer:
         work = _Transaction(self._files, self._journal, self._approving, group, files)
         try:
             work.run(self._clock())
-        except BaseException as error:
+        except BaseException as error:  # Ctrl-C too: what was put back is not left open
             work.close_failed()
             if not isinstance(error, Refusal | TargetMoved | NotPutBack):
                 raise
@@ -532,7 +532,7 @@ class _Transaction:
                     self._at = each
                     self._stamps[each.real] = self._ready[each.key].commit()
                     self._committed.append(each)
-            except BaseException as error:
+            except BaseException as error:  # Ctrl-C between two files too: all or none
                 if self._group:
                     self._take_back(known=self._is_not_written(error))
                 raise

@@ -73,7 +73,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Diagnostic:
     """Something that a check found; `line` is 1-based, 0 where none was told."""
 
     path: str
@@ -326,7 +326,7 @@ class Commands:
     def __init__(self, root: str, trusted: Callable[[], bool]) -> None:
         self._root, self._trusted = os.path.realpath(root), trusted
 
-    def run(self, rule: Rule, files: Mapping[str, bytes]) -> list[Problem]:
+    def run(self, rule: Rule, files: Mapping[str, bytes]) -> list[Diagnostic]:
         """What the command finds in the texts, by path; raises NotRun, Cancelled."""
         if not self._trusted():
             raise NotRun("untrusted")
@@ -338,7 +338,7 @@ class Commands:
         except OSError as refused:
             raise NotRun("failed", refused.strerror or str(refused)) from None
 
-    def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Problem]:
+    def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Diagnostic]:
         paths = [path if _PLAIN.match(path) else f"./{path}" for path in files]
         argv: list[str] = []
         for word in rule.command:
@@ -444,26 +444,26 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return os.waitid(os.P_PID, process.pid, flags) is not None
 
 
-def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Problem]:
+def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagnostic]:
     """Places or names in the output; else each line if status is 1; a higher one is a failure."""
     lines = [_CONTROL.sub("", line).rstrip()[:2_000] for line in output.split("\n")]
-    found: list[Problem] = []
+    found: list[Diagnostic] = []
     for index, line in enumerate(lines):
         at = _POSITION.fullmatch(line)
         path = names.get(at["path"]) if at else None
         if at is not None and path is not None:
             text = at["text"] or (lines[index - 1] if index else "")
             number = int((at["line"] or at["at"])[:9])
-            found.append(Problem(path, number, text.strip()[:_LONGEST]))
+            found.append(Diagnostic(path, number, text.strip()[:_LONGEST]))
         elif line.strip() in names:
-            found.append(Problem(names[line.strip()], 0, "is listed"))
+            found.append(Diagnostic(names[line.strip()], 0, "is listed"))
     if found or not status:
         return found[:_MOST_PROBLEMS]
     said = [line.strip()[:_LONGEST] for line in lines if line.strip()][:_MOST_LINES]
     if status > 1:
         raise NotRun("failed", said[0] if said else f"exit status {status}")
     first = next(iter(names.values()))
-    return [Problem(first, 0, line) for line in said or [f"exit status {status}"]]
+    return [Diagnostic(first, 0, line) for line in said or [f"exit status {status}"]]
 
 
 _SETTINGS = (".toml", ".json", ".yaml", ".yml", ".ini", ".cfg")

@@ -32,7 +32,7 @@ from copydesk.tools.arguments import Count
 from copydesk.tools.batch import once_approved
 from copydesk.tools.catalog import Answer, Context, Tool, ToolCall
 from copydesk.tools.compat_files import (
-    Place,
+    ClientPath,
     Told,
     answered,
     near_miss,
@@ -73,7 +73,7 @@ class TextEditorCall(ToolCall):
     insert_text: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
-        place: Place | None = None
+        place: ClientPath | None = None
         words: str | None
         try:
             place = replace(place_of(context, self.path), given=self.path.rstrip("/") or "/")
@@ -90,7 +90,7 @@ class TextEditorCall(ToolCall):
             only_text=True,
         )
 
-    def _check_place(self, context: Context, place: Place) -> None:
+    def _check_place(self, context: Context, place: ClientPath) -> None:
         """Raise a refusal where nothing stands, or a directory for another command than view."""
         try:
             info = context.looking.info(context.member, place.path)
@@ -124,7 +124,7 @@ class TextEditorCall(ToolCall):
             raise Told(words, InvalidArgs(name, "is required"))
 
 
-def answer(call: ToolCall, place: Place, text: str) -> Envelope:
+def answer(call: ToolCall, place: ClientPath, text: str) -> Envelope:
     """The answer of a command that wrote nothing."""
     where = envelope.context_of(call.raw, str(place.path))
     original = Original(({"type": "text", "text": text},), only_text=True)
@@ -155,7 +155,7 @@ def _text_of(text: Snapshot) -> str:
     return text.encoding.decode(text.data[start:]).replace("\r\n", "\n")
 
 
-def _view(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     """The lines of a file with their numbers, or what is in a directory."""
     if context.looking.is_directory(context.member, place.path):
         if call.view_range:
@@ -202,7 +202,7 @@ def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
     return first, total if last == -1 else last
 
 
-def _listing(context: Context, place: Place) -> str:
+def _listing(context: Context, place: ClientPath) -> str:
     """What is in a directory and in those in it, but hidden names."""
     found = [place.given]
     for entry in _visible(context, place):
@@ -220,12 +220,12 @@ def _listing(context: Context, place: Place) -> str:
     return f"{head}, excluding hidden items:\n{text}\n"
 
 
-def _visible(context: Context, place: Place) -> list[DirEntry]:
+def _visible(context: Context, place: ClientPath) -> list[DirEntry]:
     entries = context.looking.in_order(context.member, place.path)
     return [one for one in entries if not one.name.startswith(".")]
 
 
-def _create(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     """A new file."""
     call.require("file_text")
     done = whole(context, name, place.path, call.file_text, overwrite=False)
@@ -233,7 +233,7 @@ def _create(context: Context, name: str, call: TextEditorCall, place: Place) -> 
     return answered(context, call, done, said, only_text=True)
 
 
-def _str_replace(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     """One replacement."""
     call.require("old_str")
     try:
@@ -257,7 +257,7 @@ def _several(old: str, lines: list[int]) -> str:
     return f". Multiple occurrences of old_str `{old}` in lines {lines}. Please ensure it is unique"
 
 
-def _lines_with(context: Context, place: Place, old: str) -> list[int]:
+def _lines_with(context: Context, place: ClientPath, old: str) -> list[int]:
     """The lines, from 1, in which a text begins."""
     _, base = context.desk.contents(context.member, place.path)
     pieces = [] if base is None else _text_of(base).split(old)
@@ -269,7 +269,7 @@ def _lines_with(context: Context, place: Place, old: str) -> list[int]:
     return list(lines)
 
 
-def _replaced(context: Context, name: str, call: TextEditorCall, place: Place) -> Rewrite:
+def _replaced(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Rewrite:
     member, batches, pair = context.member, context.batches, (call.old_str, call.new_str)
     if call.old_str and call.old_str.replace("\r\n", "\n") != call.new_str.replace("\r\n", "\n"):
         request = BatchEdit(place.path, (StringEdit(*pair),))
@@ -294,7 +294,7 @@ def _edited(
     context: Context,
     call: TextEditorCall,
     done: Rewrite,
-    place: Place,
+    place: ClientPath,
     line: int,
     more: int,
     inserted: str | None,
@@ -316,7 +316,7 @@ def _edited(
     return answered(context, call, done, said, only_text=True)
 
 
-def _insert(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     """New lines after one."""
     call.require("insert_line")
     if call.raw.get("insert_text") is None:
@@ -338,7 +338,7 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: Place) -> 
     return _edited(context, call, done, place, line, text.count("\n"), text)
 
 
-def _undo_edit(context: Context, name: str, call: TextEditorCall, place: Place) -> Answer:
+def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     """Take back the last edit of the caller's own that stands in the file."""
     member = context.member
     past = context.desk.history.page(member, place.path, member.name).edits
@@ -359,7 +359,7 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, place: Place) 
     return answer(call, place, f"Last edit to {place.given} undone successfully. {text}")
 
 
-_COMMANDS: Mapping[str, Callable[[Context, str, TextEditorCall, Place], Answer]] = {
+_COMMANDS: Mapping[str, Callable[[Context, str, TextEditorCall, ClientPath], Answer]] = {
     "view": _view,
     "create": _create,
     "str_replace": _str_replace,

@@ -73,16 +73,16 @@ MEDIA_OUTPUT = _closed({"content": {"type": "array", "items": {"anyOf": _MEDIA}}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClientPath:
     """A path as it was given, in full, and below the root."""
 
     given: str
     full: str
     path: RelPath
 
-    def __truediv__(self, name: str) -> Place:
+    def __truediv__(self, name: str) -> ClientPath:
         full = f"{self.full.rstrip('/')}/{name}"
-        return Place(f"{self.given.rstrip('/')}/{name}", full, self.path / name)
+        return ClientPath(f"{self.given.rstrip('/')}/{name}", full, self.path / name)
 
 
 class Told(Exception):
@@ -105,7 +105,7 @@ def allowed(context: Context) -> list[str]:
     return [*(one for one in spelled if one != real), real]
 
 
-def place_of(context: Context, text: str) -> Place:
+def place_of(context: Context, text: str) -> ClientPath:
     """Where a path leads that is absolute, or relative to the root; raises Refusal, Told."""
     if re.match(r"[A-Za-z]:(?:[\\/]|\Z)", text):
         words = f"Access denied - Windows-style path received on a POSIX host: {text}"
@@ -115,7 +115,7 @@ def place_of(context: Context, text: str) -> Place:
     full = posixpath.normpath(posixpath.join(root_of(context), text))
     full = "/" + full.lstrip("/")
     try:
-        return Place(text, full, context.path_below(full, folder=True))
+        return ClientPath(text, full, context.path_below(full, folder=True))
     except InvalidPath as refusal:
         if "outside" not in refusal.reason:
             raise
@@ -147,7 +147,7 @@ def _check_stands(context: Context, path: RelPath) -> None:
         return
 
 
-def _system_words(context: Context, refusal: Refusal, call: str, place: Place) -> str | None:
+def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPath) -> str | None:
     """What Node says where a call on a path fails as the refusal says; None where it does not."""
     is_below = isinstance(refusal, NotAFile) and refusal.kind == "below a file"
     if isinstance(refusal, FileNotFound):
@@ -177,7 +177,7 @@ class FilesCall(ToolCall):
         return "open"
 
     def run(self, context: Context, name: str) -> Answer:
-        place: Place | None = None
+        place: ClientPath | None = None
         try:
             place = place_of(context, str(self.raw.get("path", ".")))
             return self.do(context, name)
@@ -295,7 +295,7 @@ class ReadTextFileCall(FilesCall):
         return self.text(read_text(context, place, self.head, self.tail), place.path)
 
 
-def read_text(context: Context, place: Place, head: int = 0, tail: int = 0) -> str:
+def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0) -> str:
     """The text of a file as it is, or some of its lines without the newline of the last."""
 
     def shown(base: Snapshot) -> list[Run]:
@@ -322,7 +322,7 @@ def read_text(context: Context, place: Place, head: int = 0, tail: int = 0) -> s
     return text
 
 
-def _part_of_large(context: Context, place: Place, head: int, tail: int) -> str:
+def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) -> str:
     """Some lines of a file that is too large to be read whole; raises FileTooLarge for more."""
     limit = 1 << 30
     wanted = f"-{max(tail - 1, 1)}~" if tail else ""
@@ -577,7 +577,7 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
             "\n".join([*rows, f"Combined size: {_size_words(sum(files))}"]), place.path
         )
 
-    def _size(self, context: Context, place: Place, entry: DirEntry) -> int:
+    def _size(self, context: Context, place: ClientPath, entry: DirEntry) -> int:
         try:
             return context.looking.info(context.member, place.path / entry.name).size
         except Refusal:
@@ -673,7 +673,7 @@ class MoveFileCall(FilesCall):
         return self.text(said, to.path, words, left=[*names])
 
     def _move_all(
-        self, context: Context, name: str, source: RelPath, to: Place
+        self, context: Context, name: str, source: RelPath, to: ClientPath
     ) -> tuple[RelPath, ...]:
         """Move a directory; the directories that could not be made or removed after its files."""
         member = context.member

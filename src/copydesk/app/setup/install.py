@@ -153,7 +153,7 @@ class Setup:
         made = _make_folder(real.parent) if step.before is None else []
         try:
             edit_id = self._written(step, real, opened)
-        except BaseException:
+        except BaseException:  # Ctrl-C too leaves no empty folders behind
             _remove_folders(made)
             raise
         if step.status == "remove":

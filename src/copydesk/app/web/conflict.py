@@ -45,7 +45,7 @@ class NewPlan(NamedTuple):
     content: str
 
 
-class Conflict(NamedTuple):
+class MergeConflict(NamedTuple):
     """The places of a plan that cannot be made; `elsewhere`: so many others have changed."""
 
     places: list[list[_Way]]
@@ -61,7 +61,7 @@ class _Edit(NamedTuple):
     lines: int
 
 
-def conflict_of(one: Shown) -> Conflict | None:
+def conflict_of(one: Shown) -> MergeConflict | None:
     """The plan three ways; None where it is in no conflict, or a text is not at hand."""
     base, planned, now = one.draft.base, one.draft.after, one.now
     if not (isinstance(base, Snapshot) and isinstance(planned, Snapshot) and now is not None):
@@ -94,7 +94,7 @@ def conflict_of(one: Shown) -> Conflict | None:
             text = planned.encoding.decode(made).replace("\r\n", "\n")
             new_plan = NewPlan(lines.start + 1, lines.stop, text)
     elsewhere = sum(not any(a <= e.stop and e.start <= b for a, b in found) for e in theirs)
-    return Conflict(places, elsewhere, new_plan)
+    return MergeConflict(places, elsewhere, new_plan)
 
 
 def _way(title: str, path: str, text: Snapshot, lines: range, altered: set[int], kind: str) -> _Way:

@@ -373,7 +373,7 @@ _NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 
 
-class Source(NamedTuple):
+class BlockData(NamedTuple):
     """What a block is written from: Markdown, or the DOM that the kernel gave of it."""
 
     data: str
@@ -606,7 +606,7 @@ class Kernel:
 
     # Writes. KernelRefused if the kernel refuses.
 
-    def insert(self, source: Source, gap: Around) -> frozenset[str]:
+    def insert(self, source: BlockData, gap: Around) -> frozenset[str]:
         """Insert blocks between two neighbours, or in an empty container."""
         body = source.body
         if gap.next_id:
@@ -617,7 +617,7 @@ class Kernel:
             body["parentID"] = valid(gap.parent_id)
         return self._write("/api/block/insertBlock", body)
 
-    def update(self, sources: Mapping[str, Source]) -> frozenset[str]:
+    def update(self, sources: Mapping[str, BlockData]) -> frozenset[str]:
         """Replace blocks; where the kernel can, all or none. Attributes not named are lost."""
         blocks = [source.body | {"id": valid(one)} for one, source in sources.items()]
         if len(blocks) > 1 and self.version() >= _BATCH_UPDATE:

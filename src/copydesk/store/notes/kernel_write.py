@@ -20,11 +20,11 @@ from copydesk.store.notes.kernel_api import (
     LATE_WAITS_S,
     WAITS_S,
     AnswerLost,
+    BlockData,
     Kernel,
     KernelRefused,
     Pause,
     Seen,
-    Source,
     TreeInfo,
     settled,
 )
@@ -78,7 +78,7 @@ class _Wanted:
     stay in it; `keep` its attributes. `exact` is the block that it has to be again.
     """
 
-    source: Source | None
+    source: BlockData | None
     stood: TreeInfo
     kind: str
     text: str
@@ -175,7 +175,7 @@ class KernelWriter:
             block_id = new_id()
             text = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
             sent = Delete(block_id, SENT + piece.markdown)
-            made.append(self._put(Source(text.kramdown), gap, _wants(piece), sent))
+            made.append(self._put(BlockData(text.kramdown), gap, _wants(piece), sent))
             gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
@@ -189,7 +189,7 @@ class KernelWriter:
         return (self._put(_source_of(change), gap, wrong, Delete(change.id)),)
 
     def _put(
-        self, source: Source, gap: Around, wrong: Callable[[TreeInfo, str], str], inverse: Delete
+        self, source: BlockData, gap: Around, wrong: Callable[[TreeInfo, str], str], inverse: Delete
     ) -> str:
         """Insert one block and return its id. `wrong` says what is wrong with a block."""
         named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
@@ -336,7 +336,7 @@ class KernelWriter:
         if new.kept:
             keep = to_keep(attributes_of(new.kramdown)[change.id], same_kind=True)
         return _Wanted(
-            Source(new.kramdown), stood, kind, change.markdown, before, new.kept, keep, None
+            BlockData(new.kramdown), stood, kind, change.markdown, before, new.kept, keep, None
         )
 
     def _keep_attributes(self, block_id: str, wanted: _Wanted, image: str) -> None:
@@ -536,9 +536,9 @@ def _is_again(image: str, change: Restore, alike: Callable[[str, str], bool]) ->
     return plain(image) == plain(change.image) or (not change.dom and alike(image, change.image))
 
 
-def _source_of(change: Restore) -> Source:
+def _source_of(change: Restore) -> BlockData:
     """The DOM of a block that comes back: as Markdown it would lose styles, and more."""
-    return Source(change.dom, "dom") if change.dom else Source(change.image)
+    return BlockData(change.dom, "dom") if change.dom else BlockData(change.image)
 
 
 def _beside(change: Restore, stood: TreeInfo) -> Restore:
