@@ -337,6 +337,18 @@ def test_a_plan_that_needs_changes_is_prepared_again_with_its_id(
     assert not [one for one in desk.tally.noted() if one.how == "rejected"]
 
 
+def test_a_plan_is_not_made_anew_as_one_of_another_file_with_the_same_bytes(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    hunk = plan(desk, "ann")
+    (shown,) = seen(desk, hunk)
+    anew = {"path": "b.txt", "range": "5", "content": "x", "existing_hunk_id": hunk}
+    assert call(desk, "ann", "prepare_file_range_edit", **anew)["argument"] == "existing_hunk_id"
+    desk.desk.review.approve(desk.member("eve"), *shown)
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["path"] == "a.txt"
+    assert (tmp_path / "b.txt").read_text() == TEXT
+
+
 @pytest.mark.parametrize("first", ["the agent", "a reviewer"])
 def test_an_approval_that_lapsed_is_told_once_with_who_gave_it(
     desk: OpenWorkspace, tmp_path: Path, first: str

@@ -63,6 +63,7 @@ from copydesk.errors import (
     BinaryFile,
     ContentChanged,
     FileNotFound,
+    InvalidArgs,
     Refusal,
     StatsMismatch,
     WrongMode,
@@ -120,6 +121,10 @@ class FileDesk:
         existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
         drafted = self._draft(member, request, terms)
         draft = drafted.draft
+        if existing and self._drafting.real(existing.request.path) != drafted.real:
+            # A page or a person may still have the plan as one of that file.
+            why = f"is of {existing.request.path}: leave it out to plan an edit of another file"
+            raise InvalidArgs("existing_hunk_id", why)
         asks = needs_person(member, draft, drafted.real)
         checks = self._checked(drafted.real, draft)
         plan = Plan(
