@@ -7,10 +7,13 @@ is not held any more, or the server is another one than gave it. No refusal show
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from itertools import chain
 from threading import Event, Lock, Thread, local
 from typing import Any, cast
@@ -35,38 +38,18 @@ Argument = str | bytes | int
 Pairs = Sequence[tuple[str, str]]
 """Leases by key, or open entries by id, each with the value that no other one has."""
 
-EPOCH = """
-local function epoch()
-  local run = redis.call('INFO', 'server'):match('run_id:(%x+)') or ''
-  return (redis.call('GET', p .. 'generation') or '') .. '-' .. run:sub(1, 16)
-end
-"""
-"""Which server this is: the generation of its data, and the run of its process.
 
-A flush ends a generation, a restart or a failover to a replica ends a run. A lease
-of another epoch is not honored: the server may have forgotten that somebody else
-had it since.
-"""
+@cache
+def _sections() -> dict[str, tuple[list[str], str]]:
+    """The sections of scripts.lua by name: the pieces each uses, and its own text."""
+    text = (files("copydesk.desk.redis") / "scripts.lua").read_text("utf-8")
+    found = re.findall(r"^---- (\w+)(?:: (.*))?\n((?:(?!---- ).*\n)*)", text, re.MULTILINE)
+    return {name: (uses.split(), body) for name, uses, body in found}
 
-_FENCE = f"""
-local L = 2 * tonumber(ARGV[1]) + 1
-local A = L + 1 + 2 * tonumber(ARGV[L + 1])
-local now = L > 1 and epoch()
-for i = 2, L, 2 do
-  local value = ARGV[i + 1]
-  if redis.call('GET', p .. 'lease:' .. ARGV[i]) ~= value or value:match('[^:]*$') ~= now then
-    return redis.error_reply('{_LOST} ' .. ARGV[i])
-  end
-end
-for i = L + 2, A, 2 do
-  local mark, state, path =
-    unpack(redis.call('HMGET', p .. 'e:' .. ARGV[i], 'mark', 'state', 'path'))
-  if mark ~= ARGV[i + 1] or state ~= 'open' then
-    return redis.error_reply('{_LOST} ' .. (path or ARGV[2] or ''))
-  end
-end
-"""
-"""Leases and open entries stand before the other arguments; the next one is ARGV[A + 1]."""
+
+def _text_of(name: str) -> str:
+    uses, body = _sections()[name]
+    return "".join(map(_text_of, uses)) + body
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +62,18 @@ class Script:
     sha1: str = field(init=False)
 
     def __post_init__(self) -> None:
-        text = "local p = KEYS[1]\n" + (EPOCH + _FENCE if self.fenced else "") + self.body
+        text = "local p = KEYS[1]\n" + (_text_of("fenced") if self.fenced else "") + self.body
         object.__setattr__(self, "text", text)
         name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         object.__setattr__(self, "sha1", name)
+
+
+def script(name: str, **constants: int) -> Script:
+    """The script of this name in scripts.lua, with the constants that it takes from here."""
+    uses, body = _sections()[name]
+    given = "".join(f"local {constant} = {value}\n" for constant, value in constants.items())
+    pieces = (_text_of(piece) for piece in uses if piece != "fenced")
+    return Script(f"{given}{''.join(pieces)}{body}", fenced="fenced" in uses)
 
 
 class Server:
@@ -194,81 +185,12 @@ _LONGEST_WAIT_SECONDS = 1.0
 _WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
 """Who waits and does not ask for so long has gone."""
 
-_QUEUE = f"""
-local key, queue = ARGV[1], p .. 'queue:' .. ARGV[1]
-local function waits(name) return p .. 'waits:' .. key .. ':' .. name end
-local function freed(name) return p .. 'freed:' .. key .. ':' .. name end
-local function first()
-  while true do
-    local name = redis.call('ZRANGE', queue, 0, 0)[1]
-    if not name or redis.call('EXISTS', waits(name)) == 1 then return name end
-    redis.call('ZREM', queue, name)
-  end
-end
-local function leave(name)
-  redis.call('ZREM', queue, name)
-  redis.call('DEL', waits(name), freed(name))
-end
-local function wake()
-  local name = first()
-  if not name or redis.call('EXISTS', p .. 'lease:' .. key) == 1 then return end
-  redis.call('DEL', freed(name))
-  redis.call('RPUSH', freed(name), 1)
-  redis.call('PEXPIRE', freed(name), {_WAITS_MS})
-end
-"""
-"""The queue of a key: a set of names by arrival, and of each a sign that it still waits."""
 
-_TAKE = Script(
-    EPOCH
-    + _QUEUE
-    + f"""
-local left = redis.call('PTTL', p .. 'lease:' .. key)
-local before = first()
-if left ~= -2 or (before and before ~= ARGV[2]) then
-  if not redis.call('ZSCORE', queue, ARGV[2]) then
-    redis.call('ZADD', queue, redis.call('INCR', p .. 'arrivals'), ARGV[2])
-  end
-  redis.call('SET', waits(ARGV[2]), 1, 'PX', {_WAITS_MS})
-  return {{0, left, redis.call('GET', p .. 'holder:' .. key) or ''}}
-end
-leave(ARGV[2])
-redis.call('SET', p .. 'holder:' .. key, ARGV[4])
-redis.call('SET', p .. 'generation', ARGV[2], 'NX')
-local value = redis.call('INCR', p .. 'token') .. ':' .. ARGV[2] .. ':' .. epoch()
-redis.call('SET', p .. 'lease:' .. ARGV[1], value, 'PX', ARGV[3])
-return {{value, 0, ''}}
-"""
-)
-_LEAVE = Script(_QUEUE + "leave(ARGV[2]) wake()")
-_LET_GO = Script(
-    _QUEUE
-    + """
-if redis.call('GET', p .. 'lease:' .. ARGV[1]) ~= ARGV[2] then return 0 end
-redis.call('DEL', p .. 'lease:' .. key, p .. 'holder:' .. key)
-wake()
-return 1
-"""
-)
-_RENEW = Script(
-    """
-local kept = {}
-for i = 2, #ARGV, 2 do
-  if redis.call('GET', p .. 'lease:' .. ARGV[i]) == ARGV[i + 1] then
-    redis.call('PEXPIRE', p .. 'lease:' .. ARGV[i], ARGV[1])
-    kept[#kept + 1] = i / 2 - 1
-  end
-end
-return kept
-"""
-)
-_KEEP = Script(
-    """
-for i = 2, L, 2 do redis.call('PEXPIRE', p .. 'lease:' .. ARGV[i], ARGV[A + 1]) end
-return redis.status_reply('OK')
-""",
-    fenced=True,
-)
+_TAKE = script("take_lease", WAITS_MS=_WAITS_MS)
+_LEAVE = script("leave_queue", WAITS_MS=_WAITS_MS)
+_LET_GO = script("release", WAITS_MS=_WAITS_MS)
+_RENEW = script("renew")
+_KEEP = script("keep_leases")
 
 
 @dataclass(eq=False, slots=True)

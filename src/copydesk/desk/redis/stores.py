@@ -15,7 +15,7 @@ from copydesk.desk.backends.codec import UnknownRecord, decode, encode
 from copydesk.desk.backends.retention import PLANS_KEPT
 from copydesk.desk.backends.shown import MOST_SHOWN, VERSIONS, Note, ShownLines
 from copydesk.desk.backends.snapshots import LARGEST, MOST_SEEN
-from copydesk.desk.redis.leases import Leases, Script, Server
+from copydesk.desk.redis.leases import Leases, Server, script
 from copydesk.edit.draft import Ended, Plan
 from copydesk.errors import BinaryFile, HunkNotFound, ServerFailed
 from copydesk.store.protocol import Content
@@ -25,55 +25,11 @@ from copydesk.text.snapshot import VERSION_LENGTH, Snapshot
 
 _DIGEST_LENGTH = 64
 
-_TOUCH = Script(
-    """
-local now = redis.call('INCR', p .. 'uses')
-redis.call('ZADD', p .. 'seen', now, ARGV[2])
-redis.call('ZREMRANGEBYRANK', p .. 'seen', 0, -1 - ARGV[3])
-if redis.call('EXISTS', p .. 'base:' .. ARGV[1]) == 0 then return 0 end
-redis.call('ZADD', p .. 'bases', now, ARGV[1])
-return 1
-"""
-)
-_KEEP = Script(
-    """
-local version, text, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local function size(name) return redis.call('STRLEN', p .. 'base:' .. name) end
-local bytes = redis.call('INCRBY', p .. 'basebytes', #text - size(version))
-redis.call('SET', p .. 'base:' .. version, text)
-redis.call('ZADD', p .. 'bases', redis.call('INCR', p .. 'uses'), version)
-while bytes > most do
-  local oldest = redis.call('ZPOPMIN', p .. 'bases')[1]
-  if not oldest then return end
-  bytes = redis.call('DECRBY', p .. 'basebytes', size(oldest))
-  redis.call('DEL', p .. 'base:' .. oldest)
-end
-"""
-)
-_FIND = Script(
-    """
-if ARGV[2] ~= '' and not redis.call('ZSCORE', p .. 'seen', ARGV[2]) then return false end
-local text = redis.call('GET', p .. 'base:' .. ARGV[1])
-if not text then return false end
-local now = redis.call('INCR', p .. 'uses')
-redis.call('ZADD', p .. 'bases', now, ARGV[1])
-if ARGV[2] ~= '' then redis.call('ZADD', p .. 'seen', now, ARGV[2]) end
-return text
-"""
-)
-_NOTE_SHOWN = Script(
-    """
-redis.call('HSET', p .. 'shown', ARGV[1], ARGV[2])
-redis.call('ZADD', p .. 'readers', redis.call('INCR', p .. 'uses'), ARGV[1])
-local over = redis.call('ZCARD', p .. 'readers') - tonumber(ARGV[3])
-if over <= 0 then return end
-for _, one in ipairs(redis.call('ZRANGE', p .. 'readers', 0, over - 1)) do
-  redis.call('HDEL', p .. 'shown', one)
-  redis.call('ZREM', p .. 'readers', one)
-end
-"""
-)
-_SHOWN = Script("return redis.call('HGET', p .. 'shown', ARGV[1])")
+_TOUCH = script("touch_text")
+_KEEP = script("keep_text")
+_FIND = script("find_text")
+_NOTE_SHOWN = script("note_shown")
+_SHOWN = script("shown")
 _READERS = MOST_SHOWN // 4
 """Of so many members and files it is known what was shown."""
 
@@ -191,9 +147,7 @@ def _mark(digest: str, at: RelPath) -> str:
     return f"{name}-{digest[:VERSION_LENGTH]}"
 
 
-_COUNTS = Script(
-    "return redis.call('HMGET', p .. 'changes', 'plans', 'decisions', 'edits', 'fared')"
-)
+_COUNTS = script("counts")
 
 
 class Counts:
@@ -212,89 +166,17 @@ class Counts:
         return plans, decisions
 
 
-_TAKE = Script(
-    """
-local name, owner, time, told, packed = unpack(ARGV)
-local key = p .. 'decision:' .. name
-if redis.call('EXISTS', key) == 0 then
-  redis.call('HSET', key, 'packed', packed, 'owner', owner, 'time', time, 'told', told)
-  redis.call('ZADD', p .. 'decided', time, name)
-  if told == '0' then redis.call('ZADD', p .. 'untold:' .. owner, time, name) end
-  local of = string.match(name, '^(%S+) %-')
-  if of then redis.call('RPUSH', p .. 'comments:' .. of, name) end
-  redis.call('HINCRBY', p .. 'changes', 'decisions', 1)
-end
-return redis.call('HMGET', key, 'packed', 'told')
-"""
-)
-_OF = Script("return redis.call('HMGET', p .. 'decision:' .. ARGV[1], 'packed', 'told')")
-_OF_ALL = Script(
-    """
-local found = {}
-for _, name in ipairs(ARGV) do
-  local key = p .. 'decision:' .. name
-  local there = redis.call('EXISTS', key) == 1
-  found[#found + 1] = there and redis.call('HMGET', key, 'packed', 'told') or {}
-end
-return found
-"""
-)
+_TAKE = script("take_decision")
+_OF = script("decision_of")
+_OF_ALL = script("decisions_of")
 _TOGETHER = 2_000
 """So many decisions are asked for at once."""
 
-_DROP = """
-local function drop(name)
-  local key = p .. 'decision:' .. name
-  redis.call('ZREM', p .. 'untold:' .. redis.call('HGET', key, 'owner'), name)
-  redis.call('ZREM', p .. 'decided', name)
-  local of = string.match(name, '^(%S+) %-')
-  if of then redis.call('LREM', p .. 'comments:' .. of, 0, name) end
-  redis.call('DEL', key)
-  redis.call('HINCRBY', p .. 'changes', 'decisions', 1)
-end
-"""
-_WITHDRAW = Script(
-    _DROP
-    + "if redis.call('HGET', p .. 'decision:' .. ARGV[1], 'time') == ARGV[2] then drop(ARGV[1]) end"
-)
-_FORGET = Script(
-    _DROP
-    + """
-local spare = redis.call('ZCARD', p .. 'decided') - ARGV[2]
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', p .. 'decided', '-inf', '(' .. ARGV[1],
-    'LIMIT', 0, math.max(spare, 0))) do
-  local ended = redis.call('ZSCORE', p .. 'fading', string.match(name, '^%S+'))
-  if not ended or tonumber(ended) < tonumber(ARGV[1]) then drop(name) end
-end
-"""
-)
-_UNTOLD = Script(
-    """
-local found = {}
-for _, name in ipairs(redis.call('ZRANGE', p .. 'untold:' .. ARGV[1], 0, -1)) do
-  found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
-end
-return found
-"""
-)
-_COMMENTS = Script(
-    """
-local found = {}
-for _, name in ipairs(redis.call('LRANGE', p .. 'comments:' .. ARGV[1], 0, -1)) do
-  found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
-end
-return found
-"""
-)
-_TELL = Script(
-    """
-local key = p .. 'decision:' .. ARGV[1]
-if redis.call('EXISTS', key) == 1 then
-  redis.call('HSET', key, 'told', 1)
-  redis.call('ZREM', p .. 'untold:' .. redis.call('HGET', key, 'owner'), ARGV[1])
-end
-"""
-)
+_WITHDRAW = script("withdraw")
+_FORGET = script("forget")
+_UNTOLD = script("untold")
+_COMMENTS = script("comments")
+_TELL = script("tell")
 
 
 class RedisDecisions:
@@ -370,75 +252,13 @@ REMEMBERED_MS = 24 * 3_600_000
 _TINY = 1 << 12
 """A plan of fewer bytes is unpacked once, though all that wait are listed again and again."""
 
-_CHANGED = "redis.call('HINCRBY', p .. 'changes', 'plans', 1)"
 
-_ADD = Script(
-    f"""
-local id, created, expires, plan, forget = unpack(ARGV)
-local spare = redis.call('ZCARD', p .. 'fading') - {PLANS_KEPT}
-for _, old in ipairs(redis.call('ZRANGEBYSCORE', p .. 'fading', '-inf', '(' .. forget,
-    'LIMIT', 0, math.max(math.min(spare, 100), 0))) do
-  redis.call('DEL', p .. 'plan:' .. old)
-  redis.call('ZREM', p .. 'waiting', old)
-  redis.call('ZREM', p .. 'fading', old)
-end
-if redis.call('EXISTS', p .. 'plan:' .. id) == 1 then return 0 end
-redis.call('HSET', p .. 'plan:' .. id, 'plan', plan, 'expires', expires)
-redis.call('ZADD', p .. 'waiting', created, id)
-redis.call('ZADD', p .. 'fading', expires, id)
-{_CHANGED}
-return 1
-"""
-)
-_PUT = Script(
-    f"""
-local id, created, expires, plan = unpack(ARGV)
-local ended, until_ = unpack(redis.call('HMGET', p .. 'plan:' .. id, 'ended', 'expires'))
-if ended then return ended end
-if not until_ then return 'unknown' end
-if tonumber(until_) <= tonumber(created) then return 'expired' end
-redis.call('HSET', p .. 'plan:' .. id, 'plan', plan, 'expires', expires)
-redis.call('ZADD', p .. 'waiting', created, id)
-redis.call('ZADD', p .. 'fading', expires, id)
-{_CHANGED}
-return ''
-"""
-)
-_REOPEN = Script(
-    f"""
-local id, created, expires, plan = unpack(ARGV)
-if redis.call('HGET', p .. 'plan:' .. id, 'ended') ~= 'applied' then return 0 end
-redis.call('HDEL', p .. 'plan:' .. id, 'ended')
-redis.call('HSET', p .. 'plan:' .. id, 'plan', plan, 'expires', expires)
-redis.call('ZADD', p .. 'waiting', created, id)
-redis.call('ZADD', p .. 'fading', expires, id)
-{_CHANGED}
-return 1
-"""
-)
-_GET = Script("return redis.call('HMGET', p .. 'plan:' .. ARGV[1], 'plan', 'ended', 'expires')")
-_END = Script(
-    f"""
-local id, how, now = ARGV[A + 1], ARGV[A + 2], ARGV[A + 3]
-redis.call('HSET', p .. 'plan:' .. id, 'ended', how, 'expires', now)
-redis.call('HDEL', p .. 'plan:' .. id, 'plan')
-redis.call('ZREM', p .. 'waiting', id)
-redis.call('ZADD', p .. 'fading', now, id)
-{_CHANGED}
-return redis.status_reply('OK')
-""",
-    fenced=True,
-)
-_WAITING = Script(
-    """
-local found, now = {}, tonumber(ARGV[1])
-for _, id in ipairs(redis.call('ZRANGE', p .. 'waiting', 0, -1)) do
-  local plan, expires = unpack(redis.call('HMGET', p .. 'plan:' .. id, 'plan', 'expires'))
-  if plan and tonumber(expires) > now then found[#found + 1] = plan end
-end
-return found
-"""
-)
+_ADD = script("add_plan", PLANS_KEPT=PLANS_KEPT)
+_PUT = script("put_plan")
+_REOPEN = script("reopen_plan")
+_GET = script("get_plan")
+_END = script("end_plan")
+_WAITING = script("waiting")
 
 
 class RedisRegistry:
@@ -496,14 +316,8 @@ def _tiny(data: bytes) -> Plan:
     return cast(Plan, decode(data))
 
 
-_NOTE = Script(
-    f"""
-redis.call('LPUSH', p .. 'fared', ARGV[1])
-redis.call('LTRIM', p .. 'fared', 0, {MOST - 1})
-redis.call('HINCRBY', p .. 'changes', 'fared', 1)
-"""
-)
-_NOTED = Script("return redis.call('LRANGE', p .. 'fared', 0, -1)")
+_NOTE = script("note_outcome", MOST=MOST)
+_NOTED = script("outcomes")
 
 
 class RedisPlanStats:
