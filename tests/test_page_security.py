@@ -287,6 +287,15 @@ def test_who_has_not_come_in_sends_no_large_form(room: Room) -> None:
     assert room.reader().post("/apply", {"seen": "x" * (17 << 20)}).status_code == 413
 
 
+def test_no_name_is_taken_that_belongs_to_a_member_or_its_user(tmp_path: Path) -> None:
+    with room_at(tmp_path, members={"s3cret": "fixer"}) as room:
+        taken = room.desk.settings.member, "user of local", "User 0f Fixer"
+        for name in taken:
+            given = {"token": room.tokens[-1], "name": name}
+            assert room.stranger().post("/sign-in", given).status_code == 403, name
+        room.reader()  # the one-time token was not used up
+
+
 def test_whose_name_is_a_members_is_told_to_who_has_a_token(tmp_path: Path) -> None:
     with room_at(tmp_path, members={"s3cret": "fixer"}) as room:
         stranger = room.stranger()
@@ -309,6 +318,9 @@ def test_whose_name_is_a_members_is_told_to_who_has_a_token(tmp_path: Path) -> N
         ("Fixer", "looks like one"),
         ("f1xer", "looks like one"),
         ("fi xer", "looks like one"),
+        ("f\u0131xer", "looks like one"),
+        ("fixer\ufe0f", "cannot be seen"),
+        ("fix\u0627er", "several alphabets"),
         ("fíxer", "looks like one"),
         ("fixеr", "several alphabets"),
         ("Аda", "several alphabets"),
@@ -339,6 +351,8 @@ def test_a_member_is_not_met_in_another_alphabet() -> None:
     assert fault_of("асе", ("ace",)) == "taken"
     assert fault_of("οrb", ("orb",)) == "mixed"
     assert fault_of("modem", ("modern",)) == "taken"
+    assert fault_of("\u0430\u04cf\u0456\u0441\u0435", ("alice",)) == "taken"
+    assert fault_of("\u0585\u0578\u0585", ("ono",)) == "taken"
 
 
 NO_FORMS = (

@@ -123,6 +123,26 @@ def test_the_client_itself_refuses_to_make_a_file_that_is_there(tmp_path: Path) 
     assert calls_for(str(tmp_path), "Edit", given)
 
 
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Write", {"content": None}),
+        ("Write", {}),
+        ("Write", {"content": ["x"]}),
+        ("Write", {"content": "x", "file_path": ["a.txt"]}),
+        ("Edit", {"old_string": ["all"], "new_string": "x"}),
+        ("Edit", {"old_string": "all", "new_string": None}),
+        ("Edit", {"old_string": "", "new_string": "x", "file_path": "nowhere"}),
+    ],
+)
+def test_what_is_no_call_of_the_tool_is_left_to_the_client(
+    tmp_path: Path, tool: str, given: dict[str, object]
+) -> None:
+    (tmp_path / "a.txt").write_text("all of this\n")
+    (tmp_path / "nowhere").symlink_to("not there")
+    assert calls_for(str(tmp_path), tool, {"file_path": "a.txt", **given}) == []
+
+
 def test_a_file_is_below_the_root_however_that_is_named(tmp_path: Path) -> None:
     root, link = tmp_path / "root", tmp_path / "link"
     root.mkdir()

@@ -83,6 +83,9 @@ def test_colours_add_nothing_but_colours(text: str) -> None:
         ("\u202egpj", "\\u202egpj"),
         ("\udc80", "\\udc80"),
         ("\U000e0041", "\\U000e0041"),
+        ("user\ufe00 \u180b\U0001d173", "user\\ufe00 \\u180b\\U0001d173"),
+        ("a\ufe0f 1\ufe0f \u26a0\ufe0f\ufe0f", "a\\ufe0f 1\\ufe0f \u26a0\ufe0f\\ufe0f"),
+        ("\u26a0\ufe0f 1\ufe0f\u20e3 \xa9\ufe0e", "\u26a0\ufe0f 1\ufe0f\u20e3 \xa9\ufe0e"),
     ],
 )
 def test_what_is_shown_instead(text: str, shown: str) -> None:

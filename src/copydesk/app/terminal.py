@@ -25,12 +25,13 @@ from copydesk.tools.catalog import Answer
 from copydesk.tools.report import Lang, Report
 
 HIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
-    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb"
-    "\U000e0000-\U000e01ef]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    # what makes a sign an emoji or a text is hidden behind any other character
+    "|(?<![\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f](?!\u20e3)"
 )
-"""Control characters, direction marks, zero-width characters, lone surrogates."""
-
+"""Control characters, direction marks, characters without width, lone surrogates."""
 
 _BREAKS = re.compile("[\t\n]")
 _STYLES = {"+": "32", "-": "31", "@": "36"}

@@ -185,6 +185,11 @@ def hunk_id() -> str:
     return secrets.choice("abcdef") + secrets.token_hex(4)[1:]
 
 
+def user_of(member: str) -> str:
+    """What the person whose agent the member is goes by."""
+    return f"user of {member}"
+
+
 def open_workspace(
     root: str,
     config: Config | None = None,
@@ -456,7 +461,12 @@ class OpenWorkspace(Closing):
         """The person whose agent the member is: its rights, and nobody else to ask."""
         own = self.member(name)
         refresh = partial(self.person, name)
-        return replace(own, name=f"user of {name}", policy=SELF, refresh=refresh)
+        return replace(own, name=user_of(name), policy=SELF, refresh=refresh)
+
+    def names(self) -> set[str]:
+        """The names that only their owners may decide under: of members, and of their users."""
+        members = {*self.settings.members, self.settings.member}
+        return members | set(map(user_of, members))
 
     def pending(self, member: str) -> tuple[Plan, ...]:
         """The pending plans on files that the member may read."""

@@ -154,6 +154,7 @@ class _Drawn:
 def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
     """The characters of a text; harmful ones escaped, a tab as an arrow where it changes."""
     column = at = 0
+    hidden = set() if text.isascii() else {one.start() for one in terminal.HIDDEN.finditer(text)}
     for start, stop in (*marks, (len(text), len(text))):
         for index in range(at, stop):
             is_marked = index >= start
@@ -162,7 +163,7 @@ def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
                 width = _TAB - column % _TAB
                 shown = ("→" if is_marked else " ") + " " * (width - 1)
             elif not shown.isprintable() or not shown.isascii():
-                shown = terminal.line(shown)
+                shown = terminal.line(shown) if shown.isascii() or index in hidden else shown
                 width = terminal.columns(shown)
             else:
                 width = 1

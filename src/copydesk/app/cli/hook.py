@@ -36,31 +36,34 @@ def calls_for(root: str, tool: str, arguments: object) -> list[Call]:
     if not isinstance(arguments, dict):
         return []
     asked = cast("dict[str, Any]", arguments)
-    path = _below(root, str(asked.get("file_path")))
-    if path is None or "file_path" not in asked:
-        return []
+    path = _below(root, asked.get("file_path"))
+    new = asked.get("content" if tool == "Write" else "new_string")
+    if path is None or tool not in ("Edit", "Write") or not isinstance(new, str):
+        return []  # what is no call of these tools the client refuses itself
     target = os.path.join(root, path)
-    if tool == "Edit" and asked.get("old_string"):
-        old, new = str(asked["old_string"]), str(asked.get("new_string", ""))
+    old = asked.get("old_string")
+    if tool == "Edit" and old:
+        if not isinstance(old, str):
+            return []
         if asked.get("replace_all"):
             every = {"path": path, "old_string": old, "new_string": new, "replace_all": True}
             plan = {"path": path, "old": old, "new": new, "all": True, "apply": "never"}
             return [("Edit", every), ("replace_text", plan)]
         one = {"path": path, "edits": [{"old_string": old, "new_string": new}], "apply": "auto"}
         return [("prepare_batch_edit", one)]
-    if tool == "Edit" and os.path.lexists(target) and os.path.getsize(target):
+    is_empty = os.path.isfile(target) and not os.path.getsize(target)
+    if tool == "Edit" and os.path.lexists(target) and not is_empty:
         return []  # without an old text it makes new files alone, and says so
-    if tool in ("Edit", "Write"):
-        content = str(asked.get("content" if tool == "Write" else "new_string", ""))
-        whole = {"path": path, "content": content}
-        if os.path.lexists(target):
-            return [("write_file", whole)]  # it makes a plan by itself
-        return [("Write", whole), ("prepare_file_append", {**whole, "apply": "never"})]
-    return []
+    whole = {"path": path, "content": new}
+    if os.path.lexists(target):
+        return [("write_file", whole)]  # it makes a plan by itself
+    return [("Write", whole), ("prepare_file_append", {**whole, "apply": "never"})]
 
 
-def _below(root: str, given: str) -> str | None:
+def _below(root: str, given: object) -> str | None:
     """The path from the root, as it is spelled or by where its directory is; None outside."""
+    if not isinstance(given, str) or "\0" in given:
+        return None
     path = os.path.join(root, given)
     folder, name = os.path.split(path)
     real = os.path.join(os.path.realpath(folder), name)

@@ -76,7 +76,7 @@ class ReviewApp:
         self._counting = threading.Lock()
         self._plans_paths: tuple[RelPath, ...] = ()
         sessions = SessionStore(opened.clock, reviewers, announce)
-        self.login = Login(sessions, lambda: opened.settings.members)
+        self.login = Login(sessions, opened.names)
         self._streams = Streams()
         self.news = ChangeEvents(opened, lambda: self._plans_paths)
         views: tuple[tuple[str, View], ...] = (

@@ -57,11 +57,11 @@ _MOST_BYTES: Final = 16 << 10
 
 
 class Login:
-    """Sign-in and sign-out; `members` are names that need their own token."""
+    """Sign-in and sign-out; `taken` are names that nobody else may choose."""
 
-    def __init__(self, sessions: SessionStore, members: Callable[[], Collection[str]]) -> None:
+    def __init__(self, sessions: SessionStore, taken: Callable[[], Collection[str]]) -> None:
         self.sessions = sessions
-        self._members = members
+        self._taken = taken
 
     def routes(self) -> list[Route]:
         """The routes of sign-in and sign-out."""
@@ -86,7 +86,7 @@ class Login:
         address = request.client.host if request.client else ""
         name, token = one_of(form, "name"), one_of(form, "token").strip()
         try:
-            entered = self.sessions.enter(token, name, address, self._members())
+            entered = self.sessions.enter(token, name, address, self._taken())
         except TooMany as wait:
             words = f"Too many wrong tokens. Try again in {wait.seconds} s."
             response = self._page(request, words, status=429)
