@@ -200,6 +200,34 @@ def test_more_files_than_a_member_may_approve(desk: OpenWorkspace, tmp_path: Pat
     assert call(desk, "cat", APPLY, hunk_id=plan(desk, "cat", line=9))["status"] == "ok"
 
 
+def test_a_move_of_a_file_whose_mode_changes_too_is_asked_for(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n"
+    hunks = [
+        str(call(desk, "bob", "apply_diff", diff=mode)["hunks"][0]["hunk_id"]),
+        str(call(desk, "bob", "prepare_file_move", path="a.txt", to="src/b.txt")["hunk_id"]),
+    ]
+    answer = call(desk, "bob", "apply_file_modifications", hunk_ids=hunks)
+    assert (answer["status"], answer["why"], answer["hunk_id"]) == ("pending", "path", hunks[1])
+    assert not (tmp_path / "src/b.txt").exists()
+    approve(desk, hunks[1])
+    assert call(desk, "bob", "apply_file_modifications", hunk_ids=hunks)["status"] == "ok"
+    assert (tmp_path / "src/b.txt").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_plan_that_waits_for_a_person_alone_waits_then_with_its_transaction(
+    desk: OpenWorkspace,
+) -> None:
+    one, other = plan(desk, "ann"), plan(desk, "ann", "b.txt")
+    assert call(desk, "ann", APPLY, hunk_id=one)["status"] == "pending"
+    asked = call(desk, "ann", "apply_file_modifications", hunk_ids=[one, other])
+    assert asked["status"] == "pending"
+    groups = {show.plan.transaction for show in desk.desk.review.pending(desk.member("eve"))}
+    assert len(groups) == 1
+    assert groups != {""}
+
+
 @pytest.mark.parametrize(
     ("by", "owner", "content", "is_taken"),
     [

@@ -21,13 +21,15 @@ from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.database import Database
 from copydesk.errors import Failed
-from copydesk.store.protocol import Durability
+from copydesk.store.files import Files, StagedWrite
+from copydesk.store.protocol import Durability, Stamp
 from support.cost import first, spread
 from support.faults import NUMBERS, Faults
 from support.processes import Facts, code, outcome
 from support.writes import (
     A2,
     DEEDS,
+    LINKS,
     Call,
     Deed,
     Tree,
@@ -159,6 +161,81 @@ def test_the_disk_is_full_from_a_call_on(
 
     with open_workspace(str(tmp_path), Config(durability="full"), shared=False) as opened:
         each_in_turn(tmp_path, opened, DEEDS[name], fails, ends, number)
+
+
+# Each file of a transaction
+
+
+class Commits:
+    """Makes the k-th commit of a staged write fail, before it was done or after.
+
+    With `lasting`, nothing that was written can be put back either.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = self.fail_at = 0
+        self.after = self.lasting = False
+        self.failed = ""
+        commit, put_back = StagedWrite.commit, StagedWrite.put_back
+        replace, restore = Files.replace, Files.restore
+
+        def failing(staged: StagedWrite) -> Stamp:
+            self.count += 1
+            if self.count < self.fail_at or (self.failed and not self.lasting) or not self.fail_at:
+                return commit(staged)
+            if self.after and not self.failed:
+                commit(staged)
+            self.failed = self.failed or str(staged.real)
+            raise Failed("write", "EIO: Input/output error")
+
+        def back(call: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*arguments: Any, **named: Any) -> Any:
+                if self.failed and self.lasting and self.fail_at:
+                    raise Failed("put back", "EIO: Input/output error")
+                return call(*arguments, **named)
+
+            return called
+
+        monkeypatch.setattr(StagedWrite, "commit", failing)
+        monkeypatch.setattr(StagedWrite, "put_back", back(put_back))
+        monkeypatch.setattr(Files, "replace", back(replace))
+        monkeypatch.setattr(Files, "restore", back(restore))
+
+    def start(self, fail_at: int, *, after: bool, lasting: bool) -> None:
+        """Count from now on; 0: no commit fails."""
+        self.count, self.fail_at, self.failed = 0, fail_at, ""
+        self.after, self.lasting = after, lasting
+
+    def stop(self) -> None:
+        """No commit fails any more."""
+        self.fail_at = 0
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
+@pytest.mark.parametrize("name", [name for name in DEEDS if "undo" not in name])
+def test_each_commit_fails_in_turn(
+    tmp_path: Path, name: str, after: bool, lasting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All or none; who is told of files that may hold a part is told of each that does."""
+    commits, deed = Commits(monkeypatch), DEEDS[name]
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        for turn in range(1, 20):
+            make(tmp_path)
+            tool, arguments = deed.ready(opened)
+            before = tree(tmp_path)
+            commits.start(turn, after=after, lasting=lasting)
+            report = outcome(opened, tool, **arguments)
+            commits.stop()
+            if report["status"] == "error":
+                now = tree(tmp_path)
+                differ = {k for k in {*before, *now} if before.get(k, b"/") != now.get(k, b"/")}
+                other = {other: one for one, other in LINKS.items()}
+                assert {other.get(k, k) for k in differ} <= set(report.get("paths", ())), report
+            check(tmp_path, opened, deed, before, report, errno.EIO)
+            if not commits.failed:
+                break
+    assert turn > 1
 
 
 # The state folder

@@ -408,6 +408,38 @@ def test_a_link_that_turns_while_the_file_is_read_is_checked_again(
     ]
 
 
+def test_what_a_link_leads_to_after_it_was_allowed_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It turns between the look at the rights and the reading, and back again."""
+    for folder, line in (("open", "anchor\n"), ("private", "secret\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "f").write_text(line)
+    link = tmp_path / "link"
+    link.symlink_to("open/f")
+    members = {"local": MemberConfig({"no_read_dirs": ("private",)})}
+    config = Config(durability="fast", members=members)
+    with open_workspace(str(tmp_path), config, shared=False) as opened:
+        plan = outcome(opened, "prepare_file_range_edit", path="link", range="1", content="x\n")
+        text = opened.files.text
+
+        @contextmanager
+        def turned(path: RelPath, named: Named) -> Generator[OpenText]:
+            monkeypatch.undo()
+            link.unlink()
+            link.symlink_to("private/f")
+            with text(path, named) as found:
+                link.unlink()
+                link.symlink_to("open/f")
+                yield found
+
+        monkeypatch.setattr(opened.files, "text", turned)
+        fields = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+    assert code(fields) == "ok", fields
+    assert "secret" not in json.dumps(fields)
+    assert (tmp_path / "open/f").read_text() == "x\n"
+
+
 def test_a_directory_that_turns_while_it_is_listed_is_checked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import Transacted
+from copydesk.desk.transaction import PATIENT
+from copydesk.errors import Failed
+from copydesk.store.files import StagedWrite
+from copydesk.store.protocol import Stamp
 from copydesk.text import sizes
 from support.cost import examples
 from support.processes import Facts, code, outcome
@@ -185,6 +189,19 @@ def test_two_names_of_one_file(room: Room) -> None:
     assert room.read("c") == BASE.replace("line 2\n", "TWO\n").replace("line 3\n", "THREE\n")
 
 
+@pytest.mark.parametrize("names", [("a", "c"), ("c", "a")])
+def test_one_of_two_names_is_deleted_and_the_other_edited(
+    room: Room, names: tuple[str, str]
+) -> None:
+    edited, deleted = names
+    os.link(room.root / "a", room.root / "c")
+    ids = [room.line(edited, 2, "TWO\n"), room.plan("prepare_file_delete", path=deleted)]
+    report = room.together(*ids)
+    assert code(report) == "INVALID_ARGS"
+    assert "names of one file" in report["reason"]
+    assert room.read("a") == room.read("c") == BASE
+
+
 def test_a_link_and_its_target(room: Room) -> None:
     (room.root / "l").symlink_to("a")
     report = room.together(room.line("l", 2, "TWO\n"), room.line("a", 3, "THREE\n"))
@@ -249,6 +266,64 @@ def test_files_that_changed_since(room: Room) -> None:
     assert rows(report, "context_match") == [("fuzz",), ("fuzz",), ("exact",)]
     expected = BASE.replace("line 2\n", "TWO\n").replace("line 9\n", "NINE\n")
     assert room.read("a") == f"top\n{expected}"
+
+
+def test_a_file_that_was_to_be_created_and_came_meanwhile(room: Room) -> None:
+    new = room.plan("prepare_file_append", path="n", content="mine\n")
+    ids = [new, room.line("a", 2, "TWO\n")]
+    room.write("n", "theirs\n")
+    report = room.together(*ids)
+    assert rows(report, "context_match") == [("fuzz",), ("exact",)]
+    assert room.read("n") == "theirs\nmine\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "edit", "most"),
+    [
+        ("a\n", ("a\n", "b\n"), True),
+        ("", ("", "b\n"), True),
+        ("a", ("a", "b\n"), False),  # their line went on with ours
+    ],
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_lines_that_are_always_appended_let_an_edit_through_where_they_are_lines(
+    room: Room,
+    text: str,
+    edit: tuple[str, str],
+    most: bool,
+    together: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The edit begins anew so often, and is made before what was appended then."""
+    commit, written = StagedWrite.commit, list[str]()
+
+    def late(staged: StagedWrite) -> Stamp:
+        if str(staged.real) == "f":
+            written.append(f"line {len(written)}\n")
+            with (room.root / "f").open("a") as file:
+                file.write(written[-1])
+        return commit(staged)
+
+    room.write("f", text)
+    old, new = edit
+    if old:
+        edits = [{"old_string": old, "new_string": new}]
+        ids = [room.plan("prepare_batch_edit", path="f", edits=edits)]
+    else:
+        ids = [room.plan("prepare_file_append", path="f", content=new)]
+    monkeypatch.setattr(StagedWrite, "commit", late)
+    if together:
+        report = room.together(*ids, room.line("a", 2, "TWO\n"))
+    else:
+        report = room.call("apply_file_modification", hunk_id=ids[0])
+    theirs = "".join(written)
+    if not most:
+        assert report["status"] == "error"
+        assert room.read("f") == text + theirs
+        return
+    assert code(report) == "ok"
+    assert len(written) == PATIENT + 1
+    assert sorted(room.read("f").splitlines()) == sorted((new + theirs).splitlines())
 
 
 def test_another_program_writes_meanwhile(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,6 +397,28 @@ def test_another_program_writes_at_the_last_moment(
     assert {state[2] for state in room.states()} == {"failed"}
     left = 0
     assert code(room.together(*ids)) == "ok"
+
+
+def test_what_is_written_is_not_written_again_though_the_plan_still_waits(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the journal knows: the end of the plan could not be recorded."""
+    ids = [room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"), room.line("b", 9, "x\n")]
+
+    def full(*_: object) -> None:
+        raise Failed("write", "ENOSPC: No space left on device")
+
+    monkeypatch.setattr(room.opened.registry, "end", full)
+    assert code(room.call("apply_file_modification", hunk_id=ids[0])) == "ok"
+    assert code(room.together(*ids[1:])) == "ok"
+    monkeypatch.undo()
+    written = room.read("a"), room.read("b")
+    assert room.waiting() == set(ids)
+    assert code(room.together(*ids[:2])) == "HUNK_NOT_FOUND applied"
+    for one in ids:
+        assert code(room.call("apply_file_modification", hunk_id=one)) == "HUNK_NOT_FOUND applied"
+    assert (room.read("a"), room.read("b")) == written
+    assert room.waiting() == set()
 
 
 # What is refused
