@@ -1,7 +1,4 @@
-"""Storage backends: in this process, in the state folder (SQLite), or on a Redis server.
-
-What is not chosen is not imported.
-"""
+"""Storage backends: in process, a state folder (SQLite) or a Redis server, imported if chosen."""
 
 from __future__ import annotations
 

@@ -369,20 +369,17 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
 
 
 def _headers(content: str) -> list[tuple[str, str]]:
-    """The ids and texts of the blocks on a page."""
     parts = content.split("\n@@")[1:]
     pairs = (part.split("@@", 1) for part in parts)
     return [(block_id, rest.partition("\n")[2].strip("\n")) for block_id, rest in pairs]
 
 
 def _all_bytes(folder: Path) -> dict[str, bytes]:
-    """The bytes of all Markdown files below the folder."""
     found = sorted(folder.rglob("*.md"))
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
 def _block(data: dict[str, Any], language: str) -> str:
-    """The fenced block of a result's text."""
     body: str = data["_text"].split(f"```{language}\n", 1)[1]
     return body.split("\n```", 1)[0]
 

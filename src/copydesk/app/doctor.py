@@ -307,7 +307,6 @@ def _notes(root: str) -> Iterator[Finding]:
 
 
 def _siyuan(config: Config) -> Finding:
-    """Whether the configured kernel answers."""
     from copydesk.store.notes.kernel import KernelStore
     from copydesk.store.notes.kernel_blocks import split_blocks
     from copydesk.tools.refusals import facts_of

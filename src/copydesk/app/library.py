@@ -93,7 +93,6 @@ class Desk(Closing):
 
     @property
     def _member(self) -> Member:
-        """The member with current rights."""
         return self._opened.member(self._name)
 
     def close(self) -> None:

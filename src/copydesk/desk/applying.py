@@ -754,19 +754,16 @@ def _age(plan: Plan) -> Ticket:
 
 
 def _created(plan: Plan) -> int:
-    """When it was made, in ms; those of one moment are taken in the order they are given."""
     return plan.created_ms
 
 
 def _contexts(files: Sequence[_File]) -> dict[str, ContextMatch]:
-    """How each plan stands in its file."""
     return {hunk_id: context for file in files for hunk_id, context in file.contexts.items()}
 
 
 def _transacted(
     group: str, plans: Sequence[Plan], files: Sequence[_File], entries: Sequence[Entry]
 ) -> Transacted:
-    """What was written, in the order given."""
     written = {entry.hunk_id: entry for entry in entries}
     applied: dict[str, Applied] = {}
     versions: dict[str, str] = {}

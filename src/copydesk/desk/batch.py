@@ -244,7 +244,6 @@ class Batching:
         return done
 
     def _size(self, path: RelPath) -> int | None:
-        """The size of the file, in bytes; None when there is none."""
         try:
             return self._set.files.stat(path)[1].size
         except FileNotFound:

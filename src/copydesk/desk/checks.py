@@ -147,7 +147,6 @@ class Checks:
             raise ApprovalRequired("checks", hunk_id, accept, findings)
 
     def _rules_of(self, edit: Edited) -> list[Rule]:
-        """The rules for a file; of one name the last one decides."""
         path = edit.real
         found = {SYNTAX: Rule("*")} if parses(suffix_of(path)) else {}
         for rule in self._rules:

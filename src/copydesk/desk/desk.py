@@ -1,8 +1,6 @@
 """The sentences of the domain: prepare, apply, discard, create, overwrite, undo.
 
-What lives here: what each of them checks and in what order. What must not:
-concrete stores, JSON, words, the clock (it is handed in). Invariants: only
-`Writer` writes; a plan that was refused waits on; a plan is applied once.
+Invariants: only `Writer` writes; a plan that was refused waits on; a plan is applied once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What another program wrote to a file at the moment that it was replaced: kept as an edit.
 
-What lives here: the journal's entry of such a write, and who has yet to be told of it.
-What must not: how it was noticed (the store does that). Invariants: the entry is that of an
-edit that took the other program's text away, so that to undo it brings that text back; it is
-on the disk, also where the journal at hand ends with the process.
+Invariant: the entry is that of an edit that took the other program's text away, so that to undo it
+brings that text back; it is on the disk, also where the journal at hand ends with the process.
 """
 
 from __future__ import annotations

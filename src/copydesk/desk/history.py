@@ -697,8 +697,6 @@ class _UndoJob(Job["_Back"]):
 
 @dataclass(frozen=True, slots=True)
 class _Back:
-    """What is written to take an edit back."""
-
     base: Text
     change: ChangeSet
     after: Text

@@ -1,8 +1,6 @@
-"""What the desk answers with: typed results, from which the reports are made.
+"""What the desk answers with: one frozen type for each kind of answer.
 
-What lives here: one frozen type for each kind of answer. What must not: words,
-field names of reports. `foreign_writes` of an answer are writes of other programs that were
-saved in the journal; the library fills them in.
+`foreign_writes` are writes of other programs that were saved; the library fills them in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Reading a file: some of its lines, with what a later edit needs to know of it.
 
-What lives here: which lines are shown and what cuts them. What must not: how they are laid out.
 Invariant: no more than asked for and allowed is shown, and what was cut is said.
 """
 
@@ -107,7 +106,6 @@ def read_large(
 
 
 def _closed(window: Snapshot, facts: Facts | None, *, more: bool) -> bool | None:
-    """Whether the file ends with a newline, if that is known."""
     if facts is not None:
         return facts.ends_with_newline
     return None if more else window.ends_with_newline

@@ -177,7 +177,6 @@ class _Stats:
 
 
 def _keep(known: OrderedDict[K, V], key: K, value: V, lock: Lock) -> None:
-    """Remember the value, within the bound."""
     with lock:
         known[key] = value
         if len(known) > _MOST_STATES:
@@ -666,7 +665,6 @@ class Review:
         return self._set.members(plan.owner, plan.toolset)
 
     def _plan(self, reviewer: Member, hunk_id: str, operation: Literal["read", "write"]) -> Plan:
-        """The plan, which the reviewer may read, or decide on."""
         plan = self._set.registry.get(checked_id(hunk_id), self._set.clock())
         if operation == "write":
             self._check_may_decide(reviewer, plan)
@@ -718,7 +716,6 @@ class Review:
         shown: Shown | None = None,
         reason: str = "",
     ) -> Decision:
-        """Decide, if nobody has."""
         now_ms = self._set.clock()
         decision = Decision(
             plan=version_of(plan),
@@ -740,7 +737,6 @@ class Review:
         return found
 
     def _draft(self, reviewer: Member, plan: Plan) -> Draft:
-        """The plan's edit on the file as it is."""
         if isinstance(plan.request, BlockDiff):
             return self._applying.blocks(plan, reviewer)
         real = self._set.files.resolve(plan.request.path)

@@ -122,7 +122,6 @@ def compile_in_order(base: Snapshot, edits: Sequence[tuple[str, str]]) -> Batch:
 
 
 def _in_order(base: Snapshot, index: int, old: str, new: str) -> Batch:
-    """The batch of one of several edits."""
     if not old:
         return _inserted(base, base.start(0), new)
     edit = StringEdit(old, new)
@@ -281,7 +280,6 @@ def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[Span, str | No
 def _everywhere(
     base: Snapshot, edit: StringEdit, places: Sequence[tuple[Span, str | None]]
 ) -> Batch:
-    """The batch of one edit at all its places."""
     if not places:
         raise _failure(base, [edit], [Matches(0, ())], once=False)
     spans = tuple(span for span, _ in places)

@@ -269,7 +269,6 @@ class Draft:
 
     @property
     def _parts(self) -> tuple[tuple[int, int], ...]:
-        """The lines that are replaced, of each edit."""
         return self.place.parts or ((self.place.start, self.place.stop),)
 
 

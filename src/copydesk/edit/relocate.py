@@ -513,7 +513,6 @@ def _parts(run: _Run, base: Text) -> Iterator[_Run]:
 
 
 def _edits(placed: Sequence[_Placed], drift: Drift) -> Iterator[Edit]:
-    """The replaced bytes of the text now, from its end to its start."""
     end, followed = drift.now.line_count, False
     for run, at in reversed(placed):
         followed = followed or at + run.size < end

@@ -367,7 +367,6 @@ class Commands:
         return _problems(status, output.decode("utf-8", "replace"), names)
 
     def _names(self, path: str, scratch: str) -> tuple[str, ...]:
-        """What a command may call a file."""
         return path, f"./{path}", os.path.join(scratch, path), os.path.join(self._root, path)
 
 
@@ -437,7 +436,6 @@ def _output(argv: Sequence[str], folder: str, given: int, seconds: int) -> tuple
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has; it is not reaped, so that its id stays that of its group."""
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT

@@ -57,8 +57,6 @@ T = TypeVar("T")
 
 
 class _Pool:
-    """The pool of this process."""
-
     def __init__(self) -> None:
         self.renew()
 
@@ -149,7 +147,6 @@ class _Out:
 
 
 def _write_parts(fd: int, parts: list[bytes | memoryview]) -> None:
-    """Write every byte of the parts; raises OSError."""
     done = _os.write_many(fd, parts)
     for part in parts:
         if done < len(part):
@@ -426,7 +423,6 @@ def _bytes_from(pieces: Sequence[Piece], old_fd: int, done: int) -> Iterator[byt
 
 
 def _kept(piece: Kept, old_fd: int, done: int) -> Iterator[bytes]:
-    """The bytes of the old file that are kept, without the first `done`."""
     at = piece.start + done
     while at < piece.stop:
         data = read_at(old_fd, min(_CHUNK, piece.stop - at), at)

@@ -680,7 +680,6 @@ class Files(Closing):
         return ()
 
     def _read_whole(self, file: OpenFile) -> bytes | None:
-        """The bytes, or None when somebody wrote meanwhile."""
         size = file.stamp.size
         if size > self._limit_bytes:
             raise FileTooLarge(size, self._limit_bytes)

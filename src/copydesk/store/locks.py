@@ -368,7 +368,6 @@ def _is_open_to_all(key: str, queue: str) -> bool:
 
 
 def _first(queue: str, own: str) -> str:
-    """Who is first in the queue."""
     try:
         return min((name for name in os.listdir(queue) if name[0] != "~"), default=own)
     except OSError:
@@ -376,7 +375,6 @@ def _first(queue: str, own: str) -> str:
 
 
 def _wake(queue: str) -> None:
-    """Wake the first in the queue that is alive."""
     while True:
         first = _first(queue, "")
         if not first or not _drop_if_dead(os.path.join(queue, first), wake=True):

@@ -297,7 +297,6 @@ class Move(_OfOpenFile):
         self._flush()
 
     def _flush(self) -> None:
-        """Flush both directories, the one that has the file now last."""
         if self._durability == "full":
             for place in (self._target, self._place):
                 with DirFlush(place.dir_fd, wanted=True) as flush:

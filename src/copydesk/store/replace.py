@@ -360,7 +360,6 @@ class Replacement:
             self._written = False
 
     def _has_old(self) -> bool:
-        """Whether the old file stands beside ours still."""
         if not self._made.name:
             return False
         try:

@@ -474,7 +474,6 @@ def _files(session: SearchSession, most: int) -> FoundFiles:
 
 
 def _counts(session: SearchSession, most: int) -> MatchCounts:
-    """The counts of the first `most` files, the sums of all."""
     rows: list[Count] = []
     total_files = total_lines = total_matches = 0
     for path, packet in session.packets():
@@ -622,7 +621,6 @@ def search_raw(search: Search, pattern: str, path: RelPath, rg_args: RgArgs, max
 
 
 def _flags(query: Query, *more: str) -> tuple[str, ...]:
-    """The options of a query; InvalidArgs for its pattern and globs."""
     check_pattern(query.pattern, query.pattern_argument, across_lines=False)
     globs = (f"--glob={glob}" for glob in checked_globs(query.globs, "globs"))
     fixed = ("--fixed-strings",) if query.fixed_strings else ()

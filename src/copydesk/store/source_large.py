@@ -235,7 +235,6 @@ class LargeFile:
         return first, last
 
     def _blank(self, survey: Survey, first: int, last: int) -> bool:
-        """Whether lines [first, last) are blank all."""
         begin, end = self.byte(first), self.byte(last)
         if end - begin > sizes.WINDOW:
             return False
@@ -267,8 +266,6 @@ class _Joined:
 
 
 class _Search:
-    """Hits gathered block by block."""
-
     def __init__(self, sought: Sequence[Sought], encoding: Encoding) -> None:
         self._hits, self._encoding = hits_of(sought), encoding
         self._joined = _Joined(encoding)

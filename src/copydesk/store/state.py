@@ -51,7 +51,6 @@ class StateFolder:
         self._ignore()
 
     def _ignore(self) -> None:
-        """Have git pass over the folder."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
             fd = os.open(self._path / ".gitignore", flags, 0o600)

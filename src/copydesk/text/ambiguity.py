@@ -376,7 +376,6 @@ class TextPair:
 
 
 def _places(text: list[int], line: int) -> Iterator[int]:
-    """Where the line stands in the text, in order."""
     at = -1
     with suppress(ValueError):
         while True:

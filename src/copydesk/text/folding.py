@@ -393,12 +393,10 @@ def _is_word(character: str) -> bool:
 
 
 def _white_end(text: str) -> int:
-    """Where the white space at the end starts."""
     return len(text.rstrip(_WHITE))
 
 
 def _white_start(text: str) -> int:
-    """Where the white space at the start ends."""
     return len(text) - len(text.lstrip(_WHITE))
 
 
@@ -422,7 +420,6 @@ def _lead(lead: str, above: str, *, at_start: bool) -> str | None:
 
 
 def _trail(trail: str, below: str, *, at_end: bool) -> str | None:
-    """Of the white space after a place what the text ends with too."""
     if not trail:
         return ""
     breaks = trail.count("\n")

@@ -1,7 +1,4 @@
-"""The lines most like a text that is not there: a fact for a refusal, never a match.
-
-Time and what is shown are bounded on any file.
-"""
+"""The lines most like a text that is not there: for a refusal, in bounded time on any file."""
 
 from __future__ import annotations
 
@@ -220,7 +217,6 @@ def _is_text(text: str) -> bool:
 
 
 def _lines_of(text: str) -> str:
-    """The text without its last line end."""
     return text.removesuffix("\n")
 
 

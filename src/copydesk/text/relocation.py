@@ -366,8 +366,6 @@ def carry(base: Sequence[bytes], now: Sequence[bytes], start: int, stop: int) ->
 
 
 class _LinesOf(Sequence[bytes]):
-    """The keys of a text's lines, made when they are asked for."""
-
     def __init__(self, text: Snapshot) -> None:
         self._text = text
 

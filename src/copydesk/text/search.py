@@ -255,7 +255,6 @@ def _starts(data: bytes, needle: bytes) -> Iterator[int]:
 
 
 def _one(data: bytes, needle: bytes) -> _Places:
-    """All places of one needle, overlapping ones too."""
     starts = list(islice(_starts(data, needle), SHOWN + 1))
     if len(starts) <= SHOWN:
         return _Places(len(starts), starts)

@@ -1,8 +1,4 @@
-"""What a member hears of people: that they have to look first, and what they decided.
-
-What lives here: the report of a plan that waits for a person, and the news that an
-answer carries. What must not: who has to ask, decisions themselves (the desk).
-"""
+"""What a member hears of people: that they have to look first, and what they decided."""
 
 from __future__ import annotations
 
@@ -138,7 +134,6 @@ def with_decision(report: Report, decision: Decision | None) -> Report:
 
 
 def _says(fields: Fields, decision: Decision) -> bool:
-    """Whether the answer says it itself."""
     if fields.get("hunk_id") != decision.plan[0]:
         return False
     if decision.verdict in REFUSING:

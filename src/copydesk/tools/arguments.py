@@ -343,7 +343,6 @@ def _unknown(names: Iterable[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name that came from outside, fit for a report."""
     return name.encode("utf-8", "backslashreplace").decode()[:100]
 
 

@@ -359,7 +359,6 @@ def crashed(mode: str, crash: str, lang: Lang) -> Report:
 
 
 def _path_given(arguments: object) -> str | None:
-    """The path as it was given, if it can be shown."""
     if not isinstance(arguments, Mapping):
         return None
     path = cast("Mapping[str, object]", arguments).get("path")

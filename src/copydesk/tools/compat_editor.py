@@ -226,7 +226,6 @@ def _visible(context: Context, place: ClientPath) -> list[DirEntry]:
 
 
 def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
-    """A new file."""
     call.require("file_text")
     done = whole(context, name, place.path, call.file_text, overwrite=False)
     said = f"File created successfully at: {place.given}"
@@ -234,7 +233,6 @@ def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath
 
 
 def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
-    """One replacement."""
     call.require("old_str")
     try:
         done = _replaced(context, name, call, place)
@@ -317,7 +315,6 @@ def _edited(
 
 
 def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
-    """New lines after one."""
     call.require("insert_line")
     if call.raw.get("insert_text") is None:
         call.require("new_str")

@@ -259,7 +259,6 @@ def _mistyped(refusal: InvalidArgs, arguments: object) -> str:
 
 
 def _given(arguments: object, name: str) -> object:
-    """An argument as it came; `...` for none."""
     if not isinstance(arguments, Mapping):
         return ...
     return cast("Mapping[str, object]", arguments).get(name, ...)

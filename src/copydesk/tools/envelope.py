@@ -1,7 +1,6 @@
 """The Standard Envelope v1.0: what the tools of the batch toolset answer with.
 
-What lives here: its form, and refusals put into it. What must not: which tool
-fills it with what. Invariant: no other top-level key, no lone surrogate.
+Invariant: no other top-level key, no lone surrogate.
 """
 
 from __future__ import annotations

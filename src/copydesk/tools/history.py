@@ -223,7 +223,6 @@ def past_fields(edit: Past) -> Fields:
 
 
 def _moved(edit: Past) -> Fields:
-    """The other end of a move."""
     if edit.moved is None:
         return {}
     return {"moved_to" if edit.moved.is_source else "moved_from": str(edit.moved.other)}

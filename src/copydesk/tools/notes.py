@@ -318,7 +318,6 @@ def unread_lines(coverage: Coverage, lang: Lang) -> list[str]:
 
 
 def _link(path: RelPath) -> str:
-    """The target of a Markdown link to a file, from the root of the workspace."""
     return "".join(_NO_LINK.get(char, char) for char in str(path))
 
 

@@ -136,7 +136,6 @@ class _Patching:
                     self._context.desk.discard(self._context.member, one.plan.id)
 
     def _plan(self, patch: FilePatch) -> None:
-        """The plans for one file, or why there are none."""
         try:
             if patch.kind == "delete":
                 self._delete(patch)
@@ -225,7 +224,6 @@ class _Patching:
 
 
 def _brief(report: Report, planned: list[Planned]) -> Report:
-    """The report of plans, a line for each."""
     lines = [
         f"planned {one.plan.id} · {one.plan.request.path}"
         f" +{one.draft.new_count} -{one.draft.old_count}"

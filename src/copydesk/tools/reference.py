@@ -83,7 +83,6 @@ def _tool(tool: Tool) -> str:
 
 
 def _arguments(schema: Mapping[str, Any]) -> list[str]:
-    """One row for each argument; those of the objects in a list follow it."""
     rows: list[str] = []
     for name, form in schema["properties"].items():
         needed = name in schema["required"]

@@ -271,7 +271,6 @@ def _fields(
     count: int,
     what: str,
 ) -> Fields:
-    """The fields that each search has, with its rows."""
     fields: Fields = {"status": "ok", "mode": name, "pattern": pattern, "count": count}
     fields |= {"truncated": found.truncated, "timed_out": found.timed_out, **rows}
     if found.searched:

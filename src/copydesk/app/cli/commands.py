@@ -573,7 +573,6 @@ _TRUST = {
 
 
 def _agrees(lang: Lang) -> bool:
-    """Whether a person at a terminal says yes."""
     if not sys.stdin.isatty():
         return False
     print(say("cli.trust_ask", lang), end=" ", file=sys.stderr, flush=True)

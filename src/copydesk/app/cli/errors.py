@@ -60,7 +60,6 @@ def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
 
 
 def _with_next(code: str, words: str, lang: Lang) -> str:
-    """A refusal, with the command that helps."""
     see = f" {say(_SEE[code], lang)}" if code in _SEE else ""
     return f"{code}: {in_shell(words)}{see}"
 

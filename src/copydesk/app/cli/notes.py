@@ -165,7 +165,6 @@ def _call(
 
 
 def _text(file: str | None) -> str:
-    """The text of a file, or of standard input."""
     if file is None or file == "-":
         return sys.stdin.read()
     try:
@@ -186,7 +185,6 @@ def _rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, s
 
 
 def _short(block: NoteBlock) -> str:
-    """The first line of a block, shortened."""
     text = block.markdown or block.content
     first, _, rest = text.partition("\n")
     more = " …" if rest or len(first) > _LINE else ""

@@ -381,7 +381,6 @@ def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -
 
 
 def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:
-    """The value that follows a name."""
     if form.get("type") == "boolean" and not (rest and rest[0] in ("true", "false")):
         return "true"
     if not rest or (not form and name not in _OWN and rest[0].startswith("--")):

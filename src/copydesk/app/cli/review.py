@@ -227,7 +227,6 @@ class _Review:
 
     @property
     def _reviewer(self) -> Member:
-        """The person at the terminal, with current rights."""
         return reviewer(self._opened)
 
     def run(self) -> int:
@@ -290,7 +289,6 @@ class _Review:
 
     @property
     def _mine(self) -> set[str]:
-        """The plans that were decided on in this run."""
         return {plan.id for done in self._done for plan in done.plans}
 
     def _refresh(self) -> bool:
@@ -504,7 +502,6 @@ class _Review:
         out("".join(terminal.line(each) + "\n" for each in words) + "\n")
 
     def _offered(self, all_: list[Shown]) -> str:
-        """The keys that can be answered with."""
         one = all_[0]
         is_one = len(all_) == 1
         whole = isinstance(one.draft.base, Snapshot) and not one.draft.created
@@ -585,7 +582,6 @@ class _Review:
             self._say("cli.diff_cut")
 
     def _rows(self, one: Shown, model: DiffModel) -> Iterator[str]:
-        """The rows of one plan: what is said of it, then its change."""
         columns = self._size.columns
         for number, words in enumerate(self._about(one)):
             for row in text_rows(words, columns):

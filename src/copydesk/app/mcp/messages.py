@@ -125,7 +125,6 @@ def _scope(params: Any) -> Mapping[str, object]:
 def _framed(
     value: Any, body: bytes, repaired: Mapping[str, object] | None
 ) -> ParsedMessage | ErrorReply:
-    """Validate the value as a JSON-RPC message."""
     if not isinstance(value, dict):
         return error_reply(INVALID_REQUEST, "The message must be one JSON-RPC object")
     frame = cast("dict[str, Any]", value)
@@ -155,7 +154,6 @@ def _repaired(value: Any) -> Any:
 
 
 def _id_of(raw: bytes, text: str) -> object:
-    """The id of a message that is not valid JSON, if it is clear."""
     try:
         found: Any = json.loads(text, strict=False)
     except (ValueError, RecursionError):

@@ -389,7 +389,6 @@ class _Tools:
         return tool_result(answer, self.lang, structured=self.structured)
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object, task: str) -> Answer:
-        """Run the call in a thread."""
         async with _channel(ctx) as (progress, gone):
 
             def call() -> Answer:

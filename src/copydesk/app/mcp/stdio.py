@@ -151,7 +151,6 @@ class _TooLong:
 
 
 def _lines(source: int, most: int) -> Iterator[bytes | _TooLong]:
-    """The lines of the input, the last one with or without its line end."""
     held = bytearray()
     skipped: _TooLong | None = None
     while chunk := _read(source):

@@ -201,7 +201,6 @@ class Setup:
         return replace(step, line=command_line(client, name, servers[name]))
 
     def _name(self, client: Client, servers: Mapping[str, dict[str, Value]]) -> str:
-        """The name of the server of this workspace; others have the user's file to themselves."""
         ours = [name for name, entry in servers.items() if self._is_ours(client, name, entry)]
         if ours or SERVER not in servers:
             return ours[0] if ours else SERVER
@@ -212,7 +211,6 @@ class Setup:
         return next(name for name in names if name not in servers)
 
     def _is_ours(self, client: Client, name: str, entry: dict[str, Value]) -> bool:
-        """Whether the entry starts copydesk for this workspace."""
         args = arguments_of(entry)
         if "mcp" not in args[:4]:
             return False

@@ -68,7 +68,6 @@ class _JsonReader:
         return Unreadable(f"it is not valid JSON: {reason}", line_of(self.text, self.at))
 
     def _skip(self) -> None:
-        """Pass over white space and comments."""
         text = self.text
         while True:
             found = _SPACE.match(text, self.at)

@@ -198,7 +198,6 @@ def _past_blanks(text: str, at: int) -> int:
 
 
 def _past_space(text: str, at: int) -> int:
-    """Past white space, line breaks and comments."""
     while at < len(text):
         if text[at] == "#":
             end = text.find("\n", at)

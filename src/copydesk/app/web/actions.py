@@ -242,7 +242,6 @@ def _several(ctx: RequestContext) -> list[Seen]:
 
 
 def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
-    """The page of several plans."""
     back = address("together", **_filter(ctx))
     back += "&" if "?" in back else "?"
     return back + "&".join(f"hunk={one}" for one in hunk_ids if one.isalnum())

@@ -158,7 +158,6 @@ def _moved(line: int, edits: Sequence[_Edit], *, after: bool) -> int:
 
 
 def _made(edits: Sequence[_Edit]) -> set[int]:
-    """The lines that the edits put there."""
     found: set[int] = set()
     for one in edits:
         start = _moved(one.start, edits, after=False)
@@ -167,5 +166,4 @@ def _made(edits: Sequence[_Edit]) -> set[int]:
 
 
 def _altered(*sides: Sequence[_Edit]) -> set[int]:
-    """The base lines that are altered."""
     return {line for edits in sides for one in edits for line in range(one.start, one.stop)}

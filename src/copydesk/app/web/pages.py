@@ -283,7 +283,6 @@ def _group(
     wanted: PlanFilter,
     viewed: Container[tuple[Version, State]],
 ) -> _Group:
-    """A task of these plans, of which the list has these rows."""
     task = items[0].task
     files = len({item.path for item in items})
     query = tuple(wanted.query.items())
@@ -524,7 +523,6 @@ def _plan_view(
     size: int | None = None,
     unseen: int = 1,
 ) -> _PlanView:
-    """One plan; of several `size` is that of all their texts."""
     draft, plan_id = one.draft, one.plan.id
     model = of_change(draft.base, draft.change, options.context)
     path = str(draft.request.path)
@@ -564,7 +562,6 @@ def _plan_view(
 
 
 def _part(model: DiffModel, options: DiffOptions) -> DiffModel:
-    """The rows that are shown at a time."""
     if not options.part:
         return model.first(MOST_ROWS)
     part = min(options.part, parts_of(model.rows))
@@ -596,7 +593,6 @@ def _of_parts(
 
 @lru_cache(maxsize=4_096)
 def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool) -> Markup:
-    """The plan's row of the list, which leads on with the list's filter."""
     return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
 
 

@@ -152,7 +152,6 @@ def _left_out(count: int) -> Markup:
 def _marked(
     text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
 ) -> Markup:
-    """Characters [start, stop) with their marks."""
     parts: list[Markup] = []
     at = start
     for begin, end in marked:
@@ -167,7 +166,6 @@ def _marked(
 
 
 def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Markup:
-    """Characters [start, stop) with their colours."""
     parts: list[Markup] = []
     at = start
     for begin, end, kind in colours:

@@ -103,7 +103,6 @@ class Reviewer:
         self._as = self._member()
 
     def _member(self) -> Member:
-        """The person as a member, with the rights that it has now."""
         config = self._opened.config
         if not self._is_member:
             rules = Rules(state_dir=config.state)

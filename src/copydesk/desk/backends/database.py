@@ -297,7 +297,6 @@ class Database:
         )
 
     def _connected(self) -> Connection:
-        """The connection to the file that is there now."""
         if self._connection is not None and (self._inside or self._is_in_place()):
             return self._connection
         with self.locked():
@@ -392,7 +391,6 @@ class Database:
         return own_others <= others
 
     def _refused(self, error: Exception) -> StateFailed:
-        """What SQLite, or the disk below it, refused."""
         name, words = _name_of(error), f"SQLite: {error}"
         if name.startswith(_DAMAGE) or str(error).startswith(_DAMAGED_WORDS):
             return StateDamaged(_OPERATION, words, self.path)

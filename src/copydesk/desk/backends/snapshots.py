@@ -413,12 +413,10 @@ class SqliteSnapshots:
 
 
 def _key(at: RelPath) -> bytes:
-    """What stands for a path."""
     return hashlib.sha256(str(at).encode("utf-8", "surrogatepass")).digest()[:8]
 
 
 def _reader(member: str, at: RelPath) -> bytes:
-    """What stands for a member who reads a path."""
     name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(name).digest()[:16]
 
@@ -469,7 +467,6 @@ def _insert(db: Connection, digest: bytes, packed: bytes) -> None:
 
 
 def _touch(db: Connection, digest: bytes) -> int | None:
-    """Note the text as the one used last; its id, None when it is not there."""
     found = db.execute(
         f"UPDATE texts SET used = ({_NEWEST}) + 1 WHERE digest = ? RETURNING id", (digest,)
     ).fetchone()

@@ -145,7 +145,6 @@ class SqliteRegistry:
         self._db.close()
 
     def _forget(self, now_ms: int) -> None:
-        """Drop what ended long ago but for the last ones, as the clock may be wrong."""
         self._db.change(
             "DELETE FROM plans WHERE coalesce(ended_ms, expires_ms) < ? AND created_ms <"
             " (SELECT created_ms FROM plans ORDER BY created_ms DESC LIMIT 1 OFFSET ?)",
@@ -661,7 +660,6 @@ _INSERT = (
 
 
 def _last_id(db: Connection) -> int:
-    """The highest id that this journal has given."""
     found = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'edits'").fetchone()
     return 0 if found is None else int(found[0])
 

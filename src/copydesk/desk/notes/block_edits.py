@@ -323,7 +323,6 @@ class NotesWriting:
     def _opened(
         self, job: WriteRequest, documents: dict[RelPath, FileEdit], held: ExitStack
     ) -> dict[RelPath, OpenText]:
-        """The existing files, opened; raises TargetMoved if one is not what was prepared on."""
         there = [real for real, document in documents.items() if not document.created]
         opened = {real: self._open(real, held) for real in there}
         inodes: dict[tuple[int, int], RelPath] = {}

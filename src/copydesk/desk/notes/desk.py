@@ -113,7 +113,6 @@ class NoteReader:
         return replace(found, unread=tuple(unread))
 
     def _id_of(self, member: Member, address: str) -> str:
-        """The id of a block by its address; the address where there is none."""
         try:
             return self._notes.home(member).located(address)
         except BlockNotFound:
@@ -326,7 +325,6 @@ class NotesDesk:
         return WriteRequest(member, tool, path, (self._set.clock(), tool))
 
     def _planned(self, member: Member, plan: Plan, operation: Operation = "write") -> Ready:
-        """What a plan changes on the current blocks."""
         request = plan.request
         assert isinstance(request, BlockDiff), "others are plans for files"
         ready = self._planning.ready(member, request, operation)
@@ -341,7 +339,6 @@ class NotesDesk:
         self._notes.close()
 
     def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:
-        """The insertion that appends to a block, as the block is now."""
         store = self._notes.store(member)
         target = store.blocks([target_id]).get(target_id)
         if target is not None and target.kind == "l":
@@ -356,7 +353,6 @@ class NotesDesk:
         return InsertText(markdown, "after", target_id)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
-        """Prepared changes of a new document, or of a daily note."""
         path_of = self._notes.home(member).path_of
         texts = {**prepared.before, **prepared.after}
         paths = {path: path_of(box, path) for path in texts}

@@ -337,7 +337,6 @@ def _name(edit_id: Any, mark: bytes | None) -> Named:
 
 
 def _days(found: Sequence[bytes]) -> list[Day]:
-    """The days of use as the server has them."""
     return [Day(*map(int, each.split(b":"))) for each in found]
 
 

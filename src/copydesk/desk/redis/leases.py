@@ -361,7 +361,6 @@ class Leases:
             self._server.call(_LET_GO, lease.key, lease.value)
 
     def _watch(self, lease: _Lease) -> None:
-        """Have the lease renewed until it is let go."""
         with self._lock:
             self._all.add(lease)
             if self._thread is None or not self._thread.is_alive():  # after a fork it is not
@@ -369,7 +368,6 @@ class Leases:
                 self._thread.start()
 
     def _renew(self) -> None:
-        """Renew what is held, until for a while nothing is."""
         idle = False
         while not self._closing.wait(self._lease_ms / 1_000 / _RENEWALS):
             with self._lock:

@@ -126,7 +126,6 @@ class RedisSnapshots:
 
 
 def _reader(member: str, at: RelPath) -> str:
-    """What stands for a member who reads a path."""
     name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(name).hexdigest()[:32]
 
@@ -142,7 +141,6 @@ def _lines(row: bytes) -> ShownLines:
 
 
 def _mark(digest: str, at: RelPath) -> str:
-    """What says that the text was seen at the path."""
     name = hashlib.sha256(str(at).encode()).hexdigest()[:16]
     return f"{name}-{digest[:VERSION_LENGTH]}"
 

@@ -402,7 +402,6 @@ class _Reader:
         return header_of(line, self._valid) is None and marker_of(line) is None
 
     def _counts(self, at: int) -> bool:
-        """Whether a header is here that counts among lines of text too."""
         header = header_of(self._lines[at], self._valid)
         return header is not None and header.plain
 
@@ -430,7 +429,6 @@ class _Reader:
             self._wrong("EMPTY_CONTENT.text", at, text=self._lines[at])
 
     def _add(self, header: Header, at: int, text: str = "", search: str | None = None) -> None:
-        """Add a hunk, unless its header was reported."""
         if header.wrong is None:
             self.hunks.append(BlockHunk(header.action, header.block_id, text, search, at + 1))
 
@@ -468,8 +466,6 @@ def select(text: str, ids: Sequence[str]) -> range:
 
 
 class _Slice:
-    """A slice and the blocks it is of."""
-
     def __init__(self, text: str, ids: Sequence[str]) -> None:
         self._text = text
         self._ids = ids

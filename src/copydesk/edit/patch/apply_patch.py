@@ -1,7 +1,4 @@
-"""The language of `apply_patch`: `*** Begin Patch`, files to add, delete and update.
-
-Blanks around a marker are passed over, and so are the marks of a shell's here document.
-"""
+"""The language of `apply_patch`: `*** Begin Patch`, files to add, delete and update."""
 
 from __future__ import annotations
 

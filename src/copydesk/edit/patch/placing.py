@@ -442,7 +442,6 @@ def _is_open(text: str) -> bool:
 
 
 def _has_returns(request: PatchEdit) -> bool:
-    """Whether the patch shows the CR of lines."""
     return any("\r\n" in hunk.old or "\r\n" in hunk.new for hunk in request.hunks)
 
 

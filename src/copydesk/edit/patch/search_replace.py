@@ -50,7 +50,6 @@ def parse(text: str) -> tuple[FilePatch, ...]:
 
 
 def _block_follows(lines: PatchLines) -> bool:
-    """Whether a block begins in one of the next two lines."""
     after = (lines.peek(ahead) for ahead in (1, 2))
     return any(line is not None and _SEARCH.fullmatch(line.strip()) for line in after)
 

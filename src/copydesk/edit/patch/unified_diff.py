@@ -48,7 +48,6 @@ def parse(text: str) -> tuple[FilePatch, ...]:
 
 
 def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
-    """Whether the two lines that name a file come next."""
     old, new = lines.peek(ahead), lines.peek(ahead + 1)
     return (old or "").startswith("--- ") and (new or "").startswith("+++ ")
 
@@ -79,8 +78,6 @@ def _is_signature(lines: PatchLines, ahead: int = 0) -> bool:
 
 @dataclass(slots=True)
 class _Head:
-    """What the lines before the hunks say."""
-
     number: int
     old: str = ""
     new: str = ""
@@ -234,7 +231,6 @@ def _unquoted(name: str, number: int) -> str:
 
 
 def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
-    """The file's patch, with the hunks that follow."""
     hunks: list[PatchHunk] = []
     while (line := lines.peek()) is not None and line.startswith("@@"):
         if line.startswith("@@@"):

@@ -179,7 +179,6 @@ class FolderStore(FolderReader):
             self._sidecars.close()
 
     def _path(self, document_id: str) -> RelPath:
-        """The file of a document; WrongBlockKind for another block."""
         document = self._documents.find(document_id)
         if document_id != document.id:
             kind = document.block(document_id).kind

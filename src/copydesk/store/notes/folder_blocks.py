@@ -94,7 +94,6 @@ def _end(root: Block) -> int:
 
 
 def _nothing(parent: Block, at: int) -> Block:
-    """An empty paragraph, which has no bytes."""
     block = Block()
     block.kind, block.subtype = PARAGRAPH, ""
     block.start = block.stop = block.first = at

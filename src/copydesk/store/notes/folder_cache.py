@@ -488,7 +488,6 @@ class DocumentCache:
             self._drop(next(iter(self._held)))
 
     def _drop(self, path: RelPath) -> FolderDocument | None:
-        """Drop a document from the cache."""
         held = self._held.pop(path, None)
         if held is not None:
             self._size -= held.weight

@@ -211,7 +211,6 @@ class WorkingDocument:
         return name
 
     def _new(self, block: Block) -> str:
-        """An id for a new block: its anchor in the text if that is free."""
         anchor = block.anchor or ""
         if not is_id(anchor) or anchor in self._used or anchor in self.document.index:
             return self._fresh()
@@ -354,7 +353,6 @@ class WorkingDocument:
 
 
 def _shifted(regions: Iterable[ReparseWindow], by: int) -> list[Edit]:
-    """The edits of windows, in bytes of the document, shifted."""
     return [
         Edit(edit.start + region.start + by, edit.stop + region.start + by, edit.new)
         for region in regions
@@ -526,7 +524,6 @@ class _FolderDryRun:
         return working, region, block
 
     def _working(self, block_id: str) -> WorkingDocument:
-        """The document of a block, as changed so far."""
         valid(block_id)
         for working in self.workings.values():
             if block_id in working.document.index:

@@ -135,7 +135,6 @@ class Folder:
         return frozenset(entry.name.casefold() for entry in entries)
 
     def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
-        """The entries of a directory that was not scanned yet."""
         if not self.rules.allows_walk(path) and path != self.root:
             return
         try:
@@ -448,7 +447,6 @@ _NUMBER = "(SELECT number FROM paths WHERE path = ?)"
 
 
 def _hash(block_id: str) -> int:
-    """A number of 64 bits for an id."""
     data = block_id.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), signed=True)
 

@@ -221,7 +221,6 @@ class FolderReader:
         return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
     def _found(self, path: RelPath, at: int, words: Iterable[str]) -> NoteBlock | None:
-        """The block at a position, if it has the words."""
         document = self._documents.look(path)
         if document is None or at >= len(document.order):
             return None
@@ -264,13 +263,11 @@ class FolderReader:
         ]
 
     def _leave(self, paths: list[RelPath]) -> None:
-        """Leave files to be indexed later."""
         self._left = paths
         if paths and self._later is not None:
             self._later.do(self._go_on)
 
     def _go_on(self) -> None:
-        """Index some of what was left, as often as there is any."""
         with self.lock:
             part, left = self._left[:_AT_ONCE], self._left[_AT_ONCE:]
             if part:
@@ -308,11 +305,9 @@ class FolderReader:
         self._documents.index.index(str(path), refused.stamp, "", (), (), refused.reason)
 
     def _learn(self, block_id: str) -> None:
-        """Index the files that may name a block so."""
         self._update_index([block_id.casefold()], whole=True)
 
     def _take(self, paths: Sequence[RelPath]) -> None:
-        """Index files."""
         index = self._documents.index
         for path in paths:
             self._forget_text(path)
@@ -339,7 +334,6 @@ class FolderReader:
             raise NotebookNotFound(box)
 
     def _above(self, path: RelPath) -> list[Crumb]:
-        """The ancestors of a document, from the top."""
         found: list[Crumb] = []
         above = self._documents.folder.parent(path)
         while above is not None:
@@ -383,7 +377,6 @@ class FolderReader:
         return next(iter(self._blocks(document, (node,))))
 
     def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
-        """Blocks of one document."""
         tree, number, rows = document.tree, document.number, document.rows
         path, hpath = str(document.path), self._hpath(document.path, _title(document))
         for node in nodes:
@@ -419,7 +412,6 @@ def _inside(block: Node) -> Sequence[Node]:
 
 
 def _time(stamp: Stamp) -> str:
-    """When a file was changed."""
     seconds = stamp.mtime_ns // 1_000_000_000
     return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
 
@@ -478,6 +470,5 @@ def _texts(tree: Tree, title: str) -> Iterator[IndexedText]:
 
 
 def _folded(text: str, source: str) -> str:
-    """The text that words are searched in."""
     both = text if source == text else f"{text}\n{source}"
     return both.casefold().replace("\0", " ")

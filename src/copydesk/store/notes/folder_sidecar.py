@@ -608,7 +608,6 @@ def _json(path: str) -> Any:
 
 
 def _write(path: str, text: str, *, flush: bool) -> None:
-    """Write a file atomically."""
     temp = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         with open(temp, "x", encoding="utf-8", newline="\n") as file:

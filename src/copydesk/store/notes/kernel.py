@@ -353,7 +353,6 @@ class KernelStore:
         return ChangesDone(((note, *done.ids[0]),), done.undo)
 
     def _daily_note(self, box: str) -> str:
-        """The id of today's note of a notebook, created if it is missing."""
         try:
             document_id = self._daily_id(box)
             self._kernel.flush()
@@ -375,7 +374,6 @@ class KernelStore:
             return self._kernel.daily_note(box)
 
     def _check_open(self, box: str) -> None:
-        """NotebookNotFound for a notebook that is not there, or is closed."""
         found = {notebook.id: notebook for notebook in self._kernel.notebooks()}.get(valid(box))
         if found is None or found.closed:
             raise NotebookNotFound(box, closed=found is not None)
@@ -393,7 +391,6 @@ class KernelStore:
         return found[block_id]
 
     def _documents_above(self, home: DocumentPlace) -> Iterator[Crumb]:
-        """The documents on the path, from the top."""
         ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
         for document_id in ids:
             title = home.title if document_id == home.root_id else self._title(document_id)
@@ -441,7 +438,6 @@ def _is_due(change: Change, image: str | None) -> bool:
 def _document(
     block_id: str, title: str, box: str, path: str, hpath: str, written: str
 ) -> NoteBlock:
-    """A document as a row of the index tells it."""
     attributes = attributes_of(written).get(block_id, {})
     return NoteBlock(
         id=block_id,

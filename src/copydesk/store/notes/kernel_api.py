@@ -114,7 +114,6 @@ class KernelHttp:
             self._kept.pop().close()
 
     def _exchange(self, path: str, data: bytes, *, reads: bool) -> tuple[int, bytes]:
-        """Send one request; the status and the body of the answer."""
         while reads and self._kept:
             try:
                 connection = self._kept.pop()
@@ -698,7 +697,6 @@ def _made(answer: object) -> frozenset[str]:
 
 
 def _objects(value: object) -> list[SqlRow]:
-    """The objects of a list; empty for anything else."""
     if not isinstance(value, list):
         return []
     items = cast(list[object], value)

@@ -220,14 +220,12 @@ class _KernelDryRun:
         parent.put(at, [node])
 
     def _restores(self, change: Restore) -> set[str]:
-        """The ids in an image; InvalidArgs if it is not an image of the block."""
         known = set(attributes_of(change.image))
         if change.id not in known:
             raise InvalidArgs("image", "is not one of the block")
         return known
 
     def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int] | None:
-        """The container and the index in it; None in a restored container."""
         anchor = self._node(anchor_id)
         if anchor is None:
             return None
@@ -299,7 +297,6 @@ class _KernelDryRun:
         return mark_of(self._image(block_id))
 
     def _forget_inside(self, node: KernelNode) -> None:
-        """Forget the blocks inside of a node: they are gone."""
         for child in node.children or ():
             self._forget_inside(child)
             self._nodes.pop(child.id, None)

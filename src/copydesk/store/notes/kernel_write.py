@@ -429,7 +429,6 @@ class KernelWriter:
         return settled(self._kernel, self._pause, look, good, waits_s=waits_s)
 
     def _gap(self, side: Side, anchor_id: str) -> Around:
-        """The neighbours of the place beside or in the anchor, as they are now."""
         if side in ("first_in", "last_in"):
             held = self._kernel.children(anchor_id)
             if not held:
@@ -455,7 +454,6 @@ class KernelWriter:
         return image
 
     def _pieces(self, markdown: str, *, in_list: bool) -> tuple[BlockText, ...]:
-        """The blocks of a text, or its list items if the container is a list."""
         pieces = self._split(markdown)
         try:
             return for_place(pieces, pieces[0].subtype if in_list and pieces else None)

@@ -19,9 +19,6 @@ the text itself gives an id.
 
 Profiles: `gfm` is for plain folders, CommonMark and GitHub's tables and tasks;
 `siyuan` makes the very blocks that SiYuan's kernel makes of the text.
-
-What lives in this package: grammar, spans, prefixes. What must not: ids of
-blocks that the text does not name, files, what an agent may do.
 """
 
 from copydesk.text.markdown.block import Block, Profile, Tree, heading_of, section

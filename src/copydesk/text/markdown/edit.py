@@ -210,7 +210,6 @@ def _kind(marker: bytes) -> bytes:
 
 
 def _shifted(lines: list[bytes], columns: int) -> list[bytes]:
-    """The lines so many columns further in, or further out."""
     if columns >= 0:
         return [b" " * columns + line if line else line for line in lines]
     return [line[min(-columns, len(line) - len(line.lstrip(b" "))) :] for line in lines]

@@ -133,7 +133,6 @@ def table_start(parser: Parser, container: Node) -> int:
 
 
 def _cells(row: bytes) -> int:
-    """How many cells a row has."""
     row = _ESCAPED(b"__", row).strip(b" \t")
     return row.removeprefix(b"|").removesuffix(b"|").count(b"|") + 1
 

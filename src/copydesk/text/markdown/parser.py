@@ -374,7 +374,6 @@ def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
 
 
 def _end(line: bytes) -> int:
-    """Where the trailing spaces of the line start."""
     return len(line.rstrip(BLANK))
 
 
