@@ -1,0 +1,436 @@
+"""The observer of a soak: what each writer was told, and what stands in the files and the journal.
+
+Invariant: nothing here calls copydesk. Diffs are applied, digests are made and states are
+compared by this module alone, on data that was read elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, Literal
+
+Status = Literal["sent", "ok", "refused", "waiting", "unsure"]
+"""What is known of a token: sent; reported as written; reported as not written; a plan that
+waits; no answer, or one that says so itself."""
+
+TOKEN: Final = re.compile(r"\b[AFP][0-9]+-[0-9]{6}\b")
+_SECTION: Final = re.compile(r"\[(\w+) (f[0-9]+)\]")
+_HUNK: Final = re.compile(r"@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@")
+_FOREIGN: Final = "foreign_write"
+_MOST_CARRIED = 5
+_MOST_AHEAD = 40
+
+
+@dataclass(slots=True)
+class Token:
+    """One line that somebody wrote: who, in which operation, and what the answers said."""
+
+    name: str
+    operation: str
+    status: Status = "sent"
+    edit_id: int = 0
+    code: str = ""
+
+
+class Ledger:
+    """What the writers know. An operation may have several tokens: all are written, or none."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, Token] = {}
+        self._count: Counter[str] = Counter()
+
+    def new(self, writer: str, operation: str = "") -> Token:
+        """A token that nobody had before."""
+        self._count[writer] += 1
+        name = f"{writer}-{self._count[writer]:06}"
+        self.tokens[name] = token = Token(name, operation or name)
+        return token
+
+    def by_status(self) -> Counter[str]:
+        """How many tokens ended how."""
+        return Counter(token.status for token in self.tokens.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An entry of the journal, as it was read. `before` and `after` are digests, empty for none."""
+
+    edit_id: int
+    path: str
+    state: str
+    before: str
+    after: str
+    diff: str
+    tool: str = ""
+    group: str = ""
+    undoes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignWrite:
+    """What a foreign program says that it did: logged before (`begun`) and after it was done.
+
+    `text` is the whole new content of a save, or what was appended; `dropped` are tokens that
+    it took out itself.
+    """
+
+    order: int
+    path: str
+    how: Literal["append", "save", "format"]
+    token: str
+    text: str
+    dropped: tuple[str, ...] = ()
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that must not be. `kind` is its class."""
+
+    kind: str
+    words: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the observer found, and what it looked at."""
+
+    findings: list[Finding] = field(default_factory=list[Finding])
+    counts: Counter[str] = field(default_factory=Counter[str])
+
+    def found(self, kind: str, words: str) -> None:
+        """Record a finding."""
+        self.findings.append(Finding(kind, words))
+
+
+def digest(data: bytes | None) -> str:
+    """The digest of a file's bytes, empty where there is no file."""
+    return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
+def lines_of(data: bytes) -> list[str]:
+    """The lines of a text with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", data.decode("utf-8", "replace"))
+
+
+class DiffError(Exception):
+    """A diff does not fit the text that it is said to be of."""
+
+
+def apply_diff(before: bytes | None, diff: str) -> bytes | None:
+    """The text after a unified diff, by its numbers and each of its lines; raises DiffError."""
+    old, made, at = lines_of(before or b""), list[str](), 0
+    rows = re.findall(r"[^\n]*\n|[^\n]+", diff)
+    if any(row.startswith("+++ /dev/null") for row in rows[:6]):
+        return None
+    left_old = left_new = 0
+    for row in rows:
+        head = _HUNK.match(row) if not (left_old or left_new) else None
+        if head is not None:
+            start, left_old = int(head[1]), int(head[2] or 1)
+            left_new = int(head[4] or 1)
+            start -= 1 if left_old else 0
+            made += old[at:start]
+            at = start
+        elif row.startswith("\\") and made:
+            made[-1] = made[-1].removesuffix("\n")
+        elif left_old or left_new:
+            mark, text = row[:1], row[1:]
+            if mark in (" ", "-"):
+                if at >= len(old) or old[at].rstrip("\n") != text.rstrip("\n"):
+                    raise DiffError(f"line {at + 1} is not {text!r}")
+                at, left_old = at + 1, left_old - 1
+            if mark in (" ", "+"):
+                made.append(old[at - 1] if mark == " " else text)
+                left_new -= 1
+    return "".join([*made, *old[at:]]).encode()
+
+
+def undone(current: bytes, edit: Edit) -> bytes | None:
+    """What a text is without an edit whose new lines stand in it in one piece, and in one place.
+
+    None where that cannot be said from the diff alone.
+    """
+    rows = [row for row in re.findall(r"[^\n]*\n", edit.diff) if not row.startswith(("+++", "---"))]
+    old = "".join(row[1:] for row in rows if row[0] == "-")
+    new = "".join(row[1:] for row in rows if row[0] == "+")
+    pieces = [mark for mark, _ in itertools.groupby(row[0] in "+-" for row in rows) if mark]
+    text = current.decode("utf-8", "replace")
+    is_one = len(pieces) == 1 and bool(new) and edit.before and edit.after
+    if not is_one or text.count(new) != 1 or not (text.startswith(new) or f"\n{new}" in text):
+        return None
+    return text.replace(new, old).encode()
+
+
+def judge(
+    ledger: Ledger,
+    edits: Sequence[Edit],
+    first: Mapping[str, bytes],
+    last: Mapping[str, bytes],
+    foreign: Iterable[ForeignWrite] = (),
+    seen: Mapping[str, bytes] | None = None,
+) -> Verdict:
+    """Compare what was said with what is there.
+
+    `first` and `last` are the files before and after, `seen` are contents by digest that were
+    read meanwhile: they give the bytes of a state, never the reason for it.
+    """
+    return _Judge(ledger, edits, first, last, foreign, seen or {}).verdict()
+
+
+class _Judge:
+    def __init__(
+        self,
+        ledger: Ledger,
+        edits: Sequence[Edit],
+        first: Mapping[str, bytes],
+        last: Mapping[str, bytes],
+        foreign: Iterable[ForeignWrite],
+        seen: Mapping[str, bytes],
+    ) -> None:
+        self.ledger, self.first, self.last = ledger, first, last
+        self.edits = sorted(edits, key=lambda edit: edit.edit_id)
+        self.by_id = {edit.edit_id: edit for edit in edits}
+        self.foreign: dict[str, list[ForeignWrite]] = defaultdict(list)
+        for write in sorted(foreign, key=lambda write: write.order):
+            self.foreign[write.path].append(write)
+        self.known = dict(seen)
+        self.known |= {digest(data): data for data in (*first.values(), *last.values())}
+        for write in itertools.chain.from_iterable(self.foreign.values()):
+            if write.how != "append":
+                self.known[digest(write.text.encode())] = write.text.encode()
+        self.states: dict[str, bytes | None] = dict(first)
+        self.maybe: dict[str, list[bytes | None]] = defaultdict(list)
+        self.at: Counter[str] = Counter()
+        self.lost: set[str] = set()
+        self.present: dict[str, set[str]] = defaultdict(set)
+        self.told: set[str] = set()
+        self.looked: set[str] = set()
+        self.result = Verdict()
+
+    def verdict(self) -> Verdict:
+        for path in self.first:
+            self._look(path, self.first[path])
+        for edit in self.edits:
+            self._replay(edit)
+        for path in sorted({*self.states, *self.last}):
+            self._end(path)
+        self._judge_tokens()
+        self._judge_groups()
+        self._judge_foreign()
+        counts = self.result.counts
+        counts["edits"] = sum(edit.state == "done" for edit in self.edits)
+        counts["files"] = len({*self.states, *self.last})
+        counts["states"] = len(self.looked)
+        counts["foreign writes"] = sum(map(len, self.foreign.values()))
+        return self.result
+
+    # the journal, from the first to the last bytes
+
+    def _replay(self, edit: Edit) -> None:
+        if edit.tool == _FOREIGN:
+            self.result.counts["foreign writes saved"] += 1
+            rows = edit.diff.split("\n")
+            self.told.update(name for row in rows if row[:1] == "-" for name in TOKEN.findall(row))
+            return
+        if edit.state == "failed":
+            return
+        path = edit.path
+        if edit.state != "done":
+            self.result.counts[f"edits {edit.state}"] += 1
+            if edit.state == "open":
+                words = f"edit {edit.edit_id} of {path} is still open"
+                self.result.found("not recovered", words)
+            state = self._applied(edit, self.states.get(path))
+            if state is not None or not edit.after:
+                self.maybe[path].append(state)
+            return
+        if path not in self.lost and digest(self.states.get(path)) != edit.before:
+            self._bridge(path, edit.before, f"before edit {edit.edit_id}")
+        if path in self.lost and edit.before in self.known:
+            self.states[path] = self.known[edit.before]
+            self.lost.discard(path)
+        if path in self.lost:
+            self.result.counts["edits not replayed"] += 1
+            return
+        state = self._applied(edit, self.states.get(path))
+        if digest(state) != edit.after:
+            words = f"the diff of edit {edit.edit_id} of {path} does not give its digest"
+            self.result.found("torn replay", words)
+            state = self.known.get(edit.after)
+            if state is None:
+                self.lost.add(path)
+                return
+        self.result.counts["edits replayed"] += 1
+        self.maybe.pop(path, None)
+        self._set(path, state)
+
+    def _applied(self, edit: Edit, state: bytes | None) -> bytes | None:
+        """The state after an edit; of a move or a removed file by its digest."""
+        if not edit.after:
+            return None
+        if digest(state) == edit.after:
+            return state
+        if "\nrename from " in edit.diff or "\n@@" not in edit.diff:
+            return self.known.get(edit.after, b"" if edit.after == digest(b"") else None)
+        try:
+            return apply_diff(state, edit.diff)
+        except DiffError:
+            return None
+
+    def _bridge(self, path: str, wanted: str, where: str) -> None:
+        """Explain the bytes at a path by what foreign programs did there since the last edit."""
+        bases = [self.states.get(path), *self.maybe.pop(path, [])]
+        found = self._explained(path, bases, wanted)
+        if found is not None or not wanted:
+            if wanted or None in bases:
+                self.result.counts["gaps explained"] += 1
+                self._set(path, found)
+                return
+            self.result.found("changed unsaid", f"{path} went {where}, and nobody says so")
+            self._set(path, None)
+            return
+        state = self.known.get(wanted)
+        words = f"{path} {where} is {wanted[:12]}, and not what was written before"
+        if state is not None:
+            base = self.states.get(path)
+            gone = sorted(_tokens(base or b"") - _tokens(state))
+            come = sorted(_tokens(state) - _tokens(base or b""))
+            words += f" (came {come[:4]}, went {gone[:4]})"
+            self._set(path, state)
+        else:
+            self.lost.add(path)
+        self.result.found("changed unsaid", words)
+
+    def _explained(self, path: str, bases: Sequence[bytes | None], wanted: str) -> bytes | None:
+        """The bytes of that digest, if foreign writes made them of one of the bases.
+
+        The last save since the last gap counts, or a base, and after it what was appended.
+        """
+        writes = self.foreign.get(path, [])
+        ahead = islice(enumerate(writes[self.at[path] :], self.at[path]), _MOST_AHEAD)
+        candidates = [(base, self.at[path]) for base in bases if base is not None]
+        candidates += [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
+        appends = [one for one in writes if one.how == "append" and one.token not in self.present]
+        known = self.known.get(wanted)
+        for base, at in candidates:
+            here = _tokens(base)
+            left = [one.text.encode() for one in appends if one.token not in here]
+            if (made := _appended(base, left[:_MOST_CARRIED], wanted, known)) is not None:
+                self.at[path] = at
+                return made
+        return None
+
+    def _end(self, path: str) -> None:
+        now = self.last.get(path)
+        if path not in self.lost and digest(self.states.get(path)) != digest(now):
+            self._bridge(path, digest(now), "at the end")
+        self._set(path, now)
+
+    def _set(self, path: str, state: bytes | None) -> None:
+        self.states[path] = state
+        if state is not None:
+            self.known[digest(state)] = state
+            self._look(path, state)
+
+    # one state of a file
+
+    def _look(self, path: str, state: bytes) -> None:
+        """Note which tokens are there, and whether each is where its line says, and once."""
+        key = digest(state)
+        if key in self.looked:
+            return
+        self.looked.add(key)
+        section = name = ""
+        here: set[str] = set()
+        for row in lines_of(state):
+            if head := _SECTION.search(row):
+                section, name = head[1], head[2]
+                continue
+            for token in TOKEN.findall(row):
+                words = row.split()
+                if words[:2] != [name, section]:
+                    at = f"{path} has it in [{section} {name}]: {row.strip()[:80]!r}"
+                    self.result.found("misplaced", f"{token}: {at}")
+                if token in here:
+                    self.result.found("written twice", f"{token} in {path}")
+                here.add(token)
+                self.present[token].add(path)
+
+    # what was said
+
+    def _judge_tokens(self) -> None:
+        operations: dict[str, list[Token]] = defaultdict(list)
+        for token in self.ledger.tokens.values():
+            operations[token.operation].append(token)
+            is_there = token.name in self.present
+            if token.status == "ok" and not is_there:
+                words = f"{token.name} was reported as written (edit {token.edit_id})"
+                self.result.found("lost", f"{words} and is in no state of a file")
+            elif token.status in ("refused", "waiting") and is_there:
+                words = f"{token.name} ({token.status} {token.code}) is in {self._where(token)}"
+                self.result.found("written unsaid", words)
+            if token.status == "ok" and token.edit_id:
+                edit = self.by_id.get(token.edit_id)
+                if edit is None or edit.state not in ("done", "unsure"):
+                    state = "missing" if edit is None else edit.state
+                    words = f"{token.name}: edit {token.edit_id} was reported, and is {state}"
+                    self.result.found("lost", words)
+        for name, tokens in operations.items():
+            there = [token.name for token in tokens if token.name in self.present]
+            if there and len(there) < len(tokens):
+                words = f"{name}: of {[token.name for token in tokens]} only {there} were written"
+                self.result.found("half written", words)
+
+    def _where(self, token: Token) -> str:
+        return ", ".join(sorted(self.present[token.name]))
+
+    def _judge_groups(self) -> None:
+        groups: dict[str, set[str]] = defaultdict(set)
+        for edit in self.edits:
+            if edit.group:
+                groups[edit.group].add(edit.state)
+        for group, states in groups.items():
+            if {"done", "failed"} <= states:
+                words = f"transaction {group} has edits that are {sorted(states)}"
+                self.result.found("half written", words)
+        self.result.counts["transactions"] = len(groups)
+
+    def _judge_foreign(self) -> None:
+        dropped = {
+            name
+            for writes in self.foreign.values()
+            for write in writes
+            if write.done
+            for name in write.dropped
+        }
+        for write in itertools.chain.from_iterable(self.foreign.values()):
+            if not write.token or not write.done:
+                continue
+            if write.token not in self.present and write.token not in self.told | dropped:
+                words = f"{write.token} ({write.how}) is neither in {write.path} nor saved"
+                self.result.found("foreign write lost", words)
+
+
+def _appended(
+    base: bytes, texts: Sequence[bytes], wanted: str, known: bytes | None
+) -> bytes | None:
+    """The base with some of the texts after it, in any order, if it has the digest."""
+    if known is not None and not known.startswith(base):
+        return None
+    for count in range(len(texts) + 1):
+        for some in itertools.permutations(texts, count):
+            made = base + b"".join(some)
+            if digest(made) == wanted:
+                return made
+    return None
+
+
+def _tokens(data: bytes) -> set[str]:
+    return set(TOKEN.findall(data.decode("utf-8", "replace")))

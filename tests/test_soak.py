@@ -1,0 +1,357 @@
+"""The soak: its observer sees each kind of fault in a made-up history, and real runs end clean.
+
+What the observer is given is written by hand; diffs are those of `difflib`, not copydesk's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from copydesk.app.cli import main
+from copydesk.app.soak import processes
+from copydesk.app.soak.observer import (
+    Edit,
+    ForeignWrite,
+    Ledger,
+    Status,
+    Verdict,
+    apply_diff,
+    digest,
+    judge,
+    undone,
+)
+
+SLOW = pytest.mark.slow
+FIRST = "# f0001\n[s1 f0001]\n[s2 f0001]\n[end f0001]\n"
+PATH = "own/f0001.txt"
+
+
+def line(token: str, section: str = "s1") -> str:
+    return f"f0001 {section} {token} by somebody\n"
+
+
+def below(text: str, token: str, section: str = "s1", said: str = "") -> str:
+    """The text with a line at the start of a section."""
+    head = f"[{section} f0001]\n"
+    return text.replace(head, head + line(token, said or section))
+
+
+def diff_of(before: str, after: str) -> str:
+    rows = difflib.unified_diff(before.splitlines(True), after.splitlines(True), "a/f", "b/f")
+    return "".join(rows)
+
+
+@dataclass
+class Story:
+    """A history of one file: what was written, what was said, and what the file is at last."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    edits: list[Edit] = field(default_factory=list)
+    foreign: list[ForeignWrite] = field(default_factory=list)
+    now: str = FIRST
+
+    def token(self, status: Status, operation: str = "") -> str:
+        token = self.ledger.new("A1", operation)
+        token.status = status
+        return token.name
+
+    def edit(self, after: str, **changed: object) -> None:
+        """An edit that the journal has, and that was made."""
+        before, data = self.now.encode(), after.encode()
+        made = Edit(
+            len(self.edits) + 1,
+            PATH,
+            "done",
+            digest(before),
+            digest(data),
+            diff_of(self.now, after),
+        )
+        self.edits.append(replace(made, **changed))  # type: ignore[arg-type]  # by the tests' names
+        self.now = after
+
+    def write(self, how: str, token: str, text: str, *, done: bool = True) -> None:
+        """A foreign program's write, as it logs it; the file is not touched."""
+        order = len(self.foreign)
+        self.foreign.append(ForeignWrite(order, PATH, how, token, text, done=done))  # type: ignore[arg-type]  # one of three words
+
+    def verdict(self, **seen: bytes) -> Verdict:
+        first, last = {PATH: FIRST.encode()}, {PATH: self.now.encode()}
+        return judge(self.ledger, self.edits, first, last, self.foreign, seen)
+
+    @property
+    def kinds(self) -> set[str]:
+        return {finding.kind for finding in self.verdict().findings}
+
+
+def good() -> Story:
+    """Three edits, an append and a save of foreign programs, a refusal, one without an answer."""
+    story = Story()
+    story.edit(below(FIRST, story.token("ok")))
+    story.edit(below(story.now, story.token("ok"), "s2"))
+    story.token("refused")
+    story.token("unsure")
+    story.write("append", "F1-000001", line("F1-000001", "end"))
+    story.now += line("F1-000001", "end")
+    story.edit(below(story.now, story.token("ok")))
+    saved = below(story.now, "F2-000001", "s2")
+    story.write("save", "F2-000001", saved)
+    story.now = saved + ""
+    story.write("append", "F1-000002", line("F1-000002", "end"))
+    story.now += line("F1-000002", "end")
+    return story
+
+
+def test_a_good_history_has_no_finding() -> None:
+    verdict = good().verdict()
+    assert verdict.findings == []
+    assert verdict.counts["edits replayed"] == 3
+    assert verdict.counts["gaps explained"] == 2
+    assert verdict.counts["foreign writes"] == 3
+
+
+def lost(story: Story) -> None:
+    story.token("ok")
+
+
+def lost_from_the_journal(story: Story) -> None:
+    name = story.token("ok")
+    story.edit(below(story.now, name))
+    story.ledger.tokens[name].edit_id = 77
+
+
+def unsaid(story: Story) -> None:
+    story.edit(below(story.now, story.token("refused")))
+
+
+def unsaid_plan(story: Story) -> None:
+    story.edit(below(story.now, story.token("waiting")))
+
+
+def in_another_section(story: Story) -> None:
+    story.edit(below(story.now, story.token("ok"), "s2", said="s1"))
+
+
+def twice(story: Story) -> None:
+    name = story.token("ok")
+    story.edit(below(below(story.now, name), name))
+
+
+def half(story: Story) -> None:
+    one, _ = story.token("unsure", "both"), story.token("unsure", "both")
+    story.edit(below(story.now, one))
+
+
+def half_a_transaction(story: Story) -> None:
+    story.edit(below(story.now, story.token("ok")), group="g")
+    story.edits.append(replace(story.edits[-1], edit_id=99, state="failed"))
+
+
+def torn(story: Story) -> None:
+    story.edit(below(story.now, story.token("ok")), diff=diff_of(FIRST, FIRST + "x\n"))
+
+
+def overwritten(story: Story) -> None:
+    """What stood there is gone, and no entry or program says why."""
+    story.now = FIRST
+
+
+def not_in_the_journal(story: Story) -> None:
+    story.now = below(story.now, story.token("unsure"))
+
+
+def foreign_append_lost(story: Story) -> None:
+    story.write("append", "F1-000003", line("F1-000003", "end"))
+
+
+def foreign_save_lost(story: Story) -> None:
+    story.write("save", "F2-000002", below(story.now, "F2-000002"))
+
+
+def open_at_the_end(story: Story) -> None:
+    story.edit(below(story.now, story.token("unsure")), state="open")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "kind"),
+    [
+        (lost, "lost"),
+        (lost_from_the_journal, "lost"),
+        (unsaid, "written unsaid"),
+        (unsaid_plan, "written unsaid"),
+        (in_another_section, "misplaced"),
+        (twice, "written twice"),
+        (half, "half written"),
+        (half_a_transaction, "half written"),
+        (torn, "torn replay"),
+        (overwritten, "changed unsaid"),
+        (not_in_the_journal, "changed unsaid"),
+        (foreign_append_lost, "foreign write lost"),
+        (foreign_save_lost, "foreign write lost"),
+        (open_at_the_end, "not recovered"),
+    ],
+)
+def test_each_fault_is_found(breaks: Callable[[Story], None], kind: str) -> None:
+    story = good()
+    breaks(story)
+    assert kind in story.kinds
+
+
+def test_the_bytes_of_a_state_are_no_reason_for_it() -> None:
+    """That somebody saw a state does not say who made it."""
+    story = Story()
+    strange = FIRST.replace("[s2", "x\n[s2")
+    story.now = strange
+    story.edit(below(strange, story.token("ok")))
+    found = story.verdict(**{digest(strange.encode()): strange.encode()}).findings
+    assert [one.kind for one in found] == ["changed unsaid"]
+
+
+def test_a_foreign_write_is_there_where_it_was_saved_or_taken_out_by_its_own_kind() -> None:
+    story = good()
+    foreign_append_lost(story)
+    theirs = story.now + line("F1-000003", "end")
+    saved = Edit(
+        90,
+        PATH,
+        "done",
+        digest(theirs.encode()),
+        digest(story.now.encode()),
+        diff_of(theirs, story.now),
+        tool="foreign_write",
+    )
+    story.edits.append(saved)
+    assert story.kinds == set()
+    other = good()
+    foreign_append_lost(other)
+    other.foreign.append(
+        ForeignWrite(9, PATH, "save", "", other.now, dropped=("F1-000003",), done=True)
+    )
+    assert other.kinds == set()
+
+
+def test_a_foreign_write_that_was_killed_may_be_there_or_not() -> None:
+    story = good()
+    story.write("append", "F1-000003", line("F1-000003", "end"), done=False)
+    assert story.kinds == set()
+    story.now += line("F1-000003", "end")
+    assert story.kinds == set()
+
+
+def test_a_file_may_be_made_moved_and_deleted() -> None:
+    text = FIRST.replace("f0001", "f0002").encode()
+    made = f"--- /dev/null\n+++ b/m\n@@ -0,0 +1,{text.count(10)} @@\n"
+    made += "".join(f"+{row}\n" for row in text.decode().rstrip("\n").split("\n"))
+    moved = "diff --git a/m b/n\nsimilarity index 100%\nrename from m\nrename to n\n"
+    gone = made.replace("--- /dev/null\n+++ b/m", "--- a/n\n+++ /dev/null")
+    edits = [
+        Edit(1, "m", "done", "", digest(text), made),
+        Edit(2, "m", "done", digest(text), "", moved, group="g"),
+        Edit(3, "n", "done", "", digest(text), moved, group="g"),
+        Edit(4, "n", "done", digest(text), "", gone),
+    ]
+    assert judge(Ledger(), edits, {}, {}).findings == []
+    assert judge(Ledger(), edits[:3], {}, {"n": text}).findings == []
+    found = judge(Ledger(), edits[:3], {}, {"m": text, "n": text}).findings
+    assert [one.kind for one in found] == ["changed unsaid"]
+
+
+def test_diffs_are_applied_by_their_numbers() -> None:
+    before = "".join(f"{number}\n" for number in range(40))
+    after = before.replace("3\n", "three\n", 1).replace("30\n", "").replace("39\n", "39")
+    diff = diff_of(before, after).replace("+39", "+39\n\\ No newline at end of file\n")
+    assert apply_diff(before.encode(), diff) == after.encode()
+
+
+def test_what_an_undo_gives_is_known_from_the_diff() -> None:
+    after = below(FIRST, "A1-000001")
+    edit = Edit(1, PATH, "done", "b", "a", diff_of(FIRST, after))
+    later = below(after, "A1-000002", "s2")
+    assert undone(later.encode(), edit) == below(FIRST, "A1-000002", "s2").encode()
+    assert undone((later + line("A1-000001")).encode(), edit) is None
+
+
+def test_a_soak_makes_its_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").write_text("mine")
+    assert main(["soak", "--backend", "sqlite", "--root", str(tmp_path)]) == 2
+    assert "not an empty folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("given", [["--minutes", "0"], ["--agents", "0"], ["--people", "-1"]])
+def test_numbers_are_checked(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["soak", *given]) == 2
+    assert given[0] in capsys.readouterr().err
+
+
+def test_without_a_redis_server_it_says_what_installs_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("redis")
+    monkeypatch.setattr(processes, "REDIS", None)
+    assert main(["soak", "--backend", "redis"]) == 2
+    assert "apt-get install redis-server" in capsys.readouterr().err
+
+
+def soaked(tmp_path: Path, backend: str, minutes: str, *more: str) -> dict[str, object]:
+    """What a real run says; its folder is kept where it found something."""
+    root, report = tmp_path / "soak", tmp_path / "report.md"
+    words = [sys.executable, "-m", "copydesk.app.cli", "soak", "--json", "--minutes", minutes]
+    words += ["--backend", backend, "--root", str(root), "--report", str(report), *more]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=400)
+    assert done.stdout, done.stderr
+    told = json.loads(done.stdout)
+    (run,) = told["runs"]
+    assert run["findings"] == []
+    assert done.returncode == 0, done.stderr
+    assert "Nothing lost, misplaced or unsaid" in report.read_text()
+    assert (tmp_path / f"report-{backend}.svg").read_text().startswith("<svg")
+    return dict(run)
+
+
+@SLOW
+def test_a_minute_on_sqlite_loses_nothing(tmp_path: Path) -> None:
+    run = soaked(tmp_path, "sqlite", "1")
+    assert run["lines"]["ok"] > 50  # type: ignore[index]  # JSON
+    assert run["counts"]["gaps explained"] > 5  # type: ignore[index]  # JSON
+    assert len(run["faults"]) >= 4  # type: ignore[arg-type]  # JSON
+
+
+@SLOW
+@pytest.mark.skipif(processes.REDIS is None, reason="there is no redis-server")
+def test_half_a_minute_on_redis_loses_nothing(tmp_path: Path) -> None:
+    run = soaked(tmp_path, "redis", "0.5")
+    assert run["lines"]["ok"] > 20  # type: ignore[index]  # JSON
+
+
+@SLOW
+def test_ctrl_c_ends_it_with_a_report(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "copydesk.app.cli", "soak", "--json", "--minutes", "9"]
+    words += ["--backend", "sqlite", "--root", str(tmp_path / "soak")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(8)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=200)
+    told = json.loads(out)
+    assert told["runs"][0]["interrupted"] is True
+    assert told["runs"][0]["findings"] == []
+    assert process.returncode == 0
+    left = [name for name in os.listdir("/proc") if name.isdigit() and _is_of(name, tmp_path)]
+    assert left == []
+
+
+def _is_of(pid: str, folder: Path) -> bool:
+    try:
+        return str(folder).encode() in Path("/proc", pid, "cmdline").read_bytes()
+    except OSError:
+        return False
