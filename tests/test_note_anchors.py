@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import NotesConfig
+from copydesk.store.notes.folder_index import Folder, NotesIndex
 from support.note_workspaces import Stage, edit, stage_at
 
 FILES = {
@@ -155,3 +156,31 @@ def test_all_blocks_come_back(tmp_path: Path, name: str) -> None:
         assert opened.texts(document)[-1] == "words"
         opened.done("undo_file_modification", edit_id=filled["edit_ids"][0])
         assert file.read_bytes() == TEXTS[name].encode()
+
+
+def test_many_names_are_one_look_and_links_to_them_one_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = range(20)
+    (tmp_path / "One.md").write_text("\n\n".join(f"para {n} ^n{n}" for n in names))
+    (tmp_path / "Two.md").write_text("[[One#^N3]] [x](One.md#^n7)\n")
+    asked: list[str] = []
+
+    def counted(of: type, name: str) -> None:
+        method = getattr(of, name)
+
+        def call(self: object, *arguments: object) -> object:
+            asked.append(name)
+            return method(self, *arguments)
+
+        monkeypatch.setattr(of, name, call)
+
+    counted(NotesIndex, "search")
+    counted(Folder, "scan")
+    with stage_at(tmp_path, "folder") as opened:
+        diff = "".join(f"@@DELETE:^n{n}@@\n\n" for n in names)
+        answer = opened.call("applyBlockDiff", diff=diff)
+    assert answer.data["anchors"] == ["One.md#^n3", "One.md#^n7"]
+    assert answer.data["linked_from"] == ["Two.md"]
+    assert asked.count("search") == 1
+    assert asked.count("scan") <= 3

@@ -76,10 +76,9 @@ class Planning:
     def ready(self, member: Member, request: BlockDiff, operation: Operation = "write") -> Ready:
         """Plan the diff on the blocks now; BlockDiffRefused, AccessDenied, the store's own."""
         home = self._notes.home(member)
-        hunks = [
-            replace(hunk, block_id=home.located(hunk.block_id))
-            for hunk in parse_block_diff(request.content, home.valid)
-        ]
+        parsed = parse_block_diff(request.content, home.valid)
+        with one_look():
+            hunks = [replace(hunk, block_id=home.located(hunk.block_id)) for hunk in parsed]
         for _ in range(ATTEMPTS):
             found = self._on_blocks_now(member, hunks, request, operation)
             if found is not None:

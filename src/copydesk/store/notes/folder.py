@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -428,49 +428,49 @@ def ambiguous(address: str, paths: Sequence[str]) -> str:
 
 def check_links(
     documents: DocumentCache,
-    lost: Iterable[tuple[FolderDocument, str]],
+    lost: Sequence[tuple[FolderDocument, str]],
     after: Callable[[RelPath], bytes | None],
 ) -> None:
     """Raise AnchorLinked if a document links to a name that is `lost`; `after` gives new texts."""
-    anchors, linked_from = list[str](), dict[str, None]()
+    sought = f"#^{lost[0][1]}" if len(lost) == 1 else "#^"  # one search, however many there are
+    documents.learn_anchors(sought)
+    paths = {path_of(text) for text, _ in documents.index.search([sought.casefold()])}
+    wanted: dict[str, list[FolderDocument]] = {}
     for document, name in lost:
-        documents.learn_anchors(f"#^{name}")
-        paths = {path_of(text) for text, _ in documents.index.search([f"#^{name}".casefold()])}
-        linking = [
-            str(path)
-            for path in sorted(paths)
-            if _links(documents, path, after, document.path, name)
+        wanted.setdefault(name.casefold(), []).append(document)
+    linked, linking = set[tuple[RelPath, str]](), list[str]()
+    for path in sorted(paths):
+        found = [
+            (target.path, name)
+            for note, name in _links(documents, path, after)
+            for target in wanted.get(name, ())
+            if (_means(note, target.path) if note else path == target.path)
         ]
-        if linking:
-            anchors.append(f"{document.path}#^{name}")
-            linked_from |= dict.fromkeys(linking)
+        linked.update(found)
+        linking += [str(path)] * bool(found)
+    anchors = [f"{one.path}#^{name}" for one, name in lost if (one.path, name.casefold()) in linked]
     if anchors:
-        raise AnchorLinked(tuple(anchors[:_TOLD]), tuple(linked_from)[:_TOLD])
+        raise AnchorLinked(tuple(anchors[:_TOLD]), tuple(linking[:_TOLD]))
+
+
+_LINKS = (
+    re.compile(r"\[\[([^\[\]|#\n]*)#\^([A-Za-z0-9-]+)[ \t]*(?:\||\]\])"),
+    re.compile(r"\]\(<?([^()#<>\n]*)#\^([A-Za-z0-9-]+)>?[ \t]*[)\"]"),
+)
 
 
 def _links(
-    documents: DocumentCache,
-    path: RelPath,
-    after: Callable[[RelPath], bytes | None],
-    target: RelPath,
-    name: str,
-) -> bool:
-    """Whether a document, as it will be, links to a name in another one or in itself."""
+    documents: DocumentCache, path: RelPath, after: Callable[[RelPath], bytes | None]
+) -> set[tuple[str, str]]:
+    """The notes, empty for its own, and names, case folded, that a document will link to."""
     data = after(path)
     if data is None:
         document = documents.look(path)
         data = document.data if document is not None else b""
     text = data.decode("utf-8", "replace")
-    return any(_means(note, target) if note else path == target for note in _linked(text, name))
-
-
-def _linked(text: str, name: str) -> Iterator[str]:
-    """The notes that links to a name are to; empty for one in the same document."""
-    end = rf"#\^{re.escape(name)}"
-    for found in re.finditer(rf"\[\[([^\[\]|#\n]*){end}[ \t]*(?:\||\]\])", text, re.IGNORECASE):
-        yield found[1].strip()
-    for found in re.finditer(rf"\]\(<?([^()#<>\n]*){end}>?[ \t]*[)\"]", text, re.IGNORECASE):
-        yield unquote(found[1]).strip()
+    wiki, inline = (one.findall(text) for one in _LINKS)
+    found = {(note.strip(), name.casefold()) for note, name in wiki}
+    return found | {(unquote(note).strip(), name.casefold()) for note, name in inline}
 
 
 def _means(note: str, path: RelPath) -> bool:
