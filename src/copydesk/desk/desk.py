@@ -119,7 +119,8 @@ class FileDesk:
         existing = self._existing(member, tool, terms.existing_hunk_id, now_ms)
         drafted = self._draft(member, request, terms)
         draft = drafted.draft
-        if existing and self._drafting.real(existing.request.path) != drafted.real:
+        real = self._drafting.real
+        if existing and real(existing.request.path) != real(draft.request.path):
             # A page or a person may still have the plan as one of that file.
             why = f"is of {existing.request.path}: leave it out to plan an edit of another file"
             raise InvalidArgs("existing_hunk_id", why)
