@@ -25,6 +25,7 @@ from copydesk.store.notes.protocol import Delete
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
+from support.cost import sqlite_steps
 from support.redis_calls import connections
 from support.redis_servers import RedisServer
 
@@ -446,3 +447,35 @@ def test_entries_go_on_before_an_id(journal: Journal) -> None:
     ids = [journal.open(entry()) for _ in range(5)]
     assert [e.edit_id for e in journal.entries(most=2, before=ids[3])] == [ids[2], ids[1]]
     assert journal.entries(before=ids[0]) == ()
+
+
+def test_edits_elsewhere_cost_nothing() -> None:
+    """What is asked of one file or member takes the same work, however many edits others made."""
+
+    def steps(others: int) -> dict[str, int]:
+        db = Database()
+        journal = SqliteJournal(db)
+        ids = journal.open_all([entry("a/b.txt", "bob"), entry("c.txt", "bob")])
+        many = journal.open_all([replace(entry("other.txt"), hunk_id="")] * others)
+        journal.close_all([*ids, *many], "done")
+        first = journal.get(ids[0])
+        assert first is not None
+        calls: dict[str, Callable[[], object]] = {
+            "of a file": lambda: journal.entries(RelPath.parse("a/b.txt")),
+            "below a directory": lambda: journal.entries(RelPath.parse("a")),
+            "of a member": lambda: journal.entries(member="bob"),
+            "of both": lambda: journal.entries(RelPath.parse("c.txt"), "bob"),
+            "a full page": lambda: journal.entries(most=2),
+            "the next": lambda: journal.next_of(first),
+            "undone by": lambda: journal.undone_by(ids[0]),
+            "of the hunk": lambda: journal.of_hunk("aaaaaaaa"),
+            "the chain": lambda: journal.chain(first.path, "0" * 64, "1" * 64),
+            "open groups": lambda: journal.open_groups(first.path),
+            "one more": lambda: journal.open(entry("a/b.txt")),
+        }
+        found = {name: sqlite_steps(db, call) for name, call in calls.items()}
+        journal.close()
+        return found
+
+    few, many = steps(30), steps(600)
+    assert {name: (few[name], n) for name, n in many.items() if n > few[name] + 20} == {}

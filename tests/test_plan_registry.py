@@ -30,6 +30,7 @@ from copydesk.edit.request import RangeEdit
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
+from support.cost import sqlite_steps
 from support.redis_calls import connections
 
 Open = Callable[[], Registry]
@@ -332,3 +333,20 @@ def test_a_decision_is_known_as_long_as_its_plan_waits(
     assert decisions.of(("bbbbbbbb", NOW)) is None
     decisions.forget(NOW + 10_001)
     assert decisions.of(("aaaaaaaa", NOW)) is None
+
+
+def test_plans_that_ended_cost_nothing() -> None:
+    """What waits is found with the same work, however many plans have ended since."""
+
+    def steps(ended: int) -> int:
+        db = Database()
+        registry = SqliteRegistry(db)
+        registry.add(plan("aaaaaaaa"))
+        for number in range(ended):
+            registry.add(plan(f"b{number:07x}"))
+            registry.end(f"b{number:07x}", "applied", NOW + 1)
+        found = sqlite_steps(db, lambda: registry.waiting(NOW))
+        registry.close()
+        return found
+
+    assert steps(300) <= steps(30) + 20

@@ -8,10 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
+import apsw
 import pytest
 from hypothesis import settings
+
+from copydesk.desk.backends.database import Database
 
 MOST_SECONDS = 60.0
 
@@ -95,3 +98,20 @@ def tokens(text: str) -> int:
     from bpe_openai import get_encoding  # type: ignore[import-untyped]
 
     return len(get_encoding("cl100k_base").encode(text))
+
+
+def sqlite_steps(db: Database, call: Callable[[], object]) -> int:
+    """How many steps SQLite took for the call."""
+    steps = 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    with db.reading() as connection:
+        cast(apsw.Connection, connection).set_progress_handler(count, 1)
+    call()
+    with db.reading() as connection:
+        cast(apsw.Connection, connection).set_progress_handler(None)
+    return steps

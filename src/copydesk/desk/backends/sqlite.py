@@ -59,6 +59,7 @@ CREATE TABLE IF NOT EXISTS plans (
     plan BLOB, ended TEXT, ended_ms INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS plans_by_age ON plans (created_ms);
+CREATE INDEX IF NOT EXISTS plans_waiting ON plans (created_ms, id) WHERE ended IS NULL;
 CREATE TRIGGER IF NOT EXISTS plan_added AFTER INSERT ON plans
 BEGIN UPDATE changes SET count = count + 1; END;
 CREATE TRIGGER IF NOT EXISTS plan_changed AFTER UPDATE ON plans
@@ -126,8 +127,8 @@ class SqliteRegistry:
         """All plans that wait and that this build can read, the oldest first."""
         with self._db.reading() as db:
             rows = db.execute(
-                "SELECT plan FROM plans WHERE ended IS NULL AND expires_ms > ?"
-                " ORDER BY created_ms, id",
+                "SELECT plan FROM plans INDEXED BY plans_waiting"
+                " WHERE ended IS NULL AND expires_ms > ? ORDER BY created_ms, id",
                 (now_ms,),
             ).fetchall()
         found: list[Plan] = []
@@ -316,6 +317,7 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS edits_by_path ON edits (path, edit_id);
+CREATE INDEX IF NOT EXISTS edits_by_member ON edits (member, edit_id);
 CREATE INDEX IF NOT EXISTS edits_by_hunk ON edits (hunk_id) WHERE hunk_id <> '';
 CREATE INDEX IF NOT EXISTS edits_open ON edits (edit_id) WHERE state = 'open';
 CREATE INDEX IF NOT EXISTS edits_by_group ON edits (group_id) WHERE group_id <> '';
@@ -335,6 +337,8 @@ _ENTRY_COLUMNS = (
     "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
     " group_id, undoes, undo, why"
 )
+_ID = 10
+"""The place of the id in them."""
 
 
 class SqliteJournal:
@@ -411,17 +415,28 @@ class SqliteJournal:
         before: int | None = None,
     ) -> tuple[Entry, ...]:
         self._settle()
-        before, most = before and min(before, _MOST_ID), min(most, _MOST_ID)
+        places: list[tuple[str, str, tuple[str, ...]]] = [("", "", ())]
+        if path is not None and path.parts:
+            # the file itself, and what is below a directory: 0 comes after /
+            index, where = " INDEXED BY edits_by_path", str(path)
+            below = "path > ? || '/' AND path < ? || '0' AND"
+            places = [(index, "path = ? AND", (where,)), (index, below, (where, where))]
+        most, before = min(most, _MOST_ID), _MOST_ID if before is None else min(before, _MOST_ID)
+        whose, last = ("AND member = ?", (member, most)) if member is not None else ("", (most,))
         with self._db.reading() as db:
-            rows = db.execute(
-                f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE (?1 IS NULL OR path = ?1"
-                " OR (path > ?1 || '/' AND path < ?1 || '0'))"  # 0 comes after /
-                " AND (?2 IS NULL OR member = ?2) AND (?4 IS NULL OR edit_id < ?4)"
-                " ORDER BY edit_id DESC LIMIT ?3",
-                (str(path) if path and path.parts else None, member, most, before),
-            ).fetchall()
+            rows = [
+                row
+                for index, place, values in places
+                for row in db.execute(
+                    f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE edit_id IN"
+                    f" (SELECT edit_id FROM edits{index} WHERE {place} edit_id < ? {whose}"
+                    "  ORDER BY edit_id DESC LIMIT ?)",
+                    (*values, before, *last),
+                )
+            ]
+        rows.sort(key=lambda row: -row[_ID])
         with self._db.decoding():
-            return tuple(_entry(row) for row in rows)
+            return tuple(_entry(row) for row in rows[:most])
 
     def get(self, edit_id: int) -> Entry | None:
         if edit_id > _MOST_ID:
