@@ -20,6 +20,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.database import Database
+from copydesk.desk.backends.sqlite import SqliteJournal
 from copydesk.errors import Failed
 from copydesk.store.files import Files, StagedWrite
 from copydesk.store.protocol import Durability, Stamp
@@ -166,16 +167,22 @@ def test_the_disk_is_full_from_a_call_on(
 # Each file of a transaction
 
 
+class Died(BaseException):
+    """Stands for the end of a process."""
+
+
 class Commits:
     """Makes the k-th commit of a staged write fail, before it was done or after.
 
-    With `lasting`, nothing that was written can be put back either.
+    With `lasting`, nothing that was written can be put back either; with Died, nothing that
+    comes after it is done, and the journal is not told.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = self.fail_at = 0
         self.after = self.lasting = False
         self.failed = ""
+        self.error: BaseException = Failed("write", "EIO: Input/output error")
         commit, put_back = StagedWrite.commit, StagedWrite.put_back
         replace, restore = Files.replace, Files.restore
 
@@ -186,12 +193,12 @@ class Commits:
             if self.after and not self.failed:
                 commit(staged)
             self.failed = self.failed or str(staged.real)
-            raise Failed("write", "EIO: Input/output error")
+            raise self.error
 
         def back(call: Callable[..., Any]) -> Callable[..., Any]:
             def called(*arguments: Any, **named: Any) -> Any:
                 if self.failed and self.lasting and self.fail_at:
-                    raise Failed("put back", "EIO: Input/output error")
+                    raise self.error
                 return call(*arguments, **named)
 
             return called
@@ -200,6 +207,16 @@ class Commits:
         monkeypatch.setattr(StagedWrite, "put_back", back(put_back))
         monkeypatch.setattr(Files, "replace", back(replace))
         monkeypatch.setattr(Files, "restore", back(restore))
+        for name in ("close_entry", "close_all"):
+            monkeypatch.setattr(SqliteJournal, name, self._closing(getattr(SqliteJournal, name)))
+
+    def _closing(self, close: Callable[..., None]) -> Callable[..., None]:
+        def closing(*arguments: Any) -> None:
+            if self.failed and self.fail_at and isinstance(self.error, Died):
+                raise self.error
+            close(*arguments)
+
+        return closing
 
     def start(self, fail_at: int, *, after: bool, lasting: bool) -> None:
         """Count from now on; 0: no commit fails."""
@@ -236,6 +253,44 @@ def test_each_commit_fails_in_turn(
             if not commits.failed:
                 break
     assert turn > 1
+
+
+def dies(commits: Commits, opened: OpenWorkspace, call: Call, turn: int, *, after: bool) -> str:
+    """Whoever makes the call is ended at this commit; the file of it, empty if there is none."""
+    commits.error = Died()
+    commits.start(turn, after=after, lasting=True)
+    with suppress(Died):
+        outcome(opened, call[0], **call[1])
+    commits.stop()
+    return commits.failed
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", DEEDS)
+def test_who_was_ended_at_a_commit_is_recovered(
+    tmp_path: Path, name: str, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is written or nothing, the journal says which, and the plan waits if it is not."""
+    commits, deed = Commits(monkeypatch), DEEDS[name]
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        states: list[str] = []
+        for turn in range(1, 20):
+            make(tmp_path)
+            tool, arguments = deed.ready(opened)
+            before = tree(tmp_path)
+            if not dies(commits, opened, (tool, arguments), turn, after=after):
+                break
+            (state,) = {each.state for each in opened.recovery.run(1)}
+            states.append(state)
+            now = tree(tmp_path)
+            assert now == before if state == "failed" else set(deed.after.items()) <= now.items()
+            assert not set(deed.gone) & now.keys() or state == "failed"
+            assert not opened.journal.in_doubt()
+            again = code(outcome(opened, tool, **arguments))
+            assert again == ("HUNK_NOT_FOUND applied" if state == "done" else "ok") or not (
+                {"hunk_id", "hunk_ids"} & arguments.keys()
+            )
+    assert states == ["failed"] * (len(states) - after) + ["done"] * after
 
 
 # The state folder
