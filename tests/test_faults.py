@@ -29,8 +29,10 @@ from support.faults import NUMBERS, Faults
 from support.processes import Facts, code, outcome
 from support.writes import (
     A2,
+    B2,
     DEEDS,
     LINKS,
+    START,
     Call,
     Deed,
     Tree,
@@ -291,6 +293,115 @@ def test_who_was_ended_at_a_commit_is_recovered(
                 {"hunk_id", "hunk_ids"} & arguments.keys()
             )
     assert states == ["failed"] * (len(states) - after) + ["done"] * after
+
+
+FOREIGN = b"theirs\n"
+
+
+def put(name: str, data: bytes = FOREIGN) -> Callable[[Path], object]:
+    """Another program saves a file, by a new one in its place."""
+
+    def act(root: Path) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "saved").write_bytes(data)
+        (root / "saved").replace(root / name)
+
+    return act
+
+
+def take(name: str) -> Callable[[Path], object]:
+    """Another program removes a file."""
+    return lambda root: (root / name).unlink()
+
+
+def turn(name: str) -> Callable[[Path], object]:
+    """Another program puts a link in the place of a file, which is elsewhere then."""
+
+    def act(root: Path) -> None:
+        (root / name).rename(root / "elsewhere")
+        (root / name).symlink_to(root / "elsewhere")
+
+    return act
+
+
+def both(root: Path) -> None:
+    """A move by two names was ended between them."""
+    (root / "m/o").mkdir(parents=True)
+    os.link(root / "a.txt", root / "m/o/ved.txt")
+
+
+def nothing(root: Path) -> None:
+    """Nobody else does anything."""
+
+
+A, MOVED = START["a.txt"], "m/o/ved.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "after", "meanwhile", "states", "left"),
+    [
+        # a move: at which end the file is, and whether what stands at the other is another's
+        ("move", 1, True, nothing, "done", {"a.txt": None, MOVED: A}),
+        ("move", 1, False, nothing, "failed", {"a.txt": A, "m": None}),
+        ("move", 1, False, both, "failed", {"a.txt": A, "m": None}),
+        ("move", 1, False, put(MOVED), "failed", {"a.txt": A, MOVED: FOREIGN}),
+        ("move", 1, False, put(MOVED, A), "failed", {"a.txt": A, MOVED: A}),
+        ("move", 1, False, put("a.txt"), "failed", {"a.txt": FOREIGN, MOVED: None}),
+        ("move", 1, False, take("a.txt"), "unsure", {"a.txt": None, MOVED: None}),
+        ("move", 1, False, turn("a.txt"), "unsure", {"a.txt": A, MOVED: None}),
+        ("move", 1, True, put("a.txt"), "done", {"a.txt": FOREIGN, MOVED: A}),
+        ("move", 1, True, put(MOVED), "unsure", {"a.txt": None, MOVED: FOREIGN}),
+        ("move", 1, True, put(MOVED, A), "done", {"a.txt": None, MOVED: A}),
+        ("move", 1, True, take(MOVED), "unsure", {"a.txt": None, MOVED: None}),
+        ("move", 1, True, turn(MOVED), "unsure", {"a.txt": None, MOVED: A}),
+        # one file
+        ("replace", 1, True, put("a.txt"), "unsure", {"a.txt": FOREIGN}),
+        ("replace", 1, True, put("a.txt", b"0\n" + A2), "unsure", {"a.txt": b"0\n" + A2}),
+        ("replace", 1, True, take("a.txt"), "unsure", {"a.txt": None}),
+        ("replace", 1, False, turn("a.txt"), "unsure", {"a.txt": A}),
+        ("create deep", 1, True, put("n/e/w.txt"), "unsure", {"n/e/w.txt": FOREIGN}),
+        ("create deep", 1, False, put("n/e/w.txt"), "unsure", {"n/e/w.txt": FOREIGN}),
+        ("delete", 1, False, put("a.txt"), "unsure", {"a.txt": FOREIGN}),
+        ("delete", 1, True, put("a.txt"), "unsure", {"a.txt": FOREIGN}),
+        # several: the others go back, what another program wrote stays
+        ("three files", 2, True, put("a.txt"), "failed unsure", {"a.txt": FOREIGN}),
+        ("three files", 3, True, put("a.txt"), "done", {"a.txt": FOREIGN, "d/b.txt": B2}),
+        ("three files", 2, True, put("a.txt", b"0\n" + A2), "failed", {"a.txt": b"0\n" + A}),
+        ("three kinds", 2, True, put("n/w.txt"), "failed unsure", {"n/w.txt": FOREIGN}),
+        ("three of a kind", 4, True, put("d/b.txt"), "done", {"d/b.txt": FOREIGN, "m/a.txt": A2}),
+        (
+            "three of a kind",
+            3,
+            True,
+            put("m/a.txt"),
+            "failed unsure",
+            {"m/a.txt": FOREIGN, "a.txt": A},
+        ),
+        ("three of a kind", 4, True, put("m/a.txt"), "failed unsure", {"m/a.txt": FOREIGN}),
+    ],
+)
+def test_what_another_program_did_since_a_writer_was_ended_stays(
+    tmp_path: Path,
+    name: str,
+    at: int,
+    after: bool,
+    meanwhile: Callable[[Path], object],
+    states: str,
+    left: dict[str, bytes | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing of another program is removed or written over; in doubt it is told as unsure."""
+    commits = Commits(monkeypatch)
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        make(tmp_path)
+        call = DEEDS[name].ready(opened)
+        assert dies(commits, opened, call, at, after=after)
+        opened.desk._set.bases.find("0" * 64, None, None)  # the texts are kept, beside the work
+        meanwhile(tmp_path)
+        found = opened.recovery.run(1)
+        now = tree(tmp_path)
+    assert " ".join(sorted({each.state for each in found})) == states
+    assert {path: now.get(path) for path in left} == left
 
 
 # The state folder
