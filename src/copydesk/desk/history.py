@@ -490,7 +490,7 @@ class Undoing:
         """Raise unless the edit was made and stands; `at`: its file, whose lock is held."""
         now = self._set.journal.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
-        if now is not None and state == "open":  # who wrote it was ended
+        if now is not None and state == "open" and not now.group:  # who wrote it was ended
             state = self._set.recovery.settle(now, self._set.clock())
         if state == "open":
             raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")

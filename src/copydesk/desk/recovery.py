@@ -82,12 +82,9 @@ class Rollback:
         self._files, self._lanes, self._journal = files, lanes, journal
         self.bases, self._named = bases, named
 
-    def look(
-        self, entries: tuple[Entry, ...], torn_ms: int, moved_to: RelPath | None = None
-    ) -> Found:
+    def look(self, entries: tuple[Entry, ...], moved_to: RelPath | None = None) -> Found:
         """What stands in the file that the entries wrote, the oldest first.
 
-        `torn_ms`: so long after the first entry was made its write may have begun.
         `moved_to`: there it stands now. Raises TargetMoved when the file is changed meanwhile.
         """
         first, last = entries[0], entries[-1]
@@ -115,7 +112,7 @@ class Rollback:
             return Found(entries, "unknown", stamp, digest)
         if document.stamp != stamp:
             raise TargetMoved()
-        before = self._torn(entries, document, torn_ms)
+        before = self._torn(entries, document)
         if before is not None:
             return Found(entries, "torn", stamp, digest, before)
         before = self._without(entries, document)
@@ -214,13 +211,11 @@ class Rollback:
                 expected_real=first.path,
             )
 
-    def _torn(
-        self, entries: tuple[Entry, ...], document: Document, torn_ms: int
-    ) -> tuple[Piece, ...] | None:
+    def _torn(self, entries: tuple[Entry, ...], document: Document) -> tuple[Piece, ...] | None:
         """The old bytes of a file whose write in place broke off; None when it is another's."""
         whole = self._journal.whole_of(entries[0].edit_id)
         age_ms = document.stamp.mtime_ns // 1_000_000 - entries[0].time_ms
-        if whole is None or not -TORN_MS <= age_ms <= torn_ms:
+        if whole is None or not -CLOCKS_MS <= age_ms <= TORN_MS:
             return None
         return (whole,) if is_torn(document.data, whole, _inverse(entries)) else None
 
@@ -239,7 +234,7 @@ class Rollback:
         return tuple(back.pieces(now.data))
 
 
-TORN_MS = 2_000
+CLOCKS_MS = 2_000
 """So far apart may the clock of the file system and ours be."""
 
 
@@ -281,14 +276,13 @@ def _inverse(entries: tuple[Entry, ...]) -> ChangeSet:
 LEFT_OVER_MS = 60_000
 """A temporary file as old as this is nobody's any more."""
 
-GROUP_TORN_MS = 60_000
+TORN_MS = 60_000
 """So long after its entries were made a group may begin to write in place."""
 
 LIVING_SECONDS = 0.5
 """So long a start waits, for all open entries, for locks that others hold: those are alive."""
 
 _ATTEMPTS = 5
-_TORN = "it was torn in the middle, and the old bytes could not be put back"
 _MOVING = "another program changes the file again and again"
 
 
@@ -344,7 +338,7 @@ class Recovery:
                 now = self._journal.get(entry.edit_id)
                 if now is None or now.state != "open":
                     continue
-                if entry.group or self._judged(entry)[0] in ("torn", "unknown"):
+                if entry.group or self._judged(entry) == "unknown":
                     found.append(entry)
         return tuple(found)
 
@@ -365,18 +359,12 @@ class Recovery:
         return removed, tuple(kept)
 
     def settle(self, entry: Entry, now_ms: int) -> State:
-        """How the write of an entry ended, recorded; call it in the file's turn.
+        """How the write of an entry without a group ended, recorded; call it in the file's turn.
 
-        `unsure`: a plan counts as applied then, lest it be applied twice. `open`:
-        the file is torn and could not be put back.
+        `unsure`: a plan counts as applied then, lest it be applied twice. It is not torn:
+        what is written in place has a group.
         """
-        how, found = self._judged(entry)
-        state = _STATES[how]
-        if how == "torn" and found is not None:
-            try:
-                self._rollback.put_back(found)
-            except (Refusal, TargetMoved, NotPutBack):
-                return "open"  # the journal keeps the old bytes until it is closed
+        state = _STATES[self._judged(entry)]
         self._sweep([entry])
         self._journal.close_entry(entry.edit_id, state)
         self._end([entry], state, now_ms)
@@ -431,10 +419,10 @@ class Recovery:
         The way back can be begun again: a file that is back is left as it is.
         """
         chains = _by_path(entries)
-        moves = [self._rollback.look(one, GROUP_TORN_MS) for one in chains if one[0].moved]
+        moves = [self._rollback.look(one) for one in chains if one[0].moved]
         away = {each.entries[0].path: each for each in moves if each.how == "written"}
         found = [
-            self._rollback.look(chain, GROUP_TORN_MS, _moved_to(away, chain[0].path))
+            self._rollback.look(chain, _moved_to(away, chain[0].path))
             for chain in chains
             if not chain[0].moved
         ] + moves
@@ -448,8 +436,7 @@ class Recovery:
             self._rollback.put_back(each, inodes)
             self._sweep(each.entries)
             first = each.entries[0]
-            if first.kind == "create" and each.how != "unknown":
-                self._files.remove_parents(first.path, first.made_directories)
+            self._files.remove_parents(first.path, first.made_directories)
             if each.how == "written" and (each in moves or first.mode_changed):
                 raise TargetMoved()  # what was written to it before is to be looked at again
         unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
@@ -479,20 +466,19 @@ class Recovery:
                 state = self.settle(entry, now_ms)
         except Busy as busy:  # its writer may be alive
             return (Settled.refused(entry, busy),)
-        return (Settled(entry, state, _TORN if state == "open" else ""),)
+        return (Settled(entry, state),)
 
-    def _judged(self, entry: Entry) -> tuple[How, Found | None]:
+    def _judged(self, entry: Entry) -> How:
         """What became of the write of one entry: what was written next, or stands there, tells."""
         later = self._journal.next_of(entry)
         if later is None:
             for _ in range(_ATTEMPTS):
                 with suppress(TargetMoved):
-                    found = self._rollback.look((entry,), TORN_MS)
-                    return found.how, found
-            return "unknown", None
+                    return self._rollback.look((entry,)).how
+            return "unknown"
         if later.before == entry.after:
-            return "written", None
-        return ("not written" if later.before == entry.before else "unknown"), None
+            return "written"
+        return "not written" if later.before == entry.before else "unknown"
 
     def _turns(self, entries: Iterable[Entry], until: Deadline | None = None) -> ExitStack:
         """The lanes of the entries' files, in the order of their keys."""
@@ -518,11 +504,10 @@ class Recovery:
 
 
 _IN: tuple[How, ...] = ("written", "written over")
-_STATES: dict[How, State] = {
+_STATES: dict[str, State] = {
     "written": "done",
     "written over": "done",
     "not written": "failed",
-    "torn": "failed",
     "unknown": "unsure",
 }
 

@@ -567,7 +567,7 @@ class _Transaction:
         """Whether the digest after is made while the new file is, before there is an entry."""
         if each.keeps_text:
             return False
-        if self._group or each.kind != "edit" or each.in_place:
+        if self._group or each.in_place:
             return each.in_parts
         return each.in_parts or each.steps[0][1].base.size >= sizes.BESIDE
 
