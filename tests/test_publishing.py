@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from copydesk.app.cli import main
 from copydesk.app.cli.hook import calls_for, denied
 from copydesk.app.workspace import open_workspace
 
@@ -153,6 +155,47 @@ def test_a_file_is_below_the_root_however_that_is_named(tmp_path: Path) -> None:
     assert calls_for(str(root), "Write", {"file_path": str(tmp_path / "b"), "content": ""}) == []
 
 
-def test_the_agent_reads_what_came_of_it() -> None:
-    said: Any = denied("ok a.txt\n")
-    assert said["hookSpecificOutput"]["permissionDecisionReason"].endswith("ok a.txt\n")
+@pytest.mark.parametrize(
+    ("tool", "given", "told"),
+    [
+        ("Edit", {"old_string": "one", "new_string": "1"}, "ok a.txt:1 +1 -1 · edit 1 · version "),
+        ("Edit", {"old_string": "o", "new_string": "O", "replace_all": True}, "Made 2 replace"),
+        ("Write", {"content": "1\n"}, "Successfully wrote to a.txt\n"),
+        ("Write", {"content": "1\n", "file_path": "b.txt"}, "Wrote the new file b.txt.\n"),
+        ("Edit", {"old_string": "four", "new_string": "4"}, "error: PARTIAL_MATCH_FAIL\n"),
+    ],
+)
+def test_the_agent_reads_what_came_of_it(
+    tmp_path: Path, tool: str, given: dict[str, object], told: str
+) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    with open_workspace(str(tmp_path), shared=False) as opened:
+        (name, arguments), *_ = calls_for(str(tmp_path), tool, {"file_path": "a.txt", **given})
+        said: Any = denied(opened.call("local", name, arguments, text_only=True))
+    reason = said["hookSpecificOutput"]["permissionDecisionReason"]
+    assert told in reason
+    assert "{" not in reason
+    assert ("read it" in reason) == ("error" not in reason)
+
+
+AGENT = '[members.agent]\napproval = "human"\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "waits"),
+    [
+        ("", False),
+        (AGENT, True),
+        (f"{AGENT}[members.local]\n", True),
+        (f'member = "fixer"\n{AGENT}', False),
+        ('[members.local]\napproval = "human"\n', True),
+    ],
+)
+def test_who_calls_for_an_agent_has_the_policy_of_the_agent(
+    tmp_path: Path, settings: str, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "copydesk.toml").write_text(settings)
+    call = {"tool_name": "Write", "tool_input": {"file_path": "a.txt", "content": "all\n"}}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(call)))
+    assert main(["hook", "--root", str(tmp_path)]) == 0
+    assert (tmp_path / "a.txt").exists() != waits

@@ -34,6 +34,9 @@ FILES = ("copydesk.toml", "pyproject.toml")
 
 TOOLSETS = ("ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
 
+PERSON, AGENT = "local", "agent"
+"""The members that call where nothing says it: at a terminal, and for an agent's client."""
+
 _LONGEST_NAME = 100
 _log = logging.getLogger("copydesk")
 
@@ -119,7 +122,7 @@ class Config:
     `trusted_proxies` are addresses and networks whose X-Forwarded-For is believed.
     """
 
-    member: str = "local"
+    member: str = PERSON
     task: Annotated[str, _task] = ""
     members: Annotated[Mapping[str, MemberConfig], _members] = field(
         default_factory=dict[str, MemberConfig]
@@ -153,6 +156,11 @@ class Config:
     def of_member(self, name: str) -> MemberConfig:
         """A member's settings; one that is not listed has the defaults."""
         return self.members.get(name, MemberConfig())
+
+    def for_agents(self) -> Config:
+        """With `agent` as the caller where that member is declared and `member` is not set."""
+        is_free = self.member == PERSON and AGENT in self.members
+        return replace(self, member=AGENT) if is_free else self
 
     def encoding_of(self, path: str) -> str | None:
         """The codec configured for a path; the last matching glob wins."""

@@ -76,10 +76,14 @@ def _config(options: argparse.Namespace, root: str) -> Config:
     return config
 
 
-def _open(options: argparse.Namespace, *, looks: bool = False) -> OpenWorkspace:
+def _open(
+    options: argparse.Namespace, *, looks: bool = False, for_agents: bool = False
+) -> OpenWorkspace:
     """Open the workspace. With `looks`, do not make a state folder where there is none."""
     root = _root(options)
     config = _config(options, root)
+    if for_agents and not options.member:
+        config = config.for_agents()
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
     shared = there or not looks
     opened = open_workspace(root, config, shared=shared)
@@ -617,7 +621,7 @@ def _mcp(options: argparse.Namespace) -> int:
     from copydesk.app.mcp.stdio import run_stdio
 
     _refuse_json(options)
-    with _open(options) as opened:
+    with _open(options, for_agents=True) as opened:
         config = opened.config
         run_stdio(opened, config.member, config.toolsets, config.lang, config.structured)
     return 0
@@ -627,7 +631,7 @@ def _serve(options: argparse.Namespace) -> int:
     from copydesk.app.mcp.http import run_http
 
     _refuse_json(options)
-    with _open(options) as opened:
+    with _open(options, for_agents=True) as opened:
         run_http(opened, host=options.host, port=options.port, structured=opened.config.structured)
     return 0
 
@@ -642,7 +646,7 @@ def _init(options: argparse.Namespace) -> int:
 def _hook(options: argparse.Namespace) -> int:
     from copydesk.app.cli.hook import run
 
-    with _open(options) as opened:
+    with _open(options, for_agents=True) as opened:
         opened.in_shell = False  # an agent reads the answer
         return run(opened)
 

@@ -21,13 +21,15 @@ from copydesk.tools.catalog import Answer
 Call = tuple[str, Mapping[str, object]]
 """A tool, and its arguments."""
 
+_AGAIN = "Before the next Edit or Write of this file, read it: the client refuses them otherwise.\n"
+
 
 def run(opened: OpenWorkspace) -> int:
     """Answer the hook; nothing is said of a call that is left to the client. Raises UsageError."""
     given = _given(sys.stdin.read())
     calls = calls_for(str(opened.root), str(given.get("tool_name")), given.get("tool_input"))
     if calls:
-        dump(denied(_made(opened, calls).text))
+        dump(denied(_made(opened, calls)))
     return 0
 
 
@@ -74,8 +76,14 @@ def _below(root: str, given: object) -> str | None:
     return None
 
 
-def denied(text: str) -> dict[str, object]:
+def denied(answer: Answer) -> dict[str, object]:
     """The answer of the hook: the client's tool does not run, and the agent reads this."""
+    fields = answer.data
+    done, text = fields.get("data", fields), answer.text
+    if not answer.is_error and text.startswith("{"):
+        text = str(fields["text"])  # its diff is what the agent has just sent
+    if isinstance(done, Mapping) and "edit_id" in done:
+        text = f"{text.rstrip()}\n{_AGAIN}"
     said = f"copydesk made this call instead of the built-in tool. Its answer:\n{text}"
     decision = {"permissionDecision": "deny", "permissionDecisionReason": said}
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}

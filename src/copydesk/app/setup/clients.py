@@ -16,9 +16,6 @@ from copydesk.app.setup.text_edits import Value
 SERVER: Final = "copydesk"
 """The name of the server in the clients' configuration."""
 
-MEMBER: Final = "agent"
-"""The member that clients call as; whoever sits at the terminal is another one."""
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:

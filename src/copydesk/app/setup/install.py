@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast
 
-from copydesk.app.config import FILES, Config
+from copydesk.app.config import AGENT, FILES, Config
 from copydesk.app.setup import json_text, toml_text
 from copydesk.app.setup.clients import (
     CLIENTS,
-    MEMBER,
     SERVER,
     Client,
     Machine,
@@ -92,8 +91,8 @@ class Setup:
         self.root = Path(os.path.realpath(root))
         self._config, self._machine = config, machine
         self._record = _Record(self.root, config.state)
-        is_limited = config.member in config.members and MEMBER not in config.members
-        self._member = "" if is_limited else MEMBER
+        is_limited = config.member in config.members and AGENT not in config.members
+        self._member = "" if is_limited else AGENT
         """Who clients call as: the configured caller (empty) where its rights are listed."""
 
     def used(self) -> list[Client]:
