@@ -551,3 +551,10 @@ def test_a_key_typed_before_a_plan_was_shown_decides_nothing(
     step.answer("yy\n")
     assert "not taken: y" in step.answer("q")
     assert "1 approved" in step.end()
+    plan(agent, 9, MANY)
+    step = Terminal(tmp_path, (80, 24))
+    step.answer("j")
+    step.answer(" " * 30 + "y")  # before its last page was shown
+    step.wait("not taken: y")
+    step.answer("q", "Approve this edit?")
+    assert "0 approved" in step.end()

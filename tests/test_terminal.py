@@ -167,10 +167,13 @@ def test_a_count_is_drawn_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> Non
     assert file.getvalue() == ""
 
 
-LINES = st.lists(st.text(st.sampled_from("ab +-\t中\u0301é\x1b\u202e\r"), max_size=50), max_size=6)
+LINES = st.lists(
+    st.text(st.sampled_from("ab +-\t中\u0301é\x1b\u202e\r\ufe0f\U000e0041"), max_size=50),
+    max_size=6,
+)
 
 
-@given(LINES, LINES, st.integers(40, 120), st.booleans(), st.booleans())
+@given(LINES, LINES, st.integers(10, 120), st.booleans(), st.booleans())
 def test_rows_of_a_change_fit_the_screen_and_tell_all_of_it(
     old: list[str], new: list[str], columns: int, split: bool, coloured: bool
 ) -> None:

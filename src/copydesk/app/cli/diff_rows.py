@@ -6,7 +6,7 @@ Invariant: no row is wider than the screen, and nothing of a file's text acts on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Final, NamedTuple
 
@@ -46,7 +46,12 @@ class _Piece(NamedTuple):
 def diff_rows(model: DiffModel, look: Look, left_out: Callable[[int], str]) -> Iterator[str]:
     """The rows of a change, made as they are asked for; `left_out` says a number of characters."""
     numbers = [line.number for hunk in model.hunks for line in _ends(hunk.blocks)]
-    drawn = _Drawn(look, len(str(max(numbers, default=0))), left_out)
+    digits = len(str(max(numbers, default=0)))
+    if (look.columns - 3) // 2 - digits - 3 < _FEWEST:
+        look = replace(look, split=False)
+    if look.columns - 2 * digits - 4 < _FEWEST:
+        digits = 0  # no room for numbers
+    drawn = _Drawn(look, digits, left_out)
     for at, hunk in enumerate(model.hunks):
         if at or hunk.skipped:
             yield "⋯"
@@ -78,7 +83,7 @@ class _Drawn:
     def unified(self, block: DiffBlock) -> Iterator[str]:
         """Both numbers, a sign and the text: all removed lines of a run, then all added ones."""
         blank = " " * self._digits
-        room = self._look.columns - 2 * self._digits - 3
+        room = self._look.columns - (2 * self._digits + 3 if self._digits else 1)
         for side in (0,) if block.kept else (0, 1):
             for row in block.rows:
                 line = (row.old, row.new)[side]
@@ -88,7 +93,7 @@ class _Drawn:
                 new = row.new if block.kept else line if side else None
                 after = f"{new.number:>{self._digits}}" if new else blank
                 sign = " " if block.kept else "-+"[side]
-                gutters = f"{old} {after} ", f"{blank} {blank} "
+                gutters = (f"{old} {after} ", f"{blank} {blank} ") if blank else ("", "")
                 for at, (text, _) in enumerate(self._line(row, side, sign, room)):
                     yield gutters[at > 0] + text
 
@@ -158,15 +163,16 @@ def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
     for start, stop in (*marks, (len(text), len(text))):
         for index in range(at, stop):
             is_marked = index >= start
-            shown = text[index]
+            shown, width = text[index], 1
             if shown == "\t":
                 width = _TAB - column % _TAB
                 shown = ("→" if is_marked else " ") + " " * (width - 1)
-            elif not shown.isprintable() or not shown.isascii():
-                shown = terminal.line(shown) if shown.isascii() or index in hidden else shown
+            elif not shown.isascii() and index not in hidden:
                 width = terminal.columns(shown)
-            else:
-                width = 1
+            elif not shown.isprintable() or not shown.isascii():
+                *first, shown = list(terminal.line(shown))  # an escape goes on in the next row
+                yield from (_Piece(each, 1, is_marked) for each in first)
+                column += len(first)
             column += width
             yield _Piece(shown, width, is_marked)
         at = stop

@@ -444,6 +444,7 @@ class _Review:
         counts = {" ": height, "\n": 1, "a": sys.maxsize}
         rows = self._pager.back(height) if key == "b" else self._pager.on(counts[key])
         out("".join(f"{row}\n" for row in rows))
+        self._view.is_asked = self._view.is_asked and not rows  # keys typed before are early again
 
     def _write(self, all_: list[Shown]) -> None:
         """Approve and write at once; several all or none."""
